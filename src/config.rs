@@ -1,0 +1,216 @@
+//! The checked configuration: what the rest of the program is given.
+//!
+//! The file itself is read in two steps, raw then checked, so that every problem is reported at
+//! once with its place. No module below `daemon` sees the whole [`Config`]; each takes its own
+//! section.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use url::Url;
+
+use crate::record::{Kind, Route};
+
+/// Everything one process needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The workspace that is mirrored.
+    pub workspace: Workspace,
+    /// How many requests may be spent.
+    pub budget: Budget,
+    /// One entry for each enabled route, in the order of [`Route::ALL`].
+    pub routes: Vec<RouteSettings>,
+    /// How a poll is made.
+    pub poll: Poll,
+    /// Where records are kept.
+    pub store: Store,
+    /// Where the status page listens; `None` is off.
+    pub status: Option<Status>,
+    /// The sinks by name.
+    pub sinks: BTreeMap<String, Sink>,
+}
+
+/// `[workspace]`
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    /// The address ending in `/api`, without a trailing slash.
+    pub base_url: Url,
+    /// Where the key is read from, again after SIGHUP and after a 401.
+    pub key: KeySource,
+    /// How the key is sent.
+    pub auth: Auth,
+    /// The branches to poll; empty is the workspace default alone.
+    pub businesses: Vec<String>,
+    /// An HTTP proxy, only when configured; the environment is never read.
+    pub proxy: Option<Url>,
+    /// A file of additional certificate authorities in PEM.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Where the API key comes from; never from an argument.
+#[derive(Debug, Clone)]
+pub enum KeySource {
+    /// A file that holds the key and nothing else but white space around it.
+    File(PathBuf),
+    /// The variable `SHOPMIRROR_API_KEY`, read once.
+    Environment(SecretString),
+}
+
+/// How the key is sent (contract, "Authentication" 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    /// `Authorization: Bearer`
+    Bearer,
+    /// `X-API-Key`
+    XApiKey,
+}
+
+/// `[budget]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Requests a minute the key has for all of its clients.
+    pub requests_per_minute: u32,
+    /// Requests a minute left to the other clients.
+    pub reserve: u32,
+}
+
+/// `[poll]`, what is common to all routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Poll {
+    /// Records asked for at once, 1 to 100 (contract, "Limits").
+    pub limit: u32,
+    /// Longest time one request may take in all.
+    pub timeout: Duration,
+}
+
+/// `[routes.NAME]` joined with the defaults of `[poll]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RouteSettings {
+    /// The route.
+    pub route: Route,
+    /// Shortest time between two polls.
+    pub min_interval: Duration,
+    /// Longest time between two polls.
+    pub max_interval: Duration,
+    /// A fixed interval in place of the adaptive one.
+    pub every: Option<Duration>,
+    /// How much an arrival on this route matters beside the others; 1 by default.
+    pub weight: f64,
+}
+
+/// `[store]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    /// The SQLite file.
+    pub path: PathBuf,
+    /// How long superseded rows of the log are kept; the newest version of a record always is.
+    pub log_retention: Duration,
+}
+
+/// `[status]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Loopback address and port.
+    pub listen: std::net::SocketAddr,
+}
+
+/// `[sinks.NAME]`
+#[derive(Debug, Clone)]
+pub struct Sink {
+    /// Which changes it asked for.
+    pub filter: SinkFilter,
+    /// Where a sink that has no position yet begins.
+    pub start: Start,
+    /// Waits between the attempts at one change that the sink refused; after the last, it is dead.
+    pub retry: Arc<[Duration]>,
+    /// What it is.
+    pub kind: SinkKind,
+}
+
+/// Which changes a sink is given; everything by default but `baseline` and `gap`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkFilter {
+    /// The routes.
+    pub routes: Vec<Route>,
+    /// The kinds of change.
+    pub changes: Vec<Kind>,
+    /// Top-level fields and the JSON value each must have.
+    pub fields: BTreeMap<String, serde_json::Value>,
+}
+
+/// Where a new sink begins in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// After what is in the log when the sink is first seen.
+    Now,
+    /// At the first row; baseline rows are then delivered as well.
+    Beginning,
+    /// At the first row observed at or after this time.
+    At(jiff::Timestamp),
+}
+
+/// What a sink is.
+#[derive(Debug, Clone)]
+pub enum SinkKind {
+    /// `type = "webhook"`
+    Webhook(Webhook),
+    /// `type = "file"`
+    File(FileSink),
+    /// `type = "command"`
+    Command(CommandSink),
+}
+
+impl SinkKind {
+    /// The name in the key `type`.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Webhook(_) => "webhook",
+            Self::File(_) => "file",
+            Self::Command(_) => "command",
+        }
+    }
+}
+
+/// `type = "webhook"`
+#[derive(Debug, Clone)]
+pub struct Webhook {
+    /// Where to post; a secret, since such addresses often carry a token.
+    pub url: SecretString,
+    /// Signing secrets, `whsec_…`, newest first; each adds a signature. Empty: unsigned.
+    pub secrets: Vec<SecretString>,
+    /// The shape of the body.
+    pub format: WebhookFormat,
+    /// Further fixed headers.
+    pub headers: BTreeMap<String, SecretString>,
+    /// Longest time one attempt may take.
+    pub timeout: Duration,
+    /// Changes in flight at once.
+    pub concurrency: usize,
+}
+
+/// The shape of a webhook's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebhookFormat {
+    /// `{"type","timestamp","data"}` as the Standard Webhooks specification proposes.
+    Standard,
+}
+
+/// `type = "file"`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSink {
+    /// The NDJSON file that is appended to.
+    pub path: PathBuf,
+}
+
+/// `type = "command"`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandSink {
+    /// The program, absolute, and its arguments; no shell is involved.
+    pub argv: Vec<String>,
+    /// After this long the process group is killed.
+    pub timeout: Duration,
+}

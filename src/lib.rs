@@ -1,0 +1,43 @@
+//! shopmirror keeps a complete local mirror of a repair shop's workspace API in SQLite and
+//! forwards every new and changed record to the systems the shop names.
+//!
+//! # The flow
+//!
+//! ```text
+//! schedule → budget → api → page → store (one transaction) → wake → deliver → sink → position
+//! ```
+//!
+//! Polling and delivery meet only in the store. No record travels to a sink through a channel; a
+//! channel only says "there is more". A crash at any point loses nothing and repeats at most what
+//! was in flight, under the same event id.
+//!
+//! # The map
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`record`] | the nouns: routes, record ids, pages, changes; what counts as a change |
+//! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
+//! | [`config`] | the TOML file: read, checked, every problem reported at once |
+//! | [`schedule`] | when each poller asks next; pure |
+//! | [`budget`] | how many requests this process may spend; pure |
+//! | [`api`] | the client of the workspace API |
+//! | [`poll`] | the one dispatcher: asks, decodes, stores, learns |
+//! | [`store`] | the SQLite file: mirror, log, ledger, positions |
+//! | [`deliver`] | one task a sink over the log |
+//! | [`sink`] | how one change is handed to a webhook, a file, a command |
+//! | [`status`] | the snapshot people and tools look at, and the socket it is read from |
+//! | [`daemon`] | builds everything, supervises the tasks |
+//! | [`sandbox`] | an imitation of the API that knows nothing of the rest |
+//! | [`cli`] | the commands |
+//!
+//! # The rules
+//!
+//! Who may import whom is kept by the test `the_import_rules_hold`. What matters most: the
+//! schedule and the budget are pure, a sink never sees the store, polling and delivery never see
+//! each other, and the sandbox shares nothing with the daemon, not even route names: two
+//! independent spellings of the contract are what make the tests mean something.
+
+pub mod backoff;
+pub mod clock;
+pub mod config;
+pub mod record;

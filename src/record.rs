@@ -1,0 +1,250 @@
+//! The nouns of the product: routes, pollers, record ids, pages and changes.
+//!
+//! Nothing here does I/O or knows a clock. An id is opaque (contract, "Versioning" 4): the number
+//! 123 and the string "123" are one id, "00123" is another.
+
+mod change;
+mod meaning;
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+pub use change::{Change, Kind};
+pub use meaning::{FieldChange, changed_fields, field, same_meaning};
+
+/// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Route {
+    /// Recent repairs.
+    Jobs,
+    /// Recent customers.
+    Customers,
+    /// Recent leads.
+    Leads,
+    /// Recent payments.
+    Payments,
+    /// Recent repair status changes.
+    JobStatusChanges,
+    /// Recent outsourced repairs.
+    OutsourcedJobs,
+}
+
+impl Route {
+    /// Every route, in the order the documents list them.
+    pub const ALL: [Self; 6] = [
+        Self::Jobs,
+        Self::Customers,
+        Self::Leads,
+        Self::Payments,
+        Self::JobStatusChanges,
+        Self::OutsourcedJobs,
+    ];
+
+    /// The route's name in tables, configuration and events: `job_status_changes`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Customers => "customers",
+            Self::Leads => "leads",
+            Self::Payments => "payments",
+            Self::JobStatusChanges => "job_status_changes",
+            Self::OutsourcedJobs => "outsourced_jobs",
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that names no route.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "unknown route {0:?}: use one of jobs, customers, leads, payments, job_status_changes, outsourced_jobs"
+)]
+pub struct UnknownRoute(String);
+
+impl FromStr for Route {
+    type Err = UnknownRoute;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRoute> {
+        let wanted = text.replace('-', "_");
+        Self::ALL
+            .into_iter()
+            .find(|route| route.as_str() == wanted)
+            .ok_or_else(|| UnknownRoute(text.to_owned()))
+    }
+}
+
+/// What one poller asks for: a route, in one business or in the workspace's default one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PollerKey {
+    /// The route that is polled.
+    pub route: Route,
+    /// The branch sent as `X-Business`; `None` is the workspace default.
+    pub business: Option<String>,
+}
+
+impl fmt::Display for PollerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.business {
+            Some(business) => write!(f, "{}@{business}", self.route),
+            None => f.pad(self.route.as_str()),
+        }
+    }
+}
+
+/// The id of a record, as opaque text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecordId(String);
+
+/// Why a record's `id` cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// The member is an object, an array, a boolean, null or a fraction.
+    #[error("the id is neither an integer nor a string")]
+    NotAnId,
+    /// The text is empty, holds a NUL, or is longer than [`RecordId::MAX_LEN`] bytes.
+    #[error("the id is empty, too long or holds a NUL")]
+    Unusable,
+}
+
+impl RecordId {
+    /// The longest id kept, in bytes; a longer one is refused with its page.
+    pub const MAX_LEN: usize = 255;
+
+    /// Reads an id from the JSON text of the member `id`: an integer of any size, or a string.
+    ///
+    /// # Errors
+    /// [`IdError`] when the value is neither, or cannot be kept.
+    pub fn from_json(text: &str) -> Result<Self, IdError> {
+        let id = if text.starts_with('"') {
+            serde_json::from_str::<String>(text).map_err(|_| IdError::NotAnId)?
+        } else {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(IdError::NotAnId);
+            }
+            text.to_owned()
+        };
+        Self::from_text(id)
+    }
+
+    /// Takes an id that is text already, as an operator types it or the store holds it.
+    ///
+    /// # Errors
+    /// [`IdError::Unusable`] when it is empty, too long or holds a NUL.
+    pub fn from_text(id: impl Into<String>) -> Result<Self, IdError> {
+        let id = id.into();
+        if id.is_empty() || id.len() > Self::MAX_LEN || id.contains('\0') {
+            return Err(IdError::Unusable);
+        }
+        Ok(Self(id))
+    }
+
+    /// The id's text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The id as an integer while it is one; only for estimates, never for identity.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<i64> {
+        self.0.parse().ok()
+    }
+}
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// One item of a page: its id and where its exact text stands in the page's body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The record's id.
+    pub id: RecordId,
+    /// The bytes of [`Page::body`] that hold the record's JSON object.
+    pub span: Range<usize>,
+}
+
+/// The decoded answer to one poll; every record's text is kept exactly as received.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    body: String,
+    records: Vec<Record>,
+}
+
+impl Page {
+    /// Joins a body and the records found in it; the ids must be distinct and the spans inside the body.
+    #[must_use]
+    pub fn new(body: String, records: Vec<Record>) -> Self {
+        debug_assert!(records.iter().all(|r| body.get(r.span.clone()).is_some()));
+        Self { body, records }
+    }
+
+    /// The whole body as received.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
+    /// The records in the order of the page, which carries no promise.
+    #[must_use]
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The exact JSON text of one of this page's records.
+    #[must_use]
+    pub fn text(&self, record: &Record) -> &str {
+        &self.body[record.span.clone()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> Result<RecordId, IdError> {
+        RecordId::from_json(text)
+    }
+
+    #[test]
+    fn a_number_and_the_same_digits_as_a_string_are_one_id() {
+        assert_eq!(id("123"), id("\"123\""));
+        assert_ne!(id("\"00123\""), id("123"));
+    }
+
+    #[test]
+    fn ids_beyond_sixty_three_bits_keep_their_digits() {
+        let big = id("92233720368547758079").unwrap();
+        assert_eq!(big.as_str(), "92233720368547758079");
+        assert_eq!(big.as_integer(), None);
+    }
+
+    #[test]
+    fn values_that_are_no_id_are_refused() {
+        for bad in ["1.5", "1e3", "true", "null", "{}", "[1]", "-", ""] {
+            assert_eq!(id(bad), Err(IdError::NotAnId), "{bad}");
+        }
+        assert_eq!(id("\"\""), Err(IdError::Unusable));
+        assert_eq!(id("\"a\\u0000b\""), Err(IdError::Unusable));
+        assert_eq!(id(&format!("\"{}\"", "x".repeat(256))), Err(IdError::Unusable));
+    }
+
+    #[test]
+    fn a_route_is_read_with_either_separator() {
+        for route in Route::ALL {
+            assert_eq!(route.as_str().parse::<Route>().unwrap(), route);
+            assert_eq!(route.as_str().replace('_', "-").parse::<Route>().unwrap(), route);
+        }
+        assert!("invoices".parse::<Route>().is_err());
+    }
+}

@@ -1,0 +1,217 @@
+//! One row of the log, and the shape in which every sink and listing shows it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::value::RawValue;
+
+use super::Route;
+use super::meaning::{FieldChange, changed_fields};
+
+/// What a row of the log says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The record stood on the first page a poller ever saw.
+    Baseline,
+    /// The record is new.
+    Created,
+    /// The record's meaning changed.
+    Updated,
+    /// Records may have been missed.
+    Gap,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Baseline, Self::Created, Self::Updated, Self::Gap];
+
+    /// The kind's name in the log, in configuration and in events.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Gap => "gap",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that names no kind of change.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown kind of change {0:?}: use baseline, created, updated or gap")]
+pub struct UnknownKind(String);
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| UnknownKind(text.to_owned()))
+    }
+}
+
+/// One row of the append-only log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The row's number; grows, never reused.
+    pub seq: i64,
+    /// The same for every sink, retry, restart and replay of this change.
+    pub event_id: String,
+    /// The route the record belongs to.
+    pub route: Route,
+    /// The record's id; `None` for a gap.
+    pub record_id: Option<String>,
+    /// What happened.
+    pub kind: Kind,
+    /// 1 for the first version of a record; a gap's number for a gap.
+    pub version: i64,
+    /// When the page that showed it was read, as RFC 3339 in UTC with microseconds.
+    pub observed_at: String,
+    /// The branch it was read from; `None` is the workspace default.
+    pub business: Option<String>,
+    /// The record's exact JSON text as received; for a gap, the gap as a JSON object.
+    pub body: String,
+    /// The text of the version before, when there is one and it is still in the log.
+    pub before: Option<String>,
+}
+
+impl Change {
+    /// The JSON text of the `data` object: what a `file` line holds and a webhook carries.
+    ///
+    /// The record stands in it exactly as received.
+    #[must_use]
+    pub fn data_json(&self) -> String {
+        serde_json::to_string(self).expect("a change holds valid JSON texts and plain values")
+    }
+
+    /// The name of the event: `leads.created`.
+    #[must_use]
+    pub fn event_type(&self) -> String {
+        format!("{}.{}", self.route, self.kind)
+    }
+
+    /// The top-level fields that differ from the version before; empty for a first version.
+    #[must_use]
+    pub fn changed(&self) -> Vec<FieldChange<'_>> {
+        match &self.before {
+            Some(before) => changed_fields(before, &self.body),
+            None => Vec::new(),
+        }
+    }
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let body = raw(&self.body)?;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("event_id", &self.event_id)?;
+        map.serialize_entry("seq", &self.seq)?;
+        map.serialize_entry("route", self.route.as_str())?;
+        map.serialize_entry("record_id", &self.record_id)?;
+        map.serialize_entry("kind", &self.kind)?;
+        map.serialize_entry("version", &self.version)?;
+        map.serialize_entry("observed_at", &self.observed_at)?;
+        map.serialize_entry("business", &self.business)?;
+        if self.kind == Kind::Gap {
+            map.serialize_entry("record", &())?;
+            map.serialize_entry("changed", &Changed(Vec::new()))?;
+            map.serialize_entry("gap", body)?;
+        } else {
+            map.serialize_entry("record", body)?;
+            map.serialize_entry("changed", &Changed(self.changed()))?;
+        }
+        map.end()
+    }
+}
+
+struct Changed<'a>(Vec<FieldChange<'a>>);
+
+impl Serialize for Changed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for change in &self.0 {
+            map.serialize_entry(&change.name, &Sides(change))?;
+        }
+        map.end()
+    }
+}
+
+/// A side that was absent is left out, so that absent and null stay apart.
+struct Sides<'a, 'b>(&'a FieldChange<'b>);
+
+impl Serialize for Sides<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(before) = self.0.before {
+            map.serialize_entry("before", raw(before)?)?;
+        }
+        if let Some(after) = self.0.after {
+            map.serialize_entry("after", raw(after)?)?;
+        }
+        map.end()
+    }
+}
+
+fn raw<E: serde::ser::Error>(text: &str) -> Result<&RawValue, E> {
+    serde_json::from_str(text).map_err(E::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change() -> Change {
+        Change {
+            seq: 7,
+            event_id: "evt_1".into(),
+            route: Route::Leads,
+            record_id: Some("12".into()),
+            kind: Kind::Updated,
+            version: 2,
+            observed_at: "2026-01-02T03:04:05.000000Z".into(),
+            business: None,
+            body: r#"{"id":12, "amount":10.10,"note":null}"#.into(),
+            before: Some(r#"{"id":12,"amount":9.5}"#.into()),
+        }
+    }
+
+    #[test]
+    fn the_data_object_keeps_the_records_exact_text() {
+        assert_eq!(
+            change().data_json(),
+            concat!(
+                r#"{"event_id":"evt_1","seq":7,"route":"leads","record_id":"12","kind":"updated","#,
+                r#""version":2,"observed_at":"2026-01-02T03:04:05.000000Z","business":null,"#,
+                r#""record":{"id":12, "amount":10.10,"note":null},"#,
+                r#""changed":{"amount":{"before":9.5,"after":10.10},"note":{"after":null}}}"#
+            )
+        );
+        assert_eq!(change().event_type(), "leads.updated");
+    }
+
+    #[test]
+    fn a_gap_carries_its_bounds_in_place_of_a_record() {
+        let gap = Change {
+            kind: Kind::Gap,
+            record_id: None,
+            body: r#"{"estimate":7}"#.into(),
+            before: None,
+            ..change()
+        };
+        let data: serde_json::Value = serde_json::from_str(&gap.data_json()).unwrap();
+        assert_eq!(data["record"], serde_json::Value::Null);
+        assert_eq!(data["gap"]["estimate"], 7);
+    }
+}

@@ -1,0 +1,207 @@
+//! What counts as a change: two texts of one record compared by meaning.
+//!
+//! Key order, white space, spelling of numbers and the fraction digits of a timestamp carry no
+//! meaning (contract, "Data conventions"); absent and null differ. Numbers are compared digit by
+//! digit, never as floats, so that two 20-digit numbers never look alike.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+type Object<'a> = BTreeMap<String, &'a RawValue>;
+
+/// One top-level field that differs between two versions; `None` means that it was absent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FieldChange<'a> {
+    /// The field's name.
+    pub name: String,
+    /// The value's JSON text before.
+    pub before: Option<&'a str>,
+    /// The value's JSON text after.
+    pub after: Option<&'a str>,
+}
+
+/// Whether two JSON texts mean the same; texts that are not JSON are compared as text.
+#[must_use]
+pub fn same_meaning(a: &str, b: &str) -> bool {
+    if a == b {
+        return true;
+    }
+    match (a.as_bytes().first(), b.as_bytes().first()) {
+        (Some(b'{'), Some(b'{')) => match (object(a), object(b)) {
+            (Some(a), Some(b)) => {
+                a.len() == b.len()
+                    && a.iter()
+                        .zip(&b)
+                        .all(|((ka, va), (kb, vb))| ka == kb && same_meaning(va.get(), vb.get()))
+            }
+            _ => false,
+        },
+        (Some(b'['), Some(b'[')) => match (array(a), array(b)) {
+            (Some(a), Some(b)) => {
+                a.len() == b.len()
+                    && a.iter().zip(&b).all(|(va, vb)| same_meaning(va.get(), vb.get()))
+            }
+            _ => false,
+        },
+        (Some(b'"'), Some(b'"')) => match (string(a), string(b)) {
+            (Some(a), Some(b)) => without_fraction(&a) == without_fraction(&b),
+            _ => false,
+        },
+        (Some(b'-' | b'0'..=b'9'), Some(b'-' | b'0'..=b'9')) => {
+            match (Number::read(a), Number::read(b)) {
+                (Some(a), Some(b)) => a == b,
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// The top-level fields whose meaning differs, in alphabetical order.
+///
+/// Empty when either text is no JSON object.
+#[must_use]
+pub fn changed_fields<'a>(before: &'a str, after: &'a str) -> Vec<FieldChange<'a>> {
+    let (Some(old), Some(new)) = (object(before), object(after)) else {
+        return Vec::new();
+    };
+    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let before = old.get(name).map(|v| v.get());
+            let after = new.get(name).map(|v| v.get());
+            let same = match (before, after) {
+                (Some(a), Some(b)) => same_meaning(a, b),
+                _ => false,
+            };
+            (!same).then(|| FieldChange { name: name.clone(), before, after })
+        })
+        .collect()
+}
+
+/// The JSON text of one top-level field, if the object has it.
+#[must_use]
+pub fn field<'a>(record: &'a str, name: &str) -> Option<&'a str> {
+    object(record)?.get(name).map(|value| value.get())
+}
+
+fn object(text: &str) -> Option<Object<'_>> {
+    serde_json::from_str(text).ok()
+}
+
+fn array(text: &str) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(text).ok()
+}
+
+fn string(text: &str) -> Option<String> {
+    serde_json::from_str(text).ok()
+}
+
+/// Cuts the fraction of a timestamp `YYYY-MM-DDTHH:MM:SS.ffffffZ`; other text is left alone.
+fn without_fraction(text: &str) -> &str {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00";
+    let bytes = text.as_bytes();
+    let shaped = bytes.len() > SHAPE.len()
+        && SHAPE.iter().zip(bytes).all(|(shape, byte)| match shape {
+            b'0' => byte.is_ascii_digit(),
+            other => other == byte,
+        });
+    if !shaped {
+        return text;
+    }
+    match &bytes[SHAPE.len()..] {
+        b"Z" => &text[..SHAPE.len()],
+        [b'.', digits @ .., b'Z'] if digits.iter().all(u8::is_ascii_digit) => &text[..SHAPE.len()],
+        _ => text,
+    }
+}
+
+/// A JSON number as sign, significant digits and power of ten.
+#[derive(PartialEq, Eq)]
+struct Number {
+    negative: bool,
+    digits: String,
+    exponent: i64,
+}
+
+impl Number {
+    fn read(text: &str) -> Option<Self> {
+        let (negative, rest) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (mantissa, power) = match rest.split_once(['e', 'E']) {
+            Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),
+            None => (rest, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let all = format!("{whole}{fraction}");
+        let significant = all.trim_start_matches('0');
+        let digits = significant.trim_end_matches('0');
+        if digits.is_empty() {
+            return Some(Self { negative: false, digits: String::new(), exponent: 0 });
+        }
+        let trailing = i64::try_from(significant.len() - digits.len()).ok()?;
+        let exponent = i64::from(power) - i64::try_from(fraction.len()).ok()? + trailing;
+        Some(Self { negative, digits: digits.to_owned(), exponent })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_order_white_space_and_number_spelling_mean_nothing() {
+        assert!(same_meaning(
+            r#"{"a": 1.50, "b":[1,{"c":null}]}"#,
+            r#"{"b":[1, {"c":null}],"a":15e-1}"#
+        ));
+        assert!(same_meaning("1", "1.0"));
+        assert!(same_meaning("-0", "0"));
+        assert!(same_meaning(r#""caf\u00e9""#, r#""café""#));
+    }
+
+    #[test]
+    fn fraction_digits_of_a_timestamp_mean_nothing_but_the_second_does() {
+        assert!(same_meaning(r#""2026-01-02T03:04:05.123456Z""#, r#""2026-01-02T03:04:05Z""#));
+        assert!(!same_meaning(r#""2026-01-02T03:04:05.1Z""#, r#""2026-01-02T03:04:06.1Z""#));
+        assert!(!same_meaning(r#""at 2026-01-02T03:04:05.1Z""#, r#""at 2026-01-02T03:04:05.2Z""#));
+    }
+
+    #[test]
+    fn values_that_differ_differ() {
+        for (a, b) in [
+            (r#"{"a":null}"#, "{}"),
+            (r#"{"a":1}"#, r#"{"a":"1"}"#),
+            ("[1,2]", "[2,1]"),
+            ("12345678901234567890123", "12345678901234567890124"),
+            ("true", "false"),
+            ("null", "0"),
+            ("10", "1"),
+            ("1e400", "1e401"),
+        ] {
+            assert!(!same_meaning(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_fields_that_changed_are_named_with_both_values() {
+        let before = r#"{"id":1,"status":"New","note":null,"gone":1}"#;
+        let after = r#"{"id":1,"note":"x","status":"New","added":[]}"#;
+        let changes = changed_fields(before, after);
+        let shown: Vec<_> = changes.iter().map(|c| (c.name.as_str(), c.before, c.after)).collect();
+        assert_eq!(
+            shown,
+            [
+                ("added", None, Some("[]")),
+                ("gone", Some("1"), None),
+                ("note", Some("null"), Some("\"x\"")),
+            ]
+        );
+    }
+}
