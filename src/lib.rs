@@ -41,3 +41,4 @@ pub mod backoff;
 pub mod clock;
 pub mod config;
 pub mod record;
+pub mod store;

@@ -1,0 +1,291 @@
+//! The store: one SQLite file that holds the mirror, the log, the ledger and the positions.
+//!
+//! It is the only meeting point of polling and delivery, and the only history there is. One
+//! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place,
+//! [`Store::write`] and [`Store::read`]. A failed write stores nothing.
+
+mod error;
+mod ledger;
+mod log;
+mod maintain;
+mod mirror;
+mod open;
+mod operate;
+mod page;
+mod pollers;
+mod reader;
+mod sinks;
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+pub use error::{OpenError, StoreError};
+pub use ledger::{Contiguity, Gap};
+pub use maintain::Upkeep;
+pub use operate::Operator;
+pub use page::{PollFacts, Stored};
+pub use pollers::{PollNote, PollerRow};
+pub use reader::{Reader, RecordFilter};
+pub use sinks::{Begin, Delivery, Progress, SinkRow};
+
+use crate::record::{Page, PollerKey, Route};
+use mirror::Mirror;
+use page::Known;
+use pollers::PendingPolls;
+
+/// What the one write connection works with.
+struct Writer {
+    connection: Connection,
+    lock: open::Lock,
+    path: PathBuf,
+    inode: u64,
+    identity: String,
+    mirrors: HashMap<Route, Mirror>,
+    known: HashMap<PollerKey, Known>,
+    pending: PendingPolls,
+    prune_from: i64,
+    checkpointed_at: u64,
+}
+
+impl Writer {
+    fn note(&mut self, key: &PollerKey, note: PollNote) {
+        self.pending.add(key, note);
+    }
+
+    fn refuse_replaced_file(&self) -> Result<(), StoreError> {
+        match std::fs::metadata(&self.path) {
+            Ok(found) if found.ino() == self.inode => Ok(()),
+            _ => Err(StoreError::Gone(self.path.clone())),
+        }
+    }
+
+    fn changed_since_checkpoint(&self) -> bool {
+        self.connection.total_changes() != self.checkpointed_at
+    }
+
+    fn checkpointed(&mut self) {
+        self.checkpointed_at = self.connection.total_changes();
+    }
+}
+
+struct Shared {
+    /// `None` once closed.
+    writer: Mutex<Option<Writer>>,
+    reader: Mutex<Reader>,
+    last_seq: watch::Sender<i64>,
+    path: PathBuf,
+}
+
+/// A handle on the open store; cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+impl Store {
+    /// Opens or makes the store, takes its lock and brings its schema up to date. Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let opened = open::open(path)?;
+        let identity = opened
+            .connection
+            .query_row("SELECT value FROM meta WHERE name = 'identity'", [], |row| row.get(0))
+            .map_err(|error| OpenError::Sqlite { path: path.to_owned(), source: error.into() })?;
+        let reader = Reader::open(path)?;
+        let last = log::last_seq(&opened.connection)
+            .map_err(|error| OpenError::Sqlite { path: path.to_owned(), source: error.into() })?;
+        let writer = Writer {
+            checkpointed_at: opened.connection.total_changes(),
+            connection: opened.connection,
+            lock: opened.lock,
+            path: path.to_owned(),
+            inode: opened.inode,
+            identity,
+            mirrors: HashMap::new(),
+            known: HashMap::new(),
+            pending: PendingPolls::default(),
+            prune_from: 0,
+        };
+        let shared = Shared {
+            writer: Mutex::new(Some(writer)),
+            reader: Mutex::new(reader),
+            last_seq: watch::Sender::new(last),
+            path: path.to_owned(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// Stores a page in one transaction: mirror rows, log rows, poller state and, when the page
+    /// does not prove contiguity, a gap. A page that says nothing new writes nothing.
+    ///
+    /// # Errors
+    /// Nothing of the page is stored.
+    pub async fn store_page(
+        &self,
+        key: PollerKey,
+        page: Page,
+        facts: PollFacts,
+    ) -> Result<Stored, StoreError> {
+        self.write(move |writer| page::store(writer, &key, page, &facts)).await
+    }
+
+    /// Remembers a poll that failed; it is written with the next thing that is.
+    ///
+    /// # Errors
+    /// Only when the store is closing.
+    pub async fn note_failed_poll(&self, key: PollerKey, note: PollNote) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            writer.note(&key, note);
+            if writer.pending.is_full() { flush(writer) } else { Ok(()) }
+        })
+        .await
+    }
+
+    /// Writes what has only been remembered so far: polls that changed nothing.
+    ///
+    /// # Errors
+    /// Nothing is lost by a failure; it is tried again.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.write(flush).await
+    }
+
+    /// One bounded step of upkeep: retention and a checkpoint.
+    ///
+    /// # Errors
+    /// A checkpoint that cannot write is an error of the disk, and ends the process.
+    pub async fn upkeep(&self, now: Timestamp, retention: Duration) -> Result<Upkeep, StoreError> {
+        self.write(move |writer| maintain::step(writer, now, retention)).await
+    }
+
+    /// Opens a sink's row, making it where the sink is to begin; see [`Begin`].
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn open_sink(
+        &self,
+        name: String,
+        type_name: &'static str,
+        begin: Begin,
+        at: String,
+    ) -> Result<SinkRow, StoreError> {
+        self.write(move |writer| sinks::open(&mut writer.connection, &name, type_name, &begin, &at))
+            .await
+    }
+
+    /// Marks every sink not named as removed, so that it holds the log back no longer.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<(), StoreError> {
+        self.write(move |writer| Ok(sinks::retire(&writer.connection, &configured)?)).await
+    }
+
+    /// Saves one round of a sink's work in one transaction.
+    ///
+    /// # Errors
+    /// Nothing is stored; the round is repeated under the same event ids.
+    pub async fn save_progress(&self, sink: String, progress: Progress) -> Result<(), StoreError> {
+        self.write(move |writer| sinks::save(&mut writer.connection, &sink, &progress)).await
+    }
+
+    /// The number of the last row of the log, and a wake-up whenever it grows.
+    #[must_use]
+    pub fn last_seq(&self) -> watch::Receiver<i64> {
+        self.shared.last_seq.subscribe()
+    }
+
+    /// Runs a read on the read-only connection.
+    ///
+    /// # Errors
+    /// What the read returns.
+    pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        run_blocking(move || work(&shared.reader.lock().unwrap_or_else(PoisonError::into_inner)))
+            .await
+    }
+
+    async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        run_blocking(move || {
+            let mut guard = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = guard.as_mut().ok_or(StoreError::Closing)?;
+            let before = writer.connection.total_changes();
+            let outcome = work(writer)?;
+            if writer.connection.total_changes() != before {
+                let last = log::last_seq(&writer.connection)?;
+                shared.last_seq.send_if_modified(|seen| std::mem::replace(seen, last) != last);
+            }
+            Ok(outcome)
+        })
+        .await
+    }
+
+    /// Writes what is remembered, settles the write-ahead log and gives up the lock. Later calls fail.
+    ///
+    /// # Errors
+    /// The store is closed all the same; the next start settles what was left.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        run_blocking(move || {
+            let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(mut writer) = writer else { return Ok(()) };
+            flush(&mut writer)?;
+            writer
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
+            writer.lock.release();
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn flush(writer: &mut Writer) -> Result<(), StoreError> {
+    if writer.pending.is_empty() {
+        return Ok(());
+    }
+    let tx =
+        writer.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    writer.pending.write(&tx, None)?;
+    for (key, known) in &writer.known {
+        known.save(&tx, key)?;
+    }
+    tx.commit()?;
+    writer.pending.clear();
+    Ok(())
+}
+
+async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, StoreError> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(StoreError::Closing),
+    }
+}

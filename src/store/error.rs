@@ -1,0 +1,120 @@
+//! What can go wrong with the store, in the few kinds a caller treats differently.
+
+use std::path::PathBuf;
+
+use rusqlite::ErrorCode;
+
+/// Why the store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process holds the store.
+    #[error(
+        "{path} is in use by process {holder}: stop that process, or give this one its own [store] path"
+    )]
+    Held {
+        /// The store's file.
+        path: PathBuf,
+        /// What the lock file says of the holder.
+        holder: String,
+    },
+    /// The file is no store of this program.
+    #[error("{path} was not made by shopmirror: {reason}; point [store] path at another file")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// How that shows.
+        reason: String,
+    },
+    /// The file was written by a later version of the program.
+    #[error(
+        "{path} has schema {found}, this program knows up to {known}: install the newer shopmirror again"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The schema number found.
+        found: i64,
+        /// The newest schema number known.
+        known: i64,
+    },
+    /// The SQLite library this program was built with has a known fault.
+    #[error(
+        "SQLite {0} can corrupt a write-ahead log: rebuild shopmirror with SQLite 3.51.3 or later"
+    )]
+    OldSqlite(String),
+    /// The file lies where locks cannot be trusted.
+    #[error("{path} lies on a network file system ({kind}): keep the store on a local disk")]
+    NetworkFileSystem {
+        /// The file.
+        path: PathBuf,
+        /// The file system's name.
+        kind: &'static str,
+    },
+    /// A file or folder could not be made or read.
+    #[error("could not {action} {path}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// No store is there yet, and the caller may not make one.
+    #[error("there is no store at {0}: start `shopmirror run` or `shopmirror once` first")]
+    Missing(PathBuf),
+    /// SQLite refused.
+    #[error("could not open {path}")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        source: StoreError,
+    },
+}
+
+/// Why a read or a write failed. Nothing of a failed write is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk is full: free space, and the work goes on by itself.
+    #[error("the disk that holds the store is full: free some space, polling resumes by itself")]
+    Full,
+    /// Another process holds the write lock for too long.
+    #[error("another program holds the store's write lock: end its transaction")]
+    Busy,
+    /// The file is damaged: it is left alone for a person to look at.
+    #[error(
+        "the store is damaged ({0}): stop, keep the file, restore a backup or run `sqlite3 FILE .recover` into a new file"
+    )]
+    Corrupt(String),
+    /// The file was deleted or replaced while it was open.
+    #[error("{0} was deleted or replaced while it was open: stop, and put the file back")]
+    Gone(PathBuf),
+    /// The program that uses the store is ending.
+    #[error("the store is closing")]
+    Closing,
+    /// Reading or writing the file failed.
+    #[error("the store failed")]
+    Sqlite(#[source] rusqlite::Error),
+}
+
+impl StoreError {
+    /// Whether waiting can mend it; everything else ends the process.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Full | Self::Busy)
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Corrupt(error.to_string())
+            }
+            _ => Self::Sqlite(error),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The append-only log `changes`, and the event ids in it.
+
+use rusqlite::{Connection, Row};
+use sha2::{Digest, Sha256};
+
+use crate::record::{Change, Kind, Route};
+
+/// A row about to be added.
+pub(super) struct NewChange<'a> {
+    pub(super) route: Route,
+    /// '' for a gap.
+    pub(super) record_id: &'a str,
+    pub(super) kind: Kind,
+    pub(super) version: i64,
+    pub(super) observed_at: &'a str,
+    pub(super) business: Option<&'a str>,
+    pub(super) body: &'a str,
+}
+
+/// The event id: the same for the same version of the same record of the same store, always.
+fn event_id(identity: &str, change: &NewChange<'_>) -> String {
+    let mut hash = Sha256::new();
+    for part in [identity, change.route.as_str(), change.record_id] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.update(change.version.to_be_bytes());
+    let mut id = String::with_capacity(36);
+    id.push_str("evt_");
+    for byte in &hash.finalize()[..16] {
+        for nibble in [byte >> 4, byte & 15] {
+            id.push(char::from_digit(u32::from(nibble), 16).expect("four bits"));
+        }
+    }
+    id
+}
+
+/// Appends a row and returns its number.
+pub(super) fn append(
+    connection: &Connection,
+    identity: &str,
+    change: &NewChange<'_>,
+) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached(
+            "INSERT INTO changes (event_id, route, record_id, kind, version, observed_at, business, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .insert((
+            event_id(identity, change),
+            change.route.as_str(),
+            change.record_id,
+            change.kind.as_str(),
+            change.version,
+            change.observed_at,
+            change.business,
+            change.body,
+        ))
+}
+
+/// A row joined with the version before it.
+const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, ''), c.kind, c.version, c.observed_at, \
+     c.business, c.body, p.body FROM changes c LEFT JOIN changes p \
+     ON c.kind = 'updated' AND p.route = c.route AND p.record_id = c.record_id AND p.version = c.version - 1";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
+    let parse = |index: usize, error: Box<dyn std::error::Error + Send + Sync>| {
+        rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error)
+    };
+    let route: String = row.get(2)?;
+    let kind: String = row.get(4)?;
+    Ok(Change {
+        seq: row.get(0)?,
+        event_id: row.get(1)?,
+        route: route.parse().map_err(|e| parse(2, Box::new(e)))?,
+        record_id: row.get(3)?,
+        kind: kind.parse().map_err(|e| parse(4, Box::new(e)))?,
+        version: row.get(5)?,
+        observed_at: row.get(6)?,
+        business: row.get(7)?,
+        body: row.get(8)?,
+        before: row.get(9)?,
+    })
+}
+
+/// Up to `limit` rows after `position`, in order.
+pub(super) fn after(
+    connection: &Connection,
+    position: i64,
+    limit: usize,
+) -> rusqlite::Result<Vec<Change>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement =
+        connection.prepare_cached(&format!("{SELECT} WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2"))?;
+    let rows = statement.query_map((position, limit), read)?;
+    rows.collect()
+}
+
+/// The rows with these numbers, in order; numbers that are gone are left out.
+pub(super) fn by_seq(connection: &Connection, seqs: &[i64]) -> rusqlite::Result<Vec<Change>> {
+    let mut statement = connection.prepare_cached(&format!("{SELECT} WHERE c.seq = ?1"))?;
+    let mut found = Vec::with_capacity(seqs.len());
+    for seq in seqs {
+        let mut rows = statement.query_map([seq], read)?;
+        if let Some(row) = rows.next() {
+            found.push(row?);
+        }
+    }
+    Ok(found)
+}
+
+/// Every version of one record still in the log, oldest first.
+pub(super) fn of_record(
+    connection: &Connection,
+    route: Route,
+    id: &str,
+) -> rusqlite::Result<Vec<Change>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 ORDER BY c.version LIMIT 10000"
+    ))?;
+    let rows = statement.query_map((route.as_str(), id), read)?;
+    rows.collect()
+}
+
+/// The number of the last row, 0 for none.
+pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(seq), 0) FROM changes")?
+        .query_row([], |row| row.get(0))
+}
+
+/// The position just before the first row observed at or after `stamp`.
+pub(super) fn position_at(connection: &Connection, stamp: &str) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(min(seq) - 1, (SELECT coalesce(max(seq), 0) FROM changes)) FROM changes WHERE observed_at >= ?1")?
+        .query_row([stamp], |row| row.get(0))
+}
+
+/// Deletes superseded rows observed before `cutoff` among those from `from` to `from + span`, which every
+/// sink has behind it; returns where to go on.
+///
+/// The newest version of a record always stays: it is what the next change is compared with.
+pub(super) fn prune(
+    connection: &Connection,
+    from: i64,
+    span: i64,
+    cutoff: &str,
+) -> rusqlite::Result<(usize, i64)> {
+    let next = from.saturating_add(span);
+    let deleted = connection
+        .prepare_cached(
+            "DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
+             AND seq <= (SELECT coalesce(min(position), 9223372036854775807) FROM sinks WHERE state <> 'removed') \
+             AND seq NOT IN (SELECT seq FROM deliveries) \
+             AND (kind = 'gap' OR EXISTS (SELECT 1 FROM changes n WHERE n.route = changes.route \
+                  AND n.record_id = changes.record_id AND n.version = changes.version + 1))",
+        )?
+        .execute((from, next, cutoff))?;
+    Ok((deleted, next))
+}

@@ -1,0 +1,354 @@
+//! The mirror: one table a route, made for people with `sqlite3` and for report tools.
+//!
+//! `id` comes first and is text, so that it joins with integers and with strings; then one
+//! untyped column a top-level field, in the order of first appearance; then ours. A column is
+//! added when its field first appears and is never dropped or retyped.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, OptionalExtension};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, de};
+use serde_json::value::RawValue;
+
+use crate::record::Route;
+
+/// Columns of ours in every mirror table, after the fields.
+const OWN: [&str; 5] = ["_business", "_first_seen_at", "_changed_at", "_seq", "_via"];
+const OWN_DEFINITIONS: &str = "_business, _first_seen_at TEXT NOT NULL, \
+     _changed_at TEXT NOT NULL, _seq INTEGER NOT NULL, _via";
+/// A field past this many columns is kept in the log's body only.
+const MAX_COLUMNS: usize = 256;
+/// A column's name is cut to this many bytes.
+const MAX_NAME: usize = 200;
+
+/// What the contract promises of a lead, so that a query works before the first lead arrives.
+fn promised_fields(route: Route) -> &'static [&'static str] {
+    match route {
+        Route::Leads => &["name", "status", "status_stage", "created_at"],
+        _ => &[],
+    }
+}
+
+/// Makes the six tables of a new store.
+pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
+    for route in Route::ALL {
+        let mut mirror = Mirror::empty(route);
+        for field in promised_fields(route) {
+            mirror.name_column(field);
+        }
+        mirror.create(connection)?;
+        mirror.save_columns(connection, 0)?;
+    }
+    Ok(())
+}
+
+/// One field of a record, as its name and its JSON text.
+pub(super) type Field<'a> = (Cow<'a, str>, &'a RawValue);
+
+/// The top-level fields of a record in the order received; of a repeated name the last wins.
+pub(super) struct Fields<'a>(pub(super) Vec<Field<'a>>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::with_capacity(24);
+                while let Some(name) = map.next_key::<Name<'de>>()? {
+                    fields.push((name.0, map.next_value()?));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrow;
+        impl<'de> Visitor<'de> for Borrow {
+            type Value = Name<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field name")
+            }
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(text)))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Borrow)
+    }
+}
+
+/// What a mirror row says beside the record's own fields.
+pub(super) struct RowFacts<'a> {
+    pub(super) id: &'a str,
+    pub(super) business: Option<&'a str>,
+    pub(super) at: &'a str,
+    pub(super) seq: i64,
+    pub(super) via: Option<&'a str>,
+}
+
+/// The columns of one mirror table, and the statement that writes a row of it.
+#[derive(Debug)]
+pub(super) struct Mirror {
+    route: Route,
+    columns: Vec<(String, String)>,
+    by_field: HashMap<String, usize>,
+    upsert: String,
+}
+
+impl Mirror {
+    fn empty(route: Route) -> Self {
+        let mut mirror =
+            Self { route, columns: Vec::new(), by_field: HashMap::new(), upsert: String::new() };
+        mirror.render();
+        mirror
+    }
+
+    /// Reads which column holds which field.
+    pub(super) fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
+        let mut mirror = Self::empty(route);
+        let mut statement = connection
+            .prepare("SELECT field, \"column\" FROM columns WHERE route = ?1 ORDER BY position")?;
+        let rows = statement
+            .query_map([route.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+        for row in rows {
+            let (field, column) = row?;
+            mirror.by_field.insert(field.clone(), mirror.columns.len());
+            mirror.columns.push((field, column));
+        }
+        mirror.render();
+        Ok(mirror)
+    }
+
+    /// Adds a column for each field not seen before; a table without rows is made anew, so that
+    /// our own columns stay last.
+    pub(super) fn grow(
+        &mut self,
+        connection: &Connection,
+        records: &[Fields<'_>],
+    ) -> rusqlite::Result<()> {
+        let known = self.columns.len();
+        for Fields(fields) in records {
+            for (name, _) in fields {
+                if name != "id" && !self.by_field.contains_key(name.as_ref()) {
+                    self.name_column(name);
+                }
+            }
+        }
+        if self.columns.len() == known {
+            return Ok(());
+        }
+        let table = self.route.as_str();
+        let empty = connection
+            .query_row(&format!("SELECT 1 FROM \"{table}\" LIMIT 1"), [], |_| Ok(()))
+            .optional()?
+            .is_none();
+        if empty {
+            connection.execute_batch(&format!("DROP TABLE \"{table}\""))?;
+            self.create(connection)?;
+        } else {
+            for (_, column) in &self.columns[known..] {
+                connection.execute_batch(&format!(
+                    "ALTER TABLE \"{table}\" ADD COLUMN {}",
+                    quoted(column)
+                ))?;
+            }
+        }
+        self.save_columns(connection, known)?;
+        self.render();
+        Ok(())
+    }
+
+    /// Writes a record's row, new or changed.
+    pub(super) fn put(
+        &self,
+        connection: &Connection,
+        facts: &RowFacts<'_>,
+        fields: &Fields<'_>,
+    ) -> rusqlite::Result<()> {
+        let mut cells = Vec::with_capacity(self.columns.len() + 1 + OWN.len());
+        cells.resize_with(self.columns.len() + 1, || Cell::Null);
+        cells[0] = Cell::Text(Cow::Borrowed(facts.id));
+        for (name, value) in &fields.0 {
+            if let Some(index) = self.by_field.get(name.as_ref()) {
+                cells[index + 1] = Cell::read(value.get());
+            }
+        }
+        cells.push(facts.business.map_or(Cell::Null, |b| Cell::Text(Cow::Borrowed(b))));
+        cells.push(Cell::Text(Cow::Borrowed(facts.at)));
+        cells.push(Cell::Text(Cow::Borrowed(facts.at)));
+        cells.push(Cell::Integer(facts.seq));
+        cells.push(facts.via.map_or(Cell::Null, |v| Cell::Text(Cow::Borrowed(v))));
+        connection.prepare_cached(&self.upsert)?.execute(rusqlite::params_from_iter(cells))?;
+        Ok(())
+    }
+
+    /// Gives a field a column; past the cap it gets none.
+    fn name_column(&mut self, field: &str) {
+        if self.columns.len() >= MAX_COLUMNS {
+            return;
+        }
+        let taken: HashSet<String> = self
+            .columns
+            .iter()
+            .map(|(_, column)| column.to_ascii_lowercase())
+            .chain(OWN.map(str::to_owned))
+            .chain(["id".to_owned()])
+            .collect();
+        let mut base: String =
+            field.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
+        let mut end = base.len().min(MAX_NAME);
+        while !base.is_char_boundary(end) {
+            end -= 1;
+        }
+        base.truncate(end);
+        if base.is_empty() {
+            base.push_str("field");
+        }
+        let column = std::iter::once(base.clone())
+            .chain((2..).map(|n| format!("{base}_{n}")))
+            .find(|name| !taken.contains(&name.to_ascii_lowercase()))
+            .expect("the suffixes do not end");
+        self.by_field.insert(field.to_owned(), self.columns.len());
+        self.columns.push((field.to_owned(), column));
+    }
+
+    fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let fields: String =
+            self.columns.iter().map(|(_, column)| format!("{}, ", quoted(column))).collect();
+        connection.execute_batch(&format!(
+            "CREATE TABLE \"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
+            self.route
+        ))
+    }
+
+    fn save_columns(&self, connection: &Connection, from: usize) -> rusqlite::Result<()> {
+        let mut statement = connection.prepare_cached(
+            "INSERT INTO columns (route, field, \"column\", position) VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        for (position, (field, column)) in self.columns.iter().enumerate().skip(from) {
+            let position = i64::try_from(position).expect("capped");
+            statement.execute((self.route.as_str(), field, column, position))?;
+        }
+        Ok(())
+    }
+
+    fn render(&mut self) {
+        let names: Vec<String> = self.columns.iter().map(|(_, column)| quoted(column)).collect();
+        let mut list = String::from("id");
+        let mut sets = String::new();
+        for name in &names {
+            list.push_str(&format!(", {name}"));
+            sets.push_str(&format!("{name} = excluded.{name}, "));
+        }
+        let marks = vec!["?"; names.len() + 1 + OWN.len()].join(", ");
+        self.upsert = format!(
+            "INSERT INTO \"{}\" ({list}, {}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \
+             {sets}_changed_at = excluded._changed_at, _seq = excluded._seq, _via = excluded._via",
+            self.route,
+            OWN.join(", "),
+        );
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A JSON value as a SQLite value: text as text, numbers as they came, booleans 0 and 1, objects
+/// and arrays as JSON text. An integer past 64 bits is kept as text, digit for digit.
+#[derive(Debug, PartialEq)]
+enum Cell<'a> {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(Cow<'a, str>),
+}
+
+impl<'a> Cell<'a> {
+    fn read(json: &'a str) -> Self {
+        match json.as_bytes().first() {
+            Some(b'n') => Self::Null,
+            Some(b't') => Self::Integer(1),
+            Some(b'f') => Self::Integer(0),
+            Some(b'"') => Self::Text(string(json)),
+            Some(b'-' | b'0'..=b'9') => {
+                if let Ok(integer) = json.parse() {
+                    Self::Integer(integer)
+                } else if json.contains(['.', 'e', 'E']) {
+                    json.parse::<f64>()
+                        .ok()
+                        .filter(|real| real.is_finite())
+                        .map_or(Self::Text(Cow::Borrowed(json)), Self::Real)
+                } else {
+                    Self::Text(Cow::Borrowed(json))
+                }
+            }
+            _ => Self::Text(Cow::Borrowed(json)),
+        }
+    }
+}
+
+fn string(json: &str) -> Cow<'_, str> {
+    let inner = &json[1..json.len() - 1];
+    if inner.contains('\\') {
+        // A lone surrogate is valid JSON and no text: its escape is kept as received.
+        serde_json::from_str(json).map_or(Cow::Borrowed(inner), Cow::Owned)
+    } else {
+        Cow::Borrowed(inner)
+    }
+}
+
+impl ToSql for Cell<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Self::Null => ToSqlOutput::Owned(Value::Null),
+            Self::Integer(integer) => ToSqlOutput::Owned(Value::Integer(*integer)),
+            Self::Real(real) => ToSqlOutput::Owned(Value::Real(*real)),
+            Self::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_kind_and_their_digits() {
+        assert_eq!(Cell::read("10"), Cell::Integer(10));
+        assert_eq!(Cell::read("10.5"), Cell::Real(10.5));
+        assert_eq!(Cell::read("true"), Cell::Integer(1));
+        assert_eq!(Cell::read("null"), Cell::Null);
+        assert_eq!(Cell::read("9223372036854775808"), Cell::Text("9223372036854775808".into()));
+        assert_eq!(Cell::read("1e999"), Cell::Text("1e999".into()));
+        assert_eq!(Cell::read(r#""a\nb""#), Cell::Text("a\nb".into()));
+        assert_eq!(Cell::read(r#"{"a":1}"#), Cell::Text(r#"{"a":1}"#.into()));
+        assert_eq!(Cell::read(r#""\ud800""#), Cell::Text("\\ud800".into()));
+    }
+
+    #[test]
+    fn names_that_collide_keep_their_data_in_columns_of_their_own() {
+        let mut mirror = Mirror::empty(Route::Leads);
+        for field in ["Name", "name", "_seq", "ID", "", "a\"b", "a\u{0}b"] {
+            mirror.name_column(field);
+        }
+        let columns: Vec<&str> = mirror.columns.iter().map(|(_, c)| c.as_str()).collect();
+        assert_eq!(columns, ["Name", "name_2", "_seq_2", "ID_2", "field", "a\"b", "a_b"]);
+    }
+}

@@ -1,0 +1,274 @@
+//! Opening the file: the lock, the checks that refuse it, the pragmas, the migrations.
+//!
+//! The file is the only history there is: nothing here ever deletes or recreates it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::error::{OpenError, StoreError};
+
+/// `shmr`, in the file's header.
+const APPLICATION_ID: i64 = 0x7368_6d72;
+/// The first SQLite without the bug that corrupts a write-ahead log on reset.
+const OLDEST_SQLITE: i32 = 3_051_003;
+/// A file that was not closed cleanly is checked for at most this long before work begins.
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
+
+/// Numbered schema steps; `user_version` is how many of them a file has.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_init.sql")];
+
+/// Held as long as the process uses the store; says who holds it.
+#[derive(Debug)]
+pub(super) struct Lock {
+    file: File,
+}
+
+impl Lock {
+    fn take(store: &Path) -> Result<(Self, bool), OpenError> {
+        let path = with_suffix(store, "-lock");
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o640)
+            .open(&path)
+            .map_err(|source| OpenError::Io { action: "open", path: path.clone(), source })?;
+        let locked = file.try_lock();
+        let mut said = String::new();
+        Read::take(&mut file, 64).read_to_string(&mut said).map_err(|source| OpenError::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
+        match locked {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let holder = said.trim();
+                let holder = if holder.is_empty() { "(unknown)" } else { holder }.to_owned();
+                return Err(OpenError::Held { path: store.to_owned(), holder });
+            }
+            Err(fs::TryLockError::Error(source)) => {
+                return Err(OpenError::Io { action: "lock", path, source });
+            }
+        }
+        let clean = said.trim().is_empty();
+        let mut lock = Self { file };
+        lock.write(&format!("{}\n", std::process::id())).map_err(|source| OpenError::Io {
+            action: "write",
+            path,
+            source,
+        })?;
+        Ok((lock, clean))
+    }
+
+    fn write(&mut self, text: &str) -> std::io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(text.as_bytes())
+    }
+
+    /// Says that the store was closed in order, so that the next start need not check it.
+    pub(super) fn release(&mut self) {
+        // A file that still names us only makes the next start check the store once more.
+        let _ = self.write("");
+    }
+}
+
+/// A store opened for writing.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) lock: Lock,
+    pub(super) inode: u64,
+}
+
+/// Opens or makes the store at `path`, checks it and brings its schema up to date.
+pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
+    if rusqlite::version_number() < OLDEST_SQLITE {
+        return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(folder)
+        .map_err(|source| OpenError::Io { action: "make", path: folder.to_owned(), source })?;
+    refuse_network_file_system(path, folder)?;
+    let (lock, clean) = Lock::take(path)?;
+
+    // Made here so that SQLite gives its side files the same mode.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o640)
+        .open(path)
+        .map_err(|source| OpenError::Io { action: "open", path: path.to_owned(), source })?;
+    let inode = file
+        .metadata()
+        .map_err(|source| OpenError::Io { action: "read", path: path.to_owned(), source })?
+        .ino();
+    drop(file);
+
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed(path))?;
+    prepare(&mut connection, path, clean)?;
+    Ok(Opened { connection, lock, inode })
+}
+
+fn prepare(connection: &mut Connection, path: &Path, clean: bool) -> Result<(), OpenError> {
+    connection.busy_timeout(Duration::from_secs(5)).map_err(failed(path))?;
+    let version = identify(connection, path)?;
+    for (option, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        // Keeps -wal and -shm in place after a stop, which read-only users of other tools need.
+        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
+    ] {
+        connection.set_db_config(option, on).map_err(failed(path))?;
+    }
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = FULL;
+             PRAGMA foreign_keys = ON;
+             PRAGMA trusted_schema = OFF;
+             PRAGMA cell_size_check = ON;
+             PRAGMA wal_autocheckpoint = 0;
+             PRAGMA journal_size_limit = 16777216;
+             PRAGMA temp_store = MEMORY;",
+        )
+        .map_err(failed(path))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    if version > 0 {
+        if !clean {
+            check(connection, path)?;
+        }
+        // What a crash left in the log is settled, and written to the disk, before work begins.
+        connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            .map_err(failed(path))?;
+    }
+    migrate(connection, version).map_err(failed(path))
+}
+
+/// Refuses what is not ours or too new; returns the schema number, 0 for an empty file.
+fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
+    let number = |pragma: &str| {
+        connection.query_row(pragma, [], |row| row.get::<_, i64>(0)).map_err(|error| {
+            match StoreError::from(error) {
+                StoreError::Corrupt(reason) => OpenError::Foreign { path: path.to_owned(), reason },
+                source => OpenError::Sqlite { path: path.to_owned(), source },
+            }
+        })
+    };
+    let application = number("PRAGMA application_id")?;
+    let version = number("PRAGMA user_version")?;
+    let objects = number("SELECT count(*) FROM sqlite_schema")?;
+    if application == 0 && version == 0 && objects == 0 {
+        return Ok(0);
+    }
+    if application != APPLICATION_ID {
+        let reason = format!("its application id is {application:#x}");
+        return Err(OpenError::Foreign { path: path.to_owned(), reason });
+    }
+    let known = i64::try_from(MIGRATIONS.len()).expect("a handful of migrations");
+    if version > known {
+        return Err(OpenError::Newer { path: path.to_owned(), found: version, known });
+    }
+    Ok(version)
+}
+
+fn check(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    let deadline = Instant::now() + CHECK_LIMIT;
+    connection
+        .progress_handler(100_000, Some(move || Instant::now() > deadline))
+        .map_err(failed(path))?;
+    let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    connection.progress_handler(0, None::<fn() -> bool>).map_err(failed(path))?;
+    match said {
+        Ok(said) if said == "ok" => Ok(()),
+        Ok(said) => {
+            let source = StoreError::Corrupt(said);
+            Err(OpenError::Sqlite { path: path.to_owned(), source })
+        }
+        Err(error)
+            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) =>
+        {
+            tracing::warn!(path = %path.display(), "the store is too large to check at start; going on");
+            Ok(())
+        }
+        Err(error) => Err(failed(path)(error)),
+    }
+}
+
+fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
+    let known = i64::try_from(MIGRATIONS.len()).expect("a handful of migrations");
+    if from == known {
+        return Ok(());
+    }
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (number, step) in (1_i64..).zip(MIGRATIONS) {
+        if number > from {
+            tx.execute_batch(step)?;
+        }
+    }
+    if from == 0 {
+        super::mirror::create_tables(&tx)?;
+        tx.execute(
+            "INSERT INTO meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
+            [],
+        )?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", known)?;
+    tx.commit()
+}
+
+/// Opens a second connection that can only read.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
+    if !path.exists() {
+        return Err(OpenError::Missing(path.to_owned()));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed(path))?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(failed(path))?;
+    if identify(&connection, path)? == 0 {
+        return Err(OpenError::Missing(path.to_owned()));
+    }
+    connection
+        .execute_batch("PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;")
+        .map_err(failed(path))?;
+    connection.set_prepared_statement_cache_capacity(16);
+    Ok(connection)
+}
+
+fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + '_ {
+    move |error| OpenError::Sqlite { path: path.to_owned(), source: error.into() }
+}
+
+fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), OpenError> {
+    let Ok(found) = rustix::fs::statfs(folder) else { return Ok(()) };
+    // The magic numbers of statfs(2).
+    let kind = match found.f_type as u64 & 0xffff_ffff {
+        0x6969 => "nfs",
+        0x517b | 0xff53_4d42 | 0xfe53_4d42 => "smb",
+        0x0102_1997 => "9p",
+        _ => return Ok(()),
+    };
+    Err(OpenError::NetworkFileSystem { path: path.to_owned(), kind })
+}
+
+/// The path of a side file: the store's whole name and a suffix.
+pub(super) fn with_suffix(store: &Path, suffix: &str) -> PathBuf {
+    let mut name = store.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}

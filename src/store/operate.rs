@@ -1,0 +1,58 @@
+//! What an operator changes from the command line, beside a running daemon or without one.
+//!
+//! A short write transaction of its own; it never touches the mirror, the log or a position.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::{OpenError, StoreError};
+use super::{open, sinks};
+
+/// A connection for one command that changes what the operator may change.
+#[derive(Debug)]
+pub struct Operator {
+    connection: Connection,
+}
+
+impl Operator {
+    /// Opens an existing store. Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] when there is none, or it is not ours.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        drop(open::open_reader(path)?);
+        let failed = |error: rusqlite::Error| OpenError::Sqlite {
+            path: path.to_owned(),
+            source: error.into(),
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+        connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(failed)?;
+        connection
+            .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")
+            .map_err(failed)?;
+        Ok(Self { connection })
+    }
+
+    /// Makes dead letters of a sink due again, all or one; returns how many.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn redrive(&self, sink: &str, seq: Option<i64>, at: &str) -> Result<usize, StoreError> {
+        Ok(sinks::redrive(&self.connection, sink, seq, at)?)
+    }
+
+    /// Forgets dead letters of a sink, all or one; returns how many. The log keeps the changes.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn drop_dead(&self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
+        Ok(sinks::drop_dead(&self.connection, sink, seq)?)
+    }
+}

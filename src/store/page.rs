@@ -1,0 +1,419 @@
+//! Storing a page: mirror rows, log rows, poller state and gap in one transaction, or nothing.
+//!
+//! What a page changes is found in three steps, cheapest first: the whole body against the last
+//! one, then each record's text, then its meaning. A page that changes nothing writes nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::Writer;
+use super::error::StoreError;
+use super::ledger::{self, Contiguity, Evidence, Gap};
+use super::log::{self, NewChange};
+use super::mirror::{Fields, Mirror, RowFacts};
+use super::pollers::{self, PollNote, PollerRow};
+use crate::record::{Kind, Page, PollerKey, Record, Route, field, same_meaning};
+
+/// What is known of a poll beside its page.
+#[derive(Debug, Clone)]
+pub struct PollFacts {
+    /// When the page was read.
+    pub at: jiff::Timestamp,
+    /// Records asked for.
+    pub limit: u32,
+    /// How long the request took.
+    pub latency: Duration,
+    /// `X-RateLimit-Remaining` of the answer.
+    pub remaining: Option<i64>,
+    /// What the schedule has learned of this poller, as its own text.
+    pub learned: String,
+}
+
+/// What a page came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Whether the page said nothing new; the ledger's word is then that of a page that overlaps.
+    pub unchanged: bool,
+    /// What the page proved.
+    pub contiguity: Contiguity,
+    /// Records on the page.
+    pub records: usize,
+    /// Records stored for the first time.
+    pub created: usize,
+    /// Records whose meaning changed.
+    pub updated: usize,
+    /// Ids on the page that this poller knew.
+    pub overlap: usize,
+    /// Time from the oldest to the newest `created_at` on the page, where records show it.
+    pub window: Option<Duration>,
+    /// The gap that was recorded.
+    pub gap: Option<Gap>,
+}
+
+/// What a poller knows, in memory.
+#[derive(Debug)]
+pub(super) struct Known {
+    row: PollerRow,
+    head: HashSet<String>,
+    page: Page,
+    by_id: HashMap<String, usize>,
+}
+
+impl Known {
+    fn new(row: PollerRow) -> Self {
+        let head = serde_json::from_str(&row.head).unwrap_or_default();
+        Self { row, head, page: Page::default(), by_id: HashMap::new() }
+    }
+
+    /// Writes what has changed in memory alone: when the poller last succeeded.
+    pub(super) fn save(&self, connection: &Connection, key: &PollerKey) -> rusqlite::Result<()> {
+        pollers::save(connection, key, &self.row)
+    }
+
+    fn text_of(&self, id: &str) -> Option<&str> {
+        let record = &self.page.records()[*self.by_id.get(id)?];
+        Some(self.page.text(record))
+    }
+
+    fn take_page(&mut self, page: Page) {
+        self.by_id =
+            page.records().iter().enumerate().map(|(i, r)| (r.id.as_str().to_owned(), i)).collect();
+        self.head = self.by_id.keys().cloned().collect();
+        self.page = page;
+    }
+}
+
+/// What is to be written for one record.
+enum Step {
+    Create,
+    Update {
+        version: i64,
+    },
+    /// Found by search before, now seen by a poll: from here on it proves contiguity.
+    Adopt,
+}
+
+/// Stores a page; see [`super::Store::store_page`].
+pub(super) fn store(
+    writer: &mut Writer,
+    key: &PollerKey,
+    page: Page,
+    facts: &PollFacts,
+) -> Result<Stored, StoreError> {
+    writer.refuse_replaced_file()?;
+    let stamp = crate::clock::stamp(facts.at);
+    if !writer.known.contains_key(key)
+        && let Some(row) = pollers::find(&writer.connection, key)?
+    {
+        writer.known.insert(key.clone(), Known::new(row));
+    }
+    if let Some(known) = writer.known.get_mut(key)
+        && !known.by_id.is_empty()
+        && known.page.body() == page.body()
+    {
+        known.row.last_success_at.clone_from(&stamp);
+        let stored = Stored {
+            unchanged: true,
+            contiguity: contiguity_of_overlap(page.records().len(), facts.limit),
+            records: page.records().len(),
+            created: 0,
+            updated: 0,
+            overlap: page.records().len(),
+            window: None,
+            gap: None,
+        };
+        writer.note(key, poll_note(&stored, &stamp, facts));
+        return Ok(stored);
+    }
+    let known = writer.known.get(key);
+    let (steps, overlap) = compare(&writer.connection, key, known, &page)?;
+    let page_ids = id_bounds(page.records());
+    let evidence = Evidence {
+        polled_before: known.is_some(),
+        knew_records: known.is_some_and(|k| !k.head.is_empty()),
+        records: page.records().len(),
+        limit: facts.limit as usize,
+        overlap,
+        high_id: known.and_then(|k| k.row.high_id),
+        page_ids,
+    };
+    let contiguity = evidence.classify();
+    let mut stored = Stored {
+        unchanged: steps.is_empty() && known.is_some(),
+        contiguity,
+        records: page.records().len(),
+        created: steps.iter().filter(|(_, s)| matches!(s, Step::Create)).count(),
+        updated: steps.iter().filter(|(_, s)| matches!(s, Step::Update { .. })).count(),
+        overlap,
+        window: window(&page),
+        gap: None,
+    };
+    let gap = matches!(contiguity, Contiguity::Gap | Contiguity::Suspect)
+        .then(|| new_gap(key, known, &evidence, contiguity, &stamp));
+    let mut row = next_row(key, known, page_ids, &stamp, stored.unchanged);
+    if stored.unchanged && gap.is_none() {
+        writer.note(key, poll_note(&stored, &stamp, facts));
+        let known = writer.known.get_mut(key).expect("an unchanged page has one before it");
+        known.row = row;
+        known.take_page(page);
+        return Ok(stored);
+    }
+    row.learned = Some(facts.learned.clone());
+    row.head = head_json(&page);
+    let note = poll_note(&stored, &stamp, facts);
+    match write(writer, key, &page, &steps, contiguity, gap, &row, &note) {
+        Ok(gap) => stored.gap = gap,
+        Err(error) => {
+            // The columns in memory may be ahead of a rolled-back table.
+            writer.mirrors.clear();
+            return Err(error);
+        }
+    }
+    let known = writer.known.entry(key.clone()).or_insert_with(|| Known::new(row.clone()));
+    known.row = row;
+    known.take_page(page);
+    Ok(stored)
+}
+
+/// Finds what each record of the page is beside what is stored, and how many the poller knew.
+fn compare(
+    connection: &Connection,
+    key: &PollerKey,
+    known: Option<&Known>,
+    page: &Page,
+) -> Result<(Vec<(usize, Step)>, usize), StoreError> {
+    let mut find = connection.prepare_cached(&format!(
+        "SELECT m._business, m._via, c.version, c.body FROM \"{}\" m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
+        key.route
+    ))?;
+    let mut steps = Vec::new();
+    let mut overlap = 0;
+    for (index, record) in page.records().iter().enumerate() {
+        let id = record.id.as_str();
+        let text = page.text(record);
+        if known.and_then(|k| k.text_of(id)) == Some(text) {
+            overlap += 1;
+            continue;
+        }
+        let row = find
+            .query_row([id], |row| {
+                let business: Option<String> = row.get(0)?;
+                let via: Option<String> = row.get(1)?;
+                let version: i64 = row.get(2)?;
+                let body: String = row.get(3)?;
+                Ok((business, via, version, body))
+            })
+            .optional()?;
+        let Some((business, via, version, body)) = row else {
+            steps.push((index, Step::Create));
+            continue;
+        };
+        let polled = via.is_none() && business == key.business;
+        if known.is_some_and(|k| k.head.contains(id)) || (known.is_some() && polled) {
+            overlap += 1;
+        }
+        if !same_meaning(&body, text) {
+            steps.push((index, Step::Update { version: version + 1 }));
+        } else if via.is_some() {
+            steps.push((index, Step::Adopt));
+        }
+    }
+    Ok((steps, overlap))
+}
+
+#[expect(clippy::too_many_arguments, reason = "one transaction writes all of it")]
+fn write(
+    writer: &mut Writer,
+    key: &PollerKey,
+    page: &Page,
+    steps: &[(usize, Step)],
+    contiguity: Contiguity,
+    gap: Option<Gap>,
+    row: &PollerRow,
+    note: &PollNote,
+) -> Result<Option<Gap>, StoreError> {
+    let route = key.route;
+    let stamp = note.at.as_str();
+    if !writer.mirrors.contains_key(&route) {
+        let mirror = Mirror::load(&writer.connection, route)?;
+        writer.mirrors.insert(route, mirror);
+    }
+    let mirror = writer.mirrors.get_mut(&route).expect("just loaded");
+    let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Before the records of the page, so that a reader of the log learns of the hole first.
+    let gap = match gap {
+        Some(gap) => Some(write_gap(&tx, &writer.identity, key, gap)?),
+        None => None,
+    };
+    let parsed: Vec<Fields<'_>> = steps
+        .iter()
+        .map(|(index, _)| {
+            serde_json::from_str(page.text(&page.records()[*index]))
+                .unwrap_or_else(|_| Fields(Vec::new()))
+        })
+        .collect();
+    mirror.grow(&tx, &parsed)?;
+    // A page is newest first; the log reads better oldest first.
+    for ((index, step), fields) in steps.iter().zip(&parsed).rev() {
+        let record = &page.records()[*index];
+        let (kind, version) = match step {
+            Step::Create if contiguity == Contiguity::Baseline => (Kind::Baseline, 1),
+            Step::Create => (Kind::Created, 1),
+            Step::Update { version } => (Kind::Updated, *version),
+            Step::Adopt => {
+                adopt(&tx, route, record)?;
+                continue;
+            }
+        };
+        let change = NewChange {
+            route,
+            record_id: record.id.as_str(),
+            kind,
+            version,
+            observed_at: stamp,
+            business: key.business.as_deref(),
+            body: page.text(record),
+        };
+        let seq = log::append(&tx, &writer.identity, &change)?;
+        let facts = RowFacts {
+            id: record.id.as_str(),
+            business: key.business.as_deref(),
+            at: stamp,
+            seq,
+            via: None,
+        };
+        mirror.put(&tx, &facts, fields)?;
+    }
+    pollers::save(&tx, key, row)?;
+    writer.pending.write(&tx, Some((key, note)))?;
+    tx.commit()?;
+    writer.pending.clear();
+    Ok(gap)
+}
+
+fn adopt(connection: &Connection, route: Route, record: &Record) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(&format!("UPDATE \"{route}\" SET _via = NULL WHERE id = ?1"))?
+        .execute([record.id.as_str()])?;
+    Ok(())
+}
+
+fn write_gap(
+    connection: &Connection,
+    identity: &str,
+    key: &PollerKey,
+    mut gap: Gap,
+) -> rusqlite::Result<Gap> {
+    gap.id = ledger::insert(connection, key, &gap)?;
+    let body = serde_json::to_string(&gap).expect("a gap holds plain values");
+    log::append(
+        connection,
+        identity,
+        &NewChange {
+            route: key.route,
+            record_id: "",
+            kind: Kind::Gap,
+            version: gap.id,
+            observed_at: &gap.found_at,
+            business: key.business.as_deref(),
+            body: &body,
+        },
+    )?;
+    Ok(gap)
+}
+
+fn new_gap(
+    key: &PollerKey,
+    known: Option<&Known>,
+    evidence: &Evidence,
+    contiguity: Contiguity,
+    stamp: &str,
+) -> Gap {
+    Gap {
+        id: 0,
+        route: key.route.as_str().to_owned(),
+        business: key.business.clone(),
+        certainty: contiguity.as_str().to_owned(),
+        found_at: stamp.to_owned(),
+        from_at: known.map_or_else(|| stamp.to_owned(), |k| k.row.last_success_at.clone()),
+        to_at: stamp.to_owned(),
+        after_id: evidence.high_id.map(|id| id.to_string()),
+        before_id: evidence.page_ids.map(|(lowest, _)| lowest.to_string()),
+        estimate: evidence.estimate(),
+        state: "open".to_owned(),
+        repaired: 0,
+        note: None,
+    }
+}
+
+fn next_row(
+    key: &PollerKey,
+    known: Option<&Known>,
+    page_ids: Option<(i64, i64)>,
+    stamp: &str,
+    unchanged: bool,
+) -> PollerRow {
+    let high_on_page = page_ids.map(|(_, highest)| highest);
+    let mut row = known.map_or_else(
+        || PollerRow {
+            route: key.route.as_str().to_owned(),
+            business: key.business.clone(),
+            first_polled_at: stamp.to_owned(),
+            last_success_at: stamp.to_owned(),
+            last_change_at: None,
+            high_id: None,
+            learned: None,
+            head: "[]".to_owned(),
+        },
+        |k| k.row.clone(),
+    );
+    row.last_success_at = stamp.to_owned();
+    if !unchanged {
+        row.last_change_at = Some(stamp.to_owned());
+    }
+    row.high_id = row.high_id.max(high_on_page);
+    row
+}
+
+fn poll_note(stored: &Stored, stamp: &str, facts: &PollFacts) -> PollNote {
+    PollNote {
+        outcome: if stored.unchanged { "unchanged" } else { stored.contiguity.as_str() },
+        detail: None,
+        at: stamp.to_owned(),
+        records: stored.records,
+        created: stored.created,
+        updated: stored.updated,
+        overlap: stored.overlap,
+        latency: facts.latency,
+        remaining: facts.remaining,
+    }
+}
+
+fn contiguity_of_overlap(records: usize, limit: u32) -> Contiguity {
+    if records < limit as usize { Contiguity::Complete } else { Contiguity::Contiguous }
+}
+
+fn head_json(page: &Page) -> String {
+    let ids: Vec<&str> = page.records().iter().map(|r| r.id.as_str()).collect();
+    serde_json::to_string(&ids).expect("ids are text")
+}
+
+/// The lowest and the highest id, if all of them are integers.
+fn id_bounds(records: &[Record]) -> Option<(i64, i64)> {
+    let ids: Option<Vec<i64>> = records.iter().map(|r| r.id.as_integer()).collect();
+    let ids = ids?;
+    Some((*ids.iter().min()?, *ids.iter().max()?))
+}
+
+/// Time from the oldest to the newest `created_at`, reckoned from the first and last record.
+fn window(page: &Page) -> Option<Duration> {
+    let at = |record: &Record| -> Option<jiff::Timestamp> {
+        let text: String = serde_json::from_str(field(page.text(record), "created_at")?).ok()?;
+        text.parse().ok()
+    };
+    let first = at(page.records().first()?)?;
+    let last = at(page.records().last()?)?;
+    Some(first.duration_since(last).unsigned_abs())
+}

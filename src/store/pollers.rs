@@ -1,0 +1,221 @@
+//! What each poller knows and how its polls went: the tables `pollers` and `polls`.
+//!
+//! A poll that brought nothing is remembered in memory and written with the next thing that is,
+//! so that an unchanged page costs no write; runs of equal polls are one row.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::Serialize;
+
+use crate::record::{PollerKey, Route};
+
+/// Pending runs kept in memory before they must be written.
+const MAX_PENDING: usize = 256;
+
+/// The business as the tables hold it: '' for the workspace default.
+pub(super) fn business_text(key: &PollerKey) -> &str {
+    key.business.as_deref().unwrap_or("")
+}
+
+/// A poller's row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PollerRow {
+    /// The route.
+    pub route: String,
+    /// The branch; `None` is the workspace default.
+    pub business: Option<String>,
+    /// When its first page was stored.
+    pub first_polled_at: String,
+    /// When a page was last read and stored, or found unchanged.
+    pub last_success_at: String,
+    /// When a page last brought something.
+    pub last_change_at: Option<String>,
+    /// The highest id while ids are integers.
+    pub high_id: Option<i64>,
+    /// What the schedule learned, as its own text.
+    #[serde(skip)]
+    pub learned: Option<String>,
+    /// The ids of the last page, as a JSON array of strings.
+    #[serde(skip)]
+    pub head: String,
+}
+
+impl PollerRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            route: row.get(0)?,
+            business: row.get(1)?,
+            first_polled_at: row.get(2)?,
+            last_success_at: row.get(3)?,
+            last_change_at: row.get(4)?,
+            high_id: row.get(5)?,
+            learned: row.get(6)?,
+            head: row.get(7)?,
+        })
+    }
+
+    /// Which poller the row is of; `None` when the route is not one this program knows.
+    #[must_use]
+    pub fn key(&self) -> Option<PollerKey> {
+        let route: Route = self.route.parse().ok()?;
+        Some(PollerKey { route, business: self.business.clone() })
+    }
+}
+
+const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head";
+
+pub(super) fn find(
+    connection: &Connection,
+    key: &PollerKey,
+) -> rusqlite::Result<Option<PollerRow>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM pollers WHERE route = ?1 AND business = ?2"
+        ))?
+        .query_row((key.route.as_str(), business_text(key)), PollerRow::read)
+        .optional()
+}
+
+pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM pollers ORDER BY route, business LIMIT 10000"
+    ))?;
+    let rows = statement.query_map([], PollerRow::read)?;
+    rows.collect()
+}
+
+pub(super) fn save(
+    connection: &Connection,
+    key: &PollerKey,
+    row: &PollerRow,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (route, business) DO UPDATE SET \
+             last_success_at = excluded.last_success_at, last_change_at = excluded.last_change_at, \
+             high_id = excluded.high_id, learned = excluded.learned, head = excluded.head",
+        )?
+        .execute((
+            key.route.as_str(),
+            business_text(key),
+            &row.first_polled_at,
+            &row.last_success_at,
+            &row.last_change_at,
+            row.high_id,
+            &row.learned,
+            &row.head,
+        ))?;
+    Ok(())
+}
+
+/// How one poll went, for the table `polls`.
+#[derive(Debug, Clone)]
+pub struct PollNote {
+    /// `unchanged`, a word of the ledger, or `failed`.
+    pub outcome: &'static str,
+    /// Why it failed, as one short word: `http_503`, `not_json`.
+    pub detail: Option<String>,
+    /// When it ended.
+    pub at: String,
+    /// Records on the page.
+    pub records: usize,
+    /// Records that were new.
+    pub created: usize,
+    /// Records whose meaning changed.
+    pub updated: usize,
+    /// Ids on the page that the poller knew.
+    pub overlap: usize,
+    /// How long the request took.
+    pub latency: Duration,
+    /// `X-RateLimit-Remaining` of the answer.
+    pub remaining: Option<i64>,
+}
+
+#[derive(Debug)]
+struct Run {
+    key: PollerKey,
+    note: PollNote,
+    from_at: String,
+    polls: i64,
+}
+
+/// Runs of polls not written yet.
+#[derive(Debug, Default)]
+pub(super) struct PendingPolls {
+    runs: VecDeque<Run>,
+}
+
+impl PendingPolls {
+    pub(super) fn add(&mut self, key: &PollerKey, note: PollNote) {
+        let last = self.runs.iter_mut().rev().find(|run| run.key == *key);
+        if let Some(run) = last
+            && run.note.outcome == note.outcome
+            && run.note.detail == note.detail
+        {
+            run.polls += 1;
+            run.note = note;
+            return;
+        }
+        let from_at = note.at.clone();
+        self.runs.push_back(Run { key: key.clone(), note, from_at, polls: 1 });
+    }
+
+    /// Whether enough has gathered that it should be written for its own sake.
+    pub(super) fn is_full(&self) -> bool {
+        self.runs.len() >= MAX_PENDING
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.runs.clear();
+    }
+
+    /// Writes every pending run, and one more poll beside them.
+    pub(super) fn write(
+        &self,
+        connection: &Connection,
+        beside: Option<(&PollerKey, &PollNote)>,
+    ) -> rusqlite::Result<()> {
+        for Run { key, note, from_at, polls } in &self.runs {
+            insert_poll(connection, key, note, from_at, *polls)?;
+        }
+        beside.map_or(Ok(()), |(key, note)| insert_poll(connection, key, note, &note.at, 1))
+    }
+}
+
+fn insert_poll(
+    connection: &Connection,
+    key: &PollerKey,
+    note: &PollNote,
+    from_at: &str,
+    polls: i64,
+) -> rusqlite::Result<()> {
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    connection
+        .prepare_cached(
+            "INSERT INTO polls (route, business, outcome, detail, polls, from_at, to_at, records, created, updated, \
+             overlap, latency_ms, remaining) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?
+        .execute(rusqlite::params![
+            key.route.as_str(),
+            business_text(key),
+            note.outcome,
+            note.detail,
+            polls,
+            from_at,
+            note.at,
+            count(note.records),
+            count(note.created),
+            count(note.updated),
+            count(note.overlap),
+            i64::try_from(note.latency.as_millis()).unwrap_or(i64::MAX),
+            note.remaining,
+        ])?;
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! Reading the store: what the daemon's deliveries and the commands look at.
+//!
+//! The connection is read-only; the commands open their own beside a running daemon.
+
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension};
+use serde_json::{Map, Value};
+
+use super::error::{OpenError, StoreError};
+use super::ledger::{self, Gap};
+use super::pollers::{self, PollerRow};
+use super::sinks::{self, Delivery, SinkRow};
+use super::{log, open};
+use crate::record::{Change, Route};
+
+/// A read-only connection to the store.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+}
+
+/// Which mirror rows to list.
+#[derive(Debug, Clone, Default)]
+pub struct RecordFilter {
+    /// Columns and the text each must equal; a number equals its digits.
+    pub equals: Vec<(String, String)>,
+    /// At most this many, the most lately changed first.
+    pub limit: usize,
+}
+
+impl Reader {
+    /// Opens the store at `path` for reading. Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] when there is none, or it is not ours.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Ok(Self { connection: open::open_reader(path)? })
+    }
+
+    /// Up to `limit` rows of the log after `position`, in order.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn changes_after(&self, position: i64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        Ok(log::after(&self.connection, position, limit)?)
+    }
+
+    /// The rows of the log with these numbers; those that are gone are left out.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn changes(&self, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
+        Ok(log::by_seq(&self.connection, seqs)?)
+    }
+
+    /// Every version of one record still in the log, oldest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn history(&self, route: Route, id: &str) -> Result<Vec<Change>, StoreError> {
+        Ok(log::of_record(&self.connection, route, id)?)
+    }
+
+    /// The number of the last row of the log, 0 for none.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn last_seq(&self) -> Result<i64, StoreError> {
+        Ok(log::last_seq(&self.connection)?)
+    }
+
+    /// What each poller knows.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn pollers(&self) -> Result<Vec<PollerRow>, StoreError> {
+        Ok(pollers::list(&self.connection)?)
+    }
+
+    /// The gaps, newest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn gaps(&self) -> Result<Vec<Gap>, StoreError> {
+        Ok(ledger::list(&self.connection)?)
+    }
+
+    /// Where each sink stands.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
+        Ok(sinks::list(&self.connection)?)
+    }
+
+    /// The exceptions of one sink, oldest first; only those in `state` when given.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn deliveries(
+        &self,
+        sink: &str,
+        state: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        Ok(sinks::deliveries(&self.connection, sink, state, limit)?)
+    }
+
+    /// How many records each route has.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn counts(&self) -> Result<Vec<(Route, i64)>, StoreError> {
+        Route::ALL
+            .into_iter()
+            .map(|route| {
+                let count = self
+                    .connection
+                    .prepare_cached(&format!("SELECT count(*) FROM \"{route}\""))?
+                    .query_row([], |row| row.get(0))?;
+                Ok((route, count))
+            })
+            .collect()
+    }
+
+    /// The columns of a route's mirror table, in order.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn columns(&self, route: Route) -> Result<Vec<String>, StoreError> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT name FROM pragma_table_info(?1) ORDER BY cid")?;
+        let rows = statement.query_map([route.as_str()], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Mirror rows as JSON objects, the most lately changed first.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a column of the filter does not exist.
+    pub fn records(
+        &self,
+        route: Route,
+        filter: &RecordFilter,
+    ) -> Result<Vec<Map<String, Value>>, StoreError> {
+        let wheres: Vec<String> = filter
+            .equals
+            .iter()
+            .enumerate()
+            .map(|(i, (column, _))| {
+                format!("CAST(\"{}\" AS TEXT) = ?{}", column.replace('"', "\"\""), i + 1)
+            })
+            .collect();
+        let wheres = if wheres.is_empty() {
+            String::new()
+        } else {
+            format!(" WHERE {}", wheres.join(" AND "))
+        };
+        let mut statement = self.connection.prepare(&format!(
+            "SELECT * FROM \"{route}\"{wheres} ORDER BY _seq DESC LIMIT {}",
+            filter.limit
+        ))?;
+        let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
+        let values = rusqlite::params_from_iter(filter.equals.iter().map(|(_, value)| value));
+        let mut rows = statement.query(values)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let mut record = Map::with_capacity(names.len());
+            for (index, name) in names.iter().enumerate() {
+                record.insert(name.clone(), json_value(row.get_ref(index)?));
+            }
+            found.push(record);
+        }
+        Ok(found)
+    }
+
+    /// One mirror row as a JSON object.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn record(&self, route: Route, id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
+        let filter = RecordFilter { equals: vec![("id".to_owned(), id.to_owned())], limit: 1 };
+        Ok(self.records(route, &filter)?.into_iter().next())
+    }
+
+    /// The outcome of the last polls of each poller, newest first, as JSON objects.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn last_failure(&self, route: &str) -> Result<Option<String>, StoreError> {
+        Ok(self
+            .connection
+            .prepare_cached("SELECT detail FROM polls WHERE route = ?1 AND outcome = 'failed' ORDER BY id DESC LIMIT 1")?
+            .query_row([route], |row| row.get(0))
+            .optional()?
+            .flatten())
+    }
+}
+
+fn json_value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(integer) => integer.into(),
+        ValueRef::Real(real) => real.into(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            String::from_utf8_lossy(bytes).into_owned().into()
+        }
+    }
+}
