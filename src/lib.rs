@@ -37,6 +37,7 @@
 //! each other, and the sandbox shares nothing with the daemon, not even route names: two
 //! independent spellings of the contract are what make the tests mean something.
 
+pub mod api;
 pub mod backoff;
 pub mod clock;
 pub mod config;

@@ -1,0 +1,25 @@
+//! The client of the workspace API: every read of the contract, one request each, no retry of its
+//! own.
+//!
+//! It turns an answer into a [`Page`], or into an [`ApiError`] that says whether and when to ask
+//! again and what the operator can do. It must not pace itself, wait, or store anything. The key
+//! travels in one header, to the configured host only, and stands in no error and no log line.
+
+mod client;
+mod error;
+mod foreign;
+mod http;
+mod page;
+mod rate;
+mod transport;
+mod wire;
+
+pub use client::Client;
+pub use error::{ApiError, Class, Retry};
+pub use http::{BuildError, HttpTransport};
+pub use page::{MAX_DEPTH, MAX_RECORDS, PageError, decode};
+pub use rate::{MAX_RETRY_AFTER, Rate};
+pub use transport::{
+    Answer, MAX_BODY, MAX_ERROR_BODY, Request, Response, Transport, TransportError,
+};
+pub use wire::Ping;

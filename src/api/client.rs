@@ -1,0 +1,194 @@
+//! One method a read of the contract; each is exactly one request.
+//!
+//! Beside its result every call gives back what the answer said about the rate limit, on failure
+//! too. Nothing is retried, paced or remembered here but the key.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use super::error::ApiError;
+use super::page::{self, PageError};
+use super::rate::Rate;
+use super::transport::{Request, Transport};
+use super::wire::{self, Ping};
+use crate::clock::Clock;
+use crate::config::{Auth, Poll, Workspace};
+use crate::record::{Page, PollerKey, Route};
+
+/// The longest search term, in characters (contract, "Limits").
+const MAX_SEARCH_TERM: usize = 100;
+
+/// What one call brings: its result, and what the answer said about the rate limit.
+type Outcome<T> = (Result<T, ApiError>, Rate);
+
+/// The client of one workspace; clones share the key.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    transport: Arc<dyn Transport>,
+    key: RwLock<SecretString>,
+    base_url: Url,
+    auth: Auth,
+    limit: String,
+    timeout: Duration,
+    clock: Clock,
+}
+
+impl Client {
+    /// A client that sends through `transport`, which decides what hosts can be reached and how.
+    #[must_use]
+    pub fn new(
+        workspace: &Workspace,
+        poll: &Poll,
+        transport: Arc<dyn Transport>,
+        key: SecretString,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            transport,
+            key: RwLock::new(key),
+            base_url: workspace.base_url.clone(),
+            auth: workspace.auth,
+            limit: poll.limit.to_string(),
+            timeout: poll.timeout,
+            clock: Clock::system(),
+        }))
+    }
+
+    /// Replaces the key in every clone, from the next request on.
+    pub fn set_key(&self, key: SecretString) {
+        *self.0.key.write().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
+    /// Asks for the newest records of a route (contract, "Automation-read routes").
+    pub async fn poll(&self, key: &PollerKey) -> Outcome<Page> {
+        let path = ["automation", "triggers", path_of(key.route)];
+        let query = [("limit", self.0.limit.as_str())];
+        self.ask(&path, &query, key.business.as_deref(), page::decode).await
+    }
+
+    /// Asks for at most 25 customers whose name, email or mobile matches; 1 to 100 characters.
+    pub async fn search_customers(&self, term: &str, business: Option<&str>) -> Outcome<Page> {
+        if !(1..=MAX_SEARCH_TERM).contains(&term.chars().count()) {
+            let error = ApiError::Unsendable("a search term has 1 to 100 characters");
+            return (Err(error), Rate::default());
+        }
+        let path = ["automation", "search", "customers"];
+        self.ask(&path, &[("search_term", term)], business, page::decode).await
+    }
+
+    /// Tests the connection with an automation key.
+    pub async fn automation_ping(&self) -> Outcome<Ping> {
+        self.ask(&["automation", "ping"], &[], None, wire::ping).await
+    }
+
+    /// Tests the connection with a key of any type.
+    pub async fn integrations_ping(&self) -> Outcome<Ping> {
+        self.ask(&["integrations", "ping"], &[], None, wire::ping).await
+    }
+
+    /// Asks for the names of the forms that have custom fields.
+    pub async fn form_types(&self) -> Outcome<Vec<String>> {
+        self.ask(&["integrations", "custom-fields"], &[], None, wire::form_types).await
+    }
+
+    /// Asks for the definitions of one form's custom fields; each is its exact JSON text.
+    pub async fn custom_fields(&self, form_type: &str) -> Outcome<Vec<String>> {
+        let path = ["integrations", "custom-fields"];
+        self.ask(&path, &[("form_type", form_type)], None, wire::custom_fields).await
+    }
+
+    async fn ask<T>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        business: Option<&str>,
+        read: fn(Vec<u8>) -> Result<T, PageError>,
+    ) -> Outcome<T> {
+        let inner = &*self.0;
+        // The request and what is kept out of its errors must be about the same key.
+        let key = inner.key.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let url = inner.address(path, query);
+        let headers = match inner.headers(&key, business) {
+            Ok(headers) => headers,
+            Err(error) => return (Err(error), Rate::default()),
+        };
+        let request = Request { url: url.clone(), headers, timeout: inner.timeout };
+        let sent = inner.clock.now();
+        let answer = inner.transport.send(request).await;
+        let received = inner.clock.now();
+        let latency = received.elapsed.saturating_sub(sent.elapsed);
+        let response = match answer {
+            Ok(response) => response,
+            Err(error) => return (Err(error.into()), Rate { latency, ..Rate::default() }),
+        };
+        let rate = Rate::read(response.status, &response.headers, received.wall, latency);
+        let result = if response.status == 200 {
+            read(response.body).map_err(ApiError::from)
+        } else {
+            let secret = key.expose_secret();
+            Err(ApiError::from_response(&response, &url, rate.retry_after, secret))
+        };
+        (result, rate)
+    }
+}
+
+impl Inner {
+    fn address(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
+        let mut url = self.base_url.clone();
+        // An address without a path hierarchy is no http address; every transport refuses it.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        url.set_fragment(None);
+        url.set_query(None);
+        if !query.is_empty() {
+            let pairs = url.query_pairs_mut().extend_pairs(query).finish().query();
+            // A space as %20 is read as a space by every server; a plus sign is not.
+            let encoded = pairs.unwrap_or_default().replace('+', "%20");
+            url.set_query(Some(&encoded));
+        }
+        url
+    }
+
+    fn headers(&self, key: &SecretString, business: Option<&str>) -> Result<HeaderMap, ApiError> {
+        let (name, value) = match self.auth {
+            Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
+            Auth::XApiKey => (HeaderName::from_static("x-api-key"), key.expose_secret().to_owned()),
+        };
+        let usable = !key.expose_secret().is_empty();
+        let mut value =
+            HeaderValue::try_from(value).ok().filter(|_| usable).ok_or(ApiError::UnusableKey)?;
+        value.set_sensitive(true);
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(name, value);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let agent = concat!("shopmirror/", env!("CARGO_PKG_VERSION"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        if let Some(business) = business {
+            let business = HeaderValue::from_str(business)
+                .map_err(|_| ApiError::Unsendable("a business is named by its branch id"))?;
+            headers.insert(HeaderName::from_static("x-business"), business);
+        }
+        Ok(headers)
+    }
+}
+
+/// The route's last path segment, which spells it with hyphens.
+fn path_of(route: Route) -> &'static str {
+    match route {
+        Route::Jobs => "jobs",
+        Route::Customers => "customers",
+        Route::Leads => "leads",
+        Route::Payments => "payments",
+        Route::JobStatusChanges => "job-status-changes",
+        Route::OutsourcedJobs => "outsourced-jobs",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Text that came from outside, made fit for a log line or a terminal.
+//!
+//! Whatever the workspace or the network wrote is cut short, cannot move the cursor or reorder the
+//! line, and cannot hand the API key back.
+
+use std::fmt::Write;
+
+/// The longest foreign text that is kept, in characters.
+const MAX_CHARS: usize = 200;
+
+/// Takes `secret` out of a foreign text, escapes what a terminal would obey, and cuts the rest.
+pub(super) fn tame(text: &str, secret: &str) -> String {
+    let text = without(text, secret);
+    let mut tamed = String::with_capacity(text.len().min(2 * MAX_CHARS));
+    let mut chars = text.chars();
+    for c in chars.by_ref().take(MAX_CHARS) {
+        if obeyed_by_terminals(c) {
+            // Writing to a String cannot fail.
+            let _ = write!(tamed, "{}", c.escape_unicode());
+        } else {
+            tamed.push(c);
+        }
+    }
+    if chars.next().is_some() {
+        tamed.push('…');
+    }
+    tamed
+}
+
+/// Replaces every occurrence in any letter case, since a host name comes back in lower case.
+fn without(text: &str, secret: &str) -> String {
+    if secret.is_empty() {
+        return text.to_owned();
+    }
+    let (folded, secret) = (text.to_ascii_lowercase(), secret.to_ascii_lowercase());
+    let mut clean = String::with_capacity(text.len());
+    let mut kept = 0;
+    for (at, found) in folded.match_indices(&secret) {
+        clean.push_str(&text[kept..at]);
+        clean.push_str("[key]");
+        kept = at + found.len();
+    }
+    clean.push_str(&text[kept..]);
+    clean
+}
+
+fn obeyed_by_terminals(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        assert_eq!(tame("a\u{1b}[2Jb\r\n\u{202e}c", ""), "a\\u{1b}[2Jb\\u{d}\\u{a}\\u{202e}c");
+        assert_eq!(tame("Zoë – 修理", ""), "Zoë – 修理");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_with_a_mark() {
+        assert_eq!(tame(&"ä".repeat(201), ""), format!("{}…", "ä".repeat(200)));
+        assert_eq!(tame(&"ä".repeat(200), ""), "ä".repeat(200));
+    }
+
+    #[test]
+    fn the_key_is_taken_out_in_any_letter_case() {
+        assert_eq!(tame("no Key_1 and key_1.example", "Key_1"), "no [key] and [key].example");
+        let astride = format!("{}Key_1", "x".repeat(198));
+        assert!(!tame(&astride, "Key_1").contains("Ke"), "a key cut in two is still a leak");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_brings_the_key_back(before in ".{0,250}", after in ".*", key in "[!-~]{12,40}") {
+            let tamed = tame(&format!("{before}{key}{after}"), &key);
+            prop_assert!(!tamed.to_ascii_lowercase().contains(&key.to_ascii_lowercase()));
+            prop_assert!(!tamed.chars().any(obeyed_by_terminals));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The transport over real sockets.
+//!
+//! Only https leaves the machine. The key goes to the configured host alone: redirects are not
+//! followed, no referer is sent, no proxy of the environment is used. A body is read through its
+//! decompression up to a cap, so that no answer can fill the memory.
+
+use std::error::Error as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Proxy};
+use url::{Host, Url};
+
+use super::foreign::tame;
+use super::transport::{
+    Answer, MAX_BODY, MAX_ERROR_BODY, Request, Response, Transport, TransportError,
+};
+use crate::config::Workspace;
+
+/// The longest time a connection may take to open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an idle connection is kept: shorter than servers do, so that it is not cut under a
+/// request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Sends requests over sockets.
+pub struct HttpTransport {
+    client: reqwest::Client,
+    /// Whether the configured address is https; then nothing else is ever sent.
+    https: bool,
+}
+
+/// Why no transport can be made of the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The key would travel in the clear.
+    #[error(
+        "base_url must begin with https://, since the api key travels with every request; plain \
+         http is for loopback addresses only"
+    )]
+    NotHttps,
+    /// The file of certificate authorities cannot be read.
+    #[error("could not read the certificates in {}: {source}; check ca_file", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The file holds no certificates.
+    #[error("{} holds no certificates in PEM form; check ca_file", .0.display())]
+    CaContent(PathBuf),
+    /// The proxy's address cannot be used.
+    #[error("proxy is not an address a proxy can have; use http://HOST:PORT")]
+    Proxy,
+    /// TLS could not be set up.
+    #[error(
+        "could not set up TLS: {0}; install the system's certificates (package ca-certificates)"
+    )]
+    Tls(String),
+}
+
+impl HttpTransport {
+    /// A transport for one workspace; certificates are loaded only when it is asked over https.
+    ///
+    /// # Errors
+    /// [`BuildError`] when the address, the proxy or the certificates cannot be used.
+    pub fn new(workspace: &Workspace) -> Result<Self, BuildError> {
+        let https = workspace.base_url.scheme() == "https";
+        if !https && !is_plain_loopback(&workspace.base_url) {
+            return Err(BuildError::NotHttps);
+        }
+        let mut builder = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .referer(false)
+            .retry(reqwest::retry::never())
+            .no_proxy()
+            .https_only(https)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(2);
+        if https {
+            if let Some(path) = &workspace.ca_file {
+                builder = builder.tls_certs_merge(certificates(path)?);
+            }
+            if let Some(proxy) = &workspace.proxy {
+                let proxy = Proxy::all(proxy.clone()).map_err(|_| BuildError::Proxy)?;
+                builder = builder.proxy(proxy);
+            }
+        } else {
+            // Loopback needs neither; a proxy would be given the key in the clear.
+            builder = builder.tls_certs_only(std::iter::empty());
+        }
+        let client = builder.build().map_err(|error| BuildError::Tls(causes(&error)))?;
+        Ok(Self { client, https })
+    }
+
+    async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
+        if !self.https && !is_plain_loopback(&request.url) {
+            return Err(TransportError::Other("plain http is for loopback only".into()));
+        }
+        let mut answer = self
+            .client
+            .get(request.url)
+            .headers(request.headers)
+            .timeout(request.timeout)
+            .send()
+            .await
+            .map_err(|error| sending(&error))?;
+        let status = answer.status().as_u16();
+        let headers = std::mem::take(answer.headers_mut());
+        let body = if answer.status().is_success() {
+            page_body(&mut answer).await?
+        } else if answer.status().is_redirection() {
+            Vec::new()
+        } else {
+            error_body(&mut answer).await
+        };
+        Ok(Response { status, headers, body })
+    }
+}
+
+impl Transport for HttpTransport {
+    fn send(&self, request: Request) -> Answer<'_> {
+        Box::pin(self.exchange(request))
+    }
+}
+
+/// The whole body of a success, or nothing.
+async fn page_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, TransportError> {
+    let announced = answer.content_length().and_then(|length| usize::try_from(length).ok());
+    if announced.is_some_and(|length| length > MAX_BODY) {
+        return Err(TransportError::TooLarge);
+    }
+    let mut body = Vec::with_capacity(announced.unwrap_or(0));
+    while let Some(chunk) = answer.chunk().await.map_err(|error| reading(&error))? {
+        if body.len() + chunk.len() > MAX_BODY {
+            return Err(TransportError::TooLarge);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// As much of an error's body as there is and fits: its status says enough without it.
+async fn error_body(answer: &mut reqwest::Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = answer.chunk().await {
+        let room = MAX_ERROR_BODY - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if body.len() == MAX_ERROR_BODY {
+            break;
+        }
+    }
+    body
+}
+
+fn is_plain_loopback(url: &Url) -> bool {
+    url.scheme() == "http"
+        && match url.host() {
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        }
+}
+
+fn certificates(path: &std::path::Path) -> Result<Vec<Certificate>, BuildError> {
+    let pem = std::fs::read(path)
+        .map_err(|source| BuildError::CaFile { path: path.to_owned(), source })?;
+    match Certificate::from_pem_bundle(&pem) {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(BuildError::CaContent(path.to_owned())),
+    }
+}
+
+fn sending(error: &reqwest::Error) -> TransportError {
+    if error.is_connect() {
+        TransportError::Connect(causes(error))
+    } else if error.is_timeout() {
+        TransportError::Timeout
+    } else {
+        TransportError::Other(causes(error))
+    }
+}
+
+fn reading(error: &reqwest::Error) -> TransportError {
+    if error.is_timeout() { TransportError::Timeout } else { TransportError::Cut(causes(error)) }
+}
+
+/// What lies under an error; its own text is left out, since that is where the address stands.
+fn causes(error: &reqwest::Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.dedup();
+    let text = if texts.is_empty() { "unknown cause".to_owned() } else { texts.join(": ") };
+    tame(&text, "")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! The body of a poll, taken apart: which records it holds and where their exact text stands.
+//!
+//! Pure. A body that is anything but an array of records with distinct ids is refused whole, so
+//! that no fault can be taken for an empty page. Every byte is looked at twice: one scan cuts the
+//! array at its commas and bounds the depth; then each piece, checked in full by the JSON parser,
+//! gives its id. Pieces that are valid JSON joined by commas are a valid array, so nothing is
+//! parsed a third time.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::record::{IdError, Page, Record, RecordId};
+
+/// The deepest nesting of arrays and objects that is read, the page's own array included.
+pub const MAX_DEPTH: usize = 64;
+
+/// The most records one page may hold, ten times what the contract allows.
+pub const MAX_RECORDS: usize = 1000;
+
+/// Why a success is not the answer the contract shows; nothing of it may be stored.
+///
+/// Positions count the records of the page from 1.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    /// No byte but white space.
+    #[error("the body is empty")]
+    EmptyBody,
+    /// Not UTF-8, and so not JSON.
+    #[error("the body is not valid UTF-8")]
+    InvalidUtf8,
+    /// A web page, as proxies and login walls send it.
+    #[error("the body is a web page, not JSON")]
+    Html,
+    /// Not JSON, or JSON that ends early.
+    #[error("the body is not complete, valid JSON")]
+    NotJson,
+    /// The value `null`.
+    #[error("the body is null, not an array")]
+    Null,
+    /// JSON, but no array.
+    #[error("the body is not an array")]
+    NotAnArray,
+    /// Nested deeper than [`MAX_DEPTH`].
+    #[error("the body is nested more than {MAX_DEPTH} levels deep")]
+    TooDeep,
+    /// More than [`MAX_RECORDS`].
+    #[error("the body holds more than {MAX_RECORDS} records")]
+    TooManyRecords,
+    /// An item that is no object.
+    #[error("record {0} of the page is not an object")]
+    NotAnObject(usize),
+    /// A record without the member `id`.
+    #[error("record {0} of the page has no id")]
+    NoId(usize),
+    /// A record whose `id` identifies nothing.
+    #[error("record {0} of the page: {1}")]
+    BadId(usize, IdError),
+    /// Two records with one id.
+    #[error("record {0} of the page repeats the id of an earlier one")]
+    DuplicateId(usize),
+    /// An answer other than a page that lacks what the contract shows.
+    #[error("the body is not the object the contract describes")]
+    UnexpectedShape,
+}
+
+impl PageError {
+    /// The reason as one word, for counters and the table of polls.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::EmptyBody => "empty_body",
+            Self::InvalidUtf8 => "invalid_utf8",
+            Self::Html => "html",
+            Self::NotJson => "not_json",
+            Self::Null => "null",
+            Self::NotAnArray => "not_an_array",
+            Self::TooDeep => "too_deep",
+            Self::TooManyRecords => "too_many_records",
+            Self::NotAnObject(_) => "not_an_object",
+            Self::NoId(_) => "no_id",
+            Self::BadId(..) => "bad_id",
+            Self::DuplicateId(_) => "duplicate_id",
+            Self::UnexpectedShape => "unexpected_shape",
+        }
+    }
+}
+
+/// Takes a body apart.
+///
+/// A record that names `id` twice is known by the last one, which is also what every JSON reader
+/// of the mirror sees.
+///
+/// # Errors
+/// [`PageError`] for the first thing that makes the body no page.
+pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
+    let body = text(body)?;
+    let pieces = pieces(&body)?;
+    let mut records = Vec::with_capacity(pieces.len());
+    for (place, span) in (1..).zip(pieces) {
+        let piece = &body[span.clone()];
+        if !piece.starts_with('{') {
+            return Err(match serde_json::from_str::<IgnoredAny>(piece) {
+                Ok(_) => PageError::NotAnObject(place),
+                Err(_) => PageError::NotJson,
+            });
+        }
+        let Identified(id) = serde_json::from_str(piece).map_err(|_| PageError::NotJson)?;
+        let id = id.ok_or(PageError::NoId(place))?;
+        let id = RecordId::from_json(id).map_err(|error| PageError::BadId(place, error))?;
+        records.push(Record { id, span });
+    }
+    let mut seen = HashSet::with_capacity(records.len());
+    for (place, record) in (1..).zip(&records) {
+        if !seen.insert(&record.id) {
+            return Err(PageError::DuplicateId(place));
+        }
+    }
+    Ok(Page::new(body, records))
+}
+
+/// The body as text that is not plainly something else than JSON.
+pub(super) fn text(body: Vec<u8>) -> Result<String, PageError> {
+    let body = String::from_utf8(body).map_err(|_| PageError::InvalidUtf8)?;
+    match body.trim_start_matches(is_space).as_bytes().first() {
+        None => Err(PageError::EmptyBody),
+        Some(b'<') => Err(PageError::Html),
+        Some(_) => Ok(body),
+    }
+}
+
+/// The places of the items of the body's array; each item may still turn out not to be JSON.
+fn pieces(body: &str) -> Result<Vec<Range<usize>>, PageError> {
+    let bytes = body.as_bytes();
+    let open = body.len() - body.trim_start_matches(is_space).len();
+    if bytes.get(open) != Some(&b'[') {
+        return Err(match serde_json::from_str::<IgnoredAny>(body) {
+            Ok(_) if body[open..].starts_with("null") => PageError::Null,
+            Ok(_) => PageError::NotAnArray,
+            Err(_) => PageError::NotJson,
+        });
+    }
+    let mut pieces = Vec::with_capacity(128);
+    let (mut at, mut from, mut depth) = (open + 1, open + 1, 1);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = closing_quote(bytes, at + 1).ok_or(PageError::NotJson)?,
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Err(PageError::TooDeep);
+                }
+            }
+            b',' if depth == 1 => {
+                if pieces.len() + 1 >= MAX_RECORDS {
+                    return Err(PageError::TooManyRecords);
+                }
+                pieces.push(trimmed(body, from..at));
+                from = at + 1;
+            }
+            b']' | b'}' => {
+                depth -= 1;
+                if depth == 0 {
+                    break;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    let rest = body.get(at..).and_then(|rest| rest.strip_prefix(']')).ok_or(PageError::NotJson)?;
+    if !rest.trim_start_matches(is_space).is_empty() {
+        return Err(PageError::NotJson);
+    }
+    let last = trimmed(body, from..at);
+    if !(pieces.is_empty() && last.is_empty()) {
+        pieces.push(last);
+    }
+    Ok(pieces)
+}
+
+/// Where the string that began before `at` ends.
+fn closing_quote(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += bytes.get(at..)?.iter().position(|&b| b == b'"' || b == b'\\')?;
+        if bytes[at] == b'"' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+fn trimmed(body: &str, span: Range<usize>) -> Range<usize> {
+    let piece = body[span.clone()].trim_end_matches(is_space);
+    let end = span.start + piece.len();
+    end - piece.trim_start_matches(is_space).len()..end
+}
+
+/// White space as JSON has it, which is less than Unicode has.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+/// An object of which only the text of the last member `id` is kept.
+struct Identified<'a>(Option<&'a str>);
+
+impl<'de> Deserialize<'de> for Identified<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Identified<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut id = None;
+                while let Some(IsId(is_id)) = map.next_key()? {
+                    if is_id {
+                        id = Some(map.next_value::<&RawValue>()?.get());
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(Identified(id))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Whether a member's name is `id`, however it is escaped.
+struct IsId(bool);
+
+impl<'de> Deserialize<'de> for IsId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = IsId;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a member name")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<IsId, E> {
+                Ok(IsId(name == "id"))
+            }
+        }
+        deserializer.deserialize_identifier(Name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! What every answer says about the rate limit (contract, "Limits").
+//!
+//! Read leniently: a header that is absent, unreadable or absurd says nothing, and never stops a
+//! poll. No wait that comes out of here is longer than [`MAX_RETRY_AFTER`].
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+
+/// The longest wait a server can ask for; more is cut to this.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+/// A number of requests above this is taken for a mistake.
+const MAX_COUNT: i64 = 1_000_000;
+
+/// What one answer said about the rate limit, and how long it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rate {
+    /// `X-RateLimit-Limit`: requests a minute for all clients of the key.
+    pub limit: Option<i64>,
+    /// `X-RateLimit-Remaining`: requests left to all clients of the key.
+    pub remaining: Option<i64>,
+    /// `Retry-After`, reckoned from the answer; a time in the past is zero.
+    pub retry_after: Option<Duration>,
+    /// The request was refused for its rate (429).
+    pub refused: bool,
+    /// The server's clock, from `Date`.
+    pub server_time: Option<Timestamp>,
+    /// From sending the request to the end of the answer.
+    pub latency: Duration,
+}
+
+impl Rate {
+    /// Reads an answer's headers; `now` stands in for a server that sends no `Date`.
+    pub(super) fn read(
+        status: u16,
+        headers: &HeaderMap,
+        now: Timestamp,
+        latency: Duration,
+    ) -> Self {
+        let date = text(headers, DATE).and_then(|text| httpdate::parse_http_date(text).ok());
+        let retry_after = text(headers, RETRY_AFTER)
+            .and_then(|text| retry_after(text, date.unwrap_or_else(|| SystemTime::from(now))));
+        Self {
+            limit: count(headers, "x-ratelimit-limit").filter(|&limit| limit > 0),
+            remaining: count(headers, "x-ratelimit-remaining"),
+            retry_after,
+            refused: status == 429,
+            server_time: date.and_then(|date| Timestamp::try_from(date).ok()),
+            latency,
+        }
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+fn count(headers: &HeaderMap, name: &'static str) -> Option<i64> {
+    text(headers, HeaderName::from_static(name))?
+        .parse()
+        .ok()
+        .filter(|count| (0..=MAX_COUNT).contains(count))
+}
+
+/// Seconds or an HTTP-date; anything else is `None`.
+fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
+    let wait = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        // Only a number too large for the type fails to parse here, and that is "very long".
+        text.parse().map_or(MAX_RETRY_AFTER, Duration::from_secs)
+    } else {
+        let at = httpdate::parse_http_date(text).ok()?;
+        at.duration_since(now).unwrap_or_default()
+    };
+    Some(wait.min(MAX_RETRY_AFTER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use reqwest::header::HeaderValue;
+
+    const NOW: &str = "2026-03-01T12:00:00Z";
+
+    fn read(status: u16, headers: &[(&'static str, &str)]) -> Rate {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| {
+                (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+            })
+            .collect();
+        Rate::read(status, &headers, NOW.parse().unwrap(), Duration::ZERO)
+    }
+
+    #[test]
+    fn retry_after_is_read_as_seconds_or_as_a_date() {
+        let secs = |n| Some(Duration::from_secs(n));
+        for (text, expected) in [
+            ("0", secs(0)),
+            ("17", secs(17)),
+            (" 17 ", secs(17)),
+            ("007", secs(7)),
+            ("3600", secs(3600)),
+            ("3601", secs(3600)),
+            ("99999999999999999999999999", secs(3600)),
+            ("Sun, 01 Mar 2026 12:00:30 GMT", secs(30)),
+            ("Sunday, 01-Mar-26 12:00:30 GMT", secs(30)),
+            ("Sun, 01 Mar 2026 11:00:00 GMT", secs(0)),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", secs(0)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", secs(3600)),
+            ("-1", None),
+            ("+1", None),
+            ("1.5", None),
+            ("1e3", None),
+            ("soon", None),
+            ("", None),
+            ("17, 18", None),
+            ("Sun, 99 Mar 2026 12:00:30 GMT", None),
+        ] {
+            assert_eq!(read(429, &[("retry-after", text)]).retry_after, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_date_is_reckoned_from_the_servers_own_clock() {
+        let rate = read(
+            503,
+            &[
+                ("retry-after", "Sun, 01 Mar 2020 08:00:45 GMT"),
+                ("date", "Sun, 01 Mar 2020 08:00:00 GMT"),
+            ],
+        );
+        assert_eq!(rate.retry_after, Some(Duration::from_secs(45)));
+        assert_eq!(rate.server_time, Some("2020-03-01T08:00:00Z".parse().unwrap()));
+        assert!(!rate.refused);
+    }
+
+    #[test]
+    fn counts_that_are_absent_or_absurd_say_nothing() {
+        for (text, expected) in [
+            ("60", Some(60)),
+            (" 7 ", Some(7)),
+            ("1000000", Some(1_000_000)),
+            ("1000001", None),
+            ("-1", None),
+            ("many", None),
+            ("", None),
+            ("59.5", None),
+            ("99999999999999999999", None),
+        ] {
+            let rate = read(200, &[("x-ratelimit-limit", text), ("x-ratelimit-remaining", text)]);
+            assert_eq!((rate.limit, rate.remaining), (expected, expected), "{text:?}");
+        }
+        let spent = read(429, &[("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0")]);
+        assert_eq!((spent.limit, spent.remaining, spent.refused), (None, Some(0), true));
+        assert_eq!(read(200, &[]), Rate::default());
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_makes_a_wait_longer_than_the_cap(
+            wait in prop_oneof!["[ -~]{0,40}", "[0-9]{1,30}",
+                "(Sun|Mon), [0-9]{2} (Jan|Feb|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT"],
+            date in "(Sun|Mon), [0-9]{2} (Jan|Feb|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT",
+        ) {
+            let rate = read(429, &[("retry-after", &wait), ("date", &date)]);
+            prop_assert!(rate.retry_after.unwrap_or_default() <= MAX_RETRY_AFTER);
+        }
+
+        #[test]
+        fn any_number_of_seconds_is_obeyed_up_to_the_cap(seconds in any::<u64>()) {
+            let rate = read(429, &[("retry-after", &seconds.to_string())]);
+            prop_assert_eq!(rate.retry_after, Some(Duration::from_secs(seconds.min(3600))));
+        }
+
+        #[test]
+        fn bytes_that_are_no_text_are_ignored(bytes in prop::collection::vec(0x80u8.., 1..20)) {
+            let value = HeaderValue::from_bytes(&bytes).unwrap();
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, value.clone());
+            headers.insert(DATE, value);
+            let rate = Rate::read(429, &headers, NOW.parse().unwrap(), Duration::ZERO);
+            prop_assert_eq!(rate.retry_after, None);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The answers of the workspace API that are no pages: pings and custom-field listings.
+//!
+//! Members the contract does not name are ignored; members it names only loosely are read loosely.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::page::{PageError, text};
+
+/// The answer to a connection test (contract, "GET /integrations/ping").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ping {
+    /// `connected`
+    pub status: String,
+    /// The display name of the workspace.
+    pub workspace: Option<String>,
+    /// The provider type the key was made for.
+    pub provider: Option<String>,
+}
+
+pub(super) fn ping(body: Vec<u8>) -> Result<Ping, PageError> {
+    let body: Value = object(&text(body)?)?;
+    let member = |name| body.get(name).and_then(Value::as_str).map(str::to_owned);
+    Ok(Ping {
+        status: member("status").ok_or(PageError::UnexpectedShape)?,
+        workspace: member("workspace"),
+        provider: member("provider"),
+    })
+}
+
+/// The names of the forms that have custom fields.
+pub(super) fn form_types(body: Vec<u8>) -> Result<Vec<String>, PageError> {
+    #[derive(Deserialize)]
+    struct Listing {
+        form_types: Vec<String>,
+    }
+    object(&text(body)?).map(|listing: Listing| listing.form_types)
+}
+
+/// The exact texts of the definitions of one form's fields.
+pub(super) fn custom_fields(body: Vec<u8>) -> Result<Vec<String>, PageError> {
+    #[derive(Deserialize)]
+    struct Listing<'a> {
+        #[serde(borrow)]
+        fields: Vec<&'a RawValue>,
+    }
+    let body = text(body)?;
+    let listing: Listing<'_> = object(&body)?;
+    Ok(listing.fields.into_iter().map(|field| field.get().to_owned()).collect())
+}
+
+fn object<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, PageError> {
+    serde_json::from_str(body).map_err(|error| {
+        if error.is_data() { PageError::UnexpectedShape } else { PageError::NotJson }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ping_is_read_with_what_it_has() {
+        let full = br#"{"status":"connected","workspace":"Zo\u00eb's","provider":"x","new":[1]}"#;
+        assert_eq!(
+            ping(full.to_vec()).unwrap(),
+            Ping {
+                status: "connected".into(),
+                workspace: Some("Zoë's".into()),
+                provider: Some("x".into())
+            }
+        );
+        let bare = ping(br#"{"status":"connected","workspace":null}"#.to_vec()).unwrap();
+        assert_eq!((bare.workspace, bare.provider), (None, None));
+    }
+
+    #[test]
+    fn anything_but_the_expected_object_is_refused() {
+        for (body, word) in [
+            ("", "empty_body"),
+            ("<html>", "html"),
+            ("{\"status\":", "not_json"),
+            ("null", "unexpected_shape"),
+            ("[]", "unexpected_shape"),
+            ("{}", "unexpected_shape"),
+            ("{\"status\":1,\"form_types\":1,\"fields\":1}", "unexpected_shape"),
+        ] {
+            let body = || body.as_bytes().to_vec();
+            assert_eq!(ping(body()).unwrap_err().word(), word, "{:?}", body());
+            assert_eq!(form_types(body()).unwrap_err().word(), word, "{:?}", body());
+            assert_eq!(custom_fields(body()).unwrap_err().word(), word, "{:?}", body());
+        }
+        assert_eq!(ping("[".repeat(10_000).into_bytes()).unwrap_err().word(), "not_json");
+    }
+
+    #[test]
+    fn definitions_keep_their_exact_text() {
+        let body = br#"{"fields":[{"field_name":"A\u0041", "n": 10.10}],"x":1}"#.to_vec();
+        assert_eq!(custom_fields(body).unwrap(), [r#"{"field_name":"A\u0041", "n": 10.10}"#]);
+        let body = br#"{"form_types":["Lead","Repair"]}"#.to_vec();
+        assert_eq!(form_types(body).unwrap(), ["Lead", "Repair"]);
+    }
+}
