@@ -43,3 +43,4 @@ pub mod clock;
 pub mod config;
 pub mod record;
 pub mod store;
+pub mod sink;

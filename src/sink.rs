@@ -1,0 +1,194 @@
+//! How changes are handed to a destination: a webhook, a file, a command.
+//!
+//! A sink never sees the store, keeps no position and never waits between attempts; it says what
+//! became of each change and whose fault a failure is. Its invariant: [`Verdict::Done`] only after
+//! the destination has acknowledged, and a change handed over again carries the same event id. Addresses,
+//! secrets, answer bodies and record bodies never appear in a reason, an error or the log.
+
+mod command;
+mod file;
+mod reason;
+mod retry_after;
+mod webhook;
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::SinkKind;
+use crate::record::Change;
+use reason::Reason;
+
+/// What became of one change handed to a sink; reasons are escaped, and at most 256 characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The destination has it for good.
+    Done,
+    /// This change itself was refused: it is parked, others pass.
+    Refused {
+        /// What the destination said, for people.
+        reason: String,
+        /// The destination asked for no further attempt.
+        for_good: bool,
+    },
+    /// The destination is at fault: the sink pauses, this and what follows is tried again.
+    Fault {
+        /// What went wrong, for people.
+        reason: String,
+        /// The wait the destination asked for, at most an hour.
+        retry_after: Option<Duration>,
+    },
+    /// The destination is gone for ever: the sink is to be disabled, its changes are kept.
+    Gone {
+        /// What the destination said, for people.
+        reason: String,
+    },
+}
+
+impl Verdict {
+    fn fault(reason: impl fmt::Display) -> Self {
+        Self::Fault { reason: Reason::of(reason), retry_after: None }
+    }
+
+    fn stopping() -> Self {
+        Self::fault("stopping: tried again after the next start")
+    }
+
+    fn refused(reason: impl fmt::Display) -> Self {
+        Self::Refused { reason: Reason::of(reason), for_good: false }
+    }
+
+    fn refused_for_good(reason: impl fmt::Display) -> Self {
+        Self::Refused { reason: Reason::of(reason), for_good: true }
+    }
+
+    fn gone(reason: impl fmt::Display) -> Self {
+        Self::Gone { reason: Reason::of(reason) }
+    }
+}
+
+/// Why a sink cannot be built from its configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The webhook's address cannot be used; the text never holds the address.
+    #[error("sink {sink}: the url {problem}")]
+    Url {
+        /// The sink's name.
+        sink: String,
+        /// What is wrong and what to write instead.
+        problem: &'static str,
+    },
+    /// A signing secret cannot be used; the text never holds the secret.
+    #[error("sink {sink}: signing secret {number} {problem}")]
+    Secret {
+        /// The sink's name.
+        sink: String,
+        /// Which secret, from 1.
+        number: usize,
+        /// What is wrong and what to write instead.
+        problem: &'static str,
+    },
+    /// A fixed header cannot be sent; the text never holds its value.
+    #[error("sink {sink}: the header {header:?} {problem}")]
+    Header {
+        /// The sink's name.
+        sink: String,
+        /// The header's name.
+        header: String,
+        /// What is wrong and what to write instead.
+        problem: &'static str,
+    },
+    /// The HTTP client cannot be made, for want of certificate authorities as a rule.
+    #[error("sink {sink}: making the HTTPS client: {problem}; install the package ca-certificates")]
+    Client {
+        /// The sink's name.
+        sink: String,
+        /// What the TLS library said.
+        problem: String,
+    },
+    /// The command names no program by its absolute path.
+    #[error("sink {sink}: the command must begin with the absolute path of a program")]
+    Program {
+        /// The sink's name.
+        sink: String,
+    },
+}
+
+/// A destination that changes are handed to.
+pub enum Sink {
+    /// Posts each change, signed as the Standard Webhooks specification says.
+    Webhook(webhook::Webhook),
+    /// Appends each change to an NDJSON file.
+    File(file::File),
+    /// Runs a program for each change.
+    Command(command::Command),
+}
+
+impl Sink {
+    /// Makes the sink called `name`; nothing is opened, connected or started yet.
+    ///
+    /// # Errors
+    /// [`BuildError`] when the configuration can never work.
+    pub fn build(name: &str, kind: &SinkKind) -> Result<Self, BuildError> {
+        Ok(match kind {
+            SinkKind::Webhook(settings) => Self::Webhook(webhook::Webhook::build(name, settings)?),
+            SinkKind::File(settings) => Self::File(file::File::new(name, &settings.path)),
+            SinkKind::Command(settings) => Self::Command(command::Command::build(name, settings)?),
+        })
+    }
+
+    /// The most changes handed over at once; what a crash may repeat at most.
+    #[must_use]
+    pub fn batch(&self) -> usize {
+        match self {
+            Self::Webhook(webhook) => webhook.batch(),
+            Self::File(_) => file::BATCH,
+            Self::Command(_) => command::BATCH,
+        }
+    }
+
+    /// Hands over `changes`, which are of distinct records and in the order of the log; one verdict
+    /// each, in the same order.
+    ///
+    /// `now` is the wall clock at this attempt. When `stop` fires, what is unfinished is a fault.
+    /// After a fault nothing further of `changes` is begun, and what was not begun is a fault too.
+    pub async fn deliver(
+        &mut self,
+        changes: &[Change],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        if stop.is_cancelled() {
+            return vec![Verdict::stopping(); changes.len()];
+        }
+        match self {
+            Self::Webhook(webhook) => webhook.deliver(changes, now, stop).await,
+            Self::File(file) => file.deliver(changes).await,
+            Self::Command(command) => command.deliver(changes, stop).await,
+        }
+    }
+
+    /// Says whether the sink could work now, without delivering or creating anything.
+    ///
+    /// # Errors
+    /// What is wrong and how to mend it.
+    pub async fn probe(&self) -> Result<String, String> {
+        match self {
+            Self::Webhook(webhook) => webhook.probe().await,
+            Self::File(file) => file.probe().await,
+            Self::Command(command) => command.probe(),
+        }
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Webhook(_) => "Sink::Webhook",
+            Self::File(_) => "Sink::File",
+            Self::Command(_) => "Sink::Command",
+        })
+    }
+}

@@ -1,0 +1,251 @@
+//! A program that is run once for each change, with the change as JSON on its standard input.
+//!
+//! No shell, no inherited environment, no data in an argument. Exit 0 is the acknowledgement; 65 refuses the
+//! change for good; 75 and 69 (try again, unavailable), 126, 127 and a program that cannot be
+//! started are the destination's fault and pause the sink. Any other code, a signal and a time-out park the one
+//! change, so that a change the program cannot digest never holds up the rest.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr};
+use tokio_util::sync::CancellationToken;
+
+use super::reason::Reason;
+use super::{BuildError, Verdict};
+use crate::config::CommandSink as Settings;
+use crate::record::Change;
+
+/// One at a time, so that a crash repeats at most one run.
+pub(super) const BATCH: usize = 1;
+
+/// What a program may see of this process's environment, which can hold a key.
+const ENVIRONMENT: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// How much of standard error is looked at, and how much of its first line a reason quotes.
+const STDERR_BYTES: usize = 1024;
+const QUOTED_CHARS: usize = 160;
+
+/// How long standard error may stay open after the program's end; a child it left may hold it.
+const STDERR_GRACE: Duration = Duration::from_millis(100);
+
+/// One command.
+pub struct Command {
+    argv: Vec<String>,
+    timeout: Duration,
+}
+
+impl Command {
+    pub(super) fn build(name: &str, settings: &Settings) -> Result<Self, BuildError> {
+        match settings.argv.first() {
+            Some(program) if Path::new(program).is_absolute() => {
+                Ok(Self { argv: settings.argv.clone(), timeout: settings.timeout })
+            }
+            _ => Err(BuildError::Program { sink: name.to_owned() }),
+        }
+    }
+
+    pub(super) async fn deliver(
+        &self,
+        changes: &[Change],
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(changes.len());
+        for change in changes {
+            let verdict = self.run(change, stop).await;
+            let fault = matches!(verdict, Verdict::Fault { .. });
+            verdicts.push(verdict);
+            if fault {
+                break;
+            }
+        }
+        verdicts.resize(changes.len(), Verdict::fault("not run: the command was at fault before"));
+        verdicts
+    }
+
+    /// Looks at the program without running it.
+    pub(super) fn probe(&self) -> Result<String, String> {
+        let program = Path::new(&self.argv[0]);
+        match program.metadata() {
+            Err(error) => Err(format!("looking at the program {}: {error}", program.display())),
+            Ok(metadata) if !metadata.is_file() => {
+                Err(format!("{} is not a program", program.display()))
+            }
+            Ok(_) => match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
+                Ok(()) => Ok(format!("{} can be run; it was not", program.display())),
+                Err(error) => Err(format!(
+                    "{} cannot be run: {error}; give this user the right to execute it",
+                    program.display()
+                )),
+            },
+        }
+    }
+
+    async fn run(&self, change: &Change, stop: &CancellationToken) -> Verdict {
+        let mut child = match self.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                return Verdict::fault(format!("starting {}: {error}", self.argv[0]));
+            }
+        };
+        let group = Group::of(&child);
+        let mut said = Vec::new();
+        let ended = {
+            let run = pin!(attend(&mut child, change.data_json(), &mut said));
+            tokio::select! {
+                biased;
+                ended = run => Some(ended),
+                () = stop.cancelled() => None,
+                () = tokio::time::sleep(self.timeout) => {
+                    Some(Err(Ended::TimedOut))
+                }
+            }
+        };
+        match ended {
+            Some(Ok(status)) => {
+                group.leave();
+                judge(status, &said)
+            }
+            Some(Err(Ended::TimedOut)) => {
+                group.kill(&mut child).await;
+                let limit = humantime::format_duration(self.timeout);
+                Verdict::refused(format!("killed after its time-out of {limit}{}", quote(&said)))
+            }
+            Some(Err(Ended::Unknown(error))) => {
+                group.kill(&mut child).await;
+                Verdict::fault(format!("waiting for {}: {error}", self.argv[0]))
+            }
+            None => {
+                group.kill(&mut child).await;
+                Verdict::stopping()
+            }
+        }
+    }
+
+    fn spawn(&self) -> std::io::Result<Child> {
+        let kept = ENVIRONMENT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        tokio::process::Command::new(&self.argv[0])
+            .args(&self.argv[1..])
+            .env_clear()
+            .env("PATH", OsString::from(DEFAULT_PATH))
+            .envs(kept)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+    }
+}
+
+/// Why a run has no exit status.
+enum Ended {
+    TimedOut,
+    Unknown(std::io::Error),
+}
+
+/// Feeds the program and listens to it until it ends.
+async fn attend(child: &mut Child, data: String, said: &mut Vec<u8>) -> Result<ExitStatus, Ended> {
+    let stdin = child.stdin.take();
+    let mut stderr = child.stderr.take();
+    let mut feeding = pin!(async move {
+        if let Some(mut stdin) = stdin {
+            // A program need not read what it is given: its exit code alone says what became of it.
+            let _ = stdin.write_all(data.as_bytes()).await;
+            let _ = stdin.write_all(b"\n").await;
+        }
+    });
+    let mut fed = false;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status.map_err(Ended::Unknown)?,
+            () = &mut feeding, if !fed => fed = true,
+            open = listen(&mut stderr, said), if stderr.is_some() => if !open { stderr = None },
+        }
+    };
+    let rest = async { while listen(&mut stderr, said).await {} };
+    let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
+    Ok(status)
+}
+
+/// Reads on, keeping the first bytes and dropping the rest; false at the end.
+fn listen(
+    stderr: &mut Option<ChildStderr>,
+    said: &mut Vec<u8>,
+) -> impl Future<Output = bool> + Send {
+    async move {
+        let Some(stderr) = stderr else { return false };
+        let mut chunk = [0; STDERR_BYTES];
+        match stderr.read(&mut chunk).await {
+            Ok(0) | Err(_) => false,
+            Ok(length) => {
+                let room = STDERR_BYTES - said.len();
+                said.extend_from_slice(&chunk[..length.min(room)]);
+                true
+            }
+        }
+    }
+}
+
+fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
+    let said = quote(said);
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Verdict::Done,
+        (Some(65), _) => Verdict::refused_for_good(format!("ended with 65, refused{said}")),
+        (Some(code @ (69 | 75)), _) => {
+            Verdict::fault(format!("ended with {code}, try again{said}"))
+        }
+        (Some(code @ (126 | 127)), _) => {
+            Verdict::fault(format!("ended with {code}, a program it needs cannot be run{said}"))
+        }
+        (Some(code), _) => Verdict::refused(format!("ended with {code}{said}")),
+        (None, Some(signal)) => Verdict::refused(format!("ended by signal {signal}{said}")),
+        (None, None) => Verdict::refused(format!("ended without a code{said}")),
+    }
+}
+
+/// The first line with something in it, as the end of a reason.
+fn quote(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    match text.lines().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!(": {}", Reason::cut(line, QUOTED_CHARS)),
+        None => String::new(),
+    }
+}
+
+/// The program's process group; killed as a whole unless the program has ended by itself.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
+    }
+
+    /// The program has been waited for: its id may belong to another by now.
+    fn leave(mut self) {
+        self.0 = None;
+    }
+
+    async fn kill(self, child: &mut Child) {
+        drop(self);
+        // Nothing survives SIGKILL, so this wait is short; it keeps zombies away.
+        let _ = child.wait().await;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It fails only when nobody of the group is left.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}

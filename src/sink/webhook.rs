@@ -1,0 +1,220 @@
+//! A webhook: one POST a change, signed as the Standard Webhooks specification says.
+//!
+//! A request goes to the configured address and nowhere else: no redirect is followed, no proxy of the
+//! environment is used, no referer is sent. Only 2xx is an acknowledgement; answer bodies are
+//! dropped unread, and neither the address nor a secret is ever part of a text.
+
+mod answer;
+mod sign;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, redirect};
+use secrecy::ExposeSecret;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use url::{Host, Url};
+
+use super::{BuildError, Verdict};
+use crate::config::{Webhook as Settings, WebhookFormat};
+use crate::record::Change;
+use sign::Signer;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Headers that belong to the delivery or to HTTP itself.
+const RESERVED: [&str; 9] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+];
+
+/// One webhook and its connections.
+pub struct Webhook {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    signer: Signer,
+    format: WebhookFormat,
+    timeout: Duration,
+    concurrency: usize,
+}
+
+impl Webhook {
+    pub(super) fn build(name: &str, settings: &Settings) -> Result<Self, BuildError> {
+        let url = address(name, settings.url.expose_secret())?;
+        Ok(Self {
+            client: client(name, &url, settings.timeout)?,
+            url,
+            headers: fixed_headers(name, settings)?,
+            signer: Signer::build(name, &settings.secrets)?,
+            format: settings.format,
+            timeout: settings.timeout,
+            concurrency: settings.concurrency.max(1),
+        })
+    }
+
+    /// As many as are in flight at once, so that a crash repeats no more than those.
+    pub(super) fn batch(&self) -> usize {
+        self.concurrency
+    }
+
+    pub(super) async fn deliver(
+        &self,
+        changes: &[Change],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let mut verdicts: Vec<Option<Verdict>> = vec![None; changes.len()];
+        let mut in_flight = JoinSet::new();
+        let mut waiting = changes.iter().enumerate();
+        let mut unfinished = Verdict::stopping();
+        loop {
+            while in_flight.len() < self.concurrency
+                && let Some((index, change)) = waiting.next()
+            {
+                match self.request(change, now) {
+                    Ok(request) => {
+                        let client = self.client.clone();
+                        let timeout = self.timeout;
+                        in_flight.spawn(async move {
+                            (index, answer::of(client.execute(request).await, timeout, now).await)
+                        });
+                    }
+                    Err(verdict) => verdicts[index] = Some(verdict),
+                }
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                joined = in_flight.join_next() => match joined {
+                    None => break,
+                    Some(Ok((index, verdict))) => {
+                        if matches!(verdict, Verdict::Fault { .. } | Verdict::Gone { .. }) {
+                            // The endpoint is at fault: what is in flight may still succeed, the
+                            // rest need not be tried to learn the same.
+                            waiting = changes[..0].iter().enumerate();
+                            unfinished = Verdict::fault("not sent: the endpoint was at fault before");
+                        }
+                        verdicts[index] = Some(verdict);
+                    }
+                    Some(Err(_)) => unfinished = Verdict::fault("sending broke off in this program"),
+                },
+            }
+        }
+        verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(|| unfinished.clone())).collect()
+    }
+
+    /// An `OPTIONS` request, which is safe by definition: it tries name, connection and certificate.
+    pub(super) async fn probe(&self) -> Result<String, String> {
+        let request = self.client.request(Method::OPTIONS, self.url.clone());
+        match request.headers(self.headers.clone()).send().await {
+            Ok(response) => Ok(format!(
+                "the endpoint answers ({} to OPTIONS); nothing was posted",
+                response.status().as_u16()
+            )),
+            Err(error) => Err(answer::failure(&error, self.timeout)),
+        }
+    }
+
+    fn request(&self, change: &Change, now: Timestamp) -> Result<reqwest::Request, Verdict> {
+        let body = match self.format {
+            WebhookFormat::Standard => standard_body(change),
+        };
+        let sent_at = now.as_second().to_string();
+        let mut headers = self.headers.clone();
+        headers.insert("webhook-id", header(&change.event_id)?);
+        headers.insert("webhook-timestamp", header(&sent_at)?);
+        if let Some(signature) = self.signer.sign(&change.event_id, &sent_at, body.as_bytes()) {
+            headers.insert("webhook-signature", header(&signature)?);
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut request = reqwest::Request::new(Method::POST, self.url.clone());
+        *request.headers_mut() = headers;
+        *request.body_mut() = Some(body.into());
+        Ok(request)
+    }
+}
+
+fn header(text: &str) -> Result<HeaderValue, Verdict> {
+    HeaderValue::from_str(text)
+        .map_err(|_| Verdict::refused_for_good("the event id cannot be sent as a header"))
+}
+
+/// The body as the specification proposes; the same bytes at every attempt.
+fn standard_body(change: &Change) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    format!(
+        r#"{{"type":{},"timestamp":{},"data":{}}}"#,
+        quoted(&change.event_type()),
+        quoted(&change.observed_at),
+        change.data_json()
+    )
+}
+
+fn address(name: &str, text: &str) -> Result<Url, BuildError> {
+    let refuse = |problem| BuildError::Url { sink: name.to_owned(), problem };
+    let url = Url::parse(text.trim())
+        .map_err(|_| refuse("cannot be read: write it as https://host/path"))?;
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback(&url) => Ok(url),
+        "http" => Err(refuse("must begin with https: plain http is for this machine only")),
+        _ => Err(refuse("must begin with https://")),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, BuildError> {
+    let mut builder = Client::builder()
+        .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .retry(reqwest::retry::never())
+        .gzip(false)
+        .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+        .timeout(timeout);
+    if url.scheme() == "http" {
+        // Loading the certificate authorities takes 18 ms, and fails on a machine without any.
+        builder = builder.tls_certs_only(std::iter::empty());
+    }
+    builder.build().map_err(|error| BuildError::Client {
+        sink: name.to_owned(),
+        problem: error.without_url().to_string(),
+    })
+}
+
+fn fixed_headers(name: &str, settings: &Settings) -> Result<HeaderMap, BuildError> {
+    let mut headers = HeaderMap::new();
+    for (key, value) in &settings.headers {
+        let refuse =
+            |problem| BuildError::Header { sink: name.to_owned(), header: key.clone(), problem };
+        let header = HeaderName::from_bytes(key.as_bytes())
+            .map_err(|_| refuse("is no header name: use letters, digits and hyphens"))?;
+        if RESERVED.contains(&header.as_str()) {
+            return Err(refuse("is set by every delivery itself: remove it"));
+        }
+        let mut value = HeaderValue::from_str(value.expose_secret())
+            .map_err(|_| refuse("has a value that cannot be sent: use printable characters"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
