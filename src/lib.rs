@@ -41,6 +41,7 @@ pub mod api;
 pub mod backoff;
 pub mod clock;
 pub mod config;
+pub mod deliver;
 pub mod record;
-pub mod store;
 pub mod sink;
+pub mod store;

@@ -95,6 +95,22 @@ impl Reader {
         Ok(sinks::list(&self.connection)?)
     }
 
+    /// Where one sink stands.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn sink(&self, name: &str) -> Result<Option<SinkRow>, StoreError> {
+        Ok(sinks::find(&self.connection, name)?)
+    }
+
+    /// The exceptions of one sink that are still tried, oldest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn open_deliveries(&self, sink: &str) -> Result<Vec<Delivery>, StoreError> {
+        Ok(sinks::open_deliveries(&self.connection, sink)?)
+    }
+
     /// The exceptions of one sink, oldest first; only those in `state` when given.
     ///
     /// # Errors

@@ -113,6 +113,13 @@ pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<SinkRow>> {
     rows.collect()
 }
 
+pub(super) fn find(connection: &Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
+    connection
+        .prepare_cached(&format!("{SELECT} WHERE s.name = ?1"))?
+        .query_row([name], read)
+        .optional()
+}
+
 /// Makes the sink's row at its beginning if it has none, marks it active, and returns it.
 pub(super) fn open(
     connection: &mut Connection,
@@ -215,6 +222,21 @@ fn release_waiting(connection: &Connection, name: &str, at: &str) -> rusqlite::R
     Ok(())
 }
 
+const SELECT_DELIVERY: &str = "SELECT seq, route, record_id, state, attempts, next_attempt_at, last_error, since FROM deliveries WHERE sink = ?1";
+
+fn read_delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+    Ok(Delivery {
+        seq: row.get(0)?,
+        route: row.get(1)?,
+        record_id: row.get(2)?,
+        state: row.get(3)?,
+        attempts: row.get(4)?,
+        next_attempt_at: row.get(5)?,
+        last_error: row.get(6)?,
+        since: row.get(7)?,
+    })
+}
+
 /// The exceptions of one sink, oldest first; only those in `state` when given.
 pub(super) fn deliveries(
     connection: &Connection,
@@ -223,22 +245,21 @@ pub(super) fn deliveries(
     limit: usize,
 ) -> rusqlite::Result<Vec<Delivery>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached(
-        "SELECT seq, route, record_id, state, attempts, next_attempt_at, last_error, since FROM deliveries \
-         WHERE sink = ?1 AND (?2 IS NULL OR state = ?2) ORDER BY seq LIMIT ?3",
-    )?;
-    let rows = statement.query_map((name, state, limit), |row| {
-        Ok(Delivery {
-            seq: row.get(0)?,
-            route: row.get(1)?,
-            record_id: row.get(2)?,
-            state: row.get(3)?,
-            attempts: row.get(4)?,
-            next_attempt_at: row.get(5)?,
-            last_error: row.get(6)?,
-            since: row.get(7)?,
-        })
-    })?;
+    let mut statement = connection.prepare_cached(&format!(
+        "{SELECT_DELIVERY} AND (?2 IS NULL OR state = ?2) ORDER BY seq LIMIT ?3"
+    ))?;
+    let rows = statement.query_map((name, state, limit), read_delivery)?;
+    rows.collect()
+}
+
+/// The exceptions of one sink that are still tried, oldest first; the caller bounds how many there can be.
+pub(super) fn open_deliveries(
+    connection: &Connection,
+    name: &str,
+) -> rusqlite::Result<Vec<Delivery>> {
+    let mut statement = connection
+        .prepare_cached(&format!("{SELECT_DELIVERY} AND state <> 'dead' ORDER BY seq"))?;
+    let rows = statement.query_map([name], read_delivery)?;
     rows.collect()
 }
 

@@ -1,0 +1,291 @@
+//! Delivery: moves the log to one sink, in order per record, at least once.
+//!
+//! One task a sink; a dead sink slows no other. The position is saved only after the sink has
+//! acknowledged, so a crash repeats at most one round, under the same event ids. What one change's
+//! own refusal parks stands in `deliveries`; a fault of the endpoint pauses the sink and fills no
+//! table. Nothing here knows how records got into the store.
+
+mod round;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::clock::{Clock, stamp};
+use crate::config;
+use crate::record::Change;
+use crate::sink::{Sink, Verdict};
+use crate::store::{Begin, Delivery, Progress, SinkRow, Store, StoreError};
+use round::Round;
+
+/// Waits between the probes of an endpoint that is at fault.
+const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
+/// After this many faults in a row over the same change, the one behind it is tried as well: an
+/// endpoint that takes that one fails for this change alone.
+const SUSPECT_AFTER: u32 = 3;
+/// Exceptions a sink may have open before it takes nothing new.
+const MAX_PARKED: i64 = 10_000;
+/// A sink looks again after this long although nothing woke it.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How long a delivery waits before it tries again to save its position on a full disk.
+const DISK_WAIT: Duration = Duration::from_secs(10);
+
+/// How a sink stands, for people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SinkView {
+    /// The sink's name.
+    pub name: String,
+    /// `webhook`, `file`, `command`
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// `active`, `paused` (the endpoint is at fault), `holding` (too many refusals), `disabled`
+    pub state: String,
+    /// Everything up to this row of the log is behind the sink.
+    pub position: i64,
+    /// Rows of the log not behind it yet.
+    pub behind: i64,
+    /// Changes delivered since the sink was first seen.
+    pub delivered: i64,
+    /// Changes being retried, or waiting behind one that is.
+    pub retrying: i64,
+    /// Changes refused for good.
+    pub dead: i64,
+    /// Seconds until the next attempt while paused.
+    pub next_attempt_s: Option<f64>,
+    /// The last fault.
+    pub last_error: Option<String>,
+}
+
+/// What one delivery task is made of.
+pub struct Deliverer {
+    /// The sink's name.
+    pub name: String,
+    /// Where changes go.
+    pub sink: Sink,
+    /// What the sink asked for.
+    pub settings: config::Sink,
+    /// Where they come from.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// Woken when an operator changed something.
+    pub poke: Arc<Notify>,
+    /// Where the sink's standing is told.
+    pub view: watch::Sender<Option<SinkView>>,
+}
+
+/// What is remembered between two rounds; all of it may be lost.
+#[derive(Default)]
+struct Memory {
+    position: i64,
+    /// Taken by the sink, but not behind the position yet: a change before them is at fault.
+    taken: HashSet<i64>,
+    faults: u32,
+    paused_until: Option<Duration>,
+    last_fault: Option<String>,
+}
+
+impl Deliverer {
+    /// Delivers until stopped.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails in a way that waiting cannot mend.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), StoreError> {
+        let row = self.open().await?;
+        let mut memory = Memory { position: row.position, ..Memory::default() };
+        let mut log = self.store.last_seq();
+        loop {
+            // Before reading: growth between the read and the wait would otherwise be missed.
+            log.borrow_and_update();
+            let now = self.clock.now().elapsed;
+            let wait = if memory.paused_until.is_some_and(|until| until > now) {
+                memory.paused_until.map(|until| until - now)
+            } else {
+                match self.round(&mut memory, &stop).await {
+                    Ok(wait) => wait,
+                    Err(error) if error.passes() => {
+                        tracing::warn!(sink = %self.name, %error, "could not save a delivery; trying again");
+                        Some(DISK_WAIT)
+                    }
+                    Err(StoreError::Closing) if stop.is_cancelled() => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            };
+            self.tell(&memory).await?;
+            let wait = wait.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN);
+            if wait.is_zero() && !stop.is_cancelled() {
+                continue;
+            }
+            let paused = memory.paused_until.is_some();
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = self.poke.notified() => memory.paused_until = None,
+                () = tokio::time::sleep(wait) => {}
+                changed = log.changed(), if !paused => if changed.is_err() { return Ok(()) },
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<SinkRow, StoreError> {
+        let begin = match self.settings.start {
+            config::Start::Now => Begin::Now,
+            config::Start::Beginning => Begin::Beginning,
+            config::Start::At(time) => Begin::At(stamp(time)),
+        };
+        let at = self.clock.now().stamp();
+        self.store.open_sink(self.name.clone(), self.settings.kind.type_name(), begin, at).await
+    }
+
+    /// One round: what is due again, and what is new. Returns how long to wait before the next.
+    async fn round(
+        &mut self,
+        memory: &mut Memory,
+        stop: &CancellationToken,
+    ) -> Result<Option<Duration>, StoreError> {
+        let Some(round) = self.plan(memory).await? else { return Ok(None) };
+        let changes = round.changes();
+        let now = self.clock.now();
+        let verdicts = if changes.is_empty() {
+            Vec::new()
+        } else {
+            self.sink.deliver(&changes, now.wall, stop).await
+        };
+        let moment = self.clock.now();
+        let refusals = round::Refusals {
+            waits: &self.settings.retry,
+            chance: fastrand::f64(),
+            now: moment.wall,
+        };
+        let result = round.settle(&verdicts, memory.faults >= SUSPECT_AFTER, &refusals);
+        let stopping = stop.is_cancelled();
+        let mut progress = result.progress;
+        let first_fault = result.fault.is_some() && memory.faults == 0 && !stopping;
+        if let Some((reason, _)) = &result.fault
+            && first_fault
+        {
+            tracing::warn!(sink = %self.name, reason, "the sink does not take changes; they are kept and tried again");
+            progress.fault = Some(reason.clone());
+        }
+        for dead in progress.put.iter().filter(|d| d.state == "dead") {
+            tracing::warn!(sink = %self.name, seq = dead.seq, route = %dead.route, reason = dead.last_error.as_deref(),
+                "a change is dead: see `shopmirror dead {} list`", self.name);
+        }
+        if progress.disable {
+            tracing::error!(sink = %self.name, "the endpoint is gone (410): the sink is disabled and keeps its changes");
+        }
+        memory.taken.extend(&result.taken);
+        if progress.worth_saving(memory.position) {
+            self.store.save_progress(self.name.clone(), progress.clone()).await?;
+        }
+        if let Some(position) = progress.position {
+            memory.position = position;
+            memory.taken.retain(|seq| *seq > position);
+        }
+        match result.fault {
+            Some((reason, asked)) if !stopping => {
+                memory.faults =
+                    if progress.delivered > 0 { 1 } else { memory.faults.saturating_add(1) };
+                let wait = PAUSE.wait(memory.faults, fastrand::f64(), asked);
+                memory.paused_until = Some(moment.elapsed + wait);
+                memory.last_fault = Some(reason);
+                return Ok(Some(wait));
+            }
+            Some(_) => {}
+            None => {
+                if memory.faults > 0 && !verdicts.is_empty() {
+                    tracing::info!(sink = %self.name, "the sink takes changes again");
+                    memory.faults = 0;
+                    memory.last_fault = None;
+                }
+            }
+        }
+        memory.paused_until = None;
+        Ok(result.more.then_some(Duration::ZERO).or(result.next_due))
+    }
+
+    /// Reads what the next round is made of; `None` while the sink is to do nothing.
+    async fn plan(&self, memory: &Memory) -> Result<Option<Round>, StoreError> {
+        // A sink that was at fault is probed with one change, or two once that one is suspect.
+        let batch = match memory.faults {
+            0 => self.sink.batch(),
+            faults if faults < SUSPECT_AFTER => 1,
+            _ => 2,
+        };
+        let name = self.name.clone();
+        let (position, taken) = (memory.position, memory.taken.clone());
+        let filter = self.settings.filter.clone();
+        let now = self.clock.now().stamp();
+        self.store
+            .read(move |reader| {
+                let row = reader.sink(&name)?;
+                if row.as_ref().is_some_and(|row| row.state == "disabled") {
+                    return Ok(None);
+                }
+                let full = row.is_some_and(|row| row.retrying >= MAX_PARKED);
+                Ok(Some(Round::read(
+                    reader,
+                    &round::Scope {
+                        sink: &name,
+                        position,
+                        taken: &taken,
+                        filter: &filter,
+                        batch,
+                        now: &now,
+                        only_due: full,
+                    },
+                )?))
+            })
+            .await
+    }
+
+    async fn tell(&self, memory: &Memory) -> Result<(), StoreError> {
+        let name = self.name.clone();
+        let read =
+            self.store.read(move |reader| Ok((reader.sink(&name)?, reader.last_seq()?))).await;
+        let (row, last) = match read {
+            Ok((Some(row), last)) => (row, last),
+            Ok((None, _)) | Err(StoreError::Closing) => return Ok(()),
+            Err(error) if error.passes() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let now = self.clock.now().elapsed;
+        let state = match () {
+            () if row.state == "disabled" => "disabled",
+            () if memory.paused_until.is_some() => "paused",
+            () if row.retrying >= MAX_PARKED => "holding",
+            () => "active",
+        };
+        self.view.send_replace(Some(SinkView {
+            name: row.name,
+            type_name: row.type_name,
+            state: state.to_owned(),
+            position: memory.position,
+            behind: (last - memory.position).max(0),
+            delivered: row.delivered,
+            retrying: row.retrying,
+            dead: row.dead,
+            next_attempt_s: memory
+                .paused_until
+                .map(|until| until.saturating_sub(now).as_secs_f64()),
+            last_error: memory.last_fault.clone(),
+        }));
+        Ok(())
+    }
+}
+
+impl Progress {
+    /// Whether the round left anything to write.
+    fn worth_saving(&self, position: i64) -> bool {
+        self.position.is_some_and(|new| new != position)
+            || self.delivered > 0
+            || !self.put.is_empty()
+            || !self.settled.is_empty()
+            || self.fault.is_some()
+            || self.disable
+    }
+}
