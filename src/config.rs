@@ -2,17 +2,35 @@
 //!
 //! The file itself is read in two steps, raw then checked, so that every problem is reported at
 //! once with its place. No module below `daemon` sees the whole [`Config`]; each takes its own
-//! section.
+//! section. Invariant: `Debug` of anything here shows no secret.
+
+mod address;
+#[cfg(test)]
+mod example;
+mod findings;
+mod key;
+mod problem;
+mod read;
+mod section;
+mod sinks;
+mod webhook;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
 use url::Url;
 
+pub use key::KeyError;
+pub use problem::{Problem, Problems};
+
 use crate::record::{Kind, Route};
+
+/// A configuration file longer than this is refused.
+const FILE_MAX: u64 = 1024 * 1024;
 
 /// Everything one process needs to know.
 #[derive(Debug, Clone)]
@@ -31,6 +49,68 @@ pub struct Config {
     pub status: Option<Status>,
     /// The sinks by name.
     pub sinks: BTreeMap<String, Sink>,
+}
+
+/// What a file is read against: the folders its relative paths start from, and the key's other
+/// places.
+#[derive(Debug, Clone, Default)]
+pub struct Base {
+    /// The folder of the file; what is only read is relative to it.
+    pub dir: PathBuf,
+    /// The folder of `$STATE_DIRECTORY`; what is written is relative to it, else to `dir`.
+    pub state_dir: Option<PathBuf>,
+    /// `$CREDENTIALS_DIRECTORY`, which may hold the file `api-key`.
+    pub credentials_dir: Option<PathBuf>,
+    /// The value of `SHOPMIRROR_API_KEY`.
+    pub env_key: Option<SecretString>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read as text.
+    #[error("cannot read the configuration {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file can be read and must be mended.
+    #[error(transparent)]
+    Invalid(#[from] Problems),
+}
+
+impl Config {
+    /// Reads the file at `path`; `$STATE_DIRECTORY` is the only variable it looks at itself.
+    ///
+    /// The key is searched in `api_key_file`, then in `credentials_dir`, then in `env_key`; its
+    /// file is not opened here, see [`KeySource::read`].
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every problem of the file at once.
+    pub fn load(
+        path: &Path,
+        credentials_dir: Option<&Path>,
+        env_key: Option<SecretString>,
+    ) -> Result<Self, ConfigError> {
+        let failed = |source| ConfigError::Read { path: path.to_owned(), source };
+        let length = std::fs::metadata(path).map_err(failed)?.len();
+        if length > FILE_MAX {
+            return Err(failed(io::Error::other(format!("it is longer than {FILE_MAX} bytes"))));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let base = read::base_of(path, credentials_dir, env_key);
+        Ok(Self::parse(&text, &path.display().to_string(), &base)?)
+    }
+
+    /// Checks the text of a file; `file_name` is what messages call it.
+    ///
+    /// # Errors
+    /// [`Problems`] with all that is wrong, not only the first.
+    pub fn parse(text: &str, file_name: &str, base: &Base) -> Result<Self, Problems> {
+        read::document(text, file_name, base)
+    }
 }
 
 /// `[workspace]`

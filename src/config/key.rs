@@ -1,0 +1,157 @@
+//! Reads what must stay secret from files: the API key, webhook addresses and signing secrets.
+//!
+//! A message names the file and the rule it breaks, never its content.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::KeySource;
+
+/// A file that holds a secret may be this many bytes long.
+const SECRET_FILE_MAX: u64 = 4096;
+
+/// Why a key, or another secret kept in a file, cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file is absent, no plain file, no text, or this user may not read it.
+    #[error("cannot read {}: {source}; the user of the service must be able to read it", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Other users may replace the content.
+    #[error("{} may be written by its group or by everyone (mode {mode:04o}): run chmod 0640 on it", path.display())]
+    Writable {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Nothing but white space.
+    #[error("{0} is empty: put the key into it")]
+    Empty(String),
+    /// More than 4 KiB.
+    #[error("{} is longer than {SECRET_FILE_MAX} bytes: it must hold the secret and nothing else", .0.display())]
+    TooLong(PathBuf),
+    /// White space inside, control characters, or characters that no key has.
+    #[error(
+        "{0} holds white space or other characters that no key has: it must hold the key alone, on one line"
+    )]
+    Malformed(String),
+}
+
+impl KeySource {
+    /// The key as it is now; reads the file each time.
+    ///
+    /// # Errors
+    /// [`KeyError`], whose message says what to mend and never holds the key.
+    pub fn read(&self) -> Result<SecretString, KeyError> {
+        match self {
+            Self::File(path) => {
+                let content = read_secret_file(path)?;
+                one_word(content.expose_secret(), &path.display().to_string())
+            }
+            Self::Environment(value) => one_word(value.expose_secret(), "SHOPMIRROR_API_KEY"),
+        }
+    }
+}
+
+fn one_word(content: &str, place: &str) -> Result<SecretString, KeyError> {
+    let word = content.trim();
+    if word.is_empty() {
+        return Err(KeyError::Empty(place.to_owned()));
+    }
+    if !word.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(KeyError::Malformed(place.to_owned()));
+    }
+    Ok(SecretString::from(word))
+}
+
+/// The text of a small file that only its owner may write.
+pub(super) fn read_secret_file(path: &Path) -> Result<SecretString, KeyError> {
+    let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
+    // Asked before the file is opened, since opening a pipe would wait for its writer.
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(unreadable(io::Error::other("it is no plain file")));
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(KeyError::Writable { path: path.to_owned(), mode });
+    }
+    let mut text = String::new();
+    let file = File::open(path).map_err(unreadable)?;
+    let length = file.take(SECRET_FILE_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+    let text = SecretString::from(text);
+    if length as u64 > SECRET_FILE_MAX {
+        return Err(KeyError::TooLong(path.to_owned()));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn read(content: &[u8], mode: u32) -> Result<String, KeyError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("api-key");
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        KeySource::File(path).read().map(|key| key.expose_secret().to_owned())
+    }
+
+    #[test]
+    fn white_space_around_the_key_is_dropped() {
+        assert_eq!(read(b" \tak_1234\r\n\n", 0o640).unwrap(), "ak_1234");
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_refused() {
+        for mode in [0o660, 0o602, 0o666] {
+            let error = read(b"ak_CANARY", mode).unwrap_err();
+            assert!(matches!(error, KeyError::Writable { .. }), "{mode:o}");
+            assert!(error.to_string().contains("chmod 0640"), "{error}");
+        }
+        assert!(read(b"ak_1", 0o644).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_a_key_is_refused_without_being_shown() {
+        let long = vec![b'k'; 4097];
+        let cases: [&[u8]; 7] =
+            [b"", b" \n ", b"CANARY two", b"CANARY\nB", b"CANARY\0", "CANARYé".as_bytes(), &long];
+        for content in cases {
+            let error = read(content, 0o600).unwrap_err().to_string();
+            assert!(!error.contains("CANARY") && !error.contains("kkk"), "{error}");
+        }
+        assert!(matches!(read(b"\xff\xfe", 0o600), Err(KeyError::Unreadable { .. })));
+        assert!(matches!(read(&[b'k'; 4096], 0o600), Ok(key) if key.len() == 4096));
+    }
+
+    #[test]
+    fn a_missing_file_and_a_folder_say_so() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in [dir.path().join("absent"), dir.path().to_owned()] {
+            let error = KeySource::File(path).read().unwrap_err();
+            assert!(matches!(error, KeyError::Unreadable { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_variable_is_held_to_the_same_rules() {
+        let key = |text: &str| KeySource::Environment(SecretString::from(text)).read();
+        assert_eq!(key("ak_1\n").unwrap().expose_secret(), "ak_1");
+        assert!(matches!(key(""), Err(KeyError::Empty(_))));
+        assert!(matches!(key("a b"), Err(KeyError::Malformed(_))));
+    }
+}

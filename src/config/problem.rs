@@ -1,0 +1,186 @@
+//! What is wrong with a configuration file, and where.
+//!
+//! A configuration holds secrets, so the quoted line never shows more of a value than the one
+//! the problem is about, and nothing of it when that may be a secret: letters and digits behind
+//! the first `=` become `*`, which keeps every column where it was.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A line longer than this is not quoted.
+const QUOTED_LINE_MAX: usize = 160;
+
+/// One thing to mend in a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    line: usize,
+    column: usize,
+    message: String,
+    excerpt: Option<Excerpt>,
+}
+
+/// The line a problem stands in, with the part to underline, in characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Excerpt {
+    line: String,
+    marked: Range<usize>,
+}
+
+/// How much of the value at a problem's place may be repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quote {
+    /// The place holds a key, or a value that is no secret.
+    Shown,
+    /// The place holds what may be a secret.
+    Masked,
+    /// There is nothing to quote: what the problem is about is absent.
+    Nothing,
+}
+
+impl Problem {
+    /// Describes what stands in `text` at `place`.
+    pub(super) fn new(text: &str, place: Range<usize>, quote: Quote, message: String) -> Self {
+        let start = floor_char(text, place.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let line = text[line_start..line_end].trim_end_matches('\r');
+        let from = text[line_start..start].chars().count();
+        let end = floor_char(text, place.end).clamp(start, (line_start + line.len()).max(start));
+        let width = text[start..end].chars().count().max(1);
+        let shown = if quote == Quote::Shown { from..from + width } else { 0..0 };
+        let quotable = quote != Quote::Nothing
+            && !line.trim().is_empty()
+            && line.chars().count() <= QUOTED_LINE_MAX;
+        Self {
+            line: text[..line_start].matches('\n').count() + 1,
+            column: from + 1,
+            // A quoted key may hold any character; a terminal must not obey it.
+            message: message.replace(char::is_control, "\u{fffd}"),
+            excerpt: quotable
+                .then(|| Excerpt { line: masked(line, &shown), marked: from..from + width }),
+        }
+    }
+
+    /// The line, from 1.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The column, from 1, in characters.
+    #[must_use]
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    /// What is wrong and what to do about it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+fn floor_char(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// The line with every letter and digit that is neither key nor `shown` replaced.
+fn masked(line: &str, shown: &Range<usize>) -> String {
+    let table_header = line.trim_start().starts_with('[') && !line.contains('=');
+    let mut in_value = !table_header && !line.contains('=');
+    line.chars()
+        .enumerate()
+        .map(|(at, c)| {
+            let public = !in_value || shown.contains(&at);
+            in_value |= c == '=' || c == '#';
+            match c {
+                '\t' => '\t',
+                c if c.is_control() => '\u{fffd}',
+                c if c.is_alphanumeric() && !public => '*',
+                c => c,
+            }
+        })
+        .collect()
+}
+
+/// Everything wrong with one file, in the order of its lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems {
+    file: String,
+    list: Vec<Problem>,
+}
+
+impl Problems {
+    pub(super) fn new(file: &str, mut list: Vec<Problem>) -> Self {
+        list.sort_by_key(|problem| (problem.line, problem.column));
+        Self { file: file.to_owned(), list }
+    }
+
+    /// The problems in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.list.iter()
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.list.len();
+        write!(f, "{count} problem{} in {}", if count == 1 { "" } else { "s" }, self.file)?;
+        for problem in &self.list {
+            let Problem { line, column, message, excerpt } = problem;
+            write!(f, "\n{}:{line}:{column}: {message}", self.file)?;
+            if let Some(Excerpt { line: quoted, marked }) = excerpt {
+                let number = line.to_string();
+                let gap: String = quoted
+                    .chars()
+                    .chain(std::iter::repeat(' '))
+                    .take(marked.start)
+                    .map(|c| if c == '\t' { '\t' } else { ' ' })
+                    .collect();
+                write!(f, "\n  {number} | {quoted}")?;
+                write!(f, "\n  {:1$} | {gap}{2}", "", number.len(), "^".repeat(marked.len()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, part: &str, quote: Quote) -> String {
+        let at = text.find(part).unwrap();
+        let problem = Problem::new(text, at..at + part.len(), quote, "bad".to_owned());
+        Problems::new("f", vec![problem]).to_string()
+    }
+
+    #[test]
+    fn a_problem_is_underlined_at_its_line_and_column() {
+        let text = "[poll]\n\tlimit = 500 # all\n";
+        let wanted = "1 problem in f\nf:2:10: bad\n  2 | \tlimit = 500 # ***\n    | \t        ^^^";
+        assert_eq!(shown(text, "500", Quote::Shown), wanted);
+    }
+
+    #[test]
+    fn other_values_of_the_line_are_masked() {
+        let text = "erp = { url = \"https://h/?t=CANARY\", timeout = \"5 parsecs\" }";
+        let quoted = shown(text, "\"5 parsecs\"", Quote::Shown);
+        assert!(!quoted.contains("CANARY"), "{quoted}");
+        assert!(quoted.contains("5 parsecs"), "{quoted}");
+    }
+
+    #[test]
+    fn a_line_inside_a_multi_line_value_is_masked_whole() {
+        let quoted = shown("secret = [\n  whsec_CANARY\n]", "whsec", Quote::Masked);
+        assert!(!quoted.contains("CANARY") && !quoted.contains("whsec"), "{quoted}");
+    }
+
+    #[test]
+    fn a_place_past_the_end_is_the_end() {
+        let problem = Problem::new("é", 1..99, Quote::Shown, String::new());
+        assert_eq!((problem.line(), problem.column()), (1, 1));
+    }
+}

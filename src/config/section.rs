@@ -1,0 +1,389 @@
+//! Reads the keys of one table of the file and notes every problem instead of stopping at it.
+//!
+//! A getter that finds its key malformed notes a problem and answers as if the key were absent;
+//! the caller goes on with a default, and the whole is refused at the end. A key nobody asked for
+//! is unknown.
+
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::findings::{Findings, Unknown, choice};
+use super::problem::Quote;
+
+/// A value and where it stands in the file.
+#[derive(Debug, Clone)]
+pub(super) struct Found<T> {
+    pub(super) value: T,
+    pub(super) place: Range<usize>,
+}
+
+/// One table of the file, present or not.
+pub(super) struct Section<'d> {
+    pub(super) findings: &'d Findings<'d>,
+    /// The table's dotted name; empty for the whole document.
+    name: String,
+    /// The header, where missing keys are reported; `None` while the table is absent.
+    place: Option<Range<usize>>,
+    table: Option<&'d DeTable<'d>>,
+    /// What should be a table is none, which was noted; its missing keys are no news.
+    broken: bool,
+    asked: Vec<&'static str>,
+}
+
+impl<'d> Section<'d> {
+    pub(super) fn root(findings: &'d Findings<'d>, table: &'d DeTable<'d>) -> Self {
+        Self {
+            findings,
+            name: String::new(),
+            place: None,
+            table: Some(table),
+            broken: false,
+            asked: Vec::new(),
+        }
+    }
+
+    fn child(&self, name: &str, value: Option<&'d Spanned<DeValue<'d>>>) -> Self {
+        let table = value.and_then(|value| match value.get_ref() {
+            DeValue::Table(table) => Some(table),
+            _ => None,
+        });
+        if let (Some(value), None) = (value, table) {
+            self.wrong_type(name, "a table", value.get_ref(), &value.span(), Quote::Masked);
+        }
+        Self {
+            findings: self.findings,
+            name: match self.name.as_str() {
+                "" => name.to_owned(),
+                parent => format!("{parent}.{name}"),
+            },
+            place: value.map(Spanned::span),
+            table,
+            broken: value.is_some() && table.is_none(),
+            asked: Vec::new(),
+        }
+    }
+
+    /// Notes a problem with the section as a whole, whose text is not repeated.
+    pub(super) fn note(&self, message: impl Into<String>) {
+        match &self.place {
+            Some(place) => self.findings.push(place, Quote::Masked, message.into()),
+            None => self.findings.push(&(0..0), Quote::Nothing, message.into()),
+        }
+    }
+
+    /// Notes that a key which has no default is absent; `advice` says how to give it.
+    pub(super) fn missing(&self, key: &str, advice: &str) {
+        if !self.broken {
+            self.note(format!("[{}] needs `{key}`: {advice}", self.name));
+        }
+    }
+
+    /// Whether the file holds the key, well formed or not.
+    pub(super) fn holds(&self, key: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(key))
+    }
+
+    /// The raw value of a key.
+    pub(super) fn value(&mut self, key: &'static str) -> Option<Found<&'d DeValue<'d>>> {
+        self.asked.push(key);
+        let value = self.table?.get(key)?;
+        Some(Found { value: value.get_ref(), place: value.span() })
+    }
+
+    /// A table inside this one; an absent one reads as empty.
+    pub(super) fn section(&mut self, key: &'static str) -> Self {
+        self.asked.push(key);
+        self.child(key, self.table.and_then(|table| table.get(key)))
+    }
+
+    /// Every key of a table whose keys are names, each a section of its own.
+    pub(super) fn named_sections(self) -> Vec<(Found<String>, Self)> {
+        let entries = self.table.into_iter().flatten();
+        let sections = entries.map(|(key, value)| {
+            let name = key.get_ref().clone().into_owned();
+            let section = self.child(&name, Some(value));
+            (Found { value: name, place: key.span() }, section)
+        });
+        sections.filter(|(_, section)| !section.broken).collect()
+    }
+
+    /// Text without white space around it, on one line, not empty.
+    pub(super) fn text(&mut self, key: &'static str) -> Option<Found<&'d str>> {
+        self.line_of_text(key, Quote::Shown)
+    }
+
+    /// As [`Self::text`], for what must not be repeated in a message.
+    pub(super) fn secret_text(&mut self, key: &'static str) -> Option<Found<&'d str>> {
+        self.line_of_text(key, Quote::Masked)
+    }
+
+    fn line_of_text(&mut self, key: &'static str, quote: Quote) -> Option<Found<&'d str>> {
+        let found = self.value(key)?;
+        let DeValue::String(text) = found.value else {
+            self.wrong_type(key, "a string in quotes", found.value, &found.place, quote);
+            return None;
+        };
+        match unfit(text) {
+            None => Some(Found { value: text, place: found.place }),
+            Some(why) => {
+                self.findings.push(&found.place, quote, format!("`{key}` {why}"));
+                None
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub(super) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let found = self.text(key)?;
+        let chosen = words.iter().find(|(word, _)| *word == found.value);
+        if chosen.is_none() {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let hint = choice(found.value, &known);
+            self.findings
+                .note(&found.place, format!("`{key}` cannot be {:?}; {hint}", found.value));
+        }
+        chosen.map(|(_, value)| *value)
+    }
+
+    /// `true` or `false`.
+    pub(super) fn boolean(&mut self, key: &'static str) -> Option<bool> {
+        let found = self.value(key)?;
+        if let DeValue::Boolean(value) = found.value {
+            return Some(*value);
+        }
+        self.wrong_type(
+            key,
+            "true or false, without quotes",
+            found.value,
+            &found.place,
+            Quote::Shown,
+        );
+        None
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn integer(
+        &mut self,
+        key: &'static str,
+        bounds: &RangeInclusive<u32>,
+    ) -> Option<Found<u32>> {
+        let found = self.value(key)?;
+        let DeValue::Integer(number) = found.value else {
+            self.wrong_type(key, "a whole number", found.value, &found.place, Quote::Shown);
+            return None;
+        };
+        let read = i64::from_str_radix(number.as_str(), number.radix()).ok();
+        match read.and_then(|n| u32::try_from(n).ok()).filter(|n| bounds.contains(n)) {
+            Some(value) => Some(Found { value, place: found.place }),
+            None => {
+                let (low, high) = (bounds.start(), bounds.end());
+                self.out_of_bounds(key, &found.place, &number, low, high);
+                None
+            }
+        }
+    }
+
+    /// A positive number, whole or not, of at most `high`.
+    pub(super) fn positive(&mut self, key: &'static str, high: f64) -> Option<f64> {
+        let found = self.value(key)?;
+        let read = match found.value {
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse::<f64>().ok(),
+            DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+            other => {
+                self.wrong_type(key, "a number", other, &found.place, Quote::Shown);
+                return None;
+            }
+        };
+        let value = read.filter(|n| *n > 0.0 && *n <= high);
+        if value.is_none() {
+            let message = format!("`{key}` must be above 0 and at most {high}");
+            self.findings.note(&found.place, message);
+        }
+        value
+    }
+
+    /// A duration as `"90s"` or `"1h 30m"`, within bounds.
+    pub(super) fn duration(
+        &mut self,
+        key: &'static str,
+        bounds: &RangeInclusive<Duration>,
+    ) -> Option<Found<Duration>> {
+        let found = self.value(key)?;
+        let value = self.duration_of(key, found.value, &found.place, bounds)?;
+        Some(Found { value, place: found.place })
+    }
+
+    /// A list of durations within bounds.
+    pub(super) fn durations(
+        &mut self,
+        key: &'static str,
+        bounds: &RangeInclusive<Duration>,
+    ) -> Option<Found<Vec<Duration>>> {
+        let list = self.list(key)?;
+        let read =
+            list.value.iter().map(|item| self.duration_of(key, item.value, &item.place, bounds));
+        let value = read.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>()?;
+        Some(Found { value, place: list.place })
+    }
+
+    fn duration_of(
+        &self,
+        key: &str,
+        value: &DeValue<'_>,
+        place: &Range<usize>,
+        bounds: &RangeInclusive<Duration>,
+    ) -> Option<Duration> {
+        let DeValue::String(text) = value else {
+            self.wrong_type(key, "a duration in quotes, as \"30s\"", value, place, Quote::Shown);
+            return None;
+        };
+        match humantime::parse_duration(text) {
+            Ok(duration) if bounds.contains(&duration) => Some(duration),
+            Ok(_) => {
+                let (low, high) = (bounds.start(), bounds.end());
+                let show = humantime::format_duration;
+                self.out_of_bounds(key, place, text, &show(*low), &show(*high));
+                None
+            }
+            Err(error) => {
+                let message = format!(
+                    "`{key}` is not a duration: {error}; write it as \"500ms\", \"30s\", \"5m\" or \"1h 30m\""
+                );
+                self.findings.note(place, message);
+                None
+            }
+        }
+    }
+
+    /// The items of a list.
+    pub(super) fn list(&mut self, key: &'static str) -> Option<Found<Vec<Found<&'d DeValue<'d>>>>> {
+        let found = self.value(key)?;
+        let DeValue::Array(items) = found.value else {
+            let wanted = "a list in square brackets";
+            self.wrong_type(key, wanted, found.value, &found.place, Quote::Shown);
+            return None;
+        };
+        let items = items.iter().map(|item| Found { value: item.get_ref(), place: item.span() });
+        Some(Found { value: items.collect(), place: found.place })
+    }
+
+    /// A list of fitting strings; one that does not fit is noted and left out.
+    pub(super) fn texts(&mut self, key: &'static str) -> Option<Found<Vec<Found<&'d str>>>> {
+        let list = self.list(key)?;
+        let mut texts = Vec::new();
+        for Found { value, place } in list.value {
+            match value {
+                DeValue::String(text) => match unfit(text) {
+                    None => texts.push(Found { value: text.as_ref(), place }),
+                    Some(why) => self.findings.note(&place, format!("an item of `{key}` {why}")),
+                },
+                other => {
+                    let wanted = "a list of strings in quotes";
+                    self.wrong_type(key, wanted, other, &place, Quote::Shown);
+                }
+            }
+        }
+        Some(Found { value: texts, place: list.place })
+    }
+
+    /// A list of distinct words, not empty.
+    pub(super) fn words<T: Copy + Display + PartialEq>(
+        &mut self,
+        key: &'static str,
+        all: &[T],
+        otherwise: &str,
+    ) -> Option<Vec<T>> {
+        let bare = self.table.and_then(|table| table.get(key)).map(Spanned::get_ref);
+        let empty = bare.and_then(DeValue::as_array).is_some_and(|items| items.is_empty());
+        let list = self.texts(key)?;
+        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut chosen = Vec::new();
+        for Found { value, place } in &list.value {
+            match known.iter().position(|name| name == value).map(|at| all[at]) {
+                Some(word) if chosen.contains(&word) => {
+                    self.findings.note(place, format!("{value:?} stands in `{key}` twice"));
+                }
+                Some(word) => chosen.push(word),
+                None => {
+                    let hint = choice(value, &known);
+                    self.findings.note(place, format!("`{key}` cannot hold {value:?}; {hint}"));
+                }
+            }
+        }
+        if empty {
+            let message = format!("`{key}` is empty, so nothing would ever match: {otherwise}");
+            self.findings.note(&list.place, message);
+        }
+        Some(chosen)
+    }
+
+    pub(super) fn wrong_type(
+        &self,
+        key: &str,
+        wanted: &str,
+        value: &DeValue<'_>,
+        place: &Range<usize>,
+        quote: Quote,
+    ) {
+        let message = format!("`{key}` must be {wanted}, not {}", described(value));
+        self.findings.push(place, quote, message);
+    }
+
+    fn out_of_bounds(
+        &self,
+        key: &str,
+        place: &Range<usize>,
+        value: &dyn Display,
+        low: &dyn Display,
+        high: &dyn Display,
+    ) {
+        let message = format!("`{key}` must be from {low} to {high}, not {value}");
+        self.findings.note(place, message);
+    }
+
+    /// Leaves every key nobody asked for to be judged.
+    pub(super) fn finish(self) {
+        let Self { findings, name, table, asked, .. } = self;
+        for key in table.into_iter().flat_map(DeTable::keys) {
+            if !asked.contains(&key.get_ref().as_ref()) {
+                findings.unknown(Unknown {
+                    section: name.clone(),
+                    key: key.get_ref().clone().into_owned(),
+                    place: key.span(),
+                    siblings: asked.clone(),
+                });
+            }
+        }
+        findings.learn(&name, asked);
+    }
+}
+
+/// Why a text cannot be a value on one line.
+pub(super) fn unfit(text: &str) -> Option<&'static str> {
+    if text.is_empty() {
+        Some("is empty: give a value or remove it")
+    } else if text.trim() != text {
+        Some("has white space at its start or end: remove it")
+    } else if text.chars().any(char::is_control) {
+        Some("holds a line break or another control character: remove it")
+    } else {
+        None
+    }
+}
+
+fn described(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a fraction",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}

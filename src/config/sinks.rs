@@ -1,0 +1,239 @@
+//! Reads `[sinks.NAME]`: what all sinks share, then what each type adds.
+//!
+//! Invariant: two sinks never write one file, and no sink writes the store.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use toml::de::DeValue;
+
+use super::findings::choice;
+use super::problem::Quote;
+use super::read::state_path;
+use super::section::{Found, Section, unfit};
+use super::webhook;
+use super::{Base, CommandSink, FileSink, Sink, SinkFilter, SinkKind, Start};
+use crate::record::{Kind, Route};
+
+const SINKS_MAX: usize = 64;
+const NAME_LEN_MAX: usize = 64;
+const RETRIES_MAX: usize = 32;
+const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(30 * 86_400);
+pub(super) const TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(3600);
+const TYPES: [(&str, Type); 3] =
+    [("webhook", Type::Webhook), ("file", Type::File), ("command", Type::Command)];
+
+/// Waits of the Standard Webhooks example schedule, in seconds; the first attempt is at once.
+const STANDARD_RETRY: [u64; 9] = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
+
+#[derive(Clone, Copy)]
+enum Type {
+    Webhook,
+    File,
+    Command,
+}
+
+/// Every sink of the file that can be used.
+pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<String, Sink> {
+    let findings = section.findings;
+    let mut sinks: BTreeMap<String, Sink> = BTreeMap::new();
+    for (name, own) in section.named_sections() {
+        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+        let fits = (1..=NAME_LEN_MAX).contains(&name.value.len());
+        if !fits || !name.value.bytes().all(legal) {
+            findings.note(
+                &name.place,
+                format!(
+                    "the name of a sink is 1 to {NAME_LEN_MAX} of a-z, 0-9, _ and -, not {:?}",
+                    name.value
+                ),
+            );
+        }
+        let Some(sink) = sink(own, base) else { continue };
+        if let SinkKind::File(FileSink { path }) = &sink.kind {
+            let same = |other: &Sink| matches!(&other.kind, SinkKind::File(f) if f.path == *path);
+            if path == store {
+                findings.note(&name.place, "this sink would write into the file of [store]");
+            } else if let Some((other, _)) = sinks.iter().find(|(_, other)| same(other)) {
+                let message = format!("this sink writes the same file as [sinks.{other}]");
+                findings.note(&name.place, message);
+            }
+        }
+        if sinks.len() == SINKS_MAX {
+            findings.note(&name.place, format!("there are more than {SINKS_MAX} sinks"));
+        }
+        sinks.insert(name.value, sink);
+    }
+    sinks
+}
+
+/// One sink; `None` only when a problem was noted.
+fn sink(mut section: Section<'_>, base: &Base) -> Option<Sink> {
+    if !section.holds("type") {
+        section.missing("type", "one of webhook, file, command");
+    }
+    let kind = section.word("type", &TYPES);
+    let filter = filter(&mut section);
+    let start = start(&mut section);
+    let retry = section.durations("retry", &WAIT);
+    if let Some(Found { value, place }) = &retry
+        && value.len() > RETRIES_MAX
+    {
+        section.findings.note(place, format!("`retry` holds more than {RETRIES_MAX} waits"));
+    }
+    let retry =
+        retry.map_or_else(|| STANDARD_RETRY.map(Duration::from_secs).to_vec(), |found| found.value);
+    let kind = match kind {
+        Some(Type::Webhook) => webhook::read(&mut section, base).map(SinkKind::Webhook),
+        Some(Type::File) => file(&mut section, base).map(SinkKind::File),
+        Some(Type::Command) => command(&mut section).map(SinkKind::Command),
+        // Which further keys it may hold is known once its type is mended.
+        None => return None,
+    };
+    section.finish();
+    Some(Sink { filter, start, retry: Arc::from(retry), kind: kind? })
+}
+
+fn filter(section: &mut Section<'_>) -> SinkFilter {
+    let all = "remove the key to forward all";
+    let routes = section.words("routes", &Route::ALL, all);
+    let usual = "remove the key to forward created and updated";
+    let changes = section.words("changes", &Kind::ALL, usual);
+    SinkFilter {
+        routes: routes.unwrap_or_else(|| Route::ALL.to_vec()),
+        changes: changes.unwrap_or_else(|| vec![Kind::Created, Kind::Updated]),
+        fields: fields(section),
+    }
+}
+
+fn fields(section: &mut Section<'_>) -> BTreeMap<String, Value> {
+    let Some(found) = section.value("where") else { return BTreeMap::new() };
+    let DeValue::Table(table) = found.value else {
+        let wanted = "a table, as { status_stage = \"completed\" }";
+        section.wrong_type("where", wanted, found.value, &found.place, Quote::Shown);
+        return BTreeMap::new();
+    };
+    let mut fields = BTreeMap::new();
+    for (field, value) in table {
+        let name = field.get_ref().clone().into_owned();
+        match scalar(value.get_ref()) {
+            Some(scalar) => {
+                fields.insert(name, scalar);
+            }
+            None => {
+                let wanted = "a string, a number or a boolean";
+                let key = format!("where.{name}");
+                section.wrong_type(&key, wanted, value.get_ref(), &value.span(), Quote::Shown);
+            }
+        }
+    }
+    fields
+}
+
+fn scalar(value: &DeValue<'_>) -> Option<Value> {
+    match value {
+        DeValue::String(text) => Some(Value::from(text.as_ref())),
+        DeValue::Boolean(truth) => Some(Value::from(*truth)),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map(Value::from)
+            .or_else(|_| u64::from_str_radix(number.as_str(), number.radix()).map(Value::from))
+            .ok(),
+        DeValue::Float(number) => number.as_str().parse().ok().and_then(finite),
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+fn finite(number: f64) -> Option<Value> {
+    serde_json::Number::from_f64(number).map(Value::Number)
+}
+
+fn start(section: &mut Section<'_>) -> Start {
+    let Some(Found { value, place }) = section.value("start") else { return Start::Now };
+    let text = match value {
+        DeValue::String(text) => text.clone().into_owned(),
+        DeValue::Datetime(time) => time.to_string(),
+        other => {
+            let wanted = "\"now\", \"beginning\" or a time";
+            section.wrong_type("start", wanted, other, &place, Quote::Shown);
+            return Start::Now;
+        }
+    };
+    match text.as_str() {
+        "now" => Start::Now,
+        "beginning" => Start::Beginning,
+        _ => match text.parse() {
+            Ok(time) => Start::At(time),
+            Err(_) => {
+                let hint = match choice(&text, &["now", "beginning"]) {
+                    hint if hint.starts_with("did") => hint,
+                    _ => "use \"now\", \"beginning\" or a time with its offset, \
+                         as \"2026-03-01T08:00:00Z\""
+                        .to_owned(),
+                };
+                section.findings.note(&place, format!("`start` cannot be {text:?}; {hint}"));
+                Start::Now
+            }
+        },
+    }
+}
+
+fn file(section: &mut Section<'_>, base: &Base) -> Option<FileSink> {
+    if !section.holds("path") {
+        section.missing("path", "the NDJSON file to append to");
+    }
+    let Found { value, place } = section.text("path")?;
+    if value.ends_with('/') {
+        section.findings.note(&place, "`path` must be the path of a file, not of a folder");
+    }
+    Some(FileSink { path: state_path(base, value) })
+}
+
+fn command(section: &mut Section<'_>) -> Option<CommandSink> {
+    if !section.holds("command") {
+        let advice =
+            "the program and its arguments, as [\"/usr/local/bin/print-label\", \"--now\"]";
+        section.missing("command", advice);
+    }
+    let timeout = section.duration("timeout", &TIMEOUT);
+    let timeout = timeout.map_or(Duration::from_secs(30), |found| found.value);
+    let list = section.list("command")?;
+    let mut argv = Vec::new();
+    for Found { value, place } in &list.value {
+        match value {
+            DeValue::String(word) if word.contains('\0') => {
+                section.findings.note(place, "an argument cannot hold a NUL character");
+            }
+            DeValue::String(word) => argv.push(word.clone().into_owned()),
+            other => {
+                let wanted = "a list of strings in quotes";
+                section.wrong_type("command", wanted, other, place, Quote::Shown);
+            }
+        }
+    }
+    let Some(program) = list.value.first() else {
+        section.findings.note(&list.place, "`command` is empty: name a program");
+        return None;
+    };
+    if let DeValue::String(name) = program.value {
+        if !Path::new(name.as_ref()).is_absolute() {
+            let message = format!(
+                "the program must be an absolute path, as \"/usr/local/bin/print-label\", not {name:?}; no shell and no search path is used"
+            );
+            section.findings.note(&program.place, message);
+        } else if let Some(why) = unfit(name) {
+            section.findings.note(&program.place, format!("the program's path {why}"));
+        }
+    }
+    Some(CommandSink { argv, timeout })
+}
+
+/// The lines of a secret that are not blank.
+pub(super) fn lines(content: &SecretString) -> impl Iterator<Item = &str> {
+    content.expose_secret().lines().map(str::trim).filter(|line| !line.is_empty())
+}

@@ -1,0 +1,176 @@
+//! Reads what `type = "webhook"` adds to a sink: address, signing secrets, headers.
+//!
+//! The address and the header values count as secrets; no message repeats them. The files named
+//! here are read with the configuration, so a reload picks up what changed in them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::{ExposeSecret, SecretString};
+use toml::de::DeValue;
+
+use super::address;
+use super::key::read_secret_file;
+use super::problem::Quote;
+use super::section::{Found, Section};
+use super::sinks::{TIMEOUT, lines};
+use super::{Base, Webhook, WebhookFormat};
+
+const SECRETS_MAX: usize = 4;
+const HEADERS_MAX: usize = 32;
+const CONCURRENCY_MAX: u32 = 64;
+
+/// Headers that the sink itself sets.
+const OWN_HEADERS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+];
+
+/// The webhook; `None` only when a problem was noted.
+pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<Webhook> {
+    let url = url(section, base);
+    let secrets = secrets(section, base);
+    let format = section.word("format", &[("standard", WebhookFormat::Standard)]);
+    let headers = headers(section);
+    let timeout = section.duration("timeout", &TIMEOUT);
+    let concurrency = section.integer("concurrency", &(1..=CONCURRENCY_MAX));
+    Some(Webhook {
+        url: url?,
+        secrets,
+        format: format.unwrap_or(WebhookFormat::Standard),
+        headers,
+        timeout: timeout.map_or(Duration::from_secs(20), |found| found.value),
+        concurrency: concurrency.map_or(4, |found| found.value as usize),
+    })
+}
+
+fn url(section: &mut Section<'_>, base: &Base) -> Option<SecretString> {
+    let held = (section.holds("url"), section.holds("url_file"));
+    let direct = section.secret_text("url");
+    let file = section.text("url_file");
+    match held {
+        (false, false) => {
+            section.missing("url", "where to post; or url_file, a file that holds it")
+        }
+        (true, true) => {
+            section.note("give `url` or `url_file`, not both");
+        }
+        _ => {}
+    }
+    if let Some(Found { value, place }) = direct {
+        return usable(section, "url", value, &place);
+    }
+    let Found { value, place } = file?;
+    let path = base.dir.join(value);
+    let content = read_secret_file(&path)
+        .map_err(|error| section.findings.note(&place, format!("`url_file`: {error}")))
+        .ok()?;
+    usable(section, "url_file", content.expose_secret().trim(), &place)
+}
+
+fn usable(
+    section: &Section<'_>,
+    key: &str,
+    text: &str,
+    place: &Range<usize>,
+) -> Option<SecretString> {
+    match address::called(text) {
+        Ok(_) => Some(SecretString::from(text)),
+        Err(why) => {
+            section.findings.note_secret(place, format!("`{key}` {why}"));
+            None
+        }
+    }
+}
+
+fn secrets(section: &mut Section<'_>, base: &Base) -> Vec<SecretString> {
+    let Some(Found { value, place }) = section.text("secret_file") else { return Vec::new() };
+    let note = |message: String| section.findings.note(&place, message);
+    let content = match read_secret_file(&base.dir.join(value)) {
+        Ok(content) => content,
+        Err(error) => {
+            note(format!("`secret_file`: {error}"));
+            return Vec::new();
+        }
+    };
+    let mut secrets = Vec::new();
+    for (number, line) in lines(&content).enumerate() {
+        if is_signing_secret(line) {
+            secrets.push(SecretString::from(line));
+        } else {
+            note(format!(
+                "`secret_file`: secret {} is not whsec_ and the base64 of 24 to 64 bytes; \
+                 make one with: echo whsec_$(openssl rand -base64 32)",
+                number + 1
+            ));
+        }
+    }
+    if lines(&content).next().is_none() {
+        note("`secret_file` is empty: remove the key to send unsigned".to_owned());
+    }
+    if secrets.len() > SECRETS_MAX {
+        note(format!("`secret_file` holds more than {SECRETS_MAX} secrets: keep the newest"));
+    }
+    secrets
+}
+
+/// Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.
+fn is_signing_secret(line: &str) -> bool {
+    line.strip_prefix("whsec_")
+        .and_then(|encoded| STANDARD.decode(encoded).ok())
+        .is_some_and(|bytes| (24..=64).contains(&bytes.len()))
+}
+
+fn headers(section: &mut Section<'_>) -> BTreeMap<String, SecretString> {
+    let Some(found) = section.value("headers") else { return BTreeMap::new() };
+    let findings = section.findings;
+    let DeValue::Table(table) = found.value else {
+        let wanted = "a table, as { Authorization = \"Bearer …\" }";
+        section.wrong_type("headers", wanted, found.value, &found.place, Quote::Masked);
+        return BTreeMap::new();
+    };
+    let mut headers: BTreeMap<String, SecretString> = BTreeMap::new();
+    for (key, value) in table {
+        let name = key.get_ref().as_ref();
+        let lower = name.to_ascii_lowercase();
+        if name.is_empty()
+            || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+        {
+            findings.note(&key.span(), format!("{name:?} is not the name of a header"));
+        } else if OWN_HEADERS.contains(&lower.as_str()) {
+            findings
+                .note(&key.span(), format!("the header {name} is set by shopmirror: remove it"));
+        } else if headers.contains_key(&lower) {
+            findings.note(&key.span(), format!("the header {name} is given twice"));
+        }
+        match value.get_ref() {
+            DeValue::String(text) if text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) => {
+                headers.insert(lower, SecretString::from(text.as_ref()));
+            }
+            DeValue::String(_) => {
+                let message = format!("the header {name} may hold visible ASCII characters only");
+                findings.note_secret(&value.span(), message);
+            }
+            other => {
+                let key = format!("headers.{name}");
+                let wanted = "a string in quotes";
+                section.wrong_type(&key, wanted, other, &value.span(), Quote::Masked);
+            }
+        }
+    }
+    if headers.len() > HEADERS_MAX {
+        let message = format!("`headers` holds more than {HEADERS_MAX}");
+        findings.note_secret(&found.place, message);
+    }
+    headers
+}

@@ -1,0 +1,205 @@
+//! Every file under `tests/config` is read; an invalid one must give the messages beside it.
+//!
+//! After a message was changed on purpose, `REWRITE_EXPECTED=1 cargo test config_files` writes the
+//! `.txt` files anew; read the difference before it is committed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use shopmirror::config::{Auth, Base, Config, ConfigError, KeySource, SinkKind, Start};
+use shopmirror::record::{Kind, Route};
+
+const INVALID_AT_LEAST: usize = 60;
+
+/// A folder with the files that the fixtures name.
+fn folder() -> (tempfile::TempDir, Base) {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [
+        ("erp-url", "https://erp.example.com/hooks/CANARY\n", 0o640),
+        (
+            "erp-secret",
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n\nwhsec_Q0FOQVJZQ0FOQVJZQ0FOQVJZQ0FOQVJZ\n",
+            0o600,
+        ),
+        ("writable", "https://erp.example.com/hooks/CANARY\n", 0o666),
+        ("prose", "ask Anna for the CANARY\n", 0o600),
+        ("blank", " \n\n", 0o600),
+    ];
+    for (name, content, mode) in files {
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let base = Base { dir: dir.path().to_owned(), ..Base::default() };
+    (dir, base)
+}
+
+fn fixtures(kind: &str) -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(kind);
+    let mut paths: Vec<PathBuf> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "toml"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn parse(path: &Path, base: &Base) -> Result<Config, String> {
+    let text = fs::read_to_string(path).unwrap();
+    let name = path.file_name().unwrap().to_string_lossy();
+    let dir = base.dir.display().to_string();
+    Config::parse(&text, &name, base).map_err(|problems| problems.to_string().replace(&dir, "DIR"))
+}
+
+fn valid(name: &str) -> Config {
+    let (_dir, base) = folder();
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/config/valid/{name}.toml"));
+    parse(&path, &base).unwrap()
+}
+
+#[test]
+fn every_invalid_file_gives_the_messages_beside_it() {
+    let (_dir, base) = folder();
+    let rewrite = std::env::var_os("REWRITE_EXPECTED").is_some();
+    let paths = fixtures("invalid");
+    for path in &paths {
+        let message = parse(path, &base).expect_err(&path.display().to_string()) + "\n";
+        assert!(!message.contains("CANARY"), "{message}");
+        let beside = path.with_extension("txt");
+        if rewrite {
+            fs::write(&beside, &message).unwrap();
+        }
+        assert_eq!(message, fs::read_to_string(&beside).unwrap(), "{}", path.display());
+    }
+    assert!(paths.len() >= INVALID_AT_LEAST, "only {} files were read", paths.len());
+}
+
+#[test]
+fn every_valid_file_is_accepted_and_shows_no_secret() {
+    let (_dir, base) = folder();
+    let paths = fixtures("valid");
+    for path in &paths {
+        let config = parse(path, &base).unwrap_or_else(|problems| panic!("{problems}"));
+        let shown = format!("{config:?} {config:#?}");
+        assert!(!shown.contains("CANARY") && !shown.contains("whsec_"), "{shown}");
+    }
+    assert!(paths.len() >= 5, "only {} files were read", paths.len());
+}
+
+#[test]
+fn the_smallest_file_has_the_documented_defaults() {
+    let config = valid("smallest");
+    assert_eq!(config.workspace.base_url.as_str(), "https://myshop.example.com/api");
+    assert_eq!(config.workspace.auth, Auth::Bearer);
+    assert_eq!((config.budget.requests_per_minute, config.budget.reserve), (60, 15));
+    assert_eq!((config.poll.limit, config.poll.timeout), (100, Duration::from_secs(20)));
+    assert_eq!(config.routes.iter().map(|r| r.route).collect::<Vec<_>>(), Route::ALL);
+    for route in &config.routes {
+        assert_eq!(route.min_interval, Duration::from_secs(2));
+        assert_eq!(route.max_interval, Duration::from_secs(60));
+        assert_eq!((route.every, route.weight), (None, 1.0));
+    }
+    assert!(config.store.path.ends_with("mirror.db"));
+    assert_eq!(config.store.log_retention, Duration::from_secs(400 * 86_400));
+    assert!(config.status.is_none() && config.sinks.is_empty());
+}
+
+#[test]
+fn every_key_arrives_where_it_belongs() {
+    let config = valid("everything");
+    assert_eq!(config.workspace.businesses, ["12", "34"]);
+    assert!(config.workspace.ca_file.as_ref().unwrap().ends_with("ca.pem"));
+    assert_eq!((config.budget.requests_per_minute, config.budget.reserve), (600, 0));
+    assert_eq!((config.poll.limit, config.poll.timeout), (1, Duration::from_secs(90)));
+    assert_eq!(config.routes.len(), 5);
+    assert_eq!(
+        (config.routes[0].weight, config.routes[0].min_interval),
+        (2.0, Duration::from_millis(500))
+    );
+    assert_eq!(config.routes[2].every, Some(Duration::from_secs(30)));
+    let erp = &config.sinks["erp"];
+    assert_eq!(erp.filter.routes, [Route::Payments, Route::Jobs]);
+    assert_eq!(erp.filter.changes, [Kind::Created, Kind::Updated, Kind::Gap, Kind::Baseline]);
+    assert_eq!(erp.filter.fields["paid"], true);
+    assert_eq!(erp.filter.fields["amount"], 10);
+    assert_eq!(erp.start, Start::At("2026-03-01T07:00:00Z".parse().unwrap()));
+    assert_eq!(*erp.retry, [Duration::ZERO, Duration::from_secs(5)]);
+    let SinkKind::Webhook(webhook) = &erp.kind else { panic!("{erp:?}") };
+    assert_eq!((webhook.secrets.len(), webhook.concurrency), (2, 64));
+    assert!(webhook.headers.contains_key("authorization"));
+    let chat = &config.sinks["chat"];
+    assert_eq!(chat.filter.changes, [Kind::Created, Kind::Updated]);
+    assert_eq!(chat.filter.routes, Route::ALL);
+    assert_eq!((chat.start, chat.retry.len()), (Start::Now, 9));
+    assert!(config.sinks["audit"].retry.is_empty());
+    let SinkKind::Command(label) = &config.sinks["label"].kind else { panic!() };
+    assert_eq!(label.argv, ["/usr/local/bin/print-label", ""]);
+}
+
+#[test]
+fn a_small_budget_keeps_a_quarter_in_reserve() {
+    assert_eq!(valid("small_budget").budget.reserve, 5);
+}
+
+#[test]
+fn the_key_is_looked_for_in_its_documented_order() {
+    let (dir, base) = folder();
+    let bare = "[workspace]\nbase_url = \"https://h.example/api\"\n";
+    let named = format!("{bare}api_key_file = \"mine\"\n");
+    let key = |text: &str, base: &Base| Config::parse(text, "f", base).unwrap().workspace.key;
+    let base = Base { env_key: Some("ak_CANARY".into()), ..base };
+    assert!(matches!(key(bare, &base), KeySource::Environment(_)));
+    let credentials = dir.path().join("credentials");
+    let base = Base { credentials_dir: Some(credentials.clone()), ..base };
+    assert!(matches!(key(bare, &base), KeySource::Environment(_)), "no credential of that name");
+    fs::create_dir(&credentials).unwrap();
+    fs::write(credentials.join("api-key"), "ak_CANARY").unwrap();
+    assert!(matches!(key(bare, &base), KeySource::File(p) if p == credentials.join("api-key")));
+    assert!(matches!(key(&named, &base), KeySource::File(p) if p == dir.path().join("mine")));
+    let config = Config::parse(bare, "f", &Base { credentials_dir: None, ..base }).unwrap();
+    assert!(!format!("{config:?}").contains("CANARY"));
+}
+
+#[test]
+fn what_is_written_goes_to_the_state_folder_and_what_is_read_comes_from_beside_the_file() {
+    let text = "[workspace]\nbase_url = \"https://h.example/api\"\napi_key_file = \"key\"\n\
+                [sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n";
+    let base = Base { dir: "/etc/s".into(), state_dir: Some("/var/s".into()), ..Base::default() };
+    let config = Config::parse(text, "f", &base).unwrap();
+    assert!(matches!(&config.workspace.key, KeySource::File(p) if p == Path::new("/etc/s/key")));
+    assert_eq!(config.store.path, Path::new("/var/s/mirror.db"));
+    let SinkKind::File(audit) = &config.sinks["audit"].kind else { panic!() };
+    assert_eq!(audit.path, Path::new("/var/s/audit.ndjson"));
+    let config = Config::parse(text, "f", &Base { state_dir: None, ..base }).unwrap();
+    assert_eq!(config.store.path, Path::new("/etc/s/mirror.db"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let load = |name: &str| Config::load(&dir.path().join(name), None, None).unwrap_err();
+    fs::write(dir.path().join("binary.toml"), b"\xff\xfe").unwrap();
+    fs::write(dir.path().join("huge.toml"), vec![b'#'; 1024 * 1024 + 1]).unwrap();
+    for name in ["absent.toml", "binary.toml", "huge.toml"] {
+        let error = load(name);
+        assert!(matches!(error, ConfigError::Read { .. }) && error.to_string().contains(name));
+    }
+    fs::write(dir.path().join("bad.toml"), "[poll]\nlimit = 500\n").unwrap();
+    let ConfigError::Invalid(problems) = load("bad.toml") else { panic!() };
+    assert!(problems.iter().any(|p| (p.line(), p.column()) == (2, 9)), "{problems}");
+}
+
+#[test]
+fn hostile_text_is_refused_without_a_panic() {
+    let deep = format!("a = {}", "[".repeat(100_000));
+    let wide = format!("[workspace]\nbase_url = \"{}\"", "é\t".repeat(100_000));
+    for text in ["\u{feff}", "\0", "[", "\"", "=", "[[sinks]]", "a.b.c = 1\r\n", &deep, &wide] {
+        let problems = Config::parse(text, "f", &Base::default()).unwrap_err();
+        assert!(problems.iter().count() > 0);
+        assert!(problems.to_string().len() < 100_000, "the message is out of proportion");
+    }
+}
