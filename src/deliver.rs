@@ -91,11 +91,15 @@ struct Memory {
 }
 
 impl Deliverer {
-    /// Delivers until stopped.
+    /// Delivers until `finish`, which lets the round in hand end; `cut` ends that as well.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails in a way that waiting cannot mend.
-    pub async fn run(mut self, stop: CancellationToken) -> Result<(), StoreError> {
+    pub async fn run(
+        mut self,
+        finish: CancellationToken,
+        cut: CancellationToken,
+    ) -> Result<(), StoreError> {
         let row = self.open().await?;
         let mut memory = Memory { position: row.position, ..Memory::default() };
         let mut log = self.store.last_seq();
@@ -106,29 +110,40 @@ impl Deliverer {
             let wait = if memory.paused_until.is_some_and(|until| until > now) {
                 memory.paused_until.map(|until| until - now)
             } else {
-                match self.round(&mut memory, &stop).await {
+                match self.round(&mut memory, &cut).await {
                     Ok(wait) => wait,
                     Err(error) if error.passes() => {
                         tracing::warn!(sink = %self.name, %error, "could not save a delivery; trying again");
                         Some(DISK_WAIT)
                     }
-                    Err(StoreError::Closing) if stop.is_cancelled() => return Ok(()),
                     Err(error) => return Err(error),
                 }
             };
             self.tell(&memory).await?;
             let wait = wait.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN);
-            if wait.is_zero() && !stop.is_cancelled() {
+            if wait.is_zero() && !finish.is_cancelled() {
                 continue;
             }
             let paused = memory.paused_until.is_some();
             tokio::select! {
-                () = stop.cancelled() => return Ok(()),
+                () = finish.cancelled() => return Ok(()),
                 () = self.poke.notified() => memory.paused_until = None,
                 () = tokio::time::sleep(wait) => {}
                 changed = log.changed(), if !paused => if changed.is_err() { return Ok(()) },
             }
         }
+    }
+
+    /// Delivers what is in the log and due now, and returns how the sink stands then.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn once(mut self, cut: &CancellationToken) -> Result<Option<SinkView>, StoreError> {
+        let row = self.open().await?;
+        let mut memory = Memory { position: row.position, ..Memory::default() };
+        while self.round(&mut memory, cut).await? == Some(Duration::ZERO) && !cut.is_cancelled() {}
+        self.tell(&memory).await?;
+        Ok(self.view.borrow().clone())
     }
 
     async fn open(&self) -> Result<SinkRow, StoreError> {
@@ -145,7 +160,7 @@ impl Deliverer {
     async fn round(
         &mut self,
         memory: &mut Memory,
-        stop: &CancellationToken,
+        cut: &CancellationToken,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(round) = self.plan(memory).await? else { return Ok(None) };
         let changes = round.changes();
@@ -153,7 +168,7 @@ impl Deliverer {
         let verdicts = if changes.is_empty() {
             Vec::new()
         } else {
-            self.sink.deliver(&changes, now.wall, stop).await
+            self.sink.deliver(&changes, now.wall, cut).await
         };
         let moment = self.clock.now();
         let refusals = round::Refusals {
@@ -162,7 +177,7 @@ impl Deliverer {
             now: moment.wall,
         };
         let result = round.settle(&verdicts, memory.faults >= SUSPECT_AFTER, &refusals);
-        let stopping = stop.is_cancelled();
+        let stopping = cut.is_cancelled();
         let mut progress = result.progress;
         let first_fault = result.fault.is_some() && memory.faults == 0 && !stopping;
         if let Some((reason, _)) = &result.fault

@@ -164,6 +164,39 @@ impl Store {
         self.write(flush).await
     }
 
+    /// Keeps what the schedule learned of each poller, and writes what is only remembered.
+    ///
+    /// # Errors
+    /// Nothing is lost by a failure but what was learned since the last write.
+    pub async fn remember_learned(
+        &self,
+        learned: Vec<(PollerKey, String)>,
+    ) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            for (key, text) in learned {
+                if let Some(known) = writer.known.get_mut(&key) {
+                    known.learn(text);
+                }
+            }
+            save_remembered(writer)
+        })
+        .await
+    }
+
+    /// Writes something that changes nothing, to learn whether the disk takes it.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] as long as it does not.
+    pub async fn try_write(&self) -> Result<(), StoreError> {
+        self.write(|writer| {
+            writer
+                .connection
+                .execute("UPDATE meta SET value = value WHERE name = 'identity'", [])?;
+            Ok(())
+        })
+        .await
+    }
+
     /// One bounded step of upkeep: retention and a checkpoint.
     ///
     /// # Errors
@@ -264,9 +297,10 @@ impl Store {
 }
 
 fn flush(writer: &mut Writer) -> Result<(), StoreError> {
-    if writer.pending.is_empty() {
-        return Ok(());
-    }
+    if writer.pending.is_empty() { Ok(()) } else { save_remembered(writer) }
+}
+
+fn save_remembered(writer: &mut Writer) -> Result<(), StoreError> {
     let tx =
         writer.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     writer.pending.write(&tx, None)?;

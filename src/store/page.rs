@@ -72,6 +72,10 @@ impl Known {
         pollers::save(connection, key, &self.row)
     }
 
+    pub(super) fn learn(&mut self, learned: String) {
+        self.row.learned = Some(learned);
+    }
+
     fn text_of(&self, id: &str) -> Option<&str> {
         let record = &self.page.records()[*self.by_id.get(id)?];
         Some(self.page.text(record))
