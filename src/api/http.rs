@@ -98,8 +98,10 @@ impl HttpTransport {
     }
 
     async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
-        if !self.https && !is_plain_loopback(&request.url) {
-            return Err(TransportError::Other("plain http is for loopback only".into()));
+        if (request.url.scheme() == "https") != self.https
+            || !self.https && !is_plain_loopback(&request.url)
+        {
+            return Err(TransportError::Other("the address is not the configured one".into()));
         }
         let mut answer = self
             .client

@@ -1,1 +1,295 @@
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 
+use super::*;
+
+fn word(body: impl AsRef<[u8]>) -> &'static str {
+    match decode(body.as_ref().to_vec()) {
+        Ok(_) => "a page",
+        Err(error) => error.word(),
+    }
+}
+
+fn ids(body: &str) -> Vec<String> {
+    let page = decode(body.as_bytes().to_vec()).unwrap();
+    page.records().iter().map(|record| record.id.as_str().to_owned()).collect()
+}
+
+fn texts(body: &str) -> Vec<String> {
+    let page = decode(body.as_bytes().to_vec()).unwrap();
+    page.records().iter().map(|record| page.text(record).to_owned()).collect()
+}
+
+#[test]
+fn every_body_that_is_no_page_is_refused_with_its_reason() {
+    for (body, expected) in [
+        ("", "empty_body"),
+        (" \r\n\t", "empty_body"),
+        ("<!doctype html><html></html>", "html"),
+        ("\n <html>", "html"),
+        ("null", "null"),
+        (" null ", "null"),
+        ("nullify", "not_json"),
+        ("{}", "not_an_array"),
+        (r#"{"data":[{"id":1}]}"#, "not_an_array"),
+        (r#"{"data":[{"id":1}"#, "not_json"),
+        ("true", "not_an_array"),
+        ("12", "not_an_array"),
+        (r#""[]""#, "not_an_array"),
+        ("not found", "not_json"),
+        ("\u{feff}[]", "not_json"),
+        ("\u{a0}[]", "not_json"),
+        ("[", "not_json"),
+        ("]", "not_json"),
+        ("[}", "not_json"),
+        ("[{]", "not_json"),
+        (r#"[{"id":1}"#, "not_json"),
+        (r#"[{"id":1},"#, "not_json"),
+        (r#"[{"id":1},]"#, "not_json"),
+        (r#"[,{"id":1}]"#, "not_json"),
+        (r#"[{"id":1},,{"id":2}]"#, "not_json"),
+        (r#"[{"id":1} {"id":2}]"#, "not_json"),
+        (r#"[{"id":1}}"#, "not_json"),
+        (r#"[{"id":1}]]"#, "not_json"),
+        (r#"[{"id":1}],"#, "not_json"),
+        (r#"[{"id":1}] [] "#, "not_json"),
+        (r#"[{"id":1,"a":"unclosed]}"#, "not_json"),
+        (r#"[{"id":1,"a":"ends in a backslash\"#, "not_json"),
+        (r#"[{"id":1,"a":"\x"}]"#, "not_json"),
+        (r#"[{"id":1,"a":[1}]}]"#, "not_json"),
+        (r#"[{"id":1,"a":NaN}]"#, "not_json"),
+        (r#"[{"id":1,"a":01}]"#, "not_json"),
+        (r#"[{"id":01}]"#, "not_json"),
+        (r#"[{"id":1,}]"#, "not_json"),
+        (r#"[{'id':1}]"#, "not_json"),
+        (r#"[{id:1}]"#, "not_json"),
+        ("[{\"id\":1,\"a\":\"\0\"}]", "not_json"),
+        ("[{\"id\":1}\0]", "not_json"),
+        ("[{\"id\":1}]\0", "not_json"),
+        ("[{\"id\":1,\"a\":\"line\nbreak\"}]", "not_json"),
+        (r#"[{"id":1},[2]]"#, "not_an_object"),
+        ("[1]", "not_an_object"),
+        ("[null]", "not_an_object"),
+        ("[nul]", "not_json"),
+        ("[{}]", "no_id"),
+        (r#"[{"ID":1,"Id":2}]"#, "no_id"),
+        (r#"[{"a":{"id":1}}]"#, "no_id"),
+        (r#"[{"id":null}]"#, "bad_id"),
+        (r#"[{"id":1.5}]"#, "bad_id"),
+        (r#"[{"id":1e3}]"#, "bad_id"),
+        (r#"[{"id":""}]"#, "bad_id"),
+        (r#"[{"id":true}]"#, "bad_id"),
+        (r#"[{"id":{"id":1}}]"#, "bad_id"),
+        (r#"[{"id":[1]}]"#, "bad_id"),
+        (r#"[{"id":"a\u0000b"}]"#, "bad_id"),
+        (r#"[{"id":"\ud800"}]"#, "bad_id"),
+        (r#"[{"id":1},{"id":1}]"#, "duplicate_id"),
+        (r#"[{"id":1},{"id":2},{"id":"1"}]"#, "duplicate_id"),
+        (r#"[{"id":"a"},{"id":"\u0061"}]"#, "duplicate_id"),
+    ] {
+        assert_eq!(word(body), expected, "{body:?}");
+    }
+    assert_eq!(word(b"[{\"id\":1,\"a\":\"\xff\"}]"), "invalid_utf8");
+    assert_eq!(word(b"[{\"id\":1,\"a\":\"\xed\xa0\x80\"}]"), "invalid_utf8");
+    assert_eq!(word(b"\x1f\x8b\x08\x00"), "invalid_utf8");
+    assert_eq!(word(format!("[{{\"id\":\"{}\"}}]", "x".repeat(256))), "bad_id");
+}
+
+#[test]
+fn an_error_names_the_record_by_its_place() {
+    let error = decode(br#"[{"id":1},{"id":2},{"name":"x"}]"#.to_vec()).unwrap_err();
+    assert_eq!(error, PageError::NoId(3));
+    assert_eq!(error.to_string(), "record 3 of the page has no id");
+}
+
+#[test]
+fn an_empty_array_is_an_empty_page() {
+    for body in ["[]", " [ ] \n", "[\r\n\t]"] {
+        assert!(ids(body).is_empty(), "{body:?}");
+    }
+}
+
+#[test]
+fn every_byte_of_a_record_is_kept() {
+    let body = "\n[ {\"id\": 1, \"a\":\"\\u00e9\\/ ],[ \\\" }\", \"n\":10.10} ,\t{\"id\":2,\
+                \"big\":12345678901234567890123,\"e\":1e999}\r\n] ";
+    assert_eq!(
+        texts(body),
+        [
+            r#"{"id": 1, "a":"\u00e9\/ ],[ \" }", "n":10.10}"#,
+            r#"{"id":2,"big":12345678901234567890123,"e":1e999}"#,
+        ]
+    );
+    assert_eq!(decode(body.as_bytes().to_vec()).unwrap().body(), body);
+}
+
+#[test]
+fn ids_are_taken_as_they_stand() {
+    let body = r#"[{"id":9223372036854775807},{"id":9223372036854775808},
+        {"id":92233720368547758079999},{"id":"00123"},{"id":123},{"id":-4},{"id":"a b"}]"#;
+    assert_eq!(
+        ids(body),
+        [
+            "9223372036854775807",
+            "9223372036854775808",
+            "92233720368547758079999",
+            "00123",
+            "123",
+            "-4",
+            "a b"
+        ]
+    );
+}
+
+#[test]
+fn the_last_of_two_ids_in_one_record_counts_however_it_is_spelled() {
+    assert_eq!(ids(r#"[{"id":1,"x":{"id":9},"id":2}]"#), ["2"]);
+    assert_eq!(ids(r#"[{"id":1,"\u0069d":3}]"#), ["3"]);
+    assert_eq!(word(r#"[{"id":1,"id":null}]"#), "bad_id");
+}
+
+#[test]
+fn depth_is_bounded_to_the_level() {
+    // The page and the record are two levels.
+    let nested = |depth: usize| {
+        let inner = depth - 2;
+        format!("[{{\"id\":1,\"a\":{}{}}}]", "[".repeat(inner), "]".repeat(inner))
+    };
+    assert_eq!(word(nested(MAX_DEPTH)), "a page");
+    assert_eq!(word(nested(MAX_DEPTH + 1)), "too_deep");
+    assert_eq!(word(nested(10_000)), "too_deep");
+    assert_eq!(word("[".repeat(5_000_000)), "too_deep");
+    assert_eq!(word("{\"a\":".repeat(1_000_000)), "not_json");
+    let object = "{\"a\":".repeat(10_000) + "1" + &"}".repeat(10_000);
+    assert_eq!(word(object), "not_an_array");
+    let in_a_string = format!("[{{\"id\":1,\"a\":\"{}\"}}]", "[".repeat(10_000));
+    assert_eq!(word(in_a_string), "a page");
+}
+
+#[test]
+fn a_page_of_more_than_the_most_records_is_refused() {
+    let page = |count: usize| {
+        let records: Vec<_> = (0..count).map(|id| format!("{{\"id\":{id}}}")).collect();
+        format!("[{}]", records.join(","))
+    };
+    assert_eq!(word(page(MAX_RECORDS)), "a page");
+    assert_eq!(word(page(MAX_RECORDS + 1)), "too_many_records");
+    assert_eq!(word(format!("[{}]", ",".repeat(5_000_000))), "too_many_records");
+}
+
+#[test]
+fn every_cut_of_a_page_is_refused() {
+    let body = r#"[{"id":1,"a":"x\"y","b":[1,{"c":null}]},{"id":"z","d":-1.5e3}]"#;
+    for end in 0..body.len() {
+        let cut = &body[..end];
+        assert_ne!(word(cut), "a page", "{cut:?}");
+    }
+    assert_eq!(word(body), "a page");
+}
+
+/// What the JSON parser itself makes of a body, by a slower and plainer way.
+fn by_the_parser(body: &str) -> Option<Vec<(RecordId, String)>> {
+    fn depth(text: &str) -> usize {
+        let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
+        for c in text.chars() {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if quoted => escaped = true,
+                '"' => quoted = !quoted,
+                '[' | '{' if !quoted => {
+                    depth += 1;
+                    most = most.max(depth);
+                }
+                ']' | '}' if !quoted => depth -= 1,
+                _ => {}
+            }
+        }
+        most
+    }
+    let items: Vec<&RawValue> = serde_json::from_str(body).ok()?;
+    if depth(body) > MAX_DEPTH || items.len() > MAX_RECORDS {
+        return None;
+    }
+    let mut records = Vec::new();
+    for item in items {
+        let members: Map<String, Value> = serde_json::from_str(item.get()).ok()?;
+        let id = RecordId::from_json(&members.get("id")?.to_string()).ok()?;
+        if records.iter().any(|(other, _)| *other == id) {
+            return None;
+        }
+        records.push((id, item.get().to_owned()));
+    }
+    Some(records)
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        r#"[a-z"\\\[\]{},: é\n]{0,8}"#.prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-z\"\\\\]{0,4}", inner, 0..4)
+                .prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+fn page_text() -> impl Strategy<Value = String> {
+    let id = prop_oneof![
+        9 => any::<u32>().prop_map(|id| json!(id)),
+        9 => "[a-z0-9]{1,6}".prop_map(|id| json!(id)),
+        1 => value(),
+    ];
+    let record =
+        (id, prop::collection::btree_map("[a-z]{1,4}", value(), 0..4)).prop_map(|(id, members)| {
+            let mut record: Map<String, Value> = members.into_iter().collect();
+            record.insert("id".into(), id);
+            Value::from(record)
+        });
+    let item = prop_oneof![30 => record, 1 => value()];
+    (prop::collection::vec(item, 0..6), any::<bool>()).prop_map(|(items, pretty)| {
+        let write = if pretty { serde_json::to_string_pretty } else { serde_json::to_string };
+        write(&items).unwrap()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode(body);
+    }
+
+    #[test]
+    fn a_whole_or_damaged_page_is_read_exactly_as_the_parser_reads_it(
+        body in page_text(),
+        damage in prop::collection::vec(
+            (any::<prop::sample::Index>(), 0..3, r#"[\[\]{},:"\\ 0-9a-fnu.é-]"#), 0..4),
+    ) {
+        let mut chars: Vec<char> = body.chars().collect();
+        for (place, how, with) in damage {
+            if chars.is_empty() {
+                break;
+            }
+            let at = place.index(chars.len());
+            match how {
+                0 => { chars.remove(at); }
+                1 => chars.insert(at, with.chars().next().unwrap()),
+                _ => chars.truncate(at),
+            }
+        }
+        let body: String = chars.into_iter().collect();
+        let read = decode(body.clone().into_bytes()).ok().map(|page| {
+            page.records()
+                .iter()
+                .map(|record| (record.id.clone(), page.text(record).to_owned()))
+                .collect::<Vec<_>>()
+        });
+        prop_assert_eq!(read, by_the_parser(&body), "{}", body);
+    }
+}
