@@ -6,7 +6,6 @@
 //! change, so that a change the program cannot digest never holds up the rest.
 
 use std::ffi::OsString;
-use std::future::Future;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::pin::pin;
@@ -177,20 +176,15 @@ async fn attend(child: &mut Child, data: String, said: &mut Vec<u8>) -> Result<E
 }
 
 /// Reads on, keeping the first bytes and dropping the rest; false at the end.
-fn listen(
-    stderr: &mut Option<ChildStderr>,
-    said: &mut Vec<u8>,
-) -> impl Future<Output = bool> + Send {
-    async move {
-        let Some(stderr) = stderr else { return false };
-        let mut chunk = [0; STDERR_BYTES];
-        match stderr.read(&mut chunk).await {
-            Ok(0) | Err(_) => false,
-            Ok(length) => {
-                let room = STDERR_BYTES - said.len();
-                said.extend_from_slice(&chunk[..length.min(room)]);
-                true
-            }
+async fn listen(stderr: &mut Option<ChildStderr>, said: &mut Vec<u8>) -> bool {
+    let Some(stderr) = stderr else { return false };
+    let mut chunk = [0; STDERR_BYTES];
+    match stderr.read(&mut chunk).await {
+        Ok(0) | Err(_) => false,
+        Ok(length) => {
+            let room = STDERR_BYTES - said.len();
+            said.extend_from_slice(&chunk[..length.min(room)]);
+            true
         }
     }
 }

@@ -1,5 +1,7 @@
-//! The integration tests: the library and the program as their users meet them.
+//! The integration tests: one binary over the public interface, on real sockets and real files.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod config_files;
+mod sinks;
+mod support;

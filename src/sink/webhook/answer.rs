@@ -100,6 +100,7 @@ pub(super) fn failure(error: &reqwest::Error, timeout: Duration) -> String {
         ("not valid for name", "its certificate is for another name"),
         ("NotValidForName", "its certificate is for another name"),
         ("certificate", "its certificate was not accepted"),
+        ("corrupt message", "it does not speak TLS there"),
         ("dns error", "its name was not found"),
         ("lookup address", "its name was not found"),
     ];

@@ -1,0 +1,193 @@
+//! The open file: found again after a rotation, repaired after a crash, appended to and synced.
+//!
+//! Blocking. [`Appender::append`] either has every line on the disk or leaves the file as it was;
+//! where it cannot even do that, it looks at the file anew before the next write.
+
+use std::collections::HashSet;
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, OFlags};
+use rustix::io::Errno;
+
+use super::tail::{Tail, TailError};
+use super::{FileError, Line};
+
+/// Appends to one path.
+pub(super) struct Appender {
+    sink: String,
+    path: PathBuf,
+    open: Option<Open>,
+}
+
+/// The file as it was left by the last good write.
+struct Open {
+    file: File,
+    device: u64,
+    inode: u64,
+    length: u64,
+    /// The event ids of the last lines, among them all that may be handed over again.
+    recent: HashSet<String>,
+}
+
+impl Appender {
+    pub(super) fn new(sink: &str, path: &Path) -> Self {
+        Self { sink: sink.to_owned(), path: path.to_owned(), open: None }
+    }
+
+    /// Writes the lines that are not there yet, in one piece, and syncs.
+    pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), FileError> {
+        let mut open = self.reopened()?;
+        let fresh: Vec<&Line> =
+            lines.iter().filter(|line| !open.recent.contains(&line.event_id)).collect();
+        let bytes: String = fresh.iter().map(|line| line.text.as_str()).collect();
+        // Synced even when nothing is new: a line found after a crash may not be on the disk yet.
+        let written = open.file.write_all(bytes.as_bytes()).and_then(|()| open.file.sync_data());
+        if let Err(source) = written {
+            // Dropping it, on top, makes the next attempt look at what really is there.
+            let _ = open.file.set_len(open.length);
+            return Err(FileError::io("appending to", &self.path)(source));
+        }
+        if !fresh.is_empty() {
+            open.length += bytes.len() as u64;
+            open.recent = lines.iter().map(|line| line.event_id.clone()).collect();
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Takes the open file if it still is what the path names, else opens the path.
+    fn reopened(&mut self) -> Result<Open, FileError> {
+        if let Some(open) = self.open.take() {
+            match fs::symlink_metadata(&self.path) {
+                Ok(now) if open.is(&now) => return Ok(open),
+                _ => tracing::info!(
+                    sink = self.sink,
+                    "the file was moved or changed by others: opening it again"
+                ),
+            }
+        }
+        let open = Open::at(&self.path)?;
+        if open.torn > 0 {
+            tracing::warn!(
+                sink = self.sink,
+                bytes = open.torn,
+                "cut an unfinished last line off the file; its change is written again"
+            );
+        }
+        Ok(open.open)
+    }
+}
+
+/// A file just opened, and how many bytes of an unfinished line were cut off it.
+struct Opened {
+    open: Open,
+    torn: u64,
+}
+
+impl Open {
+    fn at(path: &Path) -> Result<Opened, FileError> {
+        let mut options = options();
+        options.append(true).mode(0o640);
+        let file = match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                options.create_new(true).open(path)
+            }
+            other => other,
+        }
+        .map_err(refused(path))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(FileError::Held(path.to_owned())),
+            // Some file systems know no locks; the lock only guards against a mistake.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let metadata = regular(&file, path)?;
+        let tail = tail(&file, metadata.len(), path)?;
+        let torn = metadata.len() - tail.length;
+        if torn > 0 {
+            file.set_len(tail.length)
+                .and_then(|()| file.sync_data())
+                .map_err(FileError::io("cutting an unfinished line off", path))?;
+        }
+        // A synced line in a file whose name is lost would be lost with it.
+        File::open(directory(path))
+            .and_then(|directory| directory.sync_all())
+            .map_err(FileError::io("syncing the directory of", path))?;
+        let open = Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: tail.length,
+            recent: tail.event_ids,
+            file,
+        };
+        Ok(Opened { open, torn })
+    }
+
+    fn is(&self, now: &Metadata) -> bool {
+        (now.dev(), now.ino(), now.len()) == (self.device, self.inode, self.length)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // A program being started may hold a copy of the descriptor for a moment, and with it the
+        // lock; unlocking lets go of it at once.
+        let _ = self.file.unlock();
+    }
+}
+
+/// What `check` says about the path; nothing is created or changed.
+pub(super) fn probe(path: &Path) -> Result<String, FileError> {
+    match options().open(path) {
+        Ok(file) => {
+            let length = regular(&file, path)?.len();
+            tail(&file, length, path)?;
+            rustix::fs::access(path, Access::WRITE_OK)
+                .map_err(|error| FileError::io("writing to", path)(error.into()))?;
+            Ok(format!("{} can be appended to", path.display()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            rustix::fs::access(directory(path), Access::WRITE_OK | Access::EXEC_OK).map_err(
+                |error| FileError::io("creating a file in the directory of", path)(error.into()),
+            )?;
+            Ok(format!("{} can be created", path.display()))
+        }
+        Err(error) => Err(refused(path)(error)),
+    }
+}
+
+/// No link is followed, and a pipe is not waited for.
+fn options() -> OpenOptions {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.cast_signed());
+    options
+}
+
+fn refused(path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    move |error| match error.raw_os_error() {
+        Some(code) if code == Errno::LOOP.raw_os_error() => FileError::Link(path.to_owned()),
+        _ => FileError::io("opening", path)(error),
+    }
+}
+
+fn regular(file: &File, path: &Path) -> Result<Metadata, FileError> {
+    let metadata = file.metadata().map_err(FileError::io("looking at", path))?;
+    if metadata.is_file() { Ok(metadata) } else { Err(FileError::NotRegular(path.to_owned())) }
+}
+
+fn tail(file: &File, length: u64, path: &Path) -> Result<Tail, FileError> {
+    Tail::read(file, length).map_err(|error| match error {
+        TailError::Foreign => FileError::Foreign(path.to_owned()),
+        TailError::Io(source) => FileError::io("reading the end of", path)(source),
+    })
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}

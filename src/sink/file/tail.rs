@@ -1,0 +1,187 @@
+//! The end of an NDJSON file: where its last whole line ends and which changes stand before that.
+//!
+//! Reads only, and in bounded memory whatever the file holds. What follows the last line break is
+//! taken for an unfinished line of ours only when it begins like one.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+
+use super::BATCH;
+
+/// How every line of ours begins.
+const OPENING: &[u8] = b"{\"event_id\":\"";
+
+/// The farthest that is looked back.
+const REACH: u64 = 64 * 1024 * 1024;
+
+const BLOCK: usize = 64 * 1024;
+
+/// Why the end of a file says nothing that can be built on.
+#[derive(Debug)]
+pub(super) enum TailError {
+    /// Somebody else wrote it.
+    Foreign,
+    Io(io::Error),
+}
+
+impl From<io::Error> for TailError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The end of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// Where the last whole line ends, in bytes; what follows is an unfinished line.
+    pub(super) length: u64,
+    /// The event ids of up to [`BATCH`] lines before that.
+    pub(super) event_ids: HashSet<String>,
+}
+
+impl Tail {
+    /// Looks at the end of a file of `size` bytes.
+    pub(super) fn read(file: &File, size: u64) -> Result<Self, TailError> {
+        let Breaks { first, last } = Breaks::find(file, size)?;
+        if !unfinished_line_of_ours(file, last, size)? {
+            return Err(TailError::Foreign);
+        }
+        let mut event_ids = HashSet::new();
+        let mut reader = BufReader::new(file);
+        reader.seek(SeekFrom::Start(first))?;
+        let mut lines = reader.take(last - first);
+        let mut line = Vec::new();
+        let mut last_is_object = true;
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            last_is_object = line.first() == Some(&b'{');
+            event_ids.extend(event_id(&line));
+            line.clear();
+        }
+        if last_is_object { Ok(Self { length: last, event_ids }) } else { Err(TailError::Foreign) }
+    }
+}
+
+/// The positions after two line breaks: that before the last [`BATCH`] lines, and the last one.
+struct Breaks {
+    first: u64,
+    last: u64,
+}
+
+impl Breaks {
+    fn find(file: &File, size: u64) -> Result<Self, TailError> {
+        let stop = size.saturating_sub(REACH);
+        let mut block = vec![0; BLOCK];
+        let mut end = size;
+        let mut found: Option<Self> = None;
+        let mut lines = 0;
+        while end > stop {
+            let start = end.saturating_sub(BLOCK as u64).max(stop);
+            let bytes = &mut block[..usize::try_from(end - start).expect("a block at most")];
+            file.read_exact_at(bytes, start)?;
+            for (offset, _) in bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+                let after = start + offset as u64 + 1;
+                let breaks = found.get_or_insert(Self { first: after, last: after });
+                breaks.first = after;
+                if lines == BATCH {
+                    return Ok(found.expect("just put there"));
+                }
+                lines += 1;
+            }
+            end = start;
+        }
+        match found {
+            Some(breaks) if stop == 0 => Ok(Self { first: 0, ..breaks }),
+            Some(breaks) => Ok(breaks),
+            None if stop == 0 => Ok(Self { first: 0, last: 0 }),
+            None => Err(TailError::Foreign),
+        }
+    }
+}
+
+/// Whether what stands after the last line break is nothing, or the beginning of a line of ours; a
+/// power failure may have left zeros in the place of its end.
+fn unfinished_line_of_ours(file: &File, start: u64, size: u64) -> Result<bool, TailError> {
+    let mut head = [0; OPENING.len()];
+    let length = (size - start).min(head.len() as u64);
+    let head = &mut head[..usize::try_from(length).expect("an opening at most")];
+    file.read_exact_at(head, start)?;
+    let text = head.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    Ok(OPENING.starts_with(&head[..text]))
+}
+
+fn event_id(line: &[u8]) -> Option<String> {
+    let rest = line.strip_prefix(OPENING)?;
+    let end = rest.iter().position(|byte| *byte == b'"')?;
+    String::from_utf8(rest[..end].to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn tail(content: &[u8]) -> Result<Tail, TailError> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(content).unwrap();
+        Tail::read(&file, content.len() as u64)
+    }
+
+    fn line(id: usize) -> String {
+        format!("{{\"event_id\":\"evt_{id}\",\"seq\":{id}}}\n")
+    }
+
+    #[test]
+    fn every_cut_of_the_last_line_is_found_at_its_byte() {
+        let whole = line(1) + &line(2);
+        let last = line(1).len();
+        for cut in last..whole.len() {
+            let tail = tail(&whole.as_bytes()[..cut]).unwrap();
+            assert_eq!(tail.length, last as u64, "cut at {cut}");
+            assert_eq!(tail.event_ids, HashSet::from(["evt_1".to_owned()]));
+        }
+        assert_eq!(tail(whole.as_bytes()).unwrap().length, whole.len() as u64);
+        assert_eq!(tail(&whole.as_bytes()[..5]).unwrap().length, 0);
+        assert_eq!(tail(b"").unwrap().length, 0);
+    }
+
+    #[test]
+    fn zeros_in_the_place_of_a_line_are_cut_like_a_line() {
+        let zeros = [line(1).as_bytes(), &[0; 9000]].concat();
+        assert_eq!(tail(&zeros).unwrap().length, line(1).len() as u64);
+        let half = [line(1).as_bytes(), b"{\"event", &[0; 90]].concat();
+        assert_eq!(tail(&half).unwrap().length, line(1).len() as u64);
+    }
+
+    #[test]
+    fn a_file_of_somebody_elses_is_left_alone() {
+        for foreign in ["root:x:0:0", "root:x:0:0\n", "{\"event_id\":\"a\"}\nnotes", "{\"name\":1}"]
+        {
+            assert!(matches!(tail(foreign.as_bytes()), Err(TailError::Foreign)), "{foreign}");
+        }
+        assert!(matches!(tail(&[b'x'; 200_000]), Err(TailError::Foreign)));
+    }
+
+    #[test]
+    fn the_ids_of_the_last_batch_are_known_and_no_more() {
+        for lines in [1, BATCH - 1, BATCH, BATCH + 1, 20 * BATCH] {
+            let content: String = (0..lines).map(line).collect();
+            let tail = tail(content.as_bytes()).unwrap();
+            let expected: HashSet<String> =
+                (lines.saturating_sub(BATCH)..lines).map(|id| format!("evt_{id}")).collect();
+            assert_eq!(tail.event_ids, expected, "{lines}");
+            assert_eq!(tail.length, content.len() as u64);
+        }
+    }
+
+    #[test]
+    fn lines_longer_than_a_block_are_counted_once() {
+        let long =
+            |id| format!("{{\"event_id\":\"evt_{id}\",\"x\":\"{}\"}}\n", "y".repeat(BLOCK + 7));
+        let content = long(1) + &long(2) + &long(3);
+        let tail = tail(content.as_bytes()).unwrap();
+        assert_eq!(tail.event_ids.len(), 3);
+        assert_eq!(tail.length, content.len() as u64);
+    }
+}

@@ -1,0 +1,180 @@
+//! The command: its codes, its surroundings, its time-out.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use shopmirror::sink::{Sink, Verdict};
+use tokio_util::sync::CancellationToken;
+
+use super::{at, build, change, changes, command, deliver, deliver_one, is_fault, reason};
+use crate::support::wait_until;
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn shell(script: &str, argument: &Path, timeout: Duration) -> Sink {
+    build(&command(["/bin/sh", "-c", script, "sink", argument.to_str().unwrap()], timeout))
+}
+
+fn here() -> &'static Path {
+    Path::new("/")
+}
+
+/// Whether the process whose id the file holds has ended.
+fn ended(pid_file: &Path) -> bool {
+    let pid = fs::read_to_string(pid_file).unwrap();
+    match fs::read_to_string(format!("/proc/{}/stat", pid.trim())) {
+        Ok(stat) => stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'),
+        Err(_) => true,
+    }
+}
+
+#[tokio::test]
+async fn the_exit_code_says_whose_fault_it_is() {
+    for (code, expected) in [
+        (0, "done"),
+        (1, "refused"),
+        (2, "refused"),
+        (65, "refused for good"),
+        (69, "fault"),
+        (75, "fault"),
+        (126, "fault"),
+        (127, "fault"),
+        (255, "refused"),
+    ] {
+        let verdict =
+            deliver_one(&mut shell(&format!("exit {code}"), here(), LONG), &change(1)).await;
+        let found = match verdict {
+            Verdict::Done => "done",
+            Verdict::Refused { for_good: false, .. } => "refused",
+            Verdict::Refused { for_good: true, .. } => "refused for good",
+            Verdict::Fault { .. } => "fault",
+            Verdict::Gone { .. } => "gone",
+        };
+        assert_eq!(found, expected, "{code}: {verdict:?}");
+        assert!(code == 0 || reason(&verdict).contains(&code.to_string()), "{verdict:?}");
+    }
+    let verdict = deliver_one(&mut shell("kill -SEGV $$", here(), LONG), &change(1)).await;
+    assert!(matches!(verdict, Verdict::Refused { for_good: false, .. }), "{verdict:?}");
+    assert!(reason(&verdict).contains("signal 11"), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn after_a_fault_the_program_is_not_run_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sink = shell("echo run >> \"$1/runs\"; exit 75", dir.path(), LONG);
+    let verdicts = deliver(&mut sink, &changes(1..=3)).await;
+    assert!(verdicts.iter().all(is_fault));
+    assert_eq!(fs::read_to_string(dir.path().join("runs")).unwrap(), "run\n");
+}
+
+#[tokio::test]
+async fn the_program_sees_the_change_and_nothing_of_our_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "something that must not be seen");
+    let script = "cat > \"$1/stdin\"; env > \"$1/env\"; echo ignored";
+    assert_eq!(deliver_one(&mut shell(script, dir.path(), LONG), &change(1)).await, Verdict::Done);
+    let stdin = fs::read_to_string(dir.path().join("stdin")).unwrap();
+    assert_eq!(stdin, change(1).data_json() + "\n");
+    // PWD, OLDPWD, SHLVL and _ are the shell's own.
+    for line in fs::read_to_string(dir.path().join("env")).unwrap().lines() {
+        let name = line.split('=').next().unwrap();
+        assert!(
+            ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name),
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_argument_is_never_read_by_a_shell() {
+    let dir = tempfile::tempdir().unwrap();
+    let touched = dir.path().join("touched");
+    let hostile = format!("$(touch {0}); touch {0}", touched.display());
+    let mut sink = build(&command(["/bin/echo", &hostile], LONG));
+    assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
+    assert!(!touched.exists());
+}
+
+#[tokio::test]
+async fn a_time_out_kills_the_whole_process_group_and_parks_the_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let pid = dir.path().join("pid");
+    let script = "sleep 600 & echo $! > \"$1/pid.new\"; mv \"$1/pid.new\" \"$1/pid\"; wait";
+    let mut sink = shell(script, dir.path(), Duration::from_millis(500));
+    let verdict = deliver_one(&mut sink, &change(1)).await;
+    assert!(matches!(verdict, Verdict::Refused { for_good: false, .. }), "{verdict:?}");
+    assert!(reason(&verdict).contains("time-out of 500ms"), "{verdict:?}");
+    wait_until("the grandchild is gone", || ended(&pid)).await;
+}
+
+#[tokio::test]
+async fn a_stop_and_a_dropped_delivery_kill_the_whole_process_group() {
+    let script = "sleep 600 & echo $! > \"$1/pid.new\"; mv \"$1/pid.new\" \"$1/pid\"; wait";
+    for dropped in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let mut sink = shell(script, dir.path(), LONG);
+        let stop = CancellationToken::new();
+        let given = changes(1..=2);
+        let delivery = sink.deliver(&given, at(0), &stop);
+        let started = wait_until("the program runs", || pid.exists());
+        if dropped {
+            tokio::select! {
+                verdicts = delivery => panic!("{verdicts:?}"),
+                () = started => {}
+            }
+        } else {
+            let (verdicts, ()) = tokio::join!(delivery, async {
+                started.await;
+                stop.cancel();
+            });
+            assert!(verdicts.iter().all(is_fault), "{verdicts:?}");
+        }
+        wait_until("the grandchild is gone", || ended(&pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reason_quotes_one_escaped_and_short_line() {
+    let script = r"printf '\n  \033[31mno paper\r<0>FAKE\nsecond' >&2; exit 1";
+    let verdict = deliver_one(&mut shell(script, here(), LONG), &change(1)).await;
+    assert_eq!(reason(&verdict), r"ended with 1: \u{1b}[31mno paper\u{d}<0>FAKE");
+    let script = "head -c 3000000 /dev/zero | tr '\\0' x >&2; exit 1";
+    let verdict = deliver_one(&mut shell(script, here(), LONG), &change(1)).await;
+    assert!(matches!(verdict, Verdict::Refused { .. }), "{verdict:?}");
+    assert!(reason(&verdict).chars().count() <= 256);
+}
+
+#[tokio::test]
+async fn a_program_need_not_read_and_may_leave_a_child_behind() {
+    let mut big = change(1);
+    big.body = format!(r#"{{"id":1,"x":"{}"}}"#, "y".repeat(1 << 20));
+    let dir = tempfile::tempdir().unwrap();
+    let script = "sleep 2 & exit 0";
+    assert_eq!(deliver_one(&mut shell(script, dir.path(), LONG), &big).await, Verdict::Done);
+    let script = "head -c 100000 /dev/zero >&2; wc -c > \"$1/size\"";
+    assert_eq!(deliver_one(&mut shell(script, dir.path(), LONG), &big).await, Verdict::Done);
+    let size = fs::read_to_string(dir.path().join("size")).unwrap();
+    assert_eq!(size.trim(), (big.data_json().len() + 1).to_string());
+}
+
+#[tokio::test]
+async fn a_missing_program_is_a_fault_and_a_relative_one_is_refused_at_once() {
+    let mut sink = build(&command(["/nowhere/print-label"], LONG));
+    let verdict = deliver_one(&mut sink, &change(1)).await;
+    assert!(is_fault(&verdict) && reason(&verdict).contains("/nowhere/print-label"), "{verdict:?}");
+    assert!(sink.probe().await.unwrap_err().contains("No such file"));
+    let text = tempfile::NamedTempFile::new().unwrap();
+    let no_program = build(&command([text.path().to_str().unwrap()], LONG));
+    assert!(no_program.probe().await.unwrap_err().contains("right to execute"));
+    assert!(build(&command(["/tmp"], LONG)).probe().await.unwrap_err().contains("not a program"));
+    for argv in [&["print-label"][..], &["./x"], &[""], &[]] {
+        let settings = shopmirror::config::CommandSink {
+            argv: argv.iter().map(|&argument| argument.to_owned()).collect(),
+            timeout: LONG,
+        };
+        let kind = shopmirror::config::SinkKind::Command(settings);
+        assert!(Sink::build("label", &kind).unwrap_err().to_string().contains("label"));
+    }
+}

@@ -1,0 +1,229 @@
+//! What every sink promises, tested on each of them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use shopmirror::config::SinkKind;
+use shopmirror::sink::{Sink, Verdict};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::{all_done, at, build, changes, command, deliver, file, ids, is_fault, webhook};
+use crate::support::{Answer, Receiver};
+
+/// How the destination behaves.
+#[derive(Clone, Copy, PartialEq)]
+enum Mood {
+    Well,
+    AtFault,
+    Refusing,
+}
+
+/// A sink with a destination that can be looked into.
+enum Subject {
+    Webhook(Receiver),
+    File(TempDir),
+    Command(TempDir),
+}
+
+impl Subject {
+    async fn all() -> Vec<Self> {
+        let command = tempfile::tempdir().unwrap();
+        // It takes the change in only when it is to end with 0.
+        fs::write(
+            command.path().join("program"),
+            "read -r line; code=$(cat \"$1/code\")\n\
+             [ \"$code\" = 0 ] && printf '%s\\n' \"$line\" >> \"$1/taken\"\nexit \"$code\"\n",
+        )
+        .unwrap();
+        let file = tempfile::tempdir().unwrap();
+        fs::create_dir(file.path().join("folder")).unwrap();
+        let all =
+            vec![Self::Webhook(Receiver::start().await), Self::File(file), Self::Command(command)];
+        for subject in &all {
+            subject.be(Mood::Well);
+        }
+        all
+    }
+
+    fn name(&self) -> &'static str {
+        self.kind().type_name()
+    }
+
+    fn kind(&self) -> SinkKind {
+        match self {
+            Self::Webhook(receiver) => SinkKind::Webhook(webhook(receiver.url("/hook"))),
+            Self::File(dir) => file(dir.path().join("folder/audit.ndjson")),
+            Self::Command(dir) => {
+                let path = dir.path().to_str().unwrap();
+                let program = format!("{path}/program");
+                command(["/bin/sh", &program, path], Duration::from_secs(20))
+            }
+        }
+    }
+
+    fn sink(&self) -> Sink {
+        build(&self.kind())
+    }
+
+    fn be(&self, mood: Mood) {
+        match self {
+            Self::Webhook(receiver) => receiver.always(Answer::status(match mood {
+                Mood::Well => 204,
+                Mood::AtFault => 503,
+                Mood::Refusing => 422,
+            })),
+            Self::File(dir) => {
+                let (folder, away) = (dir.path().join("folder"), dir.path().join("away"));
+                match mood {
+                    Mood::Well if away.exists() => fs::rename(away, folder).unwrap(),
+                    Mood::AtFault => fs::rename(folder, away).unwrap(),
+                    Mood::Well | Mood::Refusing => {}
+                }
+            }
+            Self::Command(dir) => {
+                let code = match mood {
+                    Mood::Well => "0",
+                    Mood::AtFault => "75",
+                    Mood::Refusing => "1",
+                };
+                fs::write(dir.path().join("code"), code).unwrap();
+            }
+        }
+    }
+
+    /// Whether the destination has a way to refuse one change.
+    fn can_refuse(&self) -> bool {
+        !matches!(self, Self::File(_))
+    }
+
+    /// What the destination has taken in, in order: the `data` objects.
+    fn taken(&self) -> Vec<Value> {
+        let lines = |path: PathBuf| -> Vec<Value> {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        match self {
+            Self::Webhook(receiver) => receiver
+                .received()
+                .iter()
+                .map(|request| {
+                    let body: Value = serde_json::from_str(&request.body).unwrap();
+                    assert_eq!(request.header("webhook-id"), body["data"]["event_id"]);
+                    body["data"].clone()
+                })
+                .collect(),
+            Self::File(dir) => lines(dir.path().join("folder/audit.ndjson")),
+            Self::Command(dir) => lines(dir.path().join("taken")),
+        }
+    }
+
+    fn taken_ids(&self) -> Vec<String> {
+        self.taken().iter().map(|data| data["event_id"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_has_arrived_whole_and_in_order() {
+    for subject in Subject::all().await {
+        let mut sink = subject.sink();
+        let given = changes(1..=9);
+        for part in given.chunks(3) {
+            let verdicts = deliver(&mut sink, part).await;
+            assert!(all_done(&verdicts), "{}: {verdicts:?}", subject.name());
+        }
+        let expected: Vec<Value> =
+            given.iter().map(|change| serde_json::from_str(&change.data_json()).unwrap()).collect();
+        assert_eq!(subject.taken(), expected, "{}", subject.name());
+    }
+}
+
+#[tokio::test]
+async fn a_destination_at_fault_is_a_fault_and_takes_everything_later() {
+    for subject in Subject::all().await {
+        let mut sink = subject.sink();
+        let given = changes(1..=4);
+        assert!(all_done(&deliver(&mut sink, &given[..1]).await));
+        subject.be(Mood::AtFault);
+        let verdicts = deliver(&mut sink, &given[1..]).await;
+        assert!(verdicts.iter().all(is_fault), "{}: {verdicts:?}", subject.name());
+        subject.be(Mood::Well);
+        assert!(all_done(&deliver(&mut sink, &given[1..]).await), "{}", subject.name());
+        let mut taken = subject.taken_ids();
+        taken.dedup();
+        assert_eq!(taken, ids(&given), "{}", subject.name());
+    }
+}
+
+#[tokio::test]
+async fn a_refused_change_is_its_own_fault_and_the_next_one_passes() {
+    for subject in Subject::all().await {
+        if !subject.can_refuse() {
+            continue;
+        }
+        let mut sink = subject.sink();
+        let given = changes(1..=2);
+        subject.be(Mood::Refusing);
+        let verdicts = deliver(&mut sink, &given[..1]).await;
+        assert!(
+            matches!(&verdicts[0], Verdict::Refused { for_good: false, .. }),
+            "{}: {verdicts:?}",
+            subject.name()
+        );
+        subject.be(Mood::Well);
+        assert!(all_done(&deliver(&mut sink, &given[1..]).await), "{}", subject.name());
+    }
+}
+
+#[tokio::test]
+async fn a_change_handed_over_again_after_a_restart_has_the_same_id() {
+    for subject in Subject::all().await {
+        let given = changes(1..=3);
+        assert!(all_done(&deliver(&mut subject.sink(), &given).await));
+        assert!(all_done(&deliver(&mut subject.sink(), &given).await));
+        let mut taken = subject.taken_ids();
+        taken.sort();
+        taken.dedup();
+        assert_eq!(taken, ids(&given), "{}", subject.name());
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_begun_once_the_stop_has_come() {
+    for subject in Subject::all().await {
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let given = changes(1..=3);
+        let verdicts = subject.sink().deliver(&given, at(0), &stop).await;
+        assert_eq!(verdicts.len(), 3);
+        assert!(verdicts.iter().all(is_fault), "{}: {verdicts:?}", subject.name());
+        assert_eq!(subject.taken_ids(), Vec::<String>::new(), "{}", subject.name());
+    }
+}
+
+#[tokio::test]
+async fn a_probe_delivers_and_creates_nothing() {
+    for subject in Subject::all().await {
+        let said = subject.sink().probe().await;
+        assert!(said.is_ok(), "{}: {said:?}", subject.name());
+        match &subject {
+            Subject::Webhook(receiver) => {
+                assert!(receiver.received().iter().all(|request| request.method != "POST"));
+            }
+            Subject::File(_) | Subject::Command(_) => assert_eq!(subject.taken(), [Value::Null; 0]),
+        }
+        if let Subject::File(dir) = &subject {
+            assert_eq!(fs::read_dir(dir.path().join("folder")).unwrap().count(), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_hand_over_asks_for_nothing() {
+    for subject in Subject::all().await {
+        assert_eq!(deliver(&mut subject.sink(), &[]).await, []);
+        assert!(subject.sink().batch() > 0);
+    }
+}

@@ -1,0 +1,156 @@
+//! What the integration tests share: a recording HTTP receiver and a wait with a limit.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+/// Waits until the condition holds, and fails the test when it does not within ten seconds.
+pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < limit, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// One request as it arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct Received {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Received {
+    /// A header's text; empty when absent.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// One answer of the receiver.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: String,
+}
+
+impl Answer {
+    pub(crate) fn status(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: String::new() }
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<String>) -> Self {
+        self.body = body.into();
+        self
+    }
+}
+
+struct Shared {
+    received: Mutex<Vec<Received>>,
+    script: Mutex<VecDeque<Answer>>,
+    usual: Mutex<Answer>,
+    /// Permits to answer; closed to mean "always".
+    gate: Semaphore,
+}
+
+/// An HTTP server on a free loopback port that records every request and answers as told.
+pub(crate) struct Receiver {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    server: JoinHandle<()>,
+}
+
+impl Receiver {
+    /// Starts one that answers 204 at once.
+    pub(crate) async fn start() -> Self {
+        let receiver = Self::start_held().await;
+        receiver.release();
+        receiver
+    }
+
+    /// Starts one that records, and answers nothing before [`Self::release`].
+    pub(crate) async fn start_held() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            received: Mutex::default(),
+            script: Mutex::default(),
+            usual: Mutex::new(Answer::status(204)),
+            gate: Semaphore::new(0),
+        });
+        let app = Router::new().fallback(answer).with_state(shared.clone());
+        let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { address, shared, server }
+    }
+
+    /// Answers what is held, and everything from now on.
+    pub(crate) fn release(&self) {
+        self.shared.gate.close();
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// The answer to whatever the script does not cover.
+    pub(crate) fn always(&self, answer: Answer) {
+        *self.shared.usual.lock().unwrap() = answer;
+    }
+
+    /// The answers to the next requests, in their order of arrival.
+    pub(crate) fn script(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.shared.script.lock().unwrap().extend(answers);
+    }
+
+    /// Every request so far, in order of arrival.
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.shared.received.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let answer = {
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        shared.received.lock().unwrap().push(Received { method, uri, headers, body });
+        let scripted = shared.script.lock().unwrap().pop_front();
+        scripted.unwrap_or_else(|| shared.usual.lock().unwrap().clone())
+    };
+    // An error means that the gate was closed, which lets everything through.
+    let _ = shared.gate.acquire().await;
+    let mut response = answer.body.into_response();
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap();
+    for (name, value) in answer.headers {
+        response.headers_mut().insert(name, value.parse().unwrap());
+    }
+    response
+}
