@@ -152,7 +152,7 @@ impl Sink {
     /// Hands over `changes`, which are of distinct records and in the order of the log; one verdict
     /// each, in the same order.
     ///
-    /// `now` is the wall clock at this attempt. When `stop` fires, what is unfinished is a fault.
+    /// The caller saves its position before the next call. `now` is the wall clock at this attempt. When `stop` fires, what is unfinished is a fault.
     /// After a fault nothing further of `changes` is begun, and what was not begun is a fault too.
     pub async fn deliver(
         &mut self,

@@ -6,6 +6,7 @@
 //! change, so that a change the program cannot digest never holds up the rest.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::pin::pin;
@@ -92,7 +93,14 @@ impl Command {
         let mut child = match self.spawn() {
             Ok(child) => child,
             Err(error) => {
-                return Verdict::fault(format!("starting {}: {error}", self.argv[0]));
+                let hint = match error.kind() {
+                    io::ErrorKind::NotFound => "; install it, or correct the path",
+                    io::ErrorKind::PermissionDenied => {
+                        "; allow this user to execute it, and under systemd name it in ExecPaths="
+                    }
+                    _ => "",
+                };
+                return Verdict::fault(format!("starting {}: {error}{hint}", self.argv[0]));
             }
         };
         let group = Group::of(&child);
@@ -109,8 +117,10 @@ impl Command {
             }
         };
         match ended {
-            Some(Ok(status)) => {
+            Some(Ok((status, mut stderr))) => {
                 group.leave();
+                let rest = async { while listen(&mut stderr, &mut said).await {} };
+                let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
                 judge(status, &said)
             }
             Some(Err(Ended::TimedOut)) => {
@@ -129,7 +139,7 @@ impl Command {
         }
     }
 
-    fn spawn(&self) -> std::io::Result<Child> {
+    fn spawn(&self) -> io::Result<Child> {
         let kept = ENVIRONMENT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         tokio::process::Command::new(&self.argv[0])
             .args(&self.argv[1..])
@@ -148,11 +158,15 @@ impl Command {
 /// Why a run has no exit status.
 enum Ended {
     TimedOut,
-    Unknown(std::io::Error),
+    Unknown(io::Error),
 }
 
-/// Feeds the program and listens to it until it ends.
-async fn attend(child: &mut Child, data: String, said: &mut Vec<u8>) -> Result<ExitStatus, Ended> {
+/// Feeds the program and listens to it until it ends; what it said last may still be unread.
+async fn attend(
+    child: &mut Child,
+    data: String,
+    said: &mut Vec<u8>,
+) -> Result<(ExitStatus, Option<ChildStderr>), Ended> {
     let stdin = child.stdin.take();
     let mut stderr = child.stderr.take();
     let mut feeding = pin!(async move {
@@ -170,9 +184,7 @@ async fn attend(child: &mut Child, data: String, said: &mut Vec<u8>) -> Result<E
             open = listen(&mut stderr, said), if stderr.is_some() => if !open { stderr = None },
         }
     };
-    let rest = async { while listen(&mut stderr, said).await {} };
-    let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
-    Ok(status)
+    Ok((status, stderr))
 }
 
 /// Reads on, keeping the first bytes and dropping the rest; false at the end.

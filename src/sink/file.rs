@@ -7,6 +7,7 @@
 mod append;
 mod tail;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Verdict;
@@ -14,7 +15,8 @@ use super::reason::Reason;
 use crate::record::Change;
 use append::Appender;
 
-/// The most lines written at once, and how many at the end are looked at for repeats.
+/// The most lines written at once. As the caller saves its position after each batch, no more than
+/// these can be handed over again after a crash, and no more are looked at for repeats.
 pub(super) const BATCH: usize = 256;
 
 /// Why the file cannot be appended to.
@@ -28,12 +30,23 @@ enum FileError {
     Foreign(PathBuf),
     #[error("{0} is being written by another process or sink: give each a file of its own")]
     Held(PathBuf),
-    #[error("{doing} {path}: {source}")]
-    Io { doing: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("{doing} {path}: {source}{}", hint(source))]
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// What the operator can do about it.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; create the folder",
+        io::ErrorKind::PermissionDenied => "; allow this user to write there",
+        io::ErrorKind::ReadOnlyFilesystem => "; under systemd, name the folder in ReadWritePaths=",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room",
+        _ => "",
+    }
 }
 
 impl FileError {
-    fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.to_owned(), source }
     }
 }

@@ -76,9 +76,11 @@ impl Webhook {
         let mut verdicts: Vec<Option<Verdict>> = vec![None; changes.len()];
         let mut in_flight = JoinSet::new();
         let mut waiting = changes.iter().enumerate();
+        let mut sending = true;
         let mut unfinished = Verdict::stopping();
         loop {
-            while in_flight.len() < self.concurrency
+            while sending
+                && in_flight.len() < self.concurrency
                 && let Some((index, change)) = waiting.next()
             {
                 match self.request(change, now) {
@@ -99,10 +101,11 @@ impl Webhook {
                     None => break,
                     Some(Ok((index, verdict))) => {
                         if matches!(verdict, Verdict::Fault { .. } | Verdict::Gone { .. }) {
-                            // The endpoint is at fault: what is in flight may still succeed, the
-                            // rest need not be tried to learn the same.
-                            waiting = changes[..0].iter().enumerate();
-                            unfinished = Verdict::fault("not sent: the endpoint was at fault before");
+                            // What is in flight may still succeed; the rest need not be sent to
+                            // learn the same.
+                            sending = false;
+                            unfinished =
+                                Verdict::fault("not sent: the endpoint was at fault before");
                         }
                         verdicts[index] = Some(verdict);
                     }
