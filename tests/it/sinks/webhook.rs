@@ -205,6 +205,20 @@ async fn an_endpoint_that_does_not_answer_is_at_fault() {
 }
 
 #[tokio::test]
+async fn an_endpoint_without_tls_is_never_given_a_change_meant_for_https() {
+    let receiver = Receiver::start().await;
+    let url = receiver.url("/CANARY").replace("http://", "https://");
+    let kind = SinkKind::Webhook(webhook(url));
+    let Ok(mut sink) = Sink::build("test", &kind) else {
+        eprintln!("SKIPPED: https needs certificate authorities on this machine");
+        return;
+    };
+    let verdict = deliver_one(&mut sink, &change(1)).await;
+    assert!(is_fault(&verdict) && reason(&verdict).contains("does not speak TLS"), "{verdict:?}");
+    assert!(receiver.received().is_empty());
+}
+
+#[tokio::test]
 async fn a_stop_ends_the_wait_for_an_answer() {
     let receiver = Receiver::start_held().await;
     let mut sink = build(&SinkKind::Webhook(webhook(receiver.url("/"))));
