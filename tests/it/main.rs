@@ -5,3 +5,4 @@
 mod config_files;
 mod sinks;
 mod support;
+mod layout;
