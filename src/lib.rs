@@ -45,3 +45,4 @@ pub mod deliver;
 pub mod record;
 pub mod sink;
 pub mod store;
+pub mod sandbox;

@@ -1,0 +1,241 @@
+//! The control API under `/_sandbox`: scripts faults, edits records, tells the truth.
+//!
+//! A thin layer over the methods of [`Sandbox`]; needs no key, as only loopback can reach it.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+
+use super::fault::Fault;
+use super::keys::Provider;
+use super::records::{RecordError, Truth};
+use super::requests::Requests;
+use super::{Route, Sandbox};
+
+/// The most records one burst may add.
+const MOST_BURST: usize = 100_000;
+
+pub(super) fn routes() -> Router<Sandbox> {
+    Router::new()
+        .route("/", get(overview))
+        .route("/truth", get(truth))
+        .route("/requests", get(requests))
+        .route("/records", post(add).patch(edit))
+        .route("/burst", post(burst))
+        .route("/faults", post(fault).delete(clear_faults))
+        .route("/pause", post(pause))
+        .route("/keys", post(make_key).patch(change_key))
+        .route("/settings", axum::routing::patch(settings))
+        .fallback(async || {
+            Problem(StatusCode::NOT_FOUND, "no such control; see GET /_sandbox/".to_owned())
+        })
+}
+
+struct Problem(StatusCode, String);
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({"error": self.1}))).into_response()
+    }
+}
+
+impl From<RecordError> for Problem {
+    fn from(error: RecordError) -> Self {
+        let status = match error {
+            RecordError::Taken { .. } => StatusCode::CONFLICT,
+            RecordError::Unknown { .. } => StatusCode::NOT_FOUND,
+            RecordError::Id => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self(status, error.to_string())
+    }
+}
+
+fn route(name: &str) -> Result<Route, Problem> {
+    Route::named(name).ok_or_else(|| {
+        let known = Route::ALL.map(Route::segment).join(", ");
+        Problem(StatusCode::UNPROCESSABLE_ENTITY, format!("no route {name:?}: one of {known}"))
+    })
+}
+
+async fn overview(State(sandbox): State<Sandbox>) -> Json<Value> {
+    let inner = sandbox.grown();
+    let records: BTreeMap<&str, usize> =
+        Route::ALL.into_iter().map(|route| (route.segment(), inner.records.len(route))).collect();
+    Json(json!({
+        "sandbox": true,
+        "automation_key": inner.automation_key,
+        "rest_key": inner.rest_key,
+        "now": format!("{:.6}", inner.now()),
+        "businesses": inner.businesses,
+        "requests_per_minute": inner.requests_per_minute,
+        "standard_host": inner.standard_host,
+        "records": records,
+        "requests": inner.log.total(),
+        "faults": inner.script.pending(),
+    }))
+}
+
+#[derive(Deserialize)]
+struct Which {
+    route: Option<String>,
+}
+
+async fn truth(
+    State(sandbox): State<Sandbox>,
+    Query(which): Query<Which>,
+) -> Result<Json<BTreeMap<&'static str, Vec<Truth>>>, Problem> {
+    let routes = match which.route.as_deref() {
+        None => Route::ALL.to_vec(),
+        Some(name) => vec![route(name)?],
+    };
+    // One lock for all, so that the six lists are of one moment.
+    let mut inner = sandbox.grown();
+    Ok(Json(routes.into_iter().map(|one| (one.segment(), inner.records.truth(one))).collect()))
+}
+
+async fn requests(State(sandbox): State<Sandbox>) -> Json<Requests> {
+    Json(sandbox.requests())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Addition {
+    route: String,
+    business: Option<i64>,
+    #[serde(default)]
+    record: Map<String, Value>,
+}
+
+async fn add(
+    State(sandbox): State<Sandbox>,
+    Json(addition): Json<Addition>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let Addition { route: name, business, record } = addition;
+    let id = sandbox.add_record(route(&name)?, business, record)?;
+    Ok((StatusCode::CREATED, Json(json!({"id": id}))))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    route: String,
+    id: Value,
+    fields: Map<String, Value>,
+}
+
+async fn edit(
+    State(sandbox): State<Sandbox>,
+    Json(edit): Json<Edit>,
+) -> Result<Json<Value>, Problem> {
+    sandbox.edit(route(&edit.route)?, &edit.id, edit.fields)?;
+    Ok(Json(json!({"id": edit.id})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Burst {
+    route: String,
+    count: usize,
+    business: Option<i64>,
+}
+
+async fn burst(
+    State(sandbox): State<Sandbox>,
+    Json(burst): Json<Burst>,
+) -> Result<Json<Value>, Problem> {
+    if burst.count > MOST_BURST {
+        let message = format!("a burst is of {MOST_BURST} records at most");
+        return Err(Problem(StatusCode::UNPROCESSABLE_ENTITY, message));
+    }
+    sandbox.burst_in(route(&burst.route)?, burst.business, burst.count);
+    Ok(Json(json!({"added": burst.count})))
+}
+
+async fn fault(State(sandbox): State<Sandbox>, Json(fault): Json<Fault>) -> Json<Value> {
+    sandbox.fault(fault);
+    Json(json!({"faults": sandbox.lock().script.pending()}))
+}
+
+async fn clear_faults(State(sandbox): State<Sandbox>) -> Json<Value> {
+    sandbox.clear_faults();
+    Json(json!({"faults": []}))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pause {
+    paused: bool,
+}
+
+async fn pause(State(sandbox): State<Sandbox>, Json(pause): Json<Pause>) -> Json<Value> {
+    sandbox.pause_growth(pause.paused);
+    Json(json!({"paused": pause.paused}))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewKey {
+    key: String,
+    provider: Provider,
+    name: Option<String>,
+}
+
+async fn make_key(State(sandbox): State<Sandbox>, Json(new): Json<NewKey>) -> StatusCode {
+    let name = new.name.unwrap_or_else(|| "added".to_owned());
+    sandbox.add_key(&new.key, &name, new.provider);
+    StatusCode::CREATED
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyChange {
+    key: String,
+    disabled: bool,
+}
+
+async fn change_key(
+    State(sandbox): State<Sandbox>,
+    Json(change): Json<KeyChange>,
+) -> Result<Json<Value>, Problem> {
+    if sandbox.disable_key(&change.key, change.disabled) {
+        return Ok(Json(json!({"disabled": change.disabled})));
+    }
+    Err(Problem(StatusCode::NOT_FOUND, "the sandbox has no such key".to_owned()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    requests_per_minute: Option<u32>,
+    ids_as_strings: Option<bool>,
+    rival_per_minute: Option<u32>,
+    #[serde(default, deserialize_with = "present")]
+    standard_host: Option<Option<String>>,
+}
+
+/// Tells a field that is null from one that is absent.
+fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(input).map(Some)
+}
+
+async fn settings(State(sandbox): State<Sandbox>, Json(settings): Json<Settings>) -> Json<Value> {
+    if let Some(limit) = settings.requests_per_minute {
+        sandbox.set_requests_per_minute(limit);
+    }
+    if let Some(yes) = settings.ids_as_strings {
+        sandbox.send_ids_as_strings(yes);
+    }
+    if let Some(per_minute) = settings.rival_per_minute {
+        sandbox.set_rival(per_minute);
+    }
+    if let Some(name) = settings.standard_host {
+        sandbox.set_standard_host(name);
+    }
+    overview(State(sandbox)).await
+}

@@ -1,0 +1,330 @@
+//! The repair shop that fills the workspace: people come, devices are repaired, bills are paid.
+//!
+//! Growth is a queue of dated events worked off up to a given moment with random numbers drawn in
+//! event order only, so that a seed gives the same history however often, and when, it is asked.
+//! Must not know of requests, keys or faults.
+
+mod day;
+mod history;
+mod people;
+mod repair;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use fastrand::Rng;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use self::day::{Day, later};
+use self::history::Known;
+use self::people::Person;
+use self::repair::Repair;
+use super::fields::Fields;
+use super::records::{MOST_RECORDS, Records, Row};
+use super::route::Route;
+
+pub(super) use self::history::invented;
+
+/// How much goes on in the imitated shop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shop {
+    /// One counter, some two dozen customers a day, repairs that take days.
+    Quiet,
+    /// A customer every few seconds and repairs within minutes: something to watch.
+    #[default]
+    Busy,
+    /// Three busy branches: the default business 1, and 2 and 3.
+    Chain,
+}
+
+/// The name given is none of the shops.
+#[derive(Debug, thiserror::Error)]
+#[error("no shop is called {0:?}: choose quiet, busy or chain")]
+pub struct UnknownShop(String);
+
+impl FromStr for Shop {
+    type Err = UnknownShop;
+
+    fn from_str(name: &str) -> Result<Self, UnknownShop> {
+        match name {
+            "quiet" => Ok(Self::Quiet),
+            "busy" => Ok(Self::Busy),
+            "chain" => Ok(Self::Chain),
+            other => Err(UnknownShop(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Shop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Quiet => "quiet",
+            Self::Busy => "busy",
+            Self::Chain => "chain",
+        })
+    }
+}
+
+/// What tells one kind of shop from another; durations are open seconds.
+struct Pace {
+    businesses: &'static [i64],
+    between_arrivals: f64,
+    between_steps: f64,
+    history: f64,
+    imports: bool,
+}
+
+impl Shop {
+    /// The branches, the default one first.
+    pub(super) const fn businesses(self) -> &'static [i64] {
+        match self {
+            Self::Quiet | Self::Busy => &[1],
+            Self::Chain => &[1, 2, 3],
+        }
+    }
+
+    const fn pace(self) -> Pace {
+        let businesses = self.businesses();
+        let (between_arrivals, between_steps, history, imports) = match self {
+            Self::Quiet => (1500.0, 7200.0, 12.0 * 86_400.0, false),
+            Self::Busy => (6.0, 120.0, 5400.0, true),
+            Self::Chain => (9.0, 120.0, 5400.0, true),
+        };
+        Pace { businesses, between_arrivals, between_steps, history, imports }
+    }
+}
+
+/// What happens next, and to whom.
+#[derive(Debug, Clone)]
+enum Event {
+    Arrival { business: i64 },
+    FollowUp { lead: Row, business: i64, person: Box<Person>, contacted: bool },
+    Step { repair: usize },
+    Returned { repair: usize },
+    Import { business: i64 },
+}
+
+/// The shop's growth over the sandbox's clock.
+pub(super) struct Growth {
+    pace: Pace,
+    day: Day,
+    rng: Rng,
+    queue: BTreeMap<(Timestamp, u64), Event>,
+    queued: u64,
+    people: usize,
+    known: BTreeMap<i64, Vec<Known>>,
+    repairs: Vec<Repair>,
+    /// How far the clock had run ahead of growth in pauses.
+    lag: SignedDuration,
+    paused_at: Option<Timestamp>,
+}
+
+impl Growth {
+    /// A shop that has existed for a while at `start`, with its history in `records`.
+    pub(super) fn new(shop: Shop, seed: u64, start: Timestamp, records: &mut Records) -> Self {
+        let pace = shop.pace();
+        let first = later(start, -pace.history);
+        let mut growth = Self {
+            day: Day::new(start),
+            rng: Rng::with_seed(seed),
+            queue: BTreeMap::new(),
+            queued: 0,
+            people: 0,
+            known: BTreeMap::new(),
+            repairs: Vec::new(),
+            lag: SignedDuration::ZERO,
+            paused_at: None,
+            pace,
+        };
+        for business in growth.pace.businesses {
+            growth.expect(first, Event::Arrival { business: *business });
+            if growth.pace.imports {
+                let at = growth.day.next_import(start);
+                growth.expect(at, Event::Import { business: *business });
+            }
+        }
+        growth.advance(start, records);
+        growth
+    }
+
+    /// Stops growth at `now` or lets it go on from where it stopped.
+    pub(super) fn pause(&mut self, now: Timestamp, paused: bool) {
+        match (self.paused_at, paused) {
+            (None, true) => self.paused_at = Some(now),
+            (Some(since), false) => {
+                self.lag += now.duration_since(since);
+                self.paused_at = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets everything happen that is due by `now`.
+    pub(super) fn advance(&mut self, now: Timestamp, records: &mut Records) {
+        let now = self.paused_at.unwrap_or(now);
+        let due = now.checked_sub(self.lag).unwrap_or(now);
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > due || records.len(Route::JobStatusChanges) >= MOST_RECORDS {
+                return;
+            }
+            let ((at, _), event) = entry.remove_entry();
+            self.happen(at, event, records);
+        }
+    }
+
+    fn expect(&mut self, at: Timestamp, event: Event) {
+        self.queued += 1;
+        self.queue.insert((at, self.queued), event);
+    }
+
+    /// A waiting time of open hours, exponentially distributed about `mean` seconds.
+    fn wait(&mut self, at: Timestamp, mean: f64) -> Timestamp {
+        let seconds = -mean * (1.0 - self.rng.f64()).ln();
+        self.day.after(at, seconds.clamp(0.001, mean * 8.0))
+    }
+
+    /// The moment on the sandbox's clock at which growth's `at` takes place.
+    fn clock(&self, at: Timestamp) -> Timestamp {
+        at.checked_add(self.lag).unwrap_or(Timestamp::MAX)
+    }
+
+    fn create(
+        &self,
+        records: &mut Records,
+        route: Route,
+        business: i64,
+        at: Timestamp,
+        fields: Fields,
+    ) -> Row {
+        let at = self.clock(at);
+        records.create(route, business, fields.with("created_at", format!("{at:.6}")), at)
+    }
+
+    fn edit<const N: usize>(
+        &self,
+        records: &mut Records,
+        (route, row): (Route, Row),
+        at: Timestamp,
+        changes: [(&str, Value); N],
+    ) {
+        let changes: Map<String, Value> =
+            changes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        records.edit(route, row, changes, self.clock(at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn grown(shop: Shop, seconds: f64, steps: u32) -> Records {
+        let mut records = Records::new([1; 6]);
+        let mut growth = Growth::new(shop, 7, START, &mut records);
+        for step in 1..=steps {
+            growth
+                .advance(later(START, seconds * f64::from(step) / f64::from(steps)), &mut records);
+        }
+        records
+    }
+
+    fn everything(records: &mut Records) -> String {
+        Route::ALL.map(|route| serde_json::to_string(&records.truth(route)).unwrap()).join("\n")
+    }
+
+    fn sent(records: &mut Records, route: Route) -> Vec<Value> {
+        let truth = records.truth(route);
+        truth.iter().map(|one| serde_json::from_str(one.record.get()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_history_however_often_it_is_asked() {
+        let mut once = grown(Shop::Chain, 600.0, 1);
+        let mut often = grown(Shop::Chain, 600.0, 97);
+        assert_eq!(everything(&mut once), everything(&mut often));
+    }
+
+    #[test]
+    fn every_shop_starts_with_rows_in_all_routes_and_a_busy_one_with_more_than_a_page() {
+        for shop in [Shop::Quiet, Shop::Busy, Shop::Chain] {
+            let records = grown(shop, 0.0, 1);
+            for route in Route::ALL {
+                let least = if shop == Shop::Quiet { 5 } else { 100 };
+                let rows = records.len(route);
+                assert!(rows > least, "{shop} has {rows} {route}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_busy_shop_moves_within_seconds() {
+        let before = grown(Shop::Busy, 0.0, 1);
+        let after = grown(Shop::Busy, 20.0, 1);
+        let rows = |records: &Records| Route::ALL.map(|r| records.len(r)).iter().sum::<usize>();
+        assert!(rows(&after) >= rows(&before) + 8);
+    }
+
+    #[test]
+    fn the_records_agree_with_one_another() {
+        let mut records = grown(Shop::Busy, 900.0, 3);
+        let mut paid: HashMap<String, f64> = HashMap::new();
+        for payment in sent(&mut records, Route::Payments) {
+            let job = payment["job_number"].as_str().unwrap().to_owned();
+            *paid.entry(job).or_default() += payment["amount"].as_f64().unwrap();
+        }
+        let mut status: HashMap<String, Value> = HashMap::new();
+        for change in sent(&mut records, Route::JobStatusChanges) {
+            status.insert(
+                change["job_number"].as_str().unwrap().to_owned(),
+                change["status"].clone(),
+            );
+        }
+        let customers = sent(&mut records, Route::Customers);
+        let jobs = sent(&mut records, Route::Jobs);
+        for job in &jobs {
+            let number = job["job_number"].as_str().unwrap();
+            let said = job["paid_amount"].as_f64().unwrap();
+            let sum = paid.remove(number).unwrap_or_default();
+            assert!((said - sum).abs() < 0.001, "{number}: {said} is not {sum}");
+            assert_eq!(status.remove(number), Some(job["status"].clone()), "{number}");
+            let known = |c: &Value| {
+                c["name"] == job["customer_name"] && c["mobile_number"] == job["mobile_number"]
+            };
+            assert!(customers.iter().any(known), "{number} has no customer");
+        }
+        assert!(paid.is_empty() && status.is_empty(), "nothing without its job");
+        assert!(jobs.iter().any(|job| job["status_stage"] == "completed"));
+        for lead in sent(&mut records, Route::Leads) {
+            let known = |c: &Value| c["mobile_number"] == lead["mobile_number"];
+            assert_eq!(lead["status"] == "Converted", customers.iter().any(known));
+        }
+    }
+
+    #[test]
+    fn an_import_is_larger_than_a_page() {
+        let before = grown(Shop::Busy, 20.9 * 3600.0, 1).len(Route::Leads);
+        let after = grown(Shop::Busy, 21.0 * 3600.0, 1).len(Route::Leads);
+        assert!(after - before > 100);
+    }
+
+    #[test]
+    fn a_pause_holds_everything_back_and_loses_nothing() {
+        let mut records = Records::new([1; 6]);
+        let mut growth = Growth::new(Shop::Busy, 7, START, &mut records);
+        let before = records.len(Route::JobStatusChanges);
+        growth.pause(START, true);
+        growth.advance(later(START, 500.0), &mut records);
+        assert_eq!(records.len(Route::JobStatusChanges), before);
+        growth.pause(later(START, 500.0), false);
+        growth.advance(later(START, 600.0), &mut records);
+        let straight = grown(Shop::Busy, 100.0, 1);
+        for route in Route::ALL {
+            assert_eq!(records.len(route), straight.len(route));
+        }
+    }
+}
