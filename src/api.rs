@@ -1,8 +1,8 @@
 //! The client of the workspace API: every read of the contract, one request each, no retry of its
 //! own.
 //!
-//! It turns an answer into a [`Page`], or into an [`ApiError`] that says whether and when to ask
-//! again and what the operator can do. It must not pace itself, wait, or store anything. The key
+//! It turns an answer into a [`Page`](crate::record::Page), or into an [`ApiError`] that says
+//! whether and when to ask again and what the operator can do. It must not pace itself, wait, or store anything. The key
 //! travels in one header, to the configured host only, and stands in no error and no log line.
 
 mod client;

@@ -19,7 +19,7 @@ use super::transport::{Response, TransportError};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The workspace answered with another status than 200.
-    #[error("{}", status_text(*.status, .code.as_deref(), .message.as_deref(), .request_id.as_deref()))]
+    #[error("{}", status_text(*.status, [.code, .message, .request_id]))]
     Status {
         /// The HTTP status.
         status: u16,
@@ -27,7 +27,7 @@ pub enum ApiError {
         code: Option<String>,
         /// `error.message`, cut and escaped.
         message: Option<String>,
-        /// `error.request_id` or `X-Request-Id`, cut and escaped; what the operator of the service asks for.
+        /// `error.request_id` or `X-Request-Id`, cut and escaped.
         request_id: Option<String>,
         /// `Retry-After`, at most an hour.
         retry_after: Option<Duration>,
@@ -47,12 +47,14 @@ pub enum ApiError {
     },
     /// A 200 that is not what the contract shows; nothing of it may be stored.
     #[error(
-        "the answer was refused and nothing of it stored: {0}; check that base_url is the workspace's api address and that nothing between rewrites answers"
+        "the answer was refused and nothing of it stored: {0}; check that base_url is the \
+         workspace's api address and that nothing between rewrites answers"
     )]
     Page(#[from] PageError),
     /// The key cannot be sent in a header.
     #[error(
-        "the api key holds characters no key has; put the key alone into api_key_file, on one line"
+        "the api key is empty or holds characters no key has; put the key alone into \
+         api_key_file, on one line"
     )]
     UnusableKey,
     /// The request was not sent, since the contract does not allow it.
@@ -147,12 +149,7 @@ fn redirect_host(headers: &HeaderMap, asked: &Url, secret: &str) -> Option<Strin
     Some(tame(target.host_str()?, secret))
 }
 
-fn status_text(
-    status: u16,
-    code: Option<&str>,
-    message: Option<&str>,
-    request_id: Option<&str>,
-) -> String {
+fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -> String {
     let advice = match status {
         401 => {
             "the workspace refused the api key: it is disabled, expired or was rotated; put the \

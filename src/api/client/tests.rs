@@ -1,5 +1,7 @@
 use std::sync::Mutex;
 
+use proptest::prelude::*;
+
 use super::super::error::Class;
 use super::super::transport::{Answer, Response, TransportError};
 use super::*;
@@ -224,4 +226,19 @@ async fn latency_is_what_the_answer_took_also_when_there_is_none() {
     Arc::get_mut(&mut client.0).unwrap().transport = Arc::new(Slow);
     let (_, rate) = client.poll(&key_of(Route::Jobs, None)).await;
     assert_eq!(rate.latency, Duration::from_millis(250));
+}
+
+proptest! {
+    #[test]
+    fn any_search_term_reaches_the_server_as_it_was_typed(term in ".{1,100}") {
+        let transport = Recorder::new(|| ok("[]"));
+        let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(client.search_customers(&term, None)).0.unwrap();
+        transport.last(|request| {
+            let read: Vec<_> = request.url.query_pairs().into_owned().collect();
+            assert_eq!(read, [("search_term".to_owned(), term.clone())]);
+            assert!(request.url.as_str().bytes().all(|b| b.is_ascii_graphic() && b != b'+'));
+        });
+    }
 }

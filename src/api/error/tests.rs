@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use reqwest::header::{HeaderName, HeaderValue};
 
 use super::*;
@@ -150,9 +151,8 @@ fn hostile_text_is_escaped_and_cut() {
 
 #[test]
 fn an_answer_that_hands_the_key_back_does_not_put_it_into_the_error() {
-    let body = format!(
-        r#"{{"error":{{"code":"{SECRET}","message":"key {SECRET} expired","request_id":"{SECRET}"}}}}"#
-    );
+    let envelope = r#"{"error":{"code":"KEY","message":"key KEY expired","request_id":"KEY"}}"#;
+    let body = envelope.replace("KEY", SECRET);
     let target = format!("https://{SECRET}.example/{SECRET}");
     for error in [
         answer(401, &[], &body),
@@ -161,5 +161,39 @@ fn an_answer_that_hands_the_key_back_does_not_put_it_into_the_error() {
     ] {
         let texts = format!("{error} {error:?}").to_lowercase();
         assert!(!texts.contains("canarykey"), "{texts}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_error_body_changes_the_class_or_reaches_a_terminal_raw(
+        code in 100_u16..=999,
+        message in any::<String>(),
+        around in prop_oneof![Just(("", "")), Just(("<p>", "</p>")), Just(("{\"error\":", "}"))],
+    ) {
+        let quoted = serde_json::to_string(&message).unwrap();
+        let envelope = format!(
+            "{}{{\"error\":{{\"code\":{quoted},\"message\":{quoted}}}}}{}", around.0, around.1
+        );
+        let error = answer(code, &[], &envelope);
+        if !(300..400).contains(&code) {
+            prop_assert_eq!(error.class(), status(code, None).class());
+        }
+        prop_assert_eq!(error.retry(), status(code, None).retry());
+        let text = error.to_string();
+        prop_assert!(!text.chars().any(char::is_control), "{:?}", text);
+        // Advice, and two texts of 200 characters of which each may have become an escape.
+        let longest = 400 + 2 * 200 * '\u{10ffff}'.escape_unicode().count();
+        prop_assert!(text.chars().count() < longest);
+    }
+
+    #[test]
+    fn a_body_of_any_bytes_is_survived(
+        code in 100_u16..=999,
+        body in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let asked = "https://shop.example.com/api".parse().unwrap();
+        let response = Response { status: code, headers: HeaderMap::new(), body };
+        let _ = ApiError::from_response(&response, &asked, None, SECRET).to_string();
     }
 }

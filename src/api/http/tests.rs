@@ -1,14 +1,16 @@
+mod server;
+
 use std::future::pending;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 
+use self::server::{Script, Server, flood, say};
 use super::super::client::Client;
 use super::super::error::ApiError;
 use super::*;
@@ -22,60 +24,6 @@ const COMPRESSED: [u8; 30] = [
     0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 2, 3, 0x8b, 0xae, 0x56, 0xca, 0x4c, 0x51, 0xb2, 0x32, 0xac,
     0x8d, 0x05, 0, 0x64, 0xa8, 0xe5, 0x68, 0x0a, 0, 0, 0,
 ];
-
-/// What a server does with a connection whose request it has read.
-type Script = fn(TcpStream, Arc<AtomicUsize>) -> JoinHandle<()>;
-
-/// A server that keeps the heads of the requests it saw and the number of bytes it could send.
-struct Server {
-    url: Url,
-    heads: Arc<Mutex<Vec<String>>>,
-    sent: Arc<AtomicUsize>,
-    task: JoinHandle<()>,
-}
-
-impl Server {
-    async fn start<S>(script: S) -> Self
-    where
-        S: Fn(TcpStream, Arc<AtomicUsize>) -> JoinHandle<()> + Send + 'static,
-    {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/api", listener.local_addr().unwrap()).parse().unwrap();
-        let heads: Arc<Mutex<Vec<String>>> = Arc::default();
-        let sent: Arc<AtomicUsize> = Arc::default();
-        let (seen, count) = (Arc::clone(&heads), Arc::clone(&sent));
-        let task = tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    match stream.read_u8().await {
-                        Ok(byte) => head.push(byte),
-                        Err(_) => break,
-                    }
-                }
-                seen.lock().unwrap().push(String::from_utf8(head).unwrap());
-                script(stream, Arc::clone(&count));
-            }
-        });
-        Self { url, heads, sent, task }
-    }
-
-    fn heads(&self) -> Vec<String> {
-        self.heads.lock().unwrap().clone()
-    }
-
-    async fn ask(&self, timeout: Duration) -> Result<Response, TransportError> {
-        let transport = HttpTransport::new(&workspace(self.url.as_str())).unwrap();
-        let url = self.url.clone();
-        transport.send(Request { url, headers: HeaderMap::new(), timeout }).await
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
 
 /// Long enough that only a fault of the test reaches it.
 const LONG: Duration = Duration::from_secs(60);
@@ -91,35 +39,17 @@ fn workspace(base_url: &str) -> Workspace {
     }
 }
 
+async fn ask(server: &Server, timeout: Duration) -> Result<Response, TransportError> {
+    let url = server.url.clone();
+    let transport = HttpTransport::new(&workspace(url.as_str())).unwrap();
+    transport.send(Request { url, headers: HeaderMap::new(), timeout }).await
+}
+
 async fn poll(workspace: &Workspace) -> Result<crate::record::Page, ApiError> {
     let transport = Arc::new(HttpTransport::new(workspace).unwrap());
     let poll = Poll { limit: 100, timeout: LONG };
     let client = Client::new(workspace, &poll, transport, SecretString::from(KEY));
     client.poll(&PollerKey { route: Route::Leads, business: None }).await.0
-}
-
-/// Sends the bytes and ends the connection.
-fn say(mut stream: TcpStream, bytes: Vec<u8>) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        stream.write_all(&bytes).await.unwrap();
-        stream.shutdown().await.unwrap();
-    })
-}
-
-/// Sends the head, then the piece again and again until the client has had enough.
-fn flood(
-    mut stream: TcpStream,
-    head: Vec<u8>,
-    piece: Vec<u8>,
-    sent: Arc<AtomicUsize>,
-) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        let mut result = stream.write_all(&head).await;
-        while result.is_ok() {
-            result = stream.write_all(&piece).await;
-            sent.fetch_add(piece.len(), Ordering::SeqCst);
-        }
-    })
 }
 
 const CHUNK: usize = 64 * 1024;
@@ -176,7 +106,7 @@ async fn an_endless_body_is_given_up_at_the_cap() {
         flood(stream, head.into(), chunk_of_spaces(), sent)
     })
     .await;
-    assert_eq!(server.ask(LONG).await.unwrap_err(), TransportError::TooLarge);
+    assert_eq!(ask(&server, LONG).await.unwrap_err(), TransportError::TooLarge);
     let sent = server.sent.load(Ordering::SeqCst);
     assert!((MAX_BODY..MAX_BODY + SOCKET_BUFFERS).contains(&sent), "{sent}");
 }
@@ -191,7 +121,7 @@ async fn a_body_announced_above_the_cap_is_not_read_at_all() {
         })
     })
     .await;
-    assert_eq!(server.ask(LONG).await.unwrap_err(), TransportError::TooLarge);
+    assert_eq!(ask(&server, LONG).await.unwrap_err(), TransportError::TooLarge);
 }
 
 /// A gzip stream of zeros: how it begins, and a piece that continues it without end.
@@ -229,7 +159,7 @@ async fn a_gzip_bomb_is_given_up_at_the_cap() {
         })
     })
     .await;
-    assert_eq!(server.ask(LONG).await.unwrap_err(), TransportError::TooLarge);
+    assert_eq!(ask(&server, LONG).await.unwrap_err(), TransportError::TooLarge);
 }
 
 #[tokio::test]
@@ -239,7 +169,7 @@ async fn an_endless_error_body_costs_its_cap_and_keeps_its_status() {
         flood(stream, head.into(), chunk_of_spaces(), sent)
     })
     .await;
-    let answer = server.ask(LONG).await.unwrap();
+    let answer = ask(&server, LONG).await.unwrap();
     assert_eq!((answer.status, answer.body.len()), (503, MAX_ERROR_BODY));
     assert_eq!(answer.headers["retry-after"], "9");
     let sent = server.sent.load(Ordering::SeqCst);
@@ -252,7 +182,7 @@ async fn an_error_whose_body_is_cut_keeps_its_status() {
         say(stream, b"HTTP/1.1 401 No\r\ncontent-length: 90\r\n\r\n{\"error\"".to_vec())
     })
     .await;
-    let answer = server.ask(LONG).await.unwrap();
+    let answer = ask(&server, LONG).await.unwrap();
     assert_eq!((answer.status, answer.body.as_slice()), (401, &b"{\"error\""[..]));
 }
 
@@ -284,7 +214,7 @@ async fn a_body_that_never_ends_in_time_is_a_timeout() {
     })
     .await;
     for server in [silent, dripping, mute] {
-        let error = server.ask(Duration::from_millis(300)).await.unwrap_err();
+        let error = ask(&server, Duration::from_millis(300)).await.unwrap_err();
         assert_eq!(error, TransportError::Timeout);
     }
 }
@@ -310,7 +240,7 @@ async fn a_body_that_breaks_off_is_no_page() {
     ];
     for (number, script) in scripts.into_iter().enumerate() {
         let server = Server::start(script).await;
-        let error = server.ask(LONG).await.unwrap_err();
+        let error = ask(&server, LONG).await.unwrap_err();
         assert!(matches!(error, TransportError::Cut(_)), "{number}: {error:?}");
         assert!(!error.to_string().contains("127.0.0.1"), "{error}");
     }
@@ -319,7 +249,7 @@ async fn a_body_that_breaks_off_is_no_page() {
 #[tokio::test]
 async fn a_connection_that_ends_without_an_answer_is_not_tried_again() {
     let server = Server::start(|stream, _| say(stream, Vec::new())).await;
-    let error = server.ask(LONG).await.unwrap_err();
+    let error = ask(&server, LONG).await.unwrap_err();
     assert!(matches!(error, TransportError::Other(_)), "{error:?}");
     assert_eq!(server.heads().len(), 1);
 }
