@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use self::server::{Script, Server, flood, say};
+use self::server::{Script, Server, flood, read_head, say};
 use super::super::client::Client;
 use super::super::error::ApiError;
 use super::*;
@@ -252,6 +252,25 @@ async fn a_connection_that_ends_without_an_answer_is_not_tried_again() {
     let error = ask(&server, LONG).await.unwrap_err();
     assert!(matches!(error, TransportError::Other(_)), "{error:?}");
     assert_eq!(server.heads().len(), 1);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_ends_under_a_request_is_not_tried_again() {
+    let server = Server::start(|mut stream, count| {
+        tokio::spawn(async move {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await.unwrap();
+            if !read_head(&mut stream).await.is_empty() {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        })
+    })
+    .await;
+    let transport = HttpTransport::new(&workspace(server.url.as_str())).unwrap();
+    let request = || Request { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
+    assert_eq!(transport.send(request()).await.unwrap().body, b"[]");
+    let error = transport.send(request()).await.unwrap_err();
+    assert!(matches!(error, TransportError::Other(_)), "{error:?}");
+    assert_eq!((server.heads().len(), server.sent.load(Ordering::SeqCst)), (1, 1));
 }
 
 #[tokio::test]

@@ -31,14 +31,8 @@ impl Server {
         let (seen, count) = (Arc::clone(&heads), Arc::clone(&sent));
         let task = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    match stream.read_u8().await {
-                        Ok(byte) => head.push(byte),
-                        Err(_) => break,
-                    }
-                }
-                seen.lock().unwrap().push(String::from_utf8(head).unwrap());
+                let head = read_head(&mut stream).await;
+                seen.lock().unwrap().push(head);
                 script(stream, Arc::clone(&count));
             }
         });
@@ -54,6 +48,18 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Reads a request to the end of its head, or as much of it as comes.
+pub(super) async fn read_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => break,
+        }
+    }
+    String::from_utf8(head).unwrap()
 }
 
 /// Sends the bytes and ends the connection.
