@@ -1,0 +1,338 @@
+//! How many requests this process may spend on a key it shares with other clients.
+//!
+//! Pure: every time comes in as a [`Moment`]. Two layers: [`pace`] is the hard one and never lets
+//! the ceiling (the limit less the reserve) be exceeded in any minute; above it a share is cut by
+//! half when the key runs short and grows back step by step, so that several such processes on one
+//! key come to equal shares. What the deadlines need is asked for even when the share is smaller.
+
+mod others;
+mod pace;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Moment;
+use crate::config;
+
+use self::others::{Others, Reading};
+use self::pace::Pace;
+
+/// The longest rest a server can ask for.
+const LONGEST_REST: Duration = Duration::from_secs(3600);
+/// The first rest after a 429 that names none; it doubles up to a minute.
+const FIRST_REST: Duration = Duration::from_secs(5);
+/// Seconds between two cuts of the share, so that one shortage counts once.
+const CUT_EVERY_S: f64 = 5.0;
+/// Seconds in which a cut share grows back when nobody else spends, and when others do.
+const GROW_ALONE_S: f64 = 40.0;
+const GROW_BESIDE_S: f64 = 120.0;
+/// How long a request of the background keeps its slice set aside.
+const BACKGROUND_WAITS: Duration = Duration::from_secs(30);
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A poll of a route.
+    Poll,
+    /// Search, repair, check: a slice of what the polls' deadlines leave.
+    Background,
+}
+
+/// What one response said about the key (contract, "Limits").
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// `X-RateLimit-Limit`
+    pub limit: Option<i64>,
+    /// `X-RateLimit-Remaining`
+    pub remaining: Option<i64>,
+    /// The answer was 429.
+    pub refused: bool,
+    /// `Retry-After`, reckoned from the moment of the response.
+    pub retry_after: Option<Duration>,
+}
+
+/// The budget as people and tools see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BudgetSnapshot {
+    /// Requests a minute the key has for all of its clients.
+    pub limit: u32,
+    /// Our own requests in the last 60 seconds.
+    pub used_last_60s: usize,
+    /// The last `X-RateLimit-Remaining` that made sense.
+    pub remaining_seen: Option<i64>,
+    /// What the other clients spend, requests a minute.
+    pub others_per_minute: f64,
+    /// What polls are granted now, requests a minute.
+    pub pace_per_minute: f64,
+    /// Seconds until a rest the server asked for ends.
+    pub resting_s: Option<f64>,
+}
+
+/// The one counter of requests.
+#[derive(Debug)]
+pub struct Budget {
+    settings: config::Budget,
+    pace: Pace,
+    others: Others,
+    /// The limit the server names, if it names one.
+    server_limit: Option<u32>,
+    remaining_seen: Option<i64>,
+    /// Requests a minute we allow ourselves, between the floor and the ceiling.
+    share: f64,
+    share_at: f64,
+    last_cut: f64,
+    needed: f64,
+    rest_until: Option<Duration>,
+    refusals: u32,
+    background_last: Option<Duration>,
+    background_waits_until: Option<Duration>,
+}
+
+impl Budget {
+    /// A budget that has sent nothing yet and begins without a burst.
+    #[must_use]
+    pub fn new(settings: config::Budget, now: Moment) -> Self {
+        let ceiling = ceiling(settings, None);
+        Self {
+            settings,
+            pace: Pace::new(ceiling, now.elapsed),
+            others: Others::default(),
+            server_limit: None,
+            remaining_seen: None,
+            share: f64::from(ceiling),
+            share_at: now.elapsed.as_secs_f64(),
+            last_cut: f64::NEG_INFINITY,
+            needed: 0.0,
+            rest_until: None,
+            refusals: 0,
+            background_last: None,
+            background_waits_until: None,
+        }
+    }
+
+    /// Takes over new settings; what was sent stays counted.
+    pub fn reconfigure(&mut self, settings: config::Budget, now: Moment) {
+        self.settings = settings;
+        self.apply_ceiling(now.elapsed);
+    }
+
+    /// Grants one request and counts it as sent now, or says before which reading of
+    /// [`Moment::elapsed`] it is useless to ask again.
+    pub fn try_take(&mut self, purpose: Purpose, now: Moment) -> Result<(), Duration> {
+        let now = now.elapsed;
+        if let Some(until) = self.rest_until {
+            if now < until {
+                return Err(until);
+            }
+            self.rest_until = None;
+        }
+        let earliest = match purpose {
+            Purpose::Poll => self.poll_not_before(now),
+            Purpose::Background => self.background_not_before(now),
+        };
+        if earliest > now {
+            return Err(earliest);
+        }
+        self.pace.try_send(now)?;
+        if purpose == Purpose::Background {
+            self.background_last = Some(now);
+        }
+        Ok(())
+    }
+
+    /// Learns from a response.
+    pub fn observe(&mut self, seen: &Seen, now: Moment) {
+        let elapsed = now.elapsed;
+        let at = elapsed.as_secs_f64();
+        // A limit that is no number of requests is no limit; the configured one holds.
+        self.server_limit = seen
+            .limit
+            .and_then(|limit| u32::try_from(limit).ok())
+            .filter(|limit| *limit > 0)
+            .or(self.server_limit);
+        self.apply_ceiling(elapsed);
+
+        let limit = self.limit();
+        // A server that answers cannot have less than nothing or more than everything left.
+        let remaining = seen.remaining.filter(|left| (0..=i64::from(limit)).contains(left));
+        if let Some(left) = remaining {
+            self.remaining_seen = Some(left);
+            self.others.observe(Reading {
+                at,
+                remaining: left as f64,
+                limit: f64::from(limit),
+                own_minute: self.pace.sent_within(Duration::from_secs(60), elapsed) as f64,
+                own_total: self.pace.total() as f64,
+            });
+        }
+        if seen.refused {
+            self.refused(seen.retry_after, elapsed);
+        } else {
+            self.refusals = 0;
+            self.adjust_share(elapsed);
+        }
+    }
+
+    /// Sets what the deadlines of all pollers need, requests a minute.
+    pub fn set_needed(&mut self, per_minute: f64) {
+        self.needed = if per_minute.is_finite() { per_minute.max(0.0) } else { 0.0 };
+    }
+
+    /// The state as people and tools see it.
+    #[must_use]
+    pub fn snapshot(&self, now: Moment) -> BudgetSnapshot {
+        let at = now.elapsed.as_secs_f64();
+        BudgetSnapshot {
+            limit: self.limit(),
+            used_last_60s: self.pace.sent_within(Duration::from_secs(60), now.elapsed),
+            remaining_seen: self.remaining_seen,
+            others_per_minute: self.others.mean(at),
+            pace_per_minute: self.poll_rate(now.elapsed),
+            resting_s: self
+                .rest_until
+                .and_then(|until| until.checked_sub(now.elapsed))
+                .map(|rest| rest.as_secs_f64()),
+        }
+    }
+
+    /// The limit of the key: the server's word, else the configured one.
+    fn limit(&self) -> u32 {
+        self.server_limit.unwrap_or(self.settings.requests_per_minute).max(1)
+    }
+
+    fn apply_ceiling(&mut self, now: Duration) {
+        let ceiling = ceiling(self.settings, self.server_limit);
+        if ceiling != self.pace.ceiling() {
+            let whole = self.share >= f64::from(self.pace.ceiling());
+            self.pace.set_ceiling(ceiling, now);
+            self.share =
+                if whole { f64::from(ceiling) } else { self.share.min(f64::from(ceiling)) };
+        }
+    }
+
+    /// A 429: the whole key rests, and afterwards we ask for half.
+    fn refused(&mut self, retry_after: Option<Duration>, now: Duration) {
+        self.refusals = self.refusals.saturating_add(1);
+        let own =
+            FIRST_REST.saturating_mul(1 << (self.refusals - 1).min(4)).min(Duration::from_secs(60));
+        let rest =
+            retry_after.map_or(own, |asked| asked.max(Duration::from_secs(1)).min(LONGEST_REST));
+        self.rest_until = self.rest_until.max(Some(now + rest));
+        let at = now.as_secs_f64();
+        if at - self.last_cut >= CUT_EVERY_S {
+            self.cut(at);
+        }
+    }
+
+    fn cut(&mut self, at: f64) {
+        self.share = (self.share / 2.0).max(1.0);
+        self.last_cut = at;
+        self.share_at = at;
+    }
+
+    /// Cuts the share when we and the others ask for more than there is, else lets it grow.
+    fn adjust_share(&mut self, now: Duration) {
+        let at = now.as_secs_f64();
+        let ceiling = f64::from(self.pace.ceiling());
+        let others = self.others.latest(at);
+        let recent = self.pace.sent_within(Duration::from_secs(15), now) as f64 * 4.0;
+        let own = self.share.min(recent * 1.2 + 1.0);
+        let open = f64::from(self.limit()) - f64::from(self.settings.reserve);
+        let short = self.left(now).is_some_and(|left| left < f64::from(self.settings.reserve));
+        if others >= 1.0 && (short || own + others > open) {
+            if at - self.last_cut >= CUT_EVERY_S {
+                self.cut(at);
+            }
+        } else {
+            let grow = if others < 1.0 { GROW_ALONE_S } else { GROW_BESIDE_S };
+            self.share = (self.share + ceiling * (at - self.share_at).max(0.0) / grow).min(ceiling);
+        }
+        self.share_at = at;
+    }
+
+    /// What the key has left by our reckoning, if a recent response said.
+    fn left(&self, now: Duration) -> Option<f64> {
+        let last = self.others.last(now.as_secs_f64())?;
+        let sent_since = self.pace.total() as f64 - last.own_total;
+        let held = self.pace.sent_within(Duration::from_secs(60), now) as f64;
+        let expired = (last.own_minute + sent_since - held).max(0.0);
+        Some(last.remaining - sent_since + expired)
+    }
+
+    /// Requests a minute that are granted even when the key runs short: what the deadlines need,
+    /// and a trickle that notices when it no longer does.
+    fn floor(&self, at: f64) -> f64 {
+        let ceiling = f64::from(self.pace.ceiling());
+        let unspent = (f64::from(self.limit()) - self.others.mean(at)).max(0.0);
+        let trickle = (unspent / 8.0).min(ceiling / 10.0).max(1.0);
+        self.needed.max(trickle).min(ceiling)
+    }
+
+    /// Requests a minute granted now, all purposes together.
+    fn rate(&self, at: f64) -> f64 {
+        let ceiling = f64::from(self.pace.ceiling());
+        let room =
+            f64::from(self.limit()) - f64::from(self.settings.reserve) - self.others.upper(at);
+        // Below half of the ceiling only the share decides, else the first of two equal
+        // processes to arrive would keep the other out for good.
+        self.share.min(room.max(ceiling / 2.0)).max(self.floor(at)).min(ceiling)
+    }
+
+    /// Requests a minute granted to polls now.
+    fn poll_rate(&self, now: Duration) -> f64 {
+        let at = now.as_secs_f64();
+        let rate = self.rate(at);
+        if self.background_waits_until.is_some_and(|until| now < until) {
+            rate - self.background_slice(at)
+        } else {
+            rate
+        }
+    }
+
+    /// Requests a minute the background may have: a quarter of what no deadline needs.
+    fn background_slice(&self, at: f64) -> f64 {
+        ((self.rate(at) - self.needed) / 4.0).max(0.0)
+    }
+
+    fn poll_not_before(&self, now: Duration) -> Duration {
+        let at = now.as_secs_f64();
+        let Some(last) = self.pace.last() else { return now };
+        let reserve = f64::from(self.settings.reserve);
+        match self.left(now) {
+            // Nothing left for anybody: ask rarely whether the minute is over.
+            Some(left) if left < 1.0 => after(last, self.floor(at).min(6.0)),
+            Some(left) if left - 1.0 < reserve => after(last, self.floor(at)),
+            _ => {
+                let rate = self.poll_rate(now);
+                if rate < f64::from(self.pace.ceiling()) { after(last, rate) } else { now }
+            }
+        }
+    }
+
+    fn background_not_before(&mut self, now: Duration) -> Duration {
+        let at = now.as_secs_f64();
+        self.background_waits_until = Some(now + BACKGROUND_WAITS);
+        let slice = self.background_slice(at);
+        let room = self.pace.room(now);
+        let scarce =
+            self.left(now).is_some_and(|left| left - 2.0 < f64::from(self.settings.reserve));
+        if slice < 0.1 || scarce || (room < 2 && self.pace.ceiling() > 2) {
+            return now + Duration::from_secs(1);
+        }
+        self.background_last.map_or(now, |last| after(last, slice))
+    }
+}
+
+/// The most requests a minute we ever send: the smaller limit less the reserve, at least one.
+fn ceiling(settings: config::Budget, server_limit: Option<u32>) -> u32 {
+    let limit = settings.requests_per_minute.min(server_limit.unwrap_or(u32::MAX));
+    limit.saturating_sub(settings.reserve).max(1)
+}
+
+fn after(last: Duration, per_minute: f64) -> Duration {
+    last + Duration::from_secs_f64(60.0 / per_minute.max(0.01))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! When each poller asks next, so that nothing slips out of its window and records are seen soon.
+//!
+//! Pure: a value with [`next`](Schedule::next) and [`observe`](Schedule::observe), no clock and no
+//! I/O, so that one test can run a year. A slot goes to what must be polled for its deadline,
+//! earliest first, else to the poller whose waiting costs most (the Whittle index w·λ·τ²/2). A
+//! poll that comes late is never made up for: each poller is due once or not at all.
+
+mod allocate;
+mod burst;
+mod overflow;
+mod poller;
+mod profile;
+mod rate;
+mod view;
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+use self::allocate::Claim;
+use self::poller::{Pause, Poller};
+pub use self::view::{Forecast, PollerView};
+
+/// Moments closer than this are one.
+const INSTANT_S: f64 = 1e-6;
+/// Slots kept free before a deadline, as a part of those it needs.
+const HEADROOM: f64 = 1.2;
+/// Seconds after which the shares of the budget are reckoned anew.
+const ALLOCATE_EVERY_S: f64 = 60.0;
+/// The allocation asks for this much of the pace, so that estimates that are a little low leave
+/// no slot unused; the index decides who gets the slots there are.
+const OVERBOOK: f64 = 1.25;
+
+/// What the operator says of one poller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PollerSettings {
+    /// Records a page can hold.
+    pub limit: u32,
+    /// Shortest time between two polls.
+    pub min_interval: Duration,
+    /// Longest time between two polls.
+    pub max_interval: Duration,
+    /// A fixed interval in place of the adaptive one.
+    pub every: Option<Duration>,
+    /// How much an arrival matters beside those of the other pollers.
+    pub weight: f64,
+}
+
+/// What a page that changed says about arrivals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// Records on the page.
+    pub records: u32,
+    /// Ids not known before.
+    pub new: u32,
+    /// Ids this poller knew.
+    pub overlap: u32,
+    /// Whether the page proved that nothing was missed before it.
+    pub contiguous: bool,
+    /// From the oldest to the newest `created_at` on the page, if shown.
+    pub window: Option<Duration>,
+}
+
+/// How a poll ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// A page that differs from the one before.
+    Page(Observation),
+    /// The same page as before.
+    Unchanged,
+    /// No page; not to be tried again before this reading of [`Moment::elapsed`].
+    Failed {
+        /// The earliest time of the next attempt.
+        not_before: Duration,
+    },
+}
+
+/// What to do with a free slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Ask this poller.
+    Poll(usize),
+    /// Nothing is due before this reading of [`Moment::elapsed`].
+    WaitUntil(Duration),
+    /// Every poller is in flight or paused until further notice.
+    Idle,
+}
+
+/// The schedule of all pollers of one key.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    pollers: Vec<Poller>,
+    /// Polls a minute that the budget grants now.
+    pace: f64,
+    /// The index at which a poller is due.
+    threshold: f64,
+    allocated_at: f64,
+}
+
+impl Schedule {
+    /// A schedule that knows nothing yet and asks the pollers for the first time one after another.
+    #[must_use]
+    pub fn new(pollers: Vec<PollerSettings>, requests_per_minute: f64, now: Moment) -> Self {
+        let at = seconds(now);
+        let pace = sane_pace(requests_per_minute);
+        let stagger = 60.0 / pace;
+        let pollers = pollers
+            .into_iter()
+            .enumerate()
+            .map(|(place, settings)| Poller::new(settings, at, at + place as f64 * stagger))
+            .collect();
+        let mut schedule = Self { pollers, pace, threshold: 0.0, allocated_at: at };
+        schedule.allocate(now);
+        schedule
+    }
+
+    /// Takes over what [`learned`](Self::learned) gave in an earlier process; text that is no
+    /// such thing is ignored.
+    pub fn restore(&mut self, poller: usize, learned: &str, now: Moment) {
+        self.pollers[poller].restore(learned, seconds(now), now.wall);
+        self.allocate(now);
+    }
+
+    /// What a later process needs to go on with this poller, as JSON of a few hundred bytes to a
+    /// few kilobytes.
+    #[must_use]
+    pub fn learned(&self, poller: usize) -> String {
+        self.pollers[poller].learned()
+    }
+
+    /// Changes a poller's settings; what it learned stays.
+    pub fn reconfigure(&mut self, poller: usize, settings: PollerSettings) {
+        self.pollers[poller].settings = settings;
+        // The shares are reckoned anew at the next observation.
+        self.allocated_at = f64::NEG_INFINITY;
+    }
+
+    /// Sets the polls a minute that the budget grants now.
+    pub fn set_pace(&mut self, per_minute: f64) {
+        let pace = sane_pace(per_minute);
+        if (pace - self.pace).abs() > 0.05 * self.pace {
+            self.allocated_at = f64::NEG_INFINITY;
+        }
+        self.pace = pace;
+    }
+
+    /// What to do now. Pollers in flight and paused ones are passed over.
+    #[must_use]
+    pub fn next(&self, now: Moment) -> Next {
+        let at = seconds(now);
+        let slot = 60.0 / self.pace * HEADROOM;
+        let horizon = at + INSTANT_S;
+        let mut wake = f64::INFINITY;
+        let mut deadlines: Vec<(f64, usize)> = Vec::with_capacity(self.pollers.len());
+        let mut best: Option<(f64, usize)> = None;
+        // A deadline cannot press sooner than if all others came before it.
+        let press = self.pollers.len() as f64 * slot;
+        for (place, poller) in self.pollers.iter().enumerate() {
+            if poller.in_flight.is_some() || poller.pause == Pause::ForNow {
+                continue;
+            }
+            if poller.forced && poller.pause == Pause::No {
+                return Next::Poll(place);
+            }
+            let ready = poller.ready_at();
+            let due = poller.due_at();
+            let deadline = poller.deadline();
+            let fixed = due >= deadline;
+            if ready > horizon {
+                let worth = if fixed { due } else { due.min(deadline - press) };
+                wake = wake.min(ready.max(worth));
+            } else if due <= horizon && fixed {
+                deadlines.push((deadline.min(due), place));
+            } else if fixed {
+                wake = wake.min(due);
+            } else {
+                deadlines.push((deadline, place));
+                if due > horizon {
+                    wake = wake.min(due);
+                } else if best.is_none_or(|(index, _)| poller.index(at) > index) {
+                    best = Some((poller.index(at), place));
+                }
+            }
+        }
+        deadlines.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let presses_at = deadlines
+            .iter()
+            .enumerate()
+            .map(|(before, (deadline, _))| deadline - (before + 1) as f64 * slot)
+            .fold(f64::INFINITY, f64::min);
+        if let Some((_, place)) = deadlines.first().filter(|_| presses_at <= horizon) {
+            return Next::Poll(*place);
+        }
+        if let Some((_, place)) = best {
+            return Next::Poll(place);
+        }
+        match wake.min(presses_at) {
+            wake if wake.is_finite() => Next::WaitUntil(duration_up(wake)),
+            _ => Next::Idle,
+        }
+    }
+
+    /// Notes that a poller was asked.
+    pub fn started(&mut self, poller: usize, now: Moment) {
+        let at = seconds(now);
+        let poller = &mut self.pollers[poller];
+        poller.in_flight = Some(at);
+        poller.last_started = at;
+        poller.forced = false;
+        if let Some(every) = poller.settings.every {
+            // The grid stays; what was missed of it is skipped.
+            let every = every.as_secs_f64().max(0.001);
+            let late = (at - poller.fixed_due).max(0.0);
+            poller.fixed_due += every * ((late / every).floor() + 1.0);
+            if poller.fixed_due - at > every {
+                poller.fixed_due = at + every;
+            }
+        }
+    }
+
+    /// Notes how a poll ended, and learns from it.
+    pub fn observe(&mut self, poller: usize, outcome: &Outcome, now: Moment) {
+        let at = seconds(now);
+        let place = poller;
+        let poller = &mut self.pollers[place];
+        let started = poller.in_flight.take().unwrap_or(at);
+        match outcome {
+            Outcome::Page(page) => poller.read(Some(page), started, now.wall),
+            Outcome::Unchanged => poller.read(None, started, now.wall),
+            Outcome::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
+        }
+        if at - self.allocated_at >= ALLOCATE_EVERY_S {
+            self.allocate(now);
+        } else {
+            self.pollers[place].renew(self.threshold, now.wall);
+        }
+    }
+
+    /// Stops asking a poller until a reading of [`Moment::elapsed`], or until
+    /// [`resume`](Self::resume).
+    pub fn pause(&mut self, poller: usize, until: Option<Duration>) {
+        self.pollers[poller].pause =
+            until.map_or(Pause::ForNow, |until| Pause::Until(until.as_secs_f64()));
+    }
+
+    /// Ends a pause and whatever an earlier failure asked to wait for.
+    pub fn resume(&mut self, poller: usize, now: Moment) {
+        let poller = &mut self.pollers[poller];
+        poller.pause = Pause::No;
+        poller.not_before = poller.not_before.min(seconds(now));
+    }
+
+    /// Makes a poller the next to be asked, before any interval is over.
+    pub fn poll_now(&mut self, poller: usize) {
+        self.pollers[poller].forced = true;
+    }
+
+    /// Polls a minute that the deadlines need, with the headroom that makes them feasible.
+    #[must_use]
+    pub fn needed_per_minute(&self, _now: Moment) -> f64 {
+        let needed: f64 = self
+            .pollers
+            .iter()
+            .filter(|poller| poller.pause != Pause::ForNow)
+            .map(|poller| {
+                let least = poller.settings.min_interval.as_secs_f64().max(0.1);
+                60.0 / poller.plan.safe.max(least)
+            })
+            .sum();
+        needed * HEADROOM
+    }
+
+    /// Shares the pace out anew among the pollers that have no fixed interval.
+    fn allocate(&mut self, now: Moment) {
+        let mut polls_a_second = self.pace * OVERBOOK / 60.0;
+        let mut claims = Vec::with_capacity(self.pollers.len());
+        for poller in &mut self.pollers {
+            poller.renew(self.threshold, now.wall);
+            let settings = &poller.settings;
+            if let Some(every) = settings.every {
+                polls_a_second -= 1.0 / every.as_secs_f64().max(0.001);
+                continue;
+            }
+            let shortest = settings.min_interval.as_secs_f64().max(0.001);
+            // Shared out at the rates of the busy hours: what quiet hours leave stays unspent.
+            let busy = poller.rate.profile.busy_rate().max(poller.plan.rate);
+            claims.push(Claim {
+                pull: settings.weight.max(1e-9) * busy,
+                shortest,
+                longest: settings.max_interval.as_secs_f64().min(poller.plan.safe).max(shortest),
+            });
+        }
+        self.threshold = allocate::threshold(&claims, polls_a_second.max(0.001));
+        for poller in &mut self.pollers {
+            poller.renew(self.threshold, now.wall);
+        }
+        self.allocated_at = seconds(now);
+    }
+}
+
+fn seconds(now: Moment) -> f64 {
+    now.elapsed.as_secs_f64()
+}
+
+/// Rounded up to the next microsecond, so that who waits until then is not too early.
+fn duration_up(seconds: f64) -> Duration {
+    Duration::from_micros((seconds.clamp(0.0, 1e12) * 1e6).ceil() as u64)
+}
+
+/// No pace is so slow that nothing is asked, or so fast that a slot has no length.
+fn sane_pace(per_minute: f64) -> f64 {
+    if per_minute.is_finite() { per_minute.clamp(0.1, 60_000.0) } else { 0.1 }
+}
+
+#[cfg(test)]
+mod tests;
