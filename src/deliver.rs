@@ -146,7 +146,11 @@ impl Deliverer {
         Ok(self.view.borrow().clone())
     }
 
-    async fn open(&self) -> Result<SinkRow, StoreError> {
+    /// Makes the sink's row if it has none: from here on it misses nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn open(&self) -> Result<SinkRow, StoreError> {
         let begin = match self.settings.start {
             config::Start::Now => Begin::Now,
             config::Start::Beginning => Begin::Beginning,
@@ -164,19 +168,15 @@ impl Deliverer {
     ) -> Result<Option<Duration>, StoreError> {
         let Some(round) = self.plan(memory).await? else { return Ok(None) };
         let changes = round.changes();
-        let now = self.clock.now();
-        let verdicts = if changes.is_empty() {
-            Vec::new()
-        } else {
-            self.sink.deliver(&changes, now.wall, cut).await
-        };
+        let suspect = memory.faults >= SUSPECT_AFTER;
+        let verdicts = self.hand_over(&changes, suspect, cut).await;
         let moment = self.clock.now();
         let refusals = round::Refusals {
             waits: &self.settings.retry,
             chance: fastrand::f64(),
             now: moment.wall,
         };
-        let result = round.settle(&verdicts, memory.faults >= SUSPECT_AFTER, &refusals);
+        let result = round.settle(&verdicts, suspect, &refusals);
         let stopping = cut.is_cancelled();
         let mut progress = result.progress;
         let first_fault = result.fault.is_some() && memory.faults == 0 && !stopping;
@@ -221,6 +221,29 @@ impl Deliverer {
         }
         memory.paused_until = None;
         Ok(result.more.then_some(Duration::ZERO).or(result.next_due))
+    }
+
+    /// Hands the changes over; behind a suspect change each goes alone, the last first, since a
+    /// sink begins nothing after a fault.
+    async fn hand_over(
+        &mut self,
+        changes: &[Change],
+        suspect: bool,
+        cut: &CancellationToken,
+    ) -> Vec<Verdict> {
+        if changes.is_empty() {
+            return Vec::new();
+        }
+        if !suspect {
+            return self.sink.deliver(changes, self.clock.now().wall, cut).await;
+        }
+        let mut verdicts = Vec::with_capacity(changes.len());
+        for change in changes.iter().rev() {
+            let now = self.clock.now().wall;
+            verdicts.extend(self.sink.deliver(std::slice::from_ref(change), now, cut).await);
+        }
+        verdicts.reverse();
+        verdicts
     }
 
     /// Reads what the next round is made of; `None` while the sink is to do nothing.

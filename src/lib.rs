@@ -39,10 +39,16 @@
 
 pub mod api;
 pub mod backoff;
+pub mod budget;
+pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod daemon;
 pub mod deliver;
+pub mod poll;
 pub mod record;
-pub mod sink;
-pub mod store;
 pub mod sandbox;
+pub mod schedule;
+pub mod sink;
+pub mod status;
+pub mod store;

@@ -1,3 +1,7 @@
-//! The program: parses its arguments and hands over to the library.
+//! The program: hands its arguments to the library and its outcome to the system.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    shopmirror::cli::main()
+}

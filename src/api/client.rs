@@ -59,9 +59,12 @@ impl Client {
         }))
     }
 
-    /// Replaces the key in every clone, from the next request on.
-    pub fn set_key(&self, key: SecretString) {
-        *self.0.key.write().unwrap_or_else(PoisonError::into_inner) = key;
+    /// Replaces the key in every clone, from the next request on; says whether it is another one.
+    pub fn set_key(&self, key: SecretString) -> bool {
+        let mut held = self.0.key.write().unwrap_or_else(PoisonError::into_inner);
+        let new = held.expose_secret() != key.expose_secret();
+        *held = key;
+        new
     }
 
     /// Asks for the newest records of a route (contract, "Automation-read routes").

@@ -73,6 +73,20 @@ pub enum TransportError {
     Other(String),
 }
 
+impl TransportError {
+    /// The kind of failure in one short word, for counts and listings.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "no_connection",
+            Self::Timeout => "timeout",
+            Self::Cut(_) => "cut",
+            Self::TooLarge => "too_large",
+            Self::Other(_) => "network",
+        }
+    }
+}
+
 /// The future of one answer.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send + 'a>>;
 

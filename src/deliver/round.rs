@@ -182,9 +182,8 @@ impl Round {
             Progress { at: self.now.clone(), settled: self.lost, ..Progress::default() };
         let mut fault: Option<(String, Option<Duration>)> = None;
         let mut note_fault = |reason: &str, retry_after: Option<Duration>| {
-            if fault.is_none() {
-                fault = Some((reason.to_owned(), retry_after));
-            }
+            let (_, asked) = fault.get_or_insert_with(|| (reason.to_owned(), None));
+            *asked = (*asked).max(retry_after);
         };
         for (delivery, verdict) in self.due.iter().zip(verdicts) {
             match verdict {

@@ -22,7 +22,8 @@ const TABLE: [(&str, Option<&[&str]>); 17] = [
     ("sink", Some(&[])),
     ("poll", Some(&["api", "schedule", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
-    ("status", Some(&["store"])),
+    // A snapshot joins what the others tell of themselves: their views, nothing that works.
+    ("status", Some(&["store", "poll", "deliver", "budget"])),
     ("report", Some(&["store"])),
     ("simulate", Some(&["schedule", "budget"])),
     (

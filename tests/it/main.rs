@@ -3,6 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod config_files;
+mod layout;
 mod sinks;
 mod support;
-mod layout;

@@ -1,0 +1,226 @@
+//! The commands: arguments, the shape of their output, exit codes.
+//!
+//! Thin: each command opens what it needs and shows it. Every listing has `--json`; what a person
+//! reads has foreign text escaped. Exit codes are those of sysexits(3).
+
+mod check;
+mod daemon;
+mod demo;
+mod exit;
+mod listing;
+mod logging;
+mod output;
+mod queue;
+mod sandbox;
+mod status;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser, Subcommand, ValueHint};
+use secrecy::SecretString;
+
+use crate::config::Config;
+use crate::record::{Kind, Route};
+use exit::{USAGE, code_of};
+
+/// Where the configuration is looked for when `--config` is not given.
+const PLACES: [&str; 2] = ["config.toml", "/etc/shopmirror/config.toml"];
+
+/// Mirrors a repair shop's workspace into SQLite and forwards every new and changed record.
+#[derive(Debug, Parser)]
+#[command(name = "shopmirror", version, max_term_width = 100)]
+struct Cli {
+    /// The configuration [default: ./config.toml, else /etc/shopmirror/config.toml]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon: poll, store, deliver
+    Run,
+    /// Poll every route once, deliver, and end: for cron and CI
+    Once,
+    /// Show everything at work on this machine alone: sandbox, daemon, a file and a webhook
+    Demo(demo::Args),
+    /// Run the imitation of the workspace API alone
+    Sandbox(sandbox::Args),
+    /// Say what is wrong with the configuration, the key, the address and the sinks; writes nothing
+    Check(check::Args),
+    /// Show how everything stands
+    Status(Json),
+    /// List the records of a route, the most lately changed first
+    Records {
+        /// jobs, customers, leads, payments, job_status_changes or outsourced_jobs
+        route: Route,
+        /// Only records whose column has this value; may be given several times
+        #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = pair)]
+        wheres: Vec<(String, String)>,
+        /// At most this many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Show one record and how it came to be
+    Show {
+        /// The record's route
+        route: Route,
+        /// The record's id
+        id: String,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// List the changes, the latest last
+    Log {
+        /// Go on with what comes, until interrupted
+        #[arg(long, short)]
+        follow: bool,
+        /// Only changes after this number
+        #[arg(long, value_name = "SEQ")]
+        after: Option<i64>,
+        /// Only changes of this route
+        #[arg(long)]
+        route: Option<Route>,
+        /// Only changes of this kind: baseline, created, updated or gap
+        #[arg(long)]
+        kind: Option<Kind>,
+        /// At most this many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Ask the workspace for customers by name, e-mail or number; costs one request
+    Search {
+        /// 1 to 100 characters
+        term: String,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// List the intervals in which records may have been missed
+    Gaps(Json),
+    /// List the sinks and where they stand
+    Sinks(Json),
+    /// Look at, send again or forget the changes that a sink refused for good
+    Dead(queue::Args),
+    /// Print a completion script
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct Json {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write COLUMN=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing can be done about a terminal that takes no text.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("shopmirror: {}", output::plain(&format!("{error:#}")));
+            ExitCode::from(code_of(&error))
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let place = cli.config;
+    match cli.command {
+        Command::Run => daemon::run(&config_path(place)?),
+        Command::Once => daemon::once(&config_path(place)?),
+        Command::Demo(args) => demo::run(&args),
+        Command::Sandbox(args) => sandbox::run(&args),
+        Command::Check(args) => check::run(&config_path(place)?, args),
+        Command::Status(json) => status::status(&load(place)?, json.json),
+        Command::Sinks(json) => status::sinks(&load(place)?, json.json),
+        Command::Gaps(json) => listing::gaps(&load(place)?, json.json),
+        Command::Records { route, wheres, limit, json } => {
+            listing::records(&load(place)?, route, wheres, limit, json.json)
+        }
+        Command::Show { route, id, json } => listing::show(&load(place)?, route, &id, json.json),
+        Command::Log { follow, after, route, kind, limit, json } => {
+            let wanted = listing::LogFilter { after, route, kind, limit };
+            listing::log(&load(place)?, &wanted, follow, json.json)
+        }
+        Command::Search { term, json } => listing::search(&load(place)?, &term, json.json),
+        Command::Dead(args) => queue::run(&load(place)?, args),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "shopmirror", &mut text);
+            output::raw(&text)
+        }
+        Command::Man => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+            output::raw(&text)
+        }
+    }
+}
+
+/// Where the configuration is.
+fn config_path(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    if let Some(path) = given {
+        return Ok(path);
+    }
+    PLACES.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
+        anyhow::Error::new(exit::Wrong {
+            code: exit::CONFIG,
+            text: "there is no config.toml here and no /etc/shopmirror/config.toml: name one with --config, or try `shopmirror demo`"
+                .to_owned(),
+        })
+    })
+}
+
+fn load(given: Option<PathBuf>) -> anyhow::Result<Config> {
+    read_config(&config_path(given)?)
+}
+
+/// Reads the configuration with what the environment adds to it.
+fn read_config(path: &Path) -> anyhow::Result<Config> {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    let key = std::env::var("SHOPMIRROR_API_KEY").ok().map(SecretString::from);
+    Ok(Config::load(path, credentials.as_deref(), key)?)
+}
+
+/// A runtime for one command; one thread, since the work is waiting.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .thread_keep_alive(Duration::from_secs(2))
+        .build()?)
+}
+
+/// Reads a clock's speed: more than zero, at most 100,000.
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed > 0.0 && speed <= 100_000.0 => Ok(speed),
+        _ => Err("a speed is a number above 0, 100000 at most".to_owned()),
+    }
+}

@@ -1,0 +1,111 @@
+//! `run` and `once`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{exit, logging, output, read_config, runtime};
+use crate::clock::Clock;
+use crate::daemon::{self, Signal};
+use crate::store::Store;
+
+/// Runs the daemon until SIGTERM or SIGINT; SIGHUP reloads.
+pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
+    logging::start("info");
+    let config = read_config(path)?;
+    let path: PathBuf = path.to_owned();
+    let reread = Box::new(move || read_config(&path));
+    runtime()?.block_on(async {
+        let (sender, signals) = mpsc::channel(8);
+        tokio::select! {
+            outcome = daemon::run(config, reread, Clock::system(), signals) => outcome,
+            refused = forward_signals(sender) => refused,
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Turns the system's signals into ours for as long as the daemon runs; a second stop means now.
+pub(super) async fn forward_signals(sender: mpsc::Sender<Signal>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut stopping = false;
+    loop {
+        let told = tokio::select! {
+            _ = terminate.recv() => Signal::Stop,
+            _ = interrupt.recv() => Signal::Stop,
+            _ = hangup.recv() => Signal::Reload,
+        };
+        let told = if told == Signal::Stop && stopping { Signal::Abort } else { told };
+        stopping |= told == Signal::Stop;
+        if sender.send(told).await.is_err() {
+            // The daemon is ending already; its outcome is what counts.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Polls every route once, delivers, and says what came of it.
+pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
+    logging::start("warn");
+    let config = read_config(path)?;
+    runtime()?.block_on(async {
+        let stop = CancellationToken::new();
+        let clock = Clock::system();
+        let store = Store::open(&config.store.path)?;
+        let dispatcher =
+            daemon::dispatcher(&config, clock.clone(), &store, daemon::poller_plan(&config), None)
+                .await?;
+        let before = store.read(|reader| reader.last_seq()).await?;
+        // Sinks that are new begin after what is there now, not after what this run brings.
+        let deliverers = daemon::deliverers(&config, &clock, &store, &Arc::new(Notify::new()))?;
+        for deliverer in &deliverers {
+            deliverer.open().await?;
+        }
+        let interrupted = signal(SignalKind::interrupt())?;
+        let failed = tokio::select! {
+            failed = dispatcher.once(&stop) => failed.map_err(anyhow::Error::from),
+            () = told(interrupted) => Err(anyhow::anyhow!("interrupted")),
+        };
+        let mut unsettled = Vec::new();
+        for deliverer in deliverers {
+            if let Some(view) = deliverer.once(&stop).await.context("delivering")?
+                && (view.behind > 0 || view.state != "active")
+            {
+                unsettled.push(view);
+            }
+        }
+        let after = store.read(|reader| reader.last_seq()).await?;
+        let closed = store.close().await;
+        let failed = failed?;
+        closed?;
+        output::text(&format!("{} change(s) stored\n", after - before))?;
+        for view in &unsettled {
+            let why = view.last_error.as_deref().unwrap_or("it takes nothing at the moment");
+            anstream::eprintln!(
+                "sink {}: {} change(s) behind: {}",
+                view.name,
+                view.behind,
+                output::plain(why)
+            );
+        }
+        for (key, error) in &failed {
+            anstream::eprintln!("{key}: {}", output::plain(&error.to_string()));
+        }
+        Ok(match (failed.first(), unsettled.is_empty()) {
+            (Some((_, error)), _) => ExitCode::from(exit::code_of_api(error)),
+            (None, false) => ExitCode::from(exit::TRY_AGAIN),
+            (None, true) => ExitCode::SUCCESS,
+        })
+    })
+}
+
+async fn told(mut signal: tokio::signal::unix::Signal) {
+    signal.recv().await;
+}

@@ -1,0 +1,291 @@
+//! `demo`: a newcomer sees the main job work with one command, on loopback alone.
+//!
+//! The sandbox is the workspace; the daemon polls it as it would poll a real one, within the same
+//! 60 requests a minute, and forwards to a file and to a webhook whose receiver is in here.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::post;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::listing;
+use super::{daemon as cli_daemon, exit, logging, output, read_config, runtime};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::daemon::{self, Signal};
+use crate::sandbox::{self, Options, Sandbox, Shop};
+use crate::store::Reader;
+
+/// How often the log is looked at for something to print.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long after its time the demo waits for the sinks to have everything.
+const SETTLE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Where the database and the files go [default: a new folder among the temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// End after this long, such as 30s; without it, run until interrupted
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    time: Option<Duration>,
+    /// How many times as fast as real time the shop works
+    #[arg(long, default_value_t = 1.0, value_parser = super::speed)]
+    speed: f64,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    logging::start("warn");
+    let dir = folder(args.dir.clone())?;
+    runtime()?.block_on(async {
+        let stop = CancellationToken::new();
+        let (address, serving) = serve_sandbox(args.speed, &stop).await?;
+        let (hook, received, receiving) = serve_receiver(&stop).await?;
+        let config = configure(&dir, &address, &hook)?;
+        introduce(&dir, &address)?;
+        let ended = work(config, &dir, args.time).await;
+        stop.cancel();
+        serving.await??;
+        receiving.await??;
+        ended?;
+        conclude(&dir, received.load(Ordering::Relaxed))
+    })
+}
+
+type Serving = tokio::task::JoinHandle<std::io::Result<()>>;
+
+struct Workspace {
+    base_url: String,
+    key: String,
+}
+
+async fn serve_sandbox(
+    speed: f64,
+    stop: &CancellationToken,
+) -> anyhow::Result<(Workspace, Serving)> {
+    let listener =
+        TcpListener::bind("127.0.0.1:0").await.context("the sandbox finds no loopback port")?;
+    let base_url = format!("http://{}/api", listener.local_addr()?);
+    let start = Some(jiff::Timestamp::now());
+    let sandbox = Sandbox::new(Options { shop: Shop::Busy, speed, start, ..Options::default() });
+    let key = sandbox.automation_key();
+    let serving = tokio::spawn(sandbox::serve(listener, sandbox, stop.clone()));
+    Ok((Workspace { base_url, key }, serving))
+}
+
+async fn serve_receiver(
+    stop: &CancellationToken,
+) -> anyhow::Result<(String, Arc<AtomicU64>, Serving)> {
+    let listener =
+        TcpListener::bind("127.0.0.1:0").await.context("the receiver finds no loopback port")?;
+    let url = format!("http://{}/hooks/shop", listener.local_addr()?);
+    let received = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&received);
+    let router = Router::new().route(
+        "/hooks/shop",
+        post(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(StatusCode::NO_CONTENT)
+        }),
+    );
+    let stop = stop.clone();
+    let receiving = tokio::spawn(
+        axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).into_future(),
+    );
+    Ok((url, received, receiving))
+}
+
+fn folder(wanted: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let dir = wanted.unwrap_or_else(|| {
+        let temporary = std::env::temp_dir();
+        (1..)
+            .map(|n| temporary.join(format!("shopmirror-demo-{n}")))
+            .find(|dir| !dir.exists())
+            .expect("the numbers do not end")
+    });
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(&dir)
+        .with_context(|| format!("cannot make {}", dir.display()))?;
+    dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))
+}
+
+/// Writes the configuration a person would write, and reads it as `run` would.
+fn configure(dir: &Path, workspace: &Workspace, hook: &str) -> anyhow::Result<Config> {
+    let secret = format!(
+        "whsec_{}",
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, [7_u8; 32])
+    );
+    write(&dir.join("api-key"), &workspace.key)?;
+    write(&dir.join("hook-secret"), &secret)?;
+    let path = dir.join("config.toml");
+    let text = format!(
+        r#"# Made by `shopmirror demo`: the workspace is a sandbox on this machine.
+[workspace]
+base_url = "{base_url}"
+api_key_file = "api-key"
+
+[poll]
+min_interval = "2s"
+max_interval = "15s"
+
+[store]
+path = "mirror.db"
+
+[sinks.audit]
+type = "file"
+path = "audit.ndjson"
+changes = ["baseline", "created", "updated", "gap"]
+start = "beginning"
+
+[sinks.hook]
+type = "webhook"
+url = "{hook}"
+secret_file = "hook-secret"
+changes = ["created", "updated", "gap"]
+"#,
+        base_url = workspace.base_url,
+    );
+    write(&path, &text)?;
+    read_config(&path)
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn introduce(dir: &Path, workspace: &Workspace) -> anyhow::Result<()> {
+    let dir = dir.display();
+    output::text(&format!(
+        "A shop that does not exist works at {}; shopmirror polls it 60 times a minute at most.\n\n\
+         database   {dir}/mirror.db\n\
+         every change, one a line   {dir}/audit.ndjson\n\
+         configuration   {dir}/config.toml\n\n\
+         Try, while it runs:\n\
+         \x20 sqlite3 {dir}/mirror.db 'select id, name, status_stage from leads'\n\
+         \x20 shopmirror --config {dir}/config.toml status\n\
+         \x20 shopmirror --config {dir}/config.toml log --follow\n\n",
+        workspace.base_url
+    ))
+}
+
+/// Runs the daemon for the time given, printing what arrives as it arrives.
+async fn work(config: Config, dir: &Path, time: Option<Duration>) -> anyhow::Result<()> {
+    let (signals, inbox) = mpsc::channel(8);
+    let path = dir.join("config.toml");
+    let store = config.store.path.clone();
+    let running = daemon::run(config, Box::new(move || read_config(&path)), Clock::system(), inbox);
+    let ending = async {
+        let forever = cli_daemon::forward_signals(signals.clone());
+        match time {
+            None => forever.await?,
+            Some(time) => tokio::select! {
+                refused = forever => refused?,
+                () = tokio::time::sleep(time) => {
+                    settled(&store).await;
+                    // A daemon that has ended has nothing to be told.
+                    let _ = signals.send(Signal::Stop).await;
+                }
+            },
+        }
+        std::future::pending::<anyhow::Result<()>>().await
+    };
+    tokio::select! {
+        outcome = running => outcome,
+        refused = ending => refused,
+        failed = tell(&store) => failed,
+    }
+}
+
+/// Waits until every sink has the log behind it, for a while.
+async fn settled(store: &Path) {
+    let limit = tokio::time::Instant::now() + SETTLE;
+    while tokio::time::Instant::now() < limit {
+        let behind = Reader::open(store).ok().and_then(|reader| {
+            let last = reader.last_seq().ok()?;
+            Some(reader.sinks().ok()?.iter().any(|sink| sink.position < last))
+        });
+        if behind == Some(false) {
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn tell(store: &Path) -> anyhow::Result<()> {
+    let reader = loop {
+        match Reader::open(store) {
+            Ok(reader) => break reader,
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    };
+    let mut position = 0;
+    let mut baseline = 0_usize;
+    loop {
+        for change in reader.changes_after(position, 200)? {
+            position = change.seq;
+            // What was there before is counted, not recited.
+            if change.kind == crate::record::Kind::Baseline {
+                baseline += 1;
+                continue;
+            }
+            if baseline > 0 {
+                output::text(&format!("         {baseline} records that were there already\n"))?;
+                baseline = 0;
+            }
+            output::text(&listing::line(&change))?;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Says what came of it, and fails when the sinks do not agree with the log.
+fn conclude(dir: &Path, received: u64) -> anyhow::Result<ExitCode> {
+    let reader = Reader::open(&dir.join("mirror.db"))?;
+    let counts = reader.counts()?;
+    let last = reader.last_seq()?;
+    let sinks = reader.sinks()?;
+    let lines = fs::read_to_string(dir.join("audit.ndjson")).map_or(0, |text| text.lines().count());
+    let acknowledged =
+        sinks.iter().find(|sink| sink.name == "hook").map_or(0, |sink| sink.delivered);
+    let records: Vec<String> =
+        counts.iter().map(|(route, count)| format!("{route} {count}")).collect();
+    let gaps = reader.gaps()?.len();
+    output::text(&format!(
+        "\nrecords    {}\nchanges    {last} in the log, {lines} lines in audit.ndjson\n\
+         webhook    {received} received, {acknowledged} acknowledged\ngaps       {gaps}\n\
+         The folder stays: {}\n",
+        records.join(", "),
+        dir.display(),
+    ))?;
+    let empty: Vec<&str> =
+        counts.iter().filter(|(_, count)| *count == 0).map(|(route, _)| route.as_str()).collect();
+    let agrees = usize::try_from(last).is_ok_and(|last| last == lines)
+        && i64::try_from(received).is_ok_and(|received| received == acknowledged)
+        && sinks.iter().all(|sink| sink.position == last && sink.dead + sink.retrying == 0);
+    if agrees && empty.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = if empty.is_empty() {
+        "the sinks do not have every change: run it again, a few seconds longer".to_owned()
+    } else {
+        format!("the time was too short to read {}: run it longer", empty.join(", "))
+    };
+    Err(exit::Wrong { code: exit::UNAVAILABLE, text }.into())
+}

@@ -1,0 +1,100 @@
+//! Exit codes, as sysexits(3) names them.
+
+use std::io;
+
+use crate::api::{ApiError, Class};
+use crate::config::{ConfigError, KeyError};
+use crate::sink::BuildError;
+use crate::store::{OpenError, StoreError};
+
+/// The command line is wrong.
+pub(super) const USAGE: u8 = 64;
+/// What was asked for is not there, or a file is damaged.
+pub(super) const DATA: u8 = 65;
+/// The workspace, or the daemon, does not answer.
+pub(super) const UNAVAILABLE: u8 = 69;
+/// A fault of the program.
+const SOFTWARE: u8 = 70;
+/// A file cannot be read or written.
+const IO: u8 = 74;
+/// It may work later.
+pub(super) const TRY_AGAIN: u8 = 75;
+/// Not allowed.
+const PERMISSION: u8 = 77;
+/// The configuration must be mended.
+pub(super) const CONFIG: u8 = 78;
+
+/// A failure whose text is all there is to say.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(super) struct Wrong {
+    pub(super) code: u8,
+    pub(super) text: String,
+}
+
+/// The code for an error, from the first cause that has one.
+pub(super) fn code_of(error: &anyhow::Error) -> u8 {
+    error.chain().find_map(code_of_cause).unwrap_or(SOFTWARE)
+}
+
+fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
+    if let Some(wrong) = cause.downcast_ref::<Wrong>() {
+        return Some(wrong.code);
+    }
+    if cause.is::<ConfigError>()
+        || cause.is::<KeyError>()
+        || cause.is::<BuildError>()
+        || cause.is::<crate::api::BuildError>()
+    {
+        return Some(CONFIG);
+    }
+    if let Some(error) = cause.downcast_ref::<OpenError>() {
+        return Some(match error {
+            OpenError::Held { .. } => TRY_AGAIN,
+            OpenError::Missing(_) => UNAVAILABLE,
+            OpenError::NetworkFileSystem { .. } => CONFIG,
+            OpenError::Foreign { .. } | OpenError::Newer { .. } => DATA,
+            OpenError::OldSqlite(_) => SOFTWARE,
+            OpenError::Io { source, .. } => code_of_io(source),
+            OpenError::Sqlite { source, .. } => code_of_store(source),
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<StoreError>() {
+        return Some(code_of_store(error));
+    }
+    if let Some(error) = cause.downcast_ref::<ApiError>() {
+        return Some(code_of_api(error));
+    }
+    cause.downcast_ref::<io::Error>().map(code_of_io)
+}
+
+fn code_of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Full | StoreError::Busy => TRY_AGAIN,
+        StoreError::Corrupt(_) => DATA,
+        StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
+        StoreError::Closing => SOFTWARE,
+    }
+}
+
+/// The code for an answer of the workspace.
+pub(super) fn code_of_api(error: &ApiError) -> u8 {
+    match error.class() {
+        Class::KeyRefused | Class::KeyForbidden => PERMISSION,
+        Class::WrongHost | Class::RouteBroken => CONFIG,
+        Class::Busy => TRY_AGAIN,
+        Class::BadPage => DATA,
+    }
+}
+
+fn code_of_io(error: &io::Error) -> u8 {
+    if error.kind() == io::ErrorKind::PermissionDenied { PERMISSION } else { IO }
+}
+
+/// Whether the reader of our output has gone, as `head` does: no failure of ours.
+pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,294 @@
+//! The listings: records, one record, the log, gaps, and the workspace's customer search.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::exit::{DATA, USAGE, Wrong};
+use super::output::{self, cell};
+use super::runtime;
+use crate::config::Config;
+use crate::record::{Change, Kind, Route};
+use crate::store::{Reader, RecordFilter};
+
+/// How often `log --follow` looks for more.
+const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+/// Rows of the log read at once.
+const LOG_STEP: usize = 500;
+/// Columns a person wants to see first, as far as they exist; the contract shows the names.
+const TELLING: [&str; 12] = [
+    "id",
+    "name",
+    "customer_name",
+    "status",
+    "status_stage",
+    "device_brand",
+    "assigned_to",
+    "amount",
+    "created_at",
+    "_via",
+    "_changed_at",
+    "_business",
+];
+
+pub(super) fn records(
+    config: &Config,
+    route: Route,
+    wheres: Vec<(String, String)>,
+    limit: usize,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let reader = Reader::open(&config.store.path)?;
+    let columns = reader.columns(route)?;
+    if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
+        let text = format!("{route} has no column {unknown:?}; it has: {}", columns.join(", "));
+        return Err(Wrong { code: USAGE, text }.into());
+    }
+    let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
+    if json {
+        return output::json(&found);
+    }
+    let shown: Vec<&str> =
+        TELLING.into_iter().filter(|name| columns.iter().any(|c| c == name)).collect();
+    let rows = found
+        .iter()
+        .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
+        .collect();
+    output::table(&shown, rows, "no such record")
+}
+
+fn value_cell(record: &Map<String, Value>, name: &str) -> String {
+    match record.get(name) {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(text)) => cell(text, 32),
+        Some(other) => cell(&other.to_string(), 32),
+    }
+}
+
+pub(super) fn show(
+    config: &Config,
+    route: Route,
+    id: &str,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let reader = Reader::open(&config.store.path)?;
+    let Some(record) = reader.record(route, id)? else {
+        let text = format!("{route} {id:?} is not in the mirror");
+        return Err(Wrong { code: DATA, text }.into());
+    };
+    let history = reader.history(route, id)?;
+    if json {
+        return output::json(&serde_json::json!({ "record": record, "changes": history }));
+    }
+    let mut text = String::new();
+    for (name, value) in &record {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        text.push_str(&format!("{:<20} {}\n", cell(name, 40), cell(&value, 400)));
+    }
+    text.push('\n');
+    for change in &history {
+        text.push_str(&format!(
+            "{}  version {}  {}\n",
+            change.observed_at, change.version, change.kind
+        ));
+        for field in change.changed() {
+            let side =
+                |value: Option<&str>| value.map_or_else(|| "(absent)".to_owned(), |v| cell(v, 80));
+            text.push_str(&format!(
+                "    {}: {} -> {}\n",
+                cell(&field.name, 40),
+                side(field.before),
+                side(field.after)
+            ));
+        }
+    }
+    output::text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Which changes `log` shows.
+pub(super) struct LogFilter {
+    pub(super) after: Option<i64>,
+    pub(super) route: Option<Route>,
+    pub(super) kind: Option<Kind>,
+    pub(super) limit: usize,
+}
+
+impl LogFilter {
+    fn wants(&self, change: &Change) -> bool {
+        self.route.is_none_or(|route| route == change.route)
+            && self.kind.is_none_or(|kind| kind == change.kind)
+    }
+}
+
+pub(super) fn log(
+    config: &Config,
+    filter: &LogFilter,
+    follow: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let reader = Reader::open(&config.store.path)?;
+    let (mut found, mut position) = match filter.after {
+        Some(after) => first_after(&reader, filter, after)?,
+        None => latest(&reader, filter)?,
+    };
+    if !follow {
+        if json {
+            return output::json(&found);
+        }
+        let lines: String = found.iter().map(line).collect();
+        output::text(if lines.is_empty() { "nothing has changed yet\n" } else { &lines })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
+        for change in found.drain(..) {
+            output::text(&if json { format!("{}\n", change.data_json()) } else { line(&change) })?;
+        }
+        let more = reader.changes_after(position, LOG_STEP)?;
+        match more.last() {
+            Some(last) => position = last.seq,
+            None => std::thread::sleep(FOLLOW_EVERY),
+        }
+        found = more.into_iter().filter(|change| filter.wants(change)).collect();
+    }
+}
+
+/// The first changes after a number, and where to go on.
+fn first_after(
+    reader: &Reader,
+    filter: &LogFilter,
+    after: i64,
+) -> anyhow::Result<(Vec<Change>, i64)> {
+    let (mut found, mut position) = (Vec::new(), after);
+    while found.len() < filter.limit {
+        let step = reader.changes_after(position, LOG_STEP)?;
+        let Some(last) = step.last() else { break };
+        position = last.seq;
+        found.extend(step.into_iter().filter(|change| filter.wants(change)));
+    }
+    if found.len() > filter.limit {
+        found.truncate(filter.limit);
+        position = found.last().map_or(after, |change| change.seq);
+    }
+    Ok((found, position))
+}
+
+/// The latest changes, oldest first, and where to go on.
+fn latest(reader: &Reader, filter: &LogFilter) -> anyhow::Result<(Vec<Change>, i64)> {
+    let last = reader.last_seq()?;
+    let step = i64::try_from(LOG_STEP).expect("a small number");
+    let (mut found, mut upper) = (Vec::new(), last);
+    while found.len() < filter.limit && upper > 0 {
+        let lower = (upper - step).max(0);
+        let mut chunk = reader.changes_after(lower, LOG_STEP)?;
+        chunk.retain(|change| change.seq <= upper && filter.wants(change));
+        chunk.append(&mut found);
+        found = chunk;
+        upper = lower;
+    }
+    found.drain(..found.len().saturating_sub(filter.limit));
+    Ok((found, last))
+}
+
+/// One change on one line.
+pub(super) fn line(change: &Change) -> String {
+    let id = change.record_id.as_deref().unwrap_or("");
+    let what = match change.kind {
+        Kind::Updated => {
+            let fields: Vec<String> = change
+                .changed()
+                .iter()
+                .map(|field| {
+                    let side = |value: Option<&str>| {
+                        value.map_or_else(|| "(absent)".to_owned(), |v| cell(v, 24))
+                    };
+                    format!(
+                        "{}: {} -> {}",
+                        cell(&field.name, 24),
+                        side(field.before),
+                        side(field.after)
+                    )
+                })
+                .collect();
+            cell(&fields.join(", "), 100)
+        }
+        Kind::Gap => format!("records may have been missed: {}", cell(&change.body, 200)),
+        Kind::Baseline | Kind::Created => title(&change.body),
+    };
+    let at = change.observed_at.get(..19).unwrap_or(&change.observed_at);
+    format!("{:>7}  {at}  {:<26} {:<10} {what}\n", change.seq, change.event_type(), cell(id, 20))
+}
+
+/// What names a record to a person.
+fn title(body: &str) -> String {
+    let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+    let words: Vec<String> =
+        ["name", "customer_name", "device_brand", "device_model", "status", "amount"]
+            .into_iter()
+            .filter_map(|name| match record.get(name)? {
+                Value::String(text) if !text.is_empty() => Some(cell(text, 32)),
+                Value::Number(number) => Some(number.to_string()),
+                _ => None,
+            })
+            .collect();
+    words.join(" · ")
+}
+
+pub(super) fn gaps(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let gaps = Reader::open(&config.store.path)?.gaps()?;
+    if json {
+        return output::json(&gaps);
+    }
+    let rows = gaps
+        .into_iter()
+        .map(|gap| {
+            let ids = match (&gap.after_id, &gap.before_id) {
+                (Some(after), Some(before)) => {
+                    format!("{} .. {}", cell(after, 20), cell(before, 20))
+                }
+                _ => "-".to_owned(),
+            };
+            vec![
+                gap.id.to_string(),
+                gap.route,
+                gap.business.map_or_else(|| "-".to_owned(), |b| cell(&b, 20)),
+                gap.certainty,
+                gap.from_at,
+                gap.to_at,
+                ids,
+                gap.estimate.map_or_else(|| "?".to_owned(), |n| n.to_string()),
+                gap.state,
+            ]
+        })
+        .collect();
+    output::table(
+        &["gap", "route", "business", "certainty", "from", "to", "ids", "missing", "state"],
+        rows,
+        "no gap: every page shared a record with the one before it, or was the whole list",
+    )
+}
+
+pub(super) fn search(config: &Config, term: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let client = crate::daemon::client(config)?;
+    let business = config.workspace.businesses.first().map(String::as_str);
+    let (page, _) = runtime()?.block_on(client.search_customers(term, business));
+    let page = page?;
+    let found: Vec<Map<String, Value>> = page
+        .records()
+        .iter()
+        .filter_map(|record| serde_json::from_str(page.text(record)).ok())
+        .collect();
+    if json {
+        return output::json(&found);
+    }
+    let shown = ["id", "name", "email", "mobile_country_code", "mobile_number", "created_at"];
+    let rows = found
+        .iter()
+        .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
+        .collect();
+    output::table(&shown, rows, "no customer matches")
+}

@@ -1,0 +1,27 @@
+//! Where log lines go: standard error, without time and colour under the service manager.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging; `SHOPMIRROR_LOG` chooses what is logged, `SHOPMIRROR_LOG_FORMAT=json` how.
+pub(super) fn start(default: &str) {
+    let filter =
+        EnvFilter::try_from_env("SHOPMIRROR_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let under_journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    let colour =
+        !under_journal && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(colour);
+    // A second start, as in tests, keeps the first.
+    let _ = if std::env::var("SHOPMIRROR_LOG_FORMAT").is_ok_and(|format| format == "json") {
+        lines.json().try_init()
+    } else if under_journal {
+        lines.without_time().try_init()
+    } else {
+        lines.try_init()
+    };
+}

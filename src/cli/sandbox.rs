@@ -1,0 +1,74 @@
+//! `sandbox`: the imitation of the workspace API alone.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{logging, output};
+use crate::sandbox::{self, Options, Sandbox, Shop};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Loopback address and port; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8780")]
+    listen: SocketAddr,
+    /// The same seed gives the same history
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How much goes on: quiet, busy or chain
+    #[arg(long, default_value_t = Shop::default())]
+    shop: Shop,
+    /// How many times as fast as real time its clock runs
+    #[arg(long, default_value_t = 1.0, value_parser = super::speed)]
+    speed: f64,
+    /// Requests a minute one key may make
+    #[arg(long, default_value_t = 60)]
+    requests_per_minute: u32,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    logging::start("warn");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(args.listen).await.with_context(|| {
+            format!("cannot listen on {}: choose another --listen", args.listen)
+        })?;
+        let address = listener.local_addr()?;
+        let sandbox = Sandbox::new(Options {
+            seed: args.seed,
+            shop: args.shop,
+            speed: args.speed,
+            requests_per_minute: args.requests_per_minute,
+            ..Options::default()
+        });
+        output::text(&format!(
+            "sandbox: nothing here is real\n\
+             base_url         http://{address}/api\n\
+             automation key   {}\n\
+             rest api key     {}\n\
+             control          http://{address}/_sandbox/\n",
+            sandbox.automation_key(),
+            sandbox.rest_key(),
+        ))?;
+        let stop = CancellationToken::new();
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let told = async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            stop.cancel();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            served = sandbox::serve(listener, sandbox, stop.clone()) => served?,
+            () = told => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

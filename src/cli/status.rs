@@ -1,0 +1,117 @@
+//! `status` and `sinks`: how everything stands, beside a running daemon and without one.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use super::output::{self, ago, cell};
+use super::runtime;
+use crate::config::Config;
+use crate::deliver::SinkView;
+use crate::poll::PollerStanding;
+use crate::status::{Ask, AskError, Health, Snapshot, ask};
+use crate::store::Reader;
+
+/// The snapshot of the daemon, or of the store when no daemon answers.
+fn snapshot(config: &Config) -> anyhow::Result<Snapshot> {
+    match runtime()?.block_on(ask(&config.store.path, Ask::Status)) {
+        Ok(answer) => serde_json::from_slice(&answer)
+            .context("the daemon answered something else: it is of another version, restart it"),
+        Err(error) => {
+            let reader = Reader::open(&config.store.path)?;
+            let mut snapshot = Snapshot::of_store(&reader, jiff::Timestamp::now())?;
+            if let AskError::NoAnswer(_) = error {
+                snapshot.reasons.insert(
+                    0,
+                    "a daemon runs on this store but does not answer: look at its log, restart it"
+                        .to_owned(),
+                );
+            }
+            Ok(snapshot)
+        }
+    }
+}
+
+pub(super) fn status(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let snapshot = snapshot(config)?;
+    if json {
+        return output::json(&snapshot);
+    }
+    let health = match snapshot.health {
+        Health::Ok => "ok",
+        Health::Degraded => "DEGRADED",
+        Health::AtRisk => "AT RISK",
+        Health::Failing => "FAILING",
+    };
+    let mut text = format!("health   {health}\n");
+    for reason in &snapshot.reasons {
+        text.push_str(&format!("         {}\n", output::plain(reason)));
+    }
+    if let Some(budget) = &snapshot.budget {
+        let remaining =
+            budget.remaining_seen.map_or_else(String::new, |n| format!(", {n} left on the key"));
+        text.push_str(&format!(
+            "budget   {} of {} requests in the last minute{remaining}, others use {:.0} a minute\n",
+            budget.used_last_60s, budget.limit, budget.others_per_minute
+        ));
+    }
+    text.push_str(&format!(
+        "store    {}, {} change(s) in the log\n\n",
+        config.store.path.display(),
+        snapshot.last_seq
+    ));
+    output::text(&text)?;
+    let rows = snapshot.pollers.iter().map(|p| poller_row(p, &snapshot)).collect();
+    output::table(
+        &["route", "business", "state", "records", "read", "every", "next", "an hour", "gaps"],
+        rows,
+        "no route has been read yet",
+    )?;
+    output::text("\n")?;
+    sink_table(&snapshot.sinks)
+}
+
+fn poller_row(poller: &PollerStanding, snapshot: &Snapshot) -> Vec<String> {
+    let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ago);
+    vec![
+        poller.route.clone(),
+        poller.business.as_deref().map_or_else(|| "-".to_owned(), |b| cell(b, 20)),
+        poller.state.clone(),
+        snapshot.records.get(&poller.route).copied().unwrap_or_default().to_string(),
+        poller
+            .last_success_age_s
+            .map_or_else(|| "never".to_owned(), |age| format!("{} ago", ago(age))),
+        seconds(poller.interval_s),
+        seconds(poller.next_poll_s),
+        poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
+        poller.gaps.to_string(),
+    ]
+}
+
+pub(super) fn sinks(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let snapshot = snapshot(config)?;
+    if json { output::json(&snapshot.sinks) } else { sink_table(&snapshot.sinks) }
+}
+
+fn sink_table(sinks: &[SinkView]) -> anyhow::Result<ExitCode> {
+    let rows = sinks
+        .iter()
+        .map(|sink| {
+            vec![
+                sink.name.clone(),
+                sink.type_name.clone(),
+                sink.state.clone(),
+                sink.delivered.to_string(),
+                sink.behind.to_string(),
+                sink.retrying.to_string(),
+                sink.dead.to_string(),
+                sink.last_error.as_deref().map_or_else(|| "-".to_owned(), |error| cell(error, 60)),
+            ]
+        })
+        .collect();
+    output::table(
+        &["sink", "type", "state", "delivered", "behind", "retrying", "dead", "last fault"],
+        rows,
+        "no sink has been opened yet: add [sinks.NAME] to the configuration",
+    )
+}

@@ -1,0 +1,381 @@
+//! The daemon: builds everything from the configuration, supervises the tasks, reloads, stops.
+//!
+//! Tasks end together. A task that ends early ends the process; what was stored is delivered after
+//! the restart. A reload lets every task finish the unit in hand and starts it anew on the same
+//! store, so that it loses and repeats nothing.
+
+mod health;
+mod notify;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Client, HttpTransport, Transport};
+use crate::budget::Budget;
+use crate::clock::Clock;
+use crate::config::{Config, KeySource};
+use crate::deliver::{Deliverer, SinkView};
+use crate::poll::{self, Dispatcher, PollerPlan};
+use crate::record::PollerKey;
+use crate::schedule::PollerSettings;
+use crate::sink::Sink;
+use crate::store::Store;
+use health::Watch;
+
+/// How long a unit in hand may take before it is cut; what it was doing is repeated after a restart.
+const GRACE: Duration = Duration::from_secs(6);
+/// How often the store is looked after.
+const UPKEEP: Duration = Duration::from_secs(30);
+/// A write-ahead log past this size is told of.
+const WAL_ALARM: u64 = 64 * 1024 * 1024;
+
+/// What the daemon is asked from outside while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Read the configuration and the key again.
+    Reload,
+    /// Finish the unit in hand and end.
+    Stop,
+    /// End now.
+    Abort,
+}
+
+/// Reads the configuration again; the error is for the log.
+pub type Reread = Box<dyn Fn() -> anyhow::Result<Config> + Send>;
+
+/// Runs until told to stop.
+///
+/// # Errors
+/// When something cannot be built at the start, or the store fails for good.
+pub async fn run(
+    config: Config,
+    reread: Reread,
+    clock: Clock,
+    mut signals: mpsc::Receiver<Signal>,
+) -> anyhow::Result<()> {
+    let store = Store::open(&config.store.path)?;
+    let outcome = supervise(config, reread, clock, &store, &mut signals).await;
+    notify::stopping();
+    let closed = store.close().await;
+    outcome?;
+    closed.context("could not close the store in order; the next start settles it")
+}
+
+async fn supervise(
+    mut config: Config,
+    reread: Reread,
+    clock: Clock,
+    store: &Store,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> anyhow::Result<()> {
+    let mut budget: Option<Budget> = None;
+    loop {
+        let mut running = Running::start(&config, clock.clone(), store, budget.take()).await?;
+        notify::ready();
+        tracing::info!(store = %store.path().display(), pollers = running.pollers, sinks = config.sinks.len(), "running");
+        let signal = loop {
+            tokio::select! {
+                signal = signals.recv() => match signal.unwrap_or(Signal::Stop) {
+                    Signal::Reload => match reread() {
+                        Ok(new) if new.store.path != config.store.path => {
+                            tracing::error!("the reload was refused: [store] path can only change with a restart");
+                        }
+                        Ok(new) => {
+                            config = new;
+                            break Signal::Reload;
+                        }
+                        Err(error) => {
+                            tracing::error!(error = format!("{error:#}"), "the reload was refused, the old configuration stays");
+                            // The key may have changed all the same.
+                            running.resume();
+                        }
+                    },
+                    signal => break signal,
+                },
+                ended = running.tasks.join_next() => return Err(running.ended_early(ended)),
+            }
+        };
+        if signal == Signal::Reload {
+            notify::reloading();
+            tracing::info!("reloading");
+            budget = running.finish(signals).await?;
+        } else {
+            tracing::info!("stopping");
+            if signal == Signal::Stop {
+                running.finish(signals).await?;
+            }
+            return Ok(());
+        }
+    }
+}
+
+/// What one task came to.
+enum Ended {
+    Polling(Box<Budget>),
+    Other,
+}
+
+/// The tasks of one configuration.
+struct Running {
+    tasks: JoinSet<anyhow::Result<Ended>>,
+    /// Asks tasks to end after the unit in hand.
+    finish: CancellationToken,
+    /// Cuts the unit in hand.
+    cut: CancellationToken,
+    requests: mpsc::Sender<poll::Request>,
+    pollers: usize,
+}
+
+impl Running {
+    async fn start(
+        config: &Config,
+        clock: Clock,
+        store: &Store,
+        budget: Option<Budget>,
+    ) -> anyhow::Result<Self> {
+        let finish = CancellationToken::new();
+        let cut = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let poke = Arc::new(Notify::new());
+        let (requests, inbox) = mpsc::channel(16);
+
+        let mut views = Vec::new();
+        for deliverer in deliverers(config, &clock, store, &poke)? {
+            views.push(deliverer.view.subscribe());
+            let (name, finish, cut) = (deliverer.name.clone(), finish.clone(), cut.clone());
+            tasks.spawn(async move {
+                deliverer.run(finish, cut).await.with_context(|| format!("sink {name}"))?;
+                Ok(Ended::Other)
+            });
+        }
+        store.retire_sinks(config.sinks.keys().cloned().collect()).await?;
+
+        let plan = poller_plan(config);
+        let pollers = plan.len();
+        let dispatcher = dispatcher(config, clock.clone(), store, plan, budget).await?;
+        let stop = finish.clone();
+        tasks.spawn(async move {
+            Ok(Ended::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
+        });
+
+        let watch = Watch {
+            store: store.clone(),
+            clock: clock.clone(),
+            requests: requests.clone(),
+            views,
+            poke,
+        };
+        tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
+        tasks.spawn(notify::watch(watch, finish.clone()));
+        tasks.spawn(upkeep(config.store.log_retention, clock, store.clone(), finish.clone()));
+        Ok(Self { tasks, finish, cut, requests, pollers })
+    }
+
+    fn resume(&self) {
+        // A full inbox means that the dispatcher is busy with the same question.
+        let _ = self.requests.try_send(poll::Request::Resume);
+    }
+
+    /// Lets every task finish the unit in hand, for a while; a second signal cuts it short.
+    async fn finish(
+        mut self,
+        signals: &mut mpsc::Receiver<Signal>,
+    ) -> anyhow::Result<Option<Budget>> {
+        self.finish.cancel();
+        let mut budget = None;
+        let mut failure = None;
+        let deadline = tokio::time::sleep(GRACE);
+        tokio::pin!(deadline);
+        loop {
+            let ended = tokio::select! {
+                ended = self.tasks.join_next() => ended,
+                () = &mut deadline, if !self.cut.is_cancelled() => {
+                    tracing::warn!("a delivery takes too long: it is cut, and repeated under the same event id");
+                    self.cut.cancel();
+                    continue;
+                }
+                Some(signal) = signals.recv(), if !self.cut.is_cancelled() => {
+                    if signal != Signal::Reload {
+                        self.cut.cancel();
+                    }
+                    continue;
+                }
+            };
+            match ended {
+                None => break,
+                Some(Ok(Ok(Ended::Polling(spent)))) => budget = Some(*spent),
+                Some(Ok(Ok(Ended::Other))) => {}
+                Some(Ok(Err(error))) => failure = Some(error),
+                Some(Err(error)) => failure = Some(anyhow!(error).context("a task panicked")),
+            }
+        }
+        failure.map_or(Ok(budget), Err)
+    }
+
+    fn ended_early(
+        &self,
+        ended: Option<Result<anyhow::Result<Ended>, tokio::task::JoinError>>,
+    ) -> anyhow::Error {
+        self.finish.cancel();
+        self.cut.cancel();
+        match ended {
+            Some(Ok(Err(error))) => error,
+            Some(Err(error)) => anyhow!(error).context("a task panicked"),
+            Some(Ok(Ok(_))) | None => anyhow!("a task ended although nobody asked it to"),
+        }
+    }
+}
+
+/// One delivery task for each sink, not started yet.
+///
+/// # Errors
+/// When a sink's configuration can never work.
+pub fn deliverers(
+    config: &Config,
+    clock: &Clock,
+    store: &Store,
+    poke: &Arc<Notify>,
+) -> anyhow::Result<Vec<Deliverer>> {
+    config
+        .sinks
+        .iter()
+        .map(|(name, settings)| {
+            Ok(Deliverer {
+                name: name.clone(),
+                sink: Sink::build(name, &settings.kind)?,
+                settings: settings.clone(),
+                store: store.clone(),
+                clock: clock.clone(),
+                poke: Arc::clone(poke),
+                view: watch::Sender::new(None::<SinkView>),
+            })
+        })
+        .collect()
+}
+
+/// One poller for each enabled route and business.
+#[must_use]
+pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
+    let businesses: Vec<Option<String>> = if config.workspace.businesses.is_empty() {
+        vec![None]
+    } else {
+        config.workspace.businesses.iter().cloned().map(Some).collect()
+    };
+    config
+        .routes
+        .iter()
+        .flat_map(|route| {
+            businesses.iter().map(|business| PollerPlan {
+                key: PollerKey { route: route.route, business: business.clone() },
+                settings: PollerSettings {
+                    limit: config.poll.limit,
+                    min_interval: route.min_interval,
+                    max_interval: route.max_interval,
+                    every: route.every,
+                    weight: route.weight,
+                },
+            })
+        })
+        .collect()
+}
+
+/// The client of the configured workspace.
+///
+/// # Errors
+/// When the key cannot be read or the HTTP client cannot be made.
+pub fn client(config: &Config) -> anyhow::Result<Client> {
+    let key = config.workspace.key.read()?;
+    let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new(&config.workspace)?);
+    Ok(Client::new(&config.workspace, &config.poll, transport, key))
+}
+
+/// The dispatcher of polls.
+///
+/// # Errors
+/// As [`client`], and when the store cannot be read.
+pub async fn dispatcher(
+    config: &Config,
+    clock: Clock,
+    store: &Store,
+    plan: Vec<PollerPlan>,
+    budget: Option<Budget>,
+) -> anyhow::Result<Dispatcher> {
+    let now = clock.now();
+    let budget = match budget {
+        Some(mut budget) => {
+            budget.reconfigure(config.budget, now);
+            budget
+        }
+        None => Budget::new(config.budget, now),
+    };
+    let source = config.workspace.key.clone();
+    Ok(Dispatcher::new(
+        client(config)?,
+        store.clone(),
+        clock,
+        budget,
+        plan,
+        Arc::new(move || read_key(&source)),
+    )
+    .await?)
+}
+
+fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
+    match source.read() {
+        Ok(key) => Some(key),
+        Err(error) => {
+            tracing::debug!(%error, "could not read the key");
+            None
+        }
+    }
+}
+
+async fn serve_socket(
+    watch: Watch,
+    store: Store,
+    stop: CancellationToken,
+) -> anyhow::Result<Ended> {
+    let served = crate::status::serve(store.path(), |ask| watch.answer(ask), stop.clone()).await;
+    if let Err(error) = served {
+        // Worth a word, not the process: polling and delivery do not need it.
+        tracing::warn!(%error, "could not open the socket next to the store: `shopmirror status` shows only what is stored");
+        stop.cancelled().await;
+    }
+    Ok(Ended::Other)
+}
+
+async fn upkeep(
+    retention: Duration,
+    clock: Clock,
+    store: Store,
+    stop: CancellationToken,
+) -> anyhow::Result<Ended> {
+    let mut in_the_way = 0_u32;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(Ended::Other),
+            () = tokio::time::sleep(UPKEEP) => {}
+        }
+        match store.upkeep(clock.now().wall, retention).await {
+            Ok(upkeep) => {
+                in_the_way = if upkeep.reader_in_the_way { in_the_way + 1 } else { 0 };
+                if upkeep.wal_bytes > WAL_ALARM && in_the_way.is_multiple_of(20) {
+                    tracing::warn!(
+                        wal_bytes = upkeep.wal_bytes,
+                        "the write-ahead log grows: a program that reads the store keeps a transaction open; end it"
+                    );
+                }
+                if upkeep.pruned > 0 {
+                    tracing::debug!(rows = upkeep.pruned, "pruned");
+                }
+            }
+            Err(error) if error.passes() => {}
+            Err(error) => return Err(error).context("looking after the store"),
+        }
+    }
+}

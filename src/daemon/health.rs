@@ -1,0 +1,68 @@
+//! Gathers the snapshot from the tasks that know; who asks proves that they still answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use crate::clock::Clock;
+use crate::deliver::SinkView;
+use crate::poll;
+use crate::status::{Ask, Snapshot, Stored};
+use crate::store::Store;
+
+/// A task that does not answer within this time is stuck.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Where to ask.
+#[derive(Clone)]
+pub(super) struct Watch {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) requests: mpsc::Sender<poll::Request>,
+    pub(super) views: Vec<watch::Receiver<Option<SinkView>>>,
+    pub(super) poke: Arc<Notify>,
+}
+
+impl Watch {
+    /// How everything stands; `None` when the dispatcher or the store does not answer.
+    pub(super) async fn snapshot(&self) -> Option<Snapshot> {
+        let (reply, polling) = oneshot::channel();
+        let asked = async {
+            self.requests.send(poll::Request::View(reply)).await.ok()?;
+            let polling = polling.await.ok()?;
+            let stored = self.store.read(Stored::read).await.ok()?;
+            Some((polling, stored))
+        };
+        let (polling, stored) = tokio::time::timeout(PATIENCE, asked).await.ok()??;
+        let last = stored.last_seq();
+        let sinks = self
+            .views
+            .iter()
+            .filter_map(|view| view.borrow().clone())
+            .map(|mut view| {
+                view.behind = (last - view.position).max(0);
+                view
+            })
+            .collect();
+        Some(Snapshot::of_daemon(polling, sinks, stored, self.clock.now().wall))
+    }
+
+    pub(super) fn answer(&self, ask: Ask) -> impl Future<Output = Vec<u8>> + use<> {
+        let watch = self.clone();
+        async move {
+            match ask {
+                Ask::Status => match watch.snapshot().await {
+                    Some(snapshot) => {
+                        serde_json::to_vec(&snapshot).expect("a snapshot holds plain values")
+                    }
+                    None => Vec::new(),
+                },
+                Ask::Wake => {
+                    watch.poke.notify_waiters();
+                    b"ok\n".to_vec()
+                }
+            }
+        }
+    }
+}

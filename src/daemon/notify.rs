@@ -1,0 +1,73 @@
+//! What the service manager is told: ready, reloading, stopping, a status line, and the watchdog.
+//!
+//! The watchdog is fed only when the dispatcher and the store have answered, and no poll is long
+//! overdue: a process that lives without working is restarted.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio_util::sync::CancellationToken;
+
+use super::Ended;
+use super::health::Watch;
+use crate::status::Snapshot;
+
+/// How often the status line is renewed when no watchdog asks for more.
+const STATUS_EVERY: Duration = Duration::from_secs(30);
+
+pub(super) fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+pub(super) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(_) => tell(&[NotifyState::Reloading]),
+    }
+}
+
+pub(super) fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "could not notify the service manager");
+    }
+}
+
+/// Renews the status line and feeds the watchdog until stopped.
+pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Result<Ended> {
+    let under_manager = std::env::var_os("NOTIFY_SOCKET").is_some();
+    let watchdog = sd_notify::watchdog_enabled();
+    let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
+    if !under_manager {
+        stop.cancelled().await;
+        return Ok(Ended::Other);
+    }
+    loop {
+        if let Some(snapshot) = watch.snapshot().await {
+            let line = status_line(&snapshot);
+            tell(&[NotifyState::Status(&line)]);
+            if watchdog.is_some() {
+                tell(&[NotifyState::Watchdog]);
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return Ok(Ended::Other),
+            () = tokio::time::sleep(every) => {}
+        }
+    }
+}
+
+fn status_line(snapshot: &Snapshot) -> String {
+    let records: i64 = snapshot.records.values().sum();
+    let age = snapshot.pollers.iter().filter_map(|p| p.last_success_age_s).fold(0.0_f64, f64::max);
+    match snapshot.reasons.first() {
+        Some(reason) => reason.chars().take(200).collect(),
+        None => format!(
+            "{records} records of {} pollers, all read within the last {age:.0} s",
+            snapshot.pollers.len()
+        ),
+    }
+}

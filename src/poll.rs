@@ -1,0 +1,444 @@
+//! The one dispatcher of polls: asks when the schedule says so and the budget allows it, stores
+//! the page, and teaches both from the answer.
+//!
+//! Every poller has at most one request under way; a late poll is skipped, never queued. A page
+//! is stored whole or not at all. What a refused key, a wrong host or a full disk means for all
+//! pollers is decided here, once, in [`gate`].
+
+mod gate;
+mod poller;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{ApiError, Class, Client, Ping, Rate, Retry};
+use crate::backoff::Backoff;
+use crate::budget::{Budget, Purpose, Seen};
+use crate::clock::{Clock, stamp};
+use crate::record::{Page, PollerKey};
+use crate::schedule::{Next, Outcome, PollerSettings, Schedule};
+use crate::store::{PollFacts, PollNote, Store, StoreError};
+use gate::{Gate, Halt};
+use poller::{Poller, outcome_of, word};
+pub use view::{PollerStanding, PollingView};
+
+/// Waits after a poll that failed in a way that may pass.
+const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
+/// A route that answers with another 4xx is asked again after this long.
+const BROKEN_ROUTE: Duration = Duration::from_secs(3600);
+/// How often a full disk is tried.
+const DISK_PROBE: Duration = Duration::from_secs(30);
+/// Polls that are only remembered are written at least this often.
+const FLUSH_EVERY: Duration = Duration::from_secs(600);
+
+/// Gives the key as it stands now; `None` when it cannot be read.
+pub type ReadKey = Arc<dyn Fn() -> Option<SecretString> + Send + Sync>;
+
+/// One poller's place in the configuration.
+#[derive(Debug, Clone)]
+pub struct PollerPlan {
+    /// What it asks for.
+    pub key: PollerKey,
+    /// How often it may.
+    pub settings: PollerSettings,
+}
+
+/// What the dispatcher can be asked while it runs.
+pub enum Request {
+    /// How everything stands.
+    View(oneshot::Sender<PollingView>),
+    /// Read the key again and end every pause; SIGHUP asks for it.
+    Resume,
+}
+
+/// What the dispatcher works with.
+pub struct Dispatcher {
+    client: Client,
+    store: Store,
+    clock: Clock,
+    budget: Budget,
+    schedule: Schedule,
+    pollers: Vec<Poller>,
+    limit: u32,
+    read_key: ReadKey,
+    gate: Gate,
+    disk_full_until: Option<Duration>,
+    flushed: Duration,
+}
+
+/// A request that came back.
+enum Answer {
+    Page { poller: usize, result: Result<Page, ApiError>, rate: Rate },
+    Probe { result: Result<Ping, ApiError>, rate: Rate },
+}
+
+impl Dispatcher {
+    /// Joins the parts; the pollers' learned rates are taken from the store.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot be read.
+    pub async fn new(
+        client: Client,
+        store: Store,
+        clock: Clock,
+        budget: Budget,
+        plan: Vec<PollerPlan>,
+        read_key: ReadKey,
+    ) -> Result<Self, StoreError> {
+        let now = clock.now();
+        let limit = plan.first().map_or(100, |p| p.settings.limit);
+        let settings = plan.iter().map(|p| p.settings.clone()).collect();
+        let mut schedule = Schedule::new(settings, budget.snapshot(now).pace_per_minute, now);
+        let known = store.read(|reader| reader.pollers()).await?;
+        for row in known {
+            let (Some(key), Some(learned)) = (row.key(), &row.learned) else { continue };
+            if let Some(index) = plan.iter().position(|p| p.key == key) {
+                schedule.restore(index, learned, now);
+            }
+        }
+        let pollers = plan.into_iter().map(|p| Poller::new(p.key)).collect();
+        Ok(Self {
+            client,
+            store,
+            clock,
+            budget,
+            schedule,
+            pollers,
+            limit,
+            read_key,
+            gate: Gate::default(),
+            disk_full_until: None,
+            flushed: now.elapsed,
+        })
+    }
+
+    /// Polls until stopped; then what was learned is handed to the store, and what was spent
+    /// returned for whoever polls next.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails in a way that waiting cannot mend.
+    pub async fn run(
+        mut self,
+        mut requests: mpsc::Receiver<Request>,
+        stop: CancellationToken,
+    ) -> Result<Budget, StoreError> {
+        let mut under_way = JoinSet::new();
+        let outcome = loop {
+            let wake = self.start_due(&mut under_way);
+            let answer = tokio::select! {
+                () = stop.cancelled() => break Ok(()),
+                request = requests.recv() => {
+                    match request {
+                        Some(Request::View(reply)) => {
+                            // The one who asked may have gone away.
+                            let _ = reply.send(self.view());
+                        }
+                        Some(Request::Resume) => self.resume(),
+                        None => break Ok(()),
+                    }
+                    continue;
+                }
+                Some(answer) = under_way.join_next() => answer,
+                () = tokio::time::sleep_until(self.clock.instant(wake)) => {
+                    if let Err(error) = self.tick().await { break Err(error) }
+                    continue;
+                }
+            };
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(_) => continue,
+            };
+            if let Err(error) = self.take(answer).await {
+                break Err(error);
+            }
+        };
+        under_way.shutdown().await;
+        self.remember().await?;
+        outcome.map(|()| self.budget)
+    }
+
+    /// Polls every route once, as fast as the budget allows; returns what failed.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn once(
+        mut self,
+        stop: &CancellationToken,
+    ) -> Result<Vec<(PollerKey, ApiError)>, StoreError> {
+        let mut failed = Vec::new();
+        for index in 0..self.pollers.len() {
+            while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(failed),
+                    () = tokio::time::sleep_until(self.clock.instant(at)) => {}
+                }
+            }
+            let key = self.pollers[index].key.clone();
+            self.schedule.started(index, self.clock.now());
+            let (result, rate) = tokio::select! {
+                () = stop.cancelled() => return Ok(failed),
+                answer = self.client.poll(&key) => answer,
+            };
+            let error = result.as_ref().err().cloned();
+            self.take(Answer::Page { poller: index, result, rate }).await?;
+            if self.disk_full_until.is_some() {
+                return Err(StoreError::Full);
+            }
+            if let Some(error) = error {
+                let for_all = matches!(
+                    error.class(),
+                    Class::KeyRefused | Class::KeyForbidden | Class::WrongHost
+                );
+                failed.push((key, error));
+                if for_all {
+                    break;
+                }
+            }
+        }
+        self.remember().await?;
+        Ok(failed)
+    }
+
+    /// Starts what is due and allowed; returns when to look again.
+    fn start_due(&mut self, under_way: &mut JoinSet<Answer>) -> Duration {
+        let mut now = self.clock.now();
+        let latest = (self.flushed + FLUSH_EVERY).max(now.elapsed + Duration::from_secs(1));
+        if let Some(until) = self.disk_full_until {
+            return until.min(latest);
+        }
+        if let Some(halt) = self.gate.halt() {
+            if halt.probe_due(now.elapsed) && self.budget.try_take(Purpose::Background, now).is_ok()
+            {
+                self.gate.probe_started();
+                let client = self.client.clone();
+                under_way.spawn(async move {
+                    let (result, rate) = client.automation_ping().await;
+                    Answer::Probe { result, rate }
+                });
+            }
+            return self.gate.next_look(now.elapsed).min(latest);
+        }
+        loop {
+            match self.schedule.next(now) {
+                Next::Poll(poller) => {
+                    if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
+                        return at.min(latest);
+                    }
+                    self.schedule.started(poller, now);
+                    let (client, key) = (self.client.clone(), self.pollers[poller].key.clone());
+                    under_way.spawn(async move {
+                        let (result, rate) = client.poll(&key).await;
+                        Answer::Page { poller, result, rate }
+                    });
+                    now = self.clock.now();
+                }
+                Next::WaitUntil(at) => return at.min(latest),
+                Next::Idle => return latest,
+            }
+        }
+    }
+
+    /// What is done when a wait ends: nothing as a rule.
+    async fn tick(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        if self.gate.halt().is_some() {
+            self.look_for_new_key();
+        }
+        if self.disk_full_until.is_some_and(|until| until <= now.elapsed) {
+            match self.store.try_write().await {
+                Ok(()) => {
+                    tracing::info!("the disk has room again: polling goes on");
+                    self.disk_full_until = None;
+                    for poller in 0..self.pollers.len() {
+                        self.schedule.resume(poller, now);
+                    }
+                }
+                Err(error) if error.passes() => {
+                    self.disk_full_until = Some(now.elapsed + DISK_PROBE)
+                }
+                Err(error) => return Err(error),
+            }
+        } else if self.flushed + FLUSH_EVERY <= now.elapsed {
+            self.flushed = now.elapsed;
+            match self.store.flush().await {
+                Err(error) if !error.passes() => return Err(error),
+                Err(error) => self.disk_is_full(&error),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, answer: Answer) -> Result<(), StoreError> {
+        match answer {
+            Answer::Probe { result, rate } => {
+                self.observe_rate(&rate);
+                let now = self.clock.now();
+                match result {
+                    Ok(_) => self.resume(),
+                    Err(error) => {
+                        let halt = Halt::of(error.class());
+                        self.gate.probe_failed(halt, now.elapsed, fastrand::f64());
+                    }
+                }
+                Ok(())
+            }
+            Answer::Page { poller, result: Ok(page), rate } => {
+                self.observe_rate(&rate);
+                self.store_page(poller, page, &rate).await
+            }
+            Answer::Page { poller, result: Err(error), rate } => {
+                self.observe_rate(&rate);
+                self.failed(poller, error, &rate).await
+            }
+        }
+    }
+
+    fn observe_rate(&mut self, rate: &Rate) {
+        let now = self.clock.now();
+        let seen = Seen {
+            limit: rate.limit,
+            remaining: rate.remaining,
+            refused: rate.refused,
+            retry_after: rate.retry_after.filter(|_| rate.refused),
+        };
+        self.budget.observe(&seen, now);
+        self.budget.set_needed(self.schedule.needed_per_minute(now));
+        self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute);
+    }
+
+    async fn store_page(
+        &mut self,
+        poller: usize,
+        page: Page,
+        rate: &Rate,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let key = self.pollers[poller].key.clone();
+        let facts = PollFacts {
+            at: now.wall,
+            limit: self.limit,
+            latency: rate.latency,
+            remaining: rate.remaining,
+            learned: self.schedule.learned(poller),
+        };
+        let stored = match self.store.store_page(key, page, facts).await {
+            Ok(stored) => stored,
+            Err(error) if error.passes() => {
+                self.disk_is_full(&error);
+                let outcome = Outcome::Failed { not_before: now.elapsed + DISK_PROBE };
+                self.schedule.observe(poller, &outcome, now);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        self.pollers[poller].succeeded(now, &stored);
+        self.schedule.observe(poller, &outcome_of(&stored), self.clock.now());
+        Ok(())
+    }
+
+    async fn failed(
+        &mut self,
+        poller: usize,
+        error: ApiError,
+        rate: &Rate,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let class = error.class();
+        let standing = &mut self.pollers[poller];
+        standing.failed(&error);
+        let wait = match class {
+            Class::RouteBroken => BROKEN_ROUTE,
+            _ => {
+                let asked = match error.retry() {
+                    Retry::After(wait) => Some(wait),
+                    Retry::Backoff | Retry::Never => None,
+                };
+                BUSY.wait(standing.failures, fastrand::f64(), asked)
+            }
+        };
+        standing.route_broken = class == Class::RouteBroken;
+        let key = standing.key.clone();
+        let note = PollNote {
+            outcome: "failed",
+            detail: Some(word(&error)),
+            at: stamp(now.wall),
+            records: 0,
+            created: 0,
+            updated: 0,
+            overlap: 0,
+            latency: rate.latency,
+            remaining: rate.remaining,
+        };
+        let outcome = Outcome::Failed { not_before: now.elapsed + wait };
+        self.schedule.observe(poller, &outcome, now);
+        if let Some(halt) = Halt::of(class)
+            && self.gate.close(halt, now.elapsed)
+        {
+            tracing::error!(state = halt.as_str(), %error, "every poller is paused until this is mended");
+            self.look_for_new_key();
+        }
+        match self.store.note_failed_poll(key, note).await {
+            Err(error) if error.passes() => self.disk_is_full(&error),
+            Err(error) => return Err(error),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    fn disk_is_full(&mut self, error: &StoreError) {
+        if self.disk_full_until.is_none() {
+            tracing::error!(%error, "polling pauses until the store can be written again");
+        }
+        self.disk_full_until = Some(self.clock.now().elapsed + DISK_PROBE);
+    }
+
+    /// A key that differs from the refused one is tried at once.
+    fn look_for_new_key(&mut self) {
+        if let Some(key) = (self.read_key)()
+            && self.client.set_key(key)
+        {
+            tracing::info!("the key has changed: trying it");
+            self.gate.probe_now();
+        }
+    }
+
+    fn resume(&mut self) {
+        if let Some(key) = (self.read_key)() {
+            self.client.set_key(key);
+        }
+        let now = self.clock.now();
+        let was_closed = self.gate.open();
+        if was_closed {
+            tracing::info!("polling goes on");
+        }
+        for (index, poller) in self.pollers.iter_mut().enumerate() {
+            if was_closed || poller.route_broken {
+                poller.failures = 0;
+                poller.route_broken = false;
+                self.schedule.resume(index, now);
+            }
+        }
+    }
+
+    /// Hands what was learned to the store and writes what is only remembered.
+    async fn remember(&mut self) -> Result<(), StoreError> {
+        let learned = self
+            .pollers
+            .iter()
+            .enumerate()
+            .map(|(index, poller)| (poller.key.clone(), self.schedule.learned(index)))
+            .collect();
+        match self.store.remember_learned(learned).await {
+            Err(error) if error.passes() => Ok(()),
+            other => other,
+        }
+    }
+}

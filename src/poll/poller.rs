@@ -1,0 +1,89 @@
+//! One poller's standing between two polls, and what is told of it in the log.
+
+use crate::api::{ApiError, Class};
+use crate::clock::Moment;
+use crate::record::PollerKey;
+use crate::schedule::{Observation, Outcome};
+use crate::store::{Contiguity, Stored};
+
+/// One poller's standing.
+pub(super) struct Poller {
+    pub(super) key: PollerKey,
+    pub(super) failures: u32,
+    pub(super) last_error: Option<ApiError>,
+    pub(super) last_success: Option<Moment>,
+    pub(super) route_broken: bool,
+    pub(super) refused_pages: u64,
+}
+
+pub(super) fn outcome_of(stored: &Stored) -> Outcome {
+    if stored.unchanged {
+        return Outcome::Unchanged;
+    }
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Outcome::Page(Observation {
+        records: count(stored.records),
+        new: count(stored.created),
+        overlap: count(stored.overlap),
+        contiguous: !matches!(stored.contiguity, Contiguity::Gap | Contiguity::Suspect),
+        window: stored.window,
+    })
+}
+
+/// One short word for the table `polls`.
+pub(super) fn word(error: &ApiError) -> String {
+    match error {
+        ApiError::Status { status, .. } => format!("http_{status}"),
+        ApiError::Page(page) => page.word().to_owned(),
+        ApiError::Redirect { .. } => "redirect".to_owned(),
+        ApiError::Transport(transport) => transport.word().to_owned(),
+        ApiError::UnusableKey | ApiError::Unsendable(_) => "not_sent".to_owned(),
+    }
+}
+
+impl Poller {
+    pub(super) fn new(key: PollerKey) -> Self {
+        Self {
+            key,
+            failures: 0,
+            last_error: None,
+            last_success: None,
+            route_broken: false,
+            refused_pages: 0,
+        }
+    }
+
+    pub(super) fn succeeded(&mut self, now: Moment, stored: &Stored) {
+        if self.failures > 1 {
+            tracing::info!(poller = %self.key, "the route answers again");
+        }
+        if let Some(gap) = &stored.gap {
+            tracing::warn!(poller = %self.key, gap = gap.id, certainty = gap.certainty, from = gap.from_at,
+                to = gap.to_at, estimate = gap.estimate,
+                "a page shares nothing with the one before: records may have been missed; see `shopmirror gaps`");
+        }
+        self.failures = 0;
+        self.last_error = None;
+        self.route_broken = false;
+        self.last_success = Some(now);
+    }
+
+    pub(super) fn failed(&mut self, error: &ApiError) {
+        self.failures = self.failures.saturating_add(1);
+        if error.class() == Class::BadPage {
+            self.refused_pages += 1;
+        }
+        let said_before = self.last_error.as_ref().is_some_and(|last| word(last) == word(error));
+        // One network error is ignored; a page that is none, or a route that refuses, is told at once.
+        let worth_telling = match error.class() {
+            Class::Busy => self.failures == 2,
+            Class::RouteBroken | Class::BadPage => !said_before,
+            // Told once for all pollers.
+            Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => false,
+        };
+        if worth_telling {
+            tracing::warn!(poller = %self.key, failures = self.failures, %error, "a poll failed; nothing of it is stored");
+        }
+        self.last_error = Some(error.clone());
+    }
+}

@@ -1,0 +1,110 @@
+//! How polling stands, for people and tools.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Dispatcher, word};
+use crate::budget::BudgetSnapshot;
+
+/// How one poller stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PollerStanding {
+    /// The route.
+    pub route: String,
+    /// The branch; `None` is the workspace default.
+    pub business: Option<String>,
+    /// `starting`, `ok`, `backoff`, `route_broken`, `key_refused`, `key_wrong_type`, `wrong_host`, `disk_full`
+    pub state: String,
+    /// Seconds since a page was last read and stored, or found unchanged.
+    pub last_success_age_s: Option<f64>,
+    /// The interval the schedule aims at.
+    pub interval_s: Option<f64>,
+    /// Seconds until the next poll.
+    pub next_poll_s: Option<f64>,
+    /// New records an hour, as estimated.
+    pub rate_per_hour: Option<f64>,
+    /// Why that interval, in words.
+    pub reason: Option<String>,
+    /// Gaps not yet repaired or accepted.
+    pub gaps: i64,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Pages refused since the start because they were none.
+    pub refused_pages: u64,
+    /// The last failure, in one word.
+    pub last_error: Option<String>,
+    /// The last failure, and what to do.
+    pub last_error_text: Option<String>,
+}
+
+/// How polling stands as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PollingView {
+    /// One entry a poller.
+    pub pollers: Vec<PollerStanding>,
+    /// What was spent and what is left.
+    pub budget: BudgetSnapshot,
+    /// Why every poller is paused, and what to do.
+    pub halted: Option<String>,
+    /// Whether polling waits for room on the disk.
+    pub disk_full: bool,
+    /// Whether every poller's safe interval fits the budget.
+    pub feasible: bool,
+    /// The route that would lose records first.
+    pub first_to_fail: Option<String>,
+}
+
+impl Dispatcher {
+    pub(super) fn view(&self) -> PollingView {
+        let now = self.clock.now();
+        let halt = self.gate.halt();
+        let budget = self.budget.snapshot(now);
+        let forecast = self.schedule.forecast(budget.pace_per_minute, now);
+        let pollers = self
+            .pollers
+            .iter()
+            .enumerate()
+            .map(|(index, poller)| {
+                let plan = self.schedule.view(index, now);
+                let state = match () {
+                    () if self.disk_full_until.is_some() => "disk_full",
+                    () if halt.is_some() => halt.map_or("", |h| h.halt.as_str()),
+                    () if poller.route_broken => "route_broken",
+                    () if poller.failures > 0 => "backoff",
+                    () if poller.last_success.is_none() => "starting",
+                    () => "ok",
+                };
+                let next_poll_s = match halt {
+                    Some(closed) => {
+                        Some(closed.next_probe().saturating_sub(now.elapsed).as_secs_f64())
+                    }
+                    None => plan.next_poll_s,
+                };
+                PollerStanding {
+                    route: poller.key.route.as_str().to_owned(),
+                    business: poller.key.business.clone(),
+                    state: state.to_owned(),
+                    last_success_age_s: poller
+                        .last_success
+                        .map(|at| now.elapsed.saturating_sub(at.elapsed).as_secs_f64()),
+                    interval_s: Some(plan.interval_s),
+                    next_poll_s,
+                    rate_per_hour: Some(plan.rate_per_hour),
+                    reason: Some(plan.reason),
+                    gaps: 0,
+                    failures: poller.failures,
+                    refused_pages: poller.refused_pages,
+                    last_error: poller.last_error.as_ref().map(word),
+                    last_error_text: poller.last_error.as_ref().map(ToString::to_string),
+                }
+            })
+            .collect();
+        PollingView {
+            pollers,
+            budget,
+            halted: halt.map(|closed| closed.halt.advice().to_owned()),
+            disk_full: self.disk_full_until.is_some(),
+            feasible: forecast.feasible,
+            first_to_fail: forecast.first_to_fail.map(|index| self.pollers[index].key.to_string()),
+        }
+    }
+}

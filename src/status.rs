@@ -1,0 +1,304 @@
+//! The snapshot: how everything stands, for people and tools, running or not.
+//!
+//! One struct that every rendering shows. Beside a running daemon it comes over the socket next to
+//! the store; without one it is read from the store. Counts and states only, no record's content.
+
+mod socket;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::budget::BudgetSnapshot;
+use crate::deliver::SinkView;
+use crate::poll::{PollerStanding, PollingView};
+use crate::store::{Reader, StoreError};
+pub use socket::{Ask, AskError, ask, serve};
+
+/// A poller is stale when its last success is older than this many of its intervals …
+const STALE_INTERVALS: f64 = 5.0;
+/// … and older than this.
+const STALE_SECONDS: f64 = 120.0;
+
+/// How everything stands, in one word; the worst that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// Everything is as it should be.
+    Ok,
+    /// Something needs a look, nothing is being lost.
+    Degraded,
+    /// The budget does not suffice for every route: records will be missed.
+    AtRisk,
+    /// Records are not being read.
+    Failing,
+}
+
+/// How everything stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The worst that holds.
+    pub health: Health,
+    /// Why, each with what to do.
+    pub reasons: Vec<String>,
+    /// Whether a daemon answered; if not, this is what the store says.
+    pub running: bool,
+    /// The daemon's process id.
+    pub pid: Option<u32>,
+    /// When this was taken.
+    pub at: String,
+    /// One entry a poller.
+    pub pollers: Vec<PollerStanding>,
+    /// What was spent and what is left; only of a running daemon.
+    pub budget: Option<BudgetSnapshot>,
+    /// One entry a sink.
+    pub sinks: Vec<SinkView>,
+    /// Records of each route.
+    pub records: BTreeMap<String, i64>,
+    /// The last row of the log.
+    pub last_seq: i64,
+}
+
+/// What only the store knows.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    records: BTreeMap<String, i64>,
+    open_gaps: Vec<(String, Option<String>)>,
+    last_seq: i64,
+}
+
+impl Stored {
+    /// The last row of the log.
+    #[must_use]
+    pub fn last_seq(&self) -> i64 {
+        self.last_seq
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn read(reader: &Reader) -> Result<Self, StoreError> {
+        Ok(Self {
+            records: reader
+                .counts()?
+                .into_iter()
+                .map(|(route, n)| (route.to_string(), n))
+                .collect(),
+            open_gaps: reader
+                .gaps()?
+                .into_iter()
+                .filter(|gap| gap.state == "open")
+                .map(|gap| (gap.route, gap.business))
+                .collect(),
+            last_seq: reader.last_seq()?,
+        })
+    }
+}
+
+impl Snapshot {
+    /// Joins what a running daemon knows with what the store holds.
+    #[must_use]
+    pub fn of_daemon(
+        polling: PollingView,
+        sinks: Vec<SinkView>,
+        stored: Stored,
+        now: Timestamp,
+    ) -> Self {
+        let mut health = Findings::default();
+        if let Some(halted) = &polling.halted {
+            health.add(Health::Failing, halted.clone());
+        }
+        if polling.disk_full {
+            health.add(
+                Health::Failing,
+                "the disk is full: free some space, polling resumes by itself".to_owned(),
+            );
+        }
+        if !polling.feasible {
+            let route = polling.first_to_fail.as_deref().unwrap_or("a route");
+            health.add(
+                Health::AtRisk,
+                format!("the budget does not suffice: {route} will lose records first; raise requests_per_minute, lower reserve or disable a route"),
+            );
+        }
+        let mut snapshot = Self {
+            health: Health::Ok,
+            reasons: Vec::new(),
+            running: true,
+            pid: Some(std::process::id()),
+            at: crate::clock::stamp(now),
+            pollers: polling.pollers,
+            budget: Some(polling.budget),
+            sinks,
+            records: stored.records,
+            last_seq: stored.last_seq,
+        };
+        snapshot.count_gaps(&stored.open_gaps);
+        if polling.halted.is_none() && !polling.disk_full {
+            judge_pollers(&snapshot.pollers, &mut health);
+        }
+        snapshot.judge_rest(health);
+        snapshot
+    }
+
+    /// What the store alone says, when no daemon answers.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn of_store(reader: &Reader, now: Timestamp) -> Result<Self, StoreError> {
+        let stored = Stored::read(reader)?;
+        let mut health = Findings::default();
+        health.add(
+            Health::Failing,
+            "no daemon is running on this store: start it with `shopmirror run`, or `systemctl start shopmirror`".to_owned(),
+        );
+        let pollers = reader
+            .pollers()?
+            .into_iter()
+            .map(|row| PollerStanding {
+                last_success_age_s: row
+                    .last_success_at
+                    .parse::<Timestamp>()
+                    .ok()
+                    .map(|at| now.duration_since(at).as_secs_f64()),
+                route: row.route,
+                business: row.business,
+                state: "stopped".to_owned(),
+                interval_s: None,
+                next_poll_s: None,
+                rate_per_hour: None,
+                reason: None,
+                gaps: 0,
+                failures: 0,
+                refused_pages: 0,
+                last_error: None,
+                last_error_text: None,
+            })
+            .collect();
+        let sinks = reader
+            .sinks()?
+            .into_iter()
+            .filter(|row| row.state != "removed")
+            .map(|row| SinkView {
+                behind: (stored.last_seq - row.position).max(0),
+                name: row.name,
+                type_name: row.type_name,
+                state: if row.state == "active" { "stopped".to_owned() } else { row.state },
+                position: row.position,
+                delivered: row.delivered,
+                retrying: row.retrying,
+                dead: row.dead,
+                next_attempt_s: None,
+                last_error: row.last_error,
+            })
+            .collect();
+        let mut snapshot = Self {
+            health: Health::Ok,
+            reasons: Vec::new(),
+            running: false,
+            pid: None,
+            at: crate::clock::stamp(now),
+            pollers,
+            budget: None,
+            sinks,
+            records: stored.records,
+            last_seq: stored.last_seq,
+        };
+        snapshot.count_gaps(&stored.open_gaps);
+        snapshot.judge_rest(health);
+        Ok(snapshot)
+    }
+
+    fn count_gaps(&mut self, open: &[(String, Option<String>)]) {
+        for poller in &mut self.pollers {
+            let of_poller = open
+                .iter()
+                .filter(|(route, business)| *route == poller.route && *business == poller.business);
+            poller.gaps = i64::try_from(of_poller.count()).unwrap_or(i64::MAX);
+        }
+    }
+
+    fn judge_rest(&mut self, mut health: Findings) {
+        for poller in self.pollers.iter().filter(|p| p.gaps > 0) {
+            health.add(
+                Health::Degraded,
+                format!(
+                    "{}: {} open gap(s), records may be missing; see `shopmirror gaps`",
+                    poller.route, poller.gaps
+                ),
+            );
+        }
+        for sink in &self.sinks {
+            let name = &sink.name;
+            let why = sink.last_error.as_deref().unwrap_or("no reason is known");
+            match sink.state.as_str() {
+                "paused" => health.add(Health::Degraded, format!("sink {name} is paused: {why}")),
+                "holding" => health.add(
+                    Health::Degraded,
+                    format!("sink {name} refuses too much and takes nothing new: mend it, or see `shopmirror dead {name} list`"),
+                ),
+                "disabled" => health.add(
+                    Health::Degraded,
+                    format!("sink {name} is disabled since its endpoint is gone (410): mend its url, then reload"),
+                ),
+                _ => {}
+            }
+            if sink.dead > 0 {
+                health.add(
+                    Health::Degraded,
+                    format!("sink {name}: {} change(s) were refused for good; see `shopmirror dead {name} list`", sink.dead),
+                );
+            }
+        }
+        self.health = health.worst;
+        self.reasons = health.reasons;
+    }
+}
+
+fn judge_pollers(pollers: &[PollerStanding], health: &mut Findings) {
+    let failing = pollers.iter().filter(|p| p.failures >= 2 || p.state == "route_broken").count();
+    for poller in pollers {
+        let stale = match (poller.last_success_age_s, poller.interval_s) {
+            (Some(age), Some(interval)) => age > STALE_SECONDS && age > STALE_INTERVALS * interval,
+            _ => false,
+        };
+        if poller.failures >= 2 || poller.state == "route_broken" {
+            let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
+            let level = if failing == pollers.len() { Health::Failing } else { Health::Degraded };
+            health.add(level, format!("{}: {why}", poller.route));
+        } else if stale {
+            let age = poller.last_success_age_s.unwrap_or_default();
+            health.add(
+                Health::Degraded,
+                format!("{}: nothing was read for {age:.0} s", poller.route),
+            );
+        }
+        if poller.refused_pages > 0 && poller.failures > 0 && poller.failures < 2 {
+            let word = poller.last_error.as_deref().unwrap_or("unknown");
+            health.add(
+                Health::Degraded,
+                format!("{}: the last page was refused ({word})", poller.route),
+            );
+        }
+    }
+}
+
+struct Findings {
+    worst: Health,
+    reasons: Vec<String>,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Self { worst: Health::Ok, reasons: Vec::new() }
+    }
+}
+
+impl Findings {
+    fn add(&mut self, level: Health, reason: String) {
+        self.worst = self.worst.max(level);
+        self.reasons.push(reason);
+    }
+}
