@@ -24,6 +24,10 @@ use sign::Signer;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Shorter than the five seconds after which common servers close an idle connection, so that a
+/// request seldom meets one that is just being closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
 /// Headers that belong to the delivery or to HTTP itself.
 const RESERVED: [&str; 9] = [
     "connection",
@@ -191,6 +195,7 @@ fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, BuildError
         .no_proxy()
         .retry(reqwest::retry::never())
         .gzip(false)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))
         .timeout(timeout);
     if url.scheme() == "http" {

@@ -110,10 +110,16 @@ async fn a_rotated_file_is_left_and_a_new_one_begun() {
     fs::remove_file(&path).unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(5..=5)).await));
     assert_eq!(lines_in(&path), ids(&changes(5..=5)));
-    // Copied and truncated in place, as some rotations do.
-    fs::write(&path, "").unwrap();
+    // Moved away, with another of the same length put in its place.
+    fs::rename(&path, &old).unwrap();
+    fs::copy(&old, &path).unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(6..=6)).await));
-    assert_eq!(lines_in(&path), ids(&changes(6..=6)));
+    assert_eq!(lines_in(&old), ids(&changes(5..=5)));
+    assert_eq!(lines_in(&path), ids(&changes(5..=6)));
+    // Copied and truncated in place: what stood in it may have to be written again.
+    fs::write(&path, "").unwrap();
+    assert!(all_done(&deliver(&mut sink, &changes(6..=7)).await));
+    assert_eq!(lines_in(&path), ids(&changes(6..=7)));
 }
 
 #[tokio::test]
