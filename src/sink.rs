@@ -2,8 +2,9 @@
 //!
 //! A sink never sees the store, keeps no position and never waits between attempts; it says what
 //! became of each change and whose fault a failure is. Its invariant: [`Verdict::Done`] only after
-//! the destination has acknowledged, and a change handed over again carries the same event id. Addresses,
-//! secrets, answer bodies and record bodies never appear in a reason, an error or the log.
+//! the destination has acknowledged, and a change handed over again carries the same event id.
+//! Webhook addresses, secrets and answer bodies never appear in a reason, an error or the log; the
+//! only foreign text that does is the first line a command writes to standard error.
 
 mod command;
 mod file;
@@ -152,8 +153,9 @@ impl Sink {
     /// Hands over `changes`, which are of distinct records and in the order of the log; one verdict
     /// each, in the same order.
     ///
-    /// The caller saves its position before the next call. `now` is the wall clock at this attempt. When `stop` fires, what is unfinished is a fault.
-    /// After a fault nothing further of `changes` is begun, and what was not begun is a fault too.
+    /// The caller saves its position before the next call. `now` is the wall clock at this attempt.
+    /// When `stop` fires, what is unfinished is a fault. After a fault nothing further of `changes`
+    /// is begun, and what was not begun is a fault too.
     pub async fn deliver(
         &mut self,
         changes: &[Change],

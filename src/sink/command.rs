@@ -1,9 +1,9 @@
 //! A program that is run once for each change, with the change as JSON on its standard input.
 //!
-//! No shell, no inherited environment, no data in an argument. Exit 0 is the acknowledgement; 65 refuses the
-//! change for good; 75 and 69 (try again, unavailable), 126, 127 and a program that cannot be
-//! started are the destination's fault and pause the sink. Any other code, a signal and a time-out park the one
-//! change, so that a change the program cannot digest never holds up the rest.
+//! No shell, no inherited environment, no data in an argument. Exit 0 is the acknowledgement; 65
+//! refuses the change for good; 75 and 69 (try again, unavailable), 126, 127 and a program that
+//! cannot be started are the destination's fault and pause the sink. Any other code, a signal and a
+//! time-out park the one change, so that what the program cannot digest never holds up the rest.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,8 +1,8 @@
 //! An NDJSON file: one line a change, on the disk before it is acknowledged.
 //!
-//! A batch is whole in the file or not in it at all, and a change whose line already stands at the file's end is
-//! not written again: that is what a crash between the write and the saved position leaves behind. Blocking
-//! work is done off the runtime's threads.
+//! A batch is whole in the file or not in it at all, and a change whose line already stands at the
+//! file's end is not written again: that is what a crash between the write and the saved position
+//! leaves behind. Blocking work is done off the runtime's threads.
 
 mod append;
 mod tail;
@@ -61,8 +61,8 @@ impl Line {
     fn of(change: &Change) -> Self {
         let mut text = change.data_json();
         if text.contains(['\n', '\r']) {
-            // A record stands in it as received and may have been sent with line breaks between its
-            // members; inside a JSON string there is never a bare one.
+            // A record stands in it as received and may have been sent with line breaks between
+            // its members; inside a JSON string there is never a bare one.
             text = text.replace(['\n', '\r'], " ");
         }
         text.push('\n');
@@ -74,7 +74,7 @@ impl Line {
 pub struct File {
     name: String,
     path: PathBuf,
-    /// `None` while a write is going on, and for good if its caller was cut off: then it is made anew.
+    /// `None` while a write is going on; made anew when the caller of that write was cut off.
     appender: Option<Appender>,
 }
 

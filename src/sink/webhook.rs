@@ -1,7 +1,7 @@
 //! A webhook: one POST a change, signed as the Standard Webhooks specification says.
 //!
-//! A request goes to the configured address and nowhere else: no redirect is followed, no proxy of the
-//! environment is used, no referer is sent. Only 2xx is an acknowledgement; answer bodies are
+//! A request goes to the configured address and nowhere else: no redirect is followed, no proxy of
+//! the environment is used, no referer is sent. Only 2xx is an acknowledgement; answer bodies are
 //! dropped unread, and neither the address nor a secret is ever part of a text.
 
 mod answer;
@@ -108,12 +108,13 @@ impl Webhook {
                             // What is in flight may still succeed; the rest need not be sent to
                             // learn the same.
                             sending = false;
-                            unfinished =
-                                Verdict::fault("not sent: the endpoint was at fault before");
+                            unfinished = Verdict::fault("not sent: the endpoint was at fault");
                         }
                         verdicts[index] = Some(verdict);
                     }
-                    Some(Err(_)) => unfinished = Verdict::fault("sending broke off in this program"),
+                    Some(Err(_)) => {
+                        unfinished = Verdict::fault("sending broke off in this program");
+                    }
                 },
             }
         }
