@@ -45,6 +45,7 @@
 //! | missing, unknown, disabled key | 401 `missing_api_key`, `invalid_api_key`, `api_key_disabled` |
 //! | another key on automation routes | 403 `integration_not_permitted` |
 //! | 412, 423, 429, 500 | `use_custom_domain`, `workspace_locked`, `too_many_requests`, `server_error` |
+//! | a query that cannot be read, a parameter given twice | 422 `validation_failed` |
 //! | unknown path, method | 404 `not_found`, 405 `method_not_allowed` |
 //! | requests refused with 429 | are not counted against the limit |
 //! | custom-field definition | `field_name`, `type`, `placeholder`, `options` |
@@ -96,7 +97,7 @@ pub struct Options {
     pub seed: u64,
     /// How much goes on.
     pub shop: Shop,
-    /// How many times as fast as real time its clock runs.
+    /// How many times as fast as real time its clock runs: 0 to 100,000; 1 if it is no number.
     pub speed: f64,
     /// Requests a minute one key may make.
     pub requests_per_minute: u32,

@@ -56,8 +56,9 @@ pub(super) async fn pass(
             (answer(fault, request, next).await, faulty)
         }
     };
-    let mut response = match response.extensions().get::<Refusal>() {
-        Some(refusal) => envelope::finish(refusal, &request_id),
+    let refusal = response.extensions().get::<Refusal>().cloned();
+    let mut response = match refusal.or_else(|| unreadable(response.status())) {
+        Some(refusal) => envelope::finish(&refusal, &request_id),
         None => response,
     };
     let headers = response.headers_mut();
@@ -132,6 +133,12 @@ fn admit(inner: &mut Inner, headers: &HeaderMap, route: &str, now: Instant) -> A
         (None, Ok(business)) => Ok((Caller { provider, business }, inner.script.take(route))),
     };
     admission
+}
+
+/// The refusal for a request whose path or query could not be read at all.
+fn unreadable(status: StatusCode) -> Option<Refusal> {
+    let message = "The path or the query cannot be read, or names a parameter twice.";
+    status.is_client_error().then(|| Refusal::field("query", message))
 }
 
 fn on_standard_host(standard: Option<&str>, headers: &HeaderMap) -> bool {

@@ -11,6 +11,9 @@ use tokio::time::Instant;
 /// The span the limit is for.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
+/// The fastest rival; each of its requests is reckoned singly.
+const MOST_RIVAL: u32 = 6_000;
+
 /// What the window says of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
@@ -51,6 +54,7 @@ impl Window {
 
     /// Lets another client make `per_minute` requests on this key from now on; 0 ends it.
     pub(super) fn set_rival(&mut self, now: Instant, per_minute: u32) {
+        let per_minute = per_minute.min(MOST_RIVAL);
         self.rival = (per_minute > 0).then(|| Rival { every: WINDOW / per_minute, next: now });
     }
 

@@ -23,6 +23,9 @@ const STANDARD_HOST: &str = "standard.localhost";
 /// Where the clock starts when no start is given: a fixed moment, so that runs are alike.
 const USUAL_START: &str = "2026-03-03T10:30:00Z";
 
+/// The fastest clock: a day in less than a second.
+const FASTEST: f64 = 100_000.0;
+
 pub(super) struct Inner {
     pub(super) records: Records,
     pub(super) growth: Growth,
@@ -67,7 +70,7 @@ impl Inner {
             rest_key,
             born: Instant::now(),
             start,
-            speed: options.speed,
+            speed: if options.speed.is_finite() { options.speed.clamp(0.0, FASTEST) } else { 1.0 },
             request_ids: rng.u64(..1 << 32) << 24,
             rng,
             invented: 0,

@@ -208,6 +208,7 @@ async fn every_refusal_has_the_error_body() {
         (404, get(&sandbox, "/api/nowhere").await),
         (405, send(&sandbox, post("/api/automation/ping")).await),
         (422, get(&sandbox, "/api/automation/triggers/leads?limit=ten").await),
+        (422, get(&sandbox, "/api/automation/triggers/leads?limit=1&limit=2").await),
     ];
     for (status, answer) in answers {
         assert_eq!(answer.status, status);
@@ -313,6 +314,9 @@ async fn only_loopback_is_served_and_a_stop_ends_it() {
     sandbox.fault(Fault { route: None, kind: FaultKind::Truncated, count: 1 });
     let cut = ask().await.unwrap().bytes().await;
     assert!(cut.is_err(), "a cut body is an error on a real socket");
+    sandbox.fault(Fault { route: None, kind: FaultKind::GzipBomb { mib: 64 }, count: 1 });
+    let unpacked = ask().await.unwrap().chunk().await.unwrap().unwrap();
+    assert!(unpacked.starts_with(b"[  "), "the bomb unpacks");
     stop.cancel();
     served.await.unwrap().unwrap();
 }
