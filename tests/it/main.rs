@@ -6,3 +6,4 @@ mod config_files;
 mod layout;
 mod sinks;
 mod support;
+mod units;
