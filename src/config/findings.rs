@@ -36,16 +36,16 @@ impl<'t> Findings<'t> {
     }
 
     /// Notes a problem with a key, or with a value that is no secret.
-    pub(super) fn note(&self, place: &Range<usize>, message: impl Into<String>) {
-        self.push(place, Quote::Shown, message.into());
+    pub(super) fn note(&self, place: &Range<usize>, message: impl AsRef<str>) {
+        self.push(place, Quote::Shown, message.as_ref());
     }
 
     /// Notes a problem with a value that may be a secret.
-    pub(super) fn note_secret(&self, place: &Range<usize>, message: impl Into<String>) {
-        self.push(place, Quote::Masked, message.into());
+    pub(super) fn note_secret(&self, place: &Range<usize>, message: impl AsRef<str>) {
+        self.push(place, Quote::Masked, message.as_ref());
     }
 
-    pub(super) fn push(&self, place: &Range<usize>, quote: Quote, message: String) {
+    pub(super) fn push(&self, place: &Range<usize>, quote: Quote, message: &str) {
         let problem = Problem::new(self.text, place.clone(), quote, message);
         self.problems.borrow_mut().push(problem);
     }

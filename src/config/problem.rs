@@ -39,7 +39,7 @@ pub(super) enum Quote {
 
 impl Problem {
     /// Describes what stands in `text` at `place`.
-    pub(super) fn new(text: &str, place: Range<usize>, quote: Quote, message: String) -> Self {
+    pub(super) fn new(text: &str, place: Range<usize>, quote: Quote, message: &str) -> Self {
         let start = floor_char(text, place.start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
@@ -153,7 +153,7 @@ mod tests {
 
     fn shown(text: &str, part: &str, quote: Quote) -> String {
         let at = text.find(part).unwrap();
-        let problem = Problem::new(text, at..at + part.len(), quote, "bad".to_owned());
+        let problem = Problem::new(text, at..at + part.len(), quote, "bad");
         Problems::new("f", vec![problem]).to_string()
     }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_place_past_the_end_is_the_end() {
-        let problem = Problem::new("é", 1..99, Quote::Shown, String::new());
+        let problem = Problem::new("é", 1..99, Quote::Shown, "");
         assert_eq!((problem.line(), problem.column()), (1, 1));
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn document(text: &str, file_name: &str, base: &Base) -> Result<Confi
     if !errors.is_empty() {
         let problems = errors.iter().map(|error| {
             let place = error.span().unwrap_or(0..0);
-            Problem::new(text, place, Quote::Masked, error.message().to_owned())
+            Problem::new(text, place, Quote::Masked, error.message())
         });
         return Err(Problems::new(file_name, problems.collect()));
     }

@@ -68,10 +68,10 @@ impl<'d> Section<'d> {
     }
 
     /// Notes a problem with the section as a whole, whose text is not repeated.
-    pub(super) fn note(&self, message: impl Into<String>) {
+    pub(super) fn note(&self, message: impl AsRef<str>) {
         match &self.place {
-            Some(place) => self.findings.push(place, Quote::Masked, message.into()),
-            None => self.findings.push(&(0..0), Quote::Nothing, message.into()),
+            Some(place) => self.findings.push(place, Quote::Masked, message.as_ref()),
+            None => self.findings.push(&(0..0), Quote::Nothing, message.as_ref()),
         }
     }
 
@@ -130,7 +130,7 @@ impl<'d> Section<'d> {
         match unfit(text) {
             None => Some(Found { value: text, place: found.place }),
             Some(why) => {
-                self.findings.push(&found.place, quote, format!("`{key}` {why}"));
+                self.findings.push(&found.place, quote, &format!("`{key}` {why}"));
                 None
             }
         }
@@ -331,7 +331,7 @@ impl<'d> Section<'d> {
         quote: Quote,
     ) {
         let message = format!("`{key}` must be {wanted}, not {}", described(value));
-        self.findings.push(place, quote, message);
+        self.findings.push(place, quote, &message);
     }
 
     fn out_of_bounds(
