@@ -60,6 +60,26 @@ impl KeySource {
             Self::Environment(value) => one_word(value.expose_secret(), "SHOPMIRROR_API_KEY"),
         }
     }
+
+    /// What there is to say about a key that can be read, but by too many; for `check`.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        match self {
+            Self::File(path) => exposed(path),
+            Self::Environment(_) => None,
+        }
+    }
+}
+
+/// What `check` has to say about a file that everyone on the machine may read.
+fn exposed(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.mode() & 0o7777;
+    (mode & 0o004 != 0).then(|| {
+        format!(
+            "{} may be read by everyone (mode {mode:04o}): run chmod 0640 on it",
+            path.display()
+        )
+    })
 }
 
 fn one_word(content: &str, place: &str) -> Result<SecretString, KeyError> {
@@ -144,6 +164,18 @@ mod tests {
         for path in [dir.path().join("absent"), dir.path().to_owned()] {
             let error = KeySource::File(path).read().unwrap_err();
             assert!(matches!(error, KeyError::Unreadable { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_everyone_may_read_is_warned_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("api-key");
+        std::fs::write(&path, "ak_1").unwrap();
+        for (mode, warned) in [(0o640, false), (0o644, true), (0o400, false)] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let warning = KeySource::File(path.clone()).warning();
+            assert_eq!(warning.is_some(), warned, "{mode:o}: {warning:?}");
         }
     }
 

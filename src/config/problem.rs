@@ -1,14 +1,17 @@
 //! What is wrong with a configuration file, and where.
 //!
 //! A configuration holds secrets, so the quoted line never shows more of a value than the one
-//! the problem is about, and nothing of it when that may be a secret: letters and digits behind
-//! the first `=` become `*`, which keeps every column where it was.
+//! the problem is about, and nothing of it when that may be a secret: letters and digits that are
+//! no key become `*`, which keeps every column where it was.
 
 use std::fmt;
 use std::ops::Range;
 
 /// A line longer than this is not quoted.
 const QUOTED_LINE_MAX: usize = 160;
+
+/// What is longer is no key and no word of this file.
+const KEY_MAX: usize = 60;
 
 /// One thing to mend in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,8 @@ struct Excerpt {
 pub(super) enum Quote {
     /// The place holds a key, or a value that is no secret.
     Shown,
+    /// The place holds an address that was seen to hold no user, password or query.
+    Address,
     /// The place holds what may be a secret.
     Masked,
     /// There is nothing to quote: what the problem is about is absent.
@@ -47,7 +52,12 @@ impl Problem {
         let from = text[line_start..start].chars().count();
         let end = floor_char(text, place.end).clamp(start, (line_start + line.len()).max(start));
         let width = text[start..end].chars().count().max(1);
-        let shown = if quote == Quote::Shown { from..from + width } else { 0..0 };
+        let public = match quote {
+            Quote::Address => true,
+            Quote::Shown => !looks_secret(&text[start..end]),
+            Quote::Masked | Quote::Nothing => false,
+        };
+        let shown = if public { from..from + width } else { 0..0 };
         let quotable = quote != Quote::Nothing
             && !line.trim().is_empty()
             && line.chars().count() <= QUOTED_LINE_MAX;
@@ -80,14 +90,24 @@ impl Problem {
     }
 }
 
+/// Whether a value is an address, a signing secret or too long for a word, wherever it stands: a
+/// slip of the pen can bring a secret into any key.
+fn looks_secret(value: &str) -> bool {
+    value.contains("://") || value.contains("whsec_") || value.chars().count() > KEY_MAX
+}
+
+/// A value as a message may repeat it.
+pub(super) fn repeated(value: &str) -> String {
+    if looks_secret(value) { "this value".to_owned() } else { format!("{value:?}") }
+}
+
 fn floor_char(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// The line with every letter and digit that is neither key nor `shown` replaced.
 fn masked(line: &str, shown: &Range<usize>) -> String {
-    let table_header = line.trim_start().starts_with('[') && !line.contains('=');
-    let mut in_value = !table_header && !line.contains('=');
+    let mut in_value = !starts_with_key(line);
     line.chars()
         .enumerate()
         .map(|(at, c)| {
@@ -101,6 +121,20 @@ fn masked(line: &str, shown: &Range<usize>) -> String {
             }
         })
         .collect()
+}
+
+/// Whether what stands before the first `=` is a key, or the line is the header of a table.
+///
+/// A line within a value has neither, but base64 ends in `=`: what looks unlike our keys is none.
+fn starts_with_key(line: &str) -> bool {
+    match line.split_once('=') {
+        Some((key, _)) => {
+            let usual =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || " \t_-.".contains(c);
+            key.len() <= KEY_MAX && key.chars().all(usual)
+        }
+        None => line.trim_start().starts_with('['),
+    }
 }
 
 /// Everything wrong with one file, in the order of its lines.
@@ -174,8 +208,10 @@ mod tests {
 
     #[test]
     fn a_line_inside_a_multi_line_value_is_masked_whole() {
-        let quoted = shown("secret = [\n  whsec_CANARY\n]", "whsec", Quote::Masked);
-        assert!(!quoted.contains("CANARY") && !quoted.contains("whsec"), "{quoted}");
+        for line in ["whsec_CANARY", "whsec_CANARY==", "\"whsec_CANARY=\", # CANARY"] {
+            let quoted = shown(&format!("secret = [\n  {line}\n]"), "whsec", Quote::Masked);
+            assert!(!quoted.contains("CANARY") && !quoted.contains("whsec"), "{quoted}");
+        }
     }
 
     #[test]

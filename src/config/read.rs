@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
-use super::problem::{Problem, Problems, Quote};
+use super::problem::{Problem, Problems, Quote, repeated};
 use super::section::{Found, Section};
 use super::{Auth, Base, Budget, Config, KeySource, Poll, RouteSettings, Status, Store, Workspace};
 use super::{address, sinks};
@@ -87,12 +87,9 @@ fn checked_address<T>(
     let Found { value, place } = section.secret_text(key)?;
     check(value)
         .map_err(|why| {
-            let message = format!("`{key}` {why}");
-            if value.contains(['@', '?', '#']) {
-                section.findings.note_secret(&place, message);
-            } else {
-                section.findings.note(&place, message);
-            }
+            let plain = !value.contains(['@', '?', '#']);
+            let quote = if plain { Quote::Address } else { Quote::Masked };
+            section.findings.push(&place, quote, &format!("`{key}` {why}"));
         })
         .ok()
 }
@@ -141,7 +138,8 @@ fn businesses(section: &mut Section<'_>) -> Vec<String> {
         let fits = (1..=BUSINESS_LEN_MAX).contains(&id.len());
         if !fits || !id.bytes().all(|b| b.is_ascii_graphic()) {
             findings.note(&place, format!(
-                "{id:?} is not a branch id: use 1 to {BUSINESS_LEN_MAX} letters and digits, no white space"
+                "{} is not a branch id: use 1 to {BUSINESS_LEN_MAX} letters and digits, no white space",
+                repeated(&id)
             ));
         } else if ids.contains(&id) {
             findings.note(&place, format!("branch {id} stands in `businesses` twice"));

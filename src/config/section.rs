@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::{Findings, Unknown, choice};
-use super::problem::Quote;
+use super::problem::{Quote, repeated};
 
 /// A value and where it stands in the file.
 #[derive(Debug, Clone)]
@@ -144,7 +144,7 @@ impl<'d> Section<'d> {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             let hint = choice(found.value, &known);
             self.findings
-                .note(&found.place, format!("`{key}` cannot be {:?}; {hint}", found.value));
+                .note(&found.place, format!("`{key}` cannot be {}; {hint}", repeated(found.value)));
         }
         chosen.map(|(_, value)| *value)
     }
@@ -310,8 +310,8 @@ impl<'d> Section<'d> {
                 }
                 Some(word) => chosen.push(word),
                 None => {
-                    let hint = choice(value, &known);
-                    self.findings.note(place, format!("`{key}` cannot hold {value:?}; {hint}"));
+                    let (value, hint) = (repeated(value), choice(value, &known));
+                    self.findings.note(place, format!("`{key}` cannot hold {value}; {hint}"));
                 }
             }
         }

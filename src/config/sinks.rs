@@ -13,7 +13,7 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::findings::choice;
-use super::problem::Quote;
+use super::problem::{Quote, repeated};
 use super::read::state_path;
 use super::section::{Found, Section, unfit};
 use super::webhook;
@@ -176,7 +176,8 @@ fn start(section: &mut Section<'_>) -> Start {
                          as \"2026-03-01T08:00:00Z\""
                         .to_owned(),
                 };
-                section.findings.note(&place, format!("`start` cannot be {text:?}; {hint}"));
+                let message = format!("`start` cannot be {}; {hint}", repeated(&text));
+                section.findings.note(&place, message);
                 Start::Now
             }
         },
@@ -223,7 +224,8 @@ fn command(section: &mut Section<'_>) -> Option<CommandSink> {
     if let DeValue::String(name) = program.value {
         if !Path::new(name.as_ref()).is_absolute() {
             let message = format!(
-                "the program must be an absolute path, as \"/usr/local/bin/print-label\", not {name:?}; no shell and no search path is used"
+                "the program must be an absolute path, as \"/usr/local/bin/print-label\", not {}; no shell and no search path is used",
+                repeated(name)
             );
             section.findings.note(&program.place, message);
         } else if let Some(why) = unfit(name) {

@@ -203,3 +203,38 @@ fn hostile_text_is_refused_without_a_panic() {
         assert!(problems.to_string().len() < 100_000, "the message is out of proportion");
     }
 }
+
+/// A file whose every secret is a canary, for the test below.
+const SECRETS: &str = r#"[workspace]
+base_url = "https://h.example/api"
+api_key_file = "api-key"
+
+[sinks.erp]
+type = "webhook"
+url = "https://erp.example.com/CANARY?t=CANARY"   # was CANARY
+headers = { Authorization = "Bearer CANARY", "X-Token" = "CANARY==" }
+timeout = "5s"
+
+[sinks]
+chat = { type = "webhook", url = "https://chat.example.com/CANARY", concurrency = 4 }
+"#;
+
+#[test]
+fn no_slip_of_the_pen_makes_a_message_show_a_secret() {
+    let base = Base::default();
+    let mut refused = 0;
+    for at in 0..SECRETS.len() {
+        for removed in [0, 1, 3, 9] {
+            for written in ["", "\"", "\"\"\"", "'", "\n", "=", " ", "[", "}", "#", "a"] {
+                let rest = &SECRETS[(at + removed).min(SECRETS.len())..];
+                let text = format!("{}{written}{rest}", &SECRETS[..at]);
+                if let Err(problems) = Config::parse(&text, "f", &base) {
+                    refused += 1;
+                    let shown = problems.to_string();
+                    assert!(!shown.contains("CANARY"), "{text}\n{shown}");
+                }
+            }
+        }
+    }
+    assert!(refused > 10_000, "only {refused} texts were refused");
+}
