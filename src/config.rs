@@ -57,7 +57,7 @@ pub struct Config {
 pub struct Base {
     /// The folder of the file; what is only read is relative to it.
     pub dir: PathBuf,
-    /// The folder of `$STATE_DIRECTORY`; what is written is relative to it, else to `dir`.
+    /// The folder of the service's state; what is written is relative to it, else to `dir`.
     pub state_dir: Option<PathBuf>,
     /// `$CREDENTIALS_DIRECTORY`, which may hold the file `api-key`.
     pub credentials_dir: Option<PathBuf>,
@@ -83,6 +83,7 @@ pub enum ConfigError {
 
 impl Config {
     /// Reads the file at `path`; `$STATE_DIRECTORY` is the only variable it looks at itself.
+    /// Without it, a file in `/etc/shopmirror` has its state where the shipped units put it.
     ///
     /// The key is searched in `api_key_file`, then in `credentials_dir`, then in `env_key`; its
     /// file is not opened here, see [`KeySource::read`].

@@ -287,8 +287,36 @@ pub(super) fn base_of(
     let state_dir = std::env::var("STATE_DIRECTORY")
         .ok()
         .and_then(|dirs| dirs.split(':').next().map(PathBuf::from))
-        .filter(|dir| dir.is_absolute());
+        .filter(|dir| dir.is_absolute())
+        .or_else(|| installed_state_dir(path));
     let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let dir = parent.unwrap_or(Path::new(".")).to_owned();
     Base { dir, state_dir, credentials_dir: credentials_dir.map(Path::to_owned), env_key }
+}
+
+/// The state folder of the shipped units, so that a command typed by hand finds the database of
+/// the service whose file it is given.
+fn installed_state_dir(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    (path.parent()? == Path::new("/etc/shopmirror")).then(|| {
+        let state = Path::new("/var/lib/shopmirror");
+        match path.file_stem() {
+            Some(name) if name != "config" => state.join(name),
+            _ => state.to_owned(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_typed_by_hand_finds_the_database_of_the_service() {
+        let state = |path: &str| installed_state_dir(Path::new(path));
+        assert_eq!(state("/etc/shopmirror/config.toml"), Some("/var/lib/shopmirror".into()));
+        assert_eq!(state("/etc/shopmirror/north.toml"), Some("/var/lib/shopmirror/north".into()));
+        assert_eq!(state("/etc/shopmirror/old/config.toml"), None);
+        assert_eq!(state("config.toml"), None);
+    }
 }
