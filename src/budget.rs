@@ -85,6 +85,7 @@ pub struct Budget {
     needed: f64,
     rest_until: Option<Duration>,
     refusals: u32,
+    poll_last: Option<Duration>,
     background_last: Option<Duration>,
     background_waits_until: Option<Duration>,
 }
@@ -106,6 +107,7 @@ impl Budget {
             needed: 0.0,
             rest_until: None,
             refusals: 0,
+            poll_last: None,
             background_last: None,
             background_waits_until: None,
         }
@@ -135,8 +137,9 @@ impl Budget {
             return Err(earliest);
         }
         self.pace.try_send(now)?;
-        if purpose == Purpose::Background {
-            self.background_last = Some(now);
+        match purpose {
+            Purpose::Poll => self.poll_last = Some(now),
+            Purpose::Background => self.background_last = Some(now),
         }
         Ok(())
     }
@@ -297,17 +300,23 @@ impl Budget {
 
     fn poll_not_before(&self, now: Duration) -> Duration {
         let at = now.as_secs_f64();
-        let Some(last) = self.pace.last() else { return now };
-        let reserve = f64::from(self.settings.reserve);
+        let Some(last) = self.poll_last else { return now };
         match self.left(now) {
             // Nothing left for anybody: ask rarely whether the minute is over.
             Some(left) if left < 1.0 => after(last, self.floor(at).min(6.0)),
-            Some(left) if left - 1.0 < reserve => after(last, self.floor(at)),
+            Some(left) if self.would_touch_reserve(left, at) => after(last, self.floor(at)),
             _ => {
                 let rate = self.poll_rate(now);
                 if rate < f64::from(self.pace.ceiling()) { after(last, rate) } else { now }
             }
         }
+    }
+
+    /// Whether one more request of ours would take from the reserve what others may want. Alone on
+    /// the key we cannot: the ceiling keeps us above it.
+    fn would_touch_reserve(&self, left: f64, at: f64) -> bool {
+        let shared = self.others.latest(at).max(self.others.mean(at)) >= 0.5;
+        shared && left - 1.0 < f64::from(self.settings.reserve)
     }
 
     fn background_not_before(&mut self, now: Duration) -> Duration {
@@ -316,7 +325,7 @@ impl Budget {
         let slice = self.background_slice(at);
         let room = self.pace.room(now);
         let scarce =
-            self.left(now).is_some_and(|left| left - 2.0 < f64::from(self.settings.reserve));
+            self.left(now).is_some_and(|left| left < 2.0 || self.would_touch_reserve(left, at));
         if slice < 0.1 || scarce || (room < 2 && self.pace.ceiling() > 2) {
             return now + Duration::from_secs(1);
         }

@@ -159,19 +159,13 @@ impl Schedule {
             if poller.in_flight.is_some() || poller.pause == Pause::ForNow {
                 continue;
             }
-            if poller.forced && poller.pause == Pause::No {
-                return Next::Poll(place);
-            }
             let ready = poller.ready_at();
             let due = poller.due_at();
             let deadline = poller.deadline();
-            let fixed = due >= deadline;
             if ready > horizon {
-                let worth = if fixed { due } else { due.min(deadline - press) };
+                let worth = if poller.is_timed() { due } else { due.min(deadline - press) };
                 wake = wake.min(ready.max(worth));
-            } else if due <= horizon && fixed {
-                deadlines.push((deadline.min(due), place));
-            } else if fixed {
+            } else if due > horizon && poller.is_timed() {
                 wake = wake.min(due);
             } else {
                 deadlines.push((deadline, place));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use governor::clock::{Clock, Reference};
+use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
@@ -87,8 +87,7 @@ impl Pace {
                 self.total += 1;
                 Ok(())
             }
-            Err(not_yet) => Err(now
-                + not_yet.wait_time_from(Reference::saturating_sub(&now, Duration::ZERO.into()))),
+            Err(not_yet) => Err(now + not_yet.wait_time_from(now)),
         }
     }
 
@@ -106,12 +105,7 @@ impl Pace {
         self.total
     }
 
-    /// When the last request was sent.
-    pub(super) fn last(&self) -> Option<Duration> {
-        self.sent.back().copied()
-    }
-
-    /// How many of the requests left the span between two moments.
+    /// How many more requests the log has room for.
     pub(super) fn room(&mut self, now: Duration) -> usize {
         self.forget(now);
         (self.ceiling as usize).saturating_sub(self.sent.len())

@@ -1,1 +1,269 @@
+use std::collections::VecDeque;
 
+use jiff::Timestamp;
+
+use super::*;
+
+fn at(seconds: f64) -> Moment {
+    let elapsed = Duration::from_secs_f64(seconds);
+    Moment { elapsed, wall: Timestamp::UNIX_EPOCH + elapsed }
+}
+
+fn settings(requests_per_minute: u32, reserve: u32) -> config::Budget {
+    config::Budget { requests_per_minute, reserve }
+}
+
+/// A key as the server keeps it: a minute that slides or one that is fixed.
+struct Key {
+    sliding: bool,
+    limit: usize,
+    taken: VecDeque<f64>,
+    refused: usize,
+}
+
+impl Key {
+    fn new(sliding: bool) -> Self {
+        Self { sliding, limit: 60, taken: VecDeque::new(), refused: 0 }
+    }
+
+    fn ask(&mut self, now: f64) -> Seen {
+        let from = if self.sliding { now - 60.0 } else { (now / 60.0).floor() * 60.0 - 1e-9 };
+        while self.taken.front().is_some_and(|at| *at <= from) {
+            self.taken.pop_front();
+        }
+        if self.taken.len() >= self.limit {
+            self.refused += 1;
+            let wait = if self.sliding { self.taken[0] + 60.0 - now } else { from + 60.0 - now };
+            let retry_after = Some(Duration::from_secs_f64(wait.max(0.0).ceil()));
+            return Seen { limit: Some(60), remaining: Some(0), refused: true, retry_after };
+        }
+        self.taken.push_back(now);
+        let left = (self.limit - self.taken.len()) as i64;
+        Seen { limit: Some(60), remaining: Some(left), refused: false, retry_after: None }
+    }
+}
+
+/// A client that always wants to poll.
+struct Eager {
+    budget: Budget,
+    next: f64,
+    sent: Vec<f64>,
+    least_left: i64,
+    refused: usize,
+}
+
+impl Eager {
+    fn new(budget: config::Budget, start: f64) -> Self {
+        Self {
+            budget: Budget::new(budget, at(start)),
+            next: start,
+            sent: Vec::new(),
+            least_left: i64::MAX,
+            refused: 0,
+        }
+    }
+
+    fn turn(&mut self, key: &mut Key) {
+        match self.budget.try_take(Purpose::Poll, at(self.next)) {
+            Err(until) => {
+                let until = until.as_secs_f64();
+                assert!(until > self.next, "told to ask again at once at {}", self.next);
+                self.next = until;
+            }
+            Ok(()) => {
+                self.sent.push(self.next);
+                let seen = key.ask(self.next);
+                self.refused += usize::from(seen.refused);
+                self.least_left = self.least_left.min(seen.remaining.unwrap());
+                self.next += 0.1;
+                self.budget.observe(&seen, at(self.next));
+            }
+        }
+    }
+
+    fn sent_between(&self, from: f64, to: f64) -> usize {
+        self.sent.iter().filter(|at| (from..to).contains(*at)).count()
+    }
+}
+
+fn most_in_a_minute(sent: &[f64]) -> usize {
+    (0..sent.len())
+        .map(|first| sent[first..].iter().take_while(|at| **at < sent[first] + 60.0).count())
+        .max()
+        .unwrap_or(0)
+}
+
+#[test]
+fn no_minute_holds_more_than_the_limit_less_the_reserve() {
+    for (limit, reserve, ceiling) in
+        [(60, 15, 45), (60, 0, 60), (6000, 15, 5985), (1, 0, 1), (3, 9, 1)]
+    {
+        let mut budget = Budget::new(settings(limit, reserve), at(0.0));
+        let (mut now, mut sent) = (0.0, Vec::new());
+        // Long idle in between must not save up a sprint.
+        while now < 400.0 {
+            match budget.try_take(Purpose::Poll, at(now)) {
+                Ok(()) => sent.push(now),
+                Err(until) => now = until.as_secs_f64(),
+            }
+            if (130.0..131.0).contains(&now) {
+                now = 300.0;
+            }
+        }
+        let most = most_in_a_minute(&sent);
+        assert!(most <= ceiling, "{most} in a minute of {limit}");
+        assert!(most * 60 >= ceiling * 58, "only {most} in a minute of {limit} less {reserve}");
+        let first = sent.iter().take_while(|at| **at < 60.0).count();
+        assert!(first <= ceiling, "{first} in the first minute");
+    }
+}
+
+#[test]
+fn alone_on_the_key_the_reserve_is_never_touched() {
+    for sliding in [true, false] {
+        let mut key = Key::new(sliding);
+        let mut we = Eager::new(settings(60, 15), 7.0);
+        while we.next < 1000.0 {
+            we.turn(&mut key);
+        }
+        assert!(we.least_left >= 15, "{} left", we.least_left);
+        let rate = we.sent_between(120.0, 960.0) as f64 / 14.0;
+        assert!(rate > 42.0, "only {rate} a minute although nobody else spends");
+    }
+}
+
+#[test]
+fn a_rival_gets_its_fifty_and_afterwards_we_get_ours() {
+    for sliding in [true, false] {
+        for phase in 0..12 {
+            let start = 300.0 + f64::from(phase) * 5.0;
+            let mut key = Key::new(sliding);
+            let mut we = Eager::new(settings(60, 15), 0.0);
+            we.budget.set_needed(2.0);
+            let (mut rival, mut rival_refused) = (start, 0);
+            while we.next < start + 800.0 {
+                if rival < we.next && rival < start + 400.0 {
+                    rival_refused += usize::from(key.ask(rival).refused);
+                    rival += 60.0 / 50.0;
+                } else {
+                    we.turn(&mut key);
+                }
+            }
+            assert_eq!(rival_refused, 0, "sliding {sliding}, phase {phase}");
+            let beside = we.sent_between(start + 60.0, start + 360.0) as f64 / 5.0;
+            assert!(beside >= 1.8, "{beside} a minute do not meet the deadlines");
+            let again = we.sent_between(start + 520.0, start + 580.0);
+            assert!(again >= 43, "{again} a minute two minutes after the rival left");
+        }
+    }
+}
+
+#[test]
+fn two_daemons_on_one_key_come_to_equal_shares() {
+    for sliding in [true, false] {
+        let mut key = Key::new(sliding);
+        let mut first = Eager::new(settings(60, 15), 0.0);
+        let mut second = Eager::new(settings(60, 15), 200.3);
+        while first.next < 3000.0 {
+            if first.next <= second.next {
+                first.turn(&mut key);
+            } else {
+                second.turn(&mut key);
+            }
+        }
+        let (one, two) = (first.sent_between(900.0, 3000.0), second.sent_between(900.0, 3000.0));
+        let share = one as f64 / (one + two) as f64;
+        assert!((0.4..0.6).contains(&share), "sliding {sliding}: {one} and {two}");
+        let together = (one + two) as f64 / 35.0;
+        assert!(together > 25.0, "together only {together} a minute");
+        assert_eq!(key.refused, 0);
+    }
+}
+
+#[test]
+fn a_refusal_rests_the_key_halves_the_pace_and_is_over_in_two_minutes() {
+    let mut budget = Budget::new(settings(60, 15), at(0.0));
+    let seen =
+        Seen { refused: true, retry_after: Some(Duration::from_secs(20)), ..Seen::default() };
+    budget.observe(&seen, at(10.0));
+    assert_eq!(budget.try_take(Purpose::Poll, at(10.0)), Err(Duration::from_secs(30)));
+    assert_eq!(budget.try_take(Purpose::Background, at(29.0)), Err(Duration::from_secs(30)));
+    assert_eq!(budget.snapshot(at(20.0)).resting_s, Some(10.0));
+    assert!(budget.snapshot(at(30.0)).pace_per_minute < 23.0);
+    let mut now = 30.0;
+    while now < 150.0 {
+        match budget.try_take(Purpose::Poll, at(now)) {
+            Ok(()) => budget.observe(&Seen::default(), at(now)),
+            Err(until) => now = until.as_secs_f64(),
+        }
+    }
+    assert!(budget.snapshot(at(150.0)).pace_per_minute > 44.0);
+}
+
+#[test]
+fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
+    let absurd = [
+        Seen { remaining: Some(-5), limit: Some(-1), ..Seen::default() },
+        Seen { remaining: Some(i64::MIN), limit: Some(i64::MIN), ..Seen::default() },
+        Seen { remaining: Some(i64::MAX), limit: Some(i64::MAX), ..Seen::default() },
+        Seen { remaining: Some(61), limit: Some(0), ..Seen::default() },
+        Seen::default(),
+        Seen { remaining: Some(0), limit: Some(60), ..Seen::default() },
+        Seen { refused: true, retry_after: Some(Duration::MAX), ..Seen::default() },
+        Seen { refused: true, retry_after: Some(Duration::ZERO), ..Seen::default() },
+        Seen { refused: true, ..Seen::default() },
+    ];
+    for seen in absurd {
+        let mut budget = Budget::new(settings(60, 15), at(0.0));
+        budget.set_needed(f64::NAN);
+        let (mut now, mut sent) = (0.0, Vec::new());
+        while now < 3.0 * 3600.0 {
+            match budget.try_take(Purpose::Poll, at(now)) {
+                Ok(()) => {
+                    sent.push(now);
+                    now += 0.1;
+                    budget.observe(&seen, at(now));
+                    let pace = budget.snapshot(at(now)).pace_per_minute;
+                    assert!(pace.is_finite() && pace > 0.0, "{seen:?}: pace {pace}");
+                }
+                Err(until) => now = until.as_secs_f64(),
+            }
+        }
+        assert!(most_in_a_minute(&sent) <= 45, "{seen:?}");
+        assert!(sent.len() >= 3, "{seen:?}: stalled after {}", sent.len());
+    }
+}
+
+#[test]
+fn the_background_has_a_slice_and_leaves_the_rest_to_polls() {
+    let mut budget = Budget::new(settings(60, 15), at(0.0));
+    budget.set_needed(5.0);
+    let (mut polls, mut background) = (0, 0);
+    for tenth in 0..12_000 {
+        let now = at(f64::from(tenth) / 10.0);
+        polls += u32::from(budget.try_take(Purpose::Poll, now).is_ok());
+        background += u32::from(budget.try_take(Purpose::Background, now).is_ok());
+    }
+    assert!((160..=220).contains(&background), "{background} in 20 minutes");
+    assert!(polls > 650, "{polls} polls");
+
+    budget.set_needed(45.0);
+    let refused = budget.try_take(Purpose::Background, at(1300.0));
+    assert!(refused.is_err(), "no background when the deadlines need everything");
+}
+
+#[test]
+fn a_new_limit_takes_effect_and_what_was_sent_stays_counted() {
+    let mut budget = Budget::new(settings(60, 0), at(0.0));
+    let mut now = 0.0;
+    while now < 50.0 {
+        match budget.try_take(Purpose::Poll, at(now)) {
+            Ok(()) => {}
+            Err(until) => now = until.as_secs_f64(),
+        }
+    }
+    budget.reconfigure(settings(30, 0), at(now));
+    let until = budget.try_take(Purpose::Poll, at(now)).unwrap_err().as_secs_f64();
+    assert!(until > 75.0, "granted at {until} although the minute holds more than 30 already");
+    assert_eq!(budget.snapshot(at(now)).limit, 30);
+}

@@ -149,7 +149,7 @@ impl Poller {
         let capacity = overflow::capacity(self.settings.limit);
         let matters = self.settings.every.unwrap_or(self.settings.max_interval).as_secs_f64() * 1.2;
         let mut safe = LONGEST_S;
-        for level in [self.rate.slow_level(), self.rate.fast_level()] {
+        for level in std::iter::once(self.rate.slow_level()).chain(self.rate.fast_level()) {
             let time = |mean: f64| self.rate.time_to_expect(mean / level.factor, wall, LONGEST_S);
             let bound = overflow::safe_mean_bound(level.shape, capacity, overflow::RISK);
             let mut interval = time(bound);
@@ -168,11 +168,11 @@ impl Poller {
 
     /// Before this it must not be asked, whatever it would be worth.
     pub(super) fn ready_at(&self) -> f64 {
+        let pause = if let Pause::Until(until) = self.pause { until } else { f64::NEG_INFINITY };
         if self.forced {
-            return f64::NEG_INFINITY;
+            return pause;
         }
         let spaced = self.last_started + self.settings.min_interval.as_secs_f64();
-        let pause = if let Pause::Until(until) = self.pause { until } else { f64::NEG_INFINITY };
         spaced.max(self.not_before).max(pause)
     }
 
@@ -192,9 +192,14 @@ impl Poller {
         }
     }
 
+    /// Whether it is due at one time, neither sooner when a slot is free nor later.
+    pub(super) fn is_timed(&self) -> bool {
+        self.first_due.is_some() || self.chase || self.settings.every.is_some() || self.forced
+    }
+
     /// When it must have been asked so that nothing is lost, or for good order's sake.
     pub(super) fn deadline(&self) -> f64 {
-        if self.first_due.is_some() || self.chase || self.settings.every.is_some() || self.forced {
+        if self.is_timed() {
             self.due_at()
         } else {
             // Twice the longest interval is nobody's plan: it keeps the quiet from starving.

@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn an_open_hour_is_told_from_a_closed_one() {
         let mut profile = Profile::new();
-        for day in 0..21 {
+        for day in 0i64..21 {
             for hour in 0..24 {
-                let arrivals = if (9..18).contains(&hour) { 10.0 } else { 0.0 };
+                let arrivals = if (9i64..18).contains(&hour) { 10.0 } else { 0.0 };
                 profile.observe(arrivals, at(day * 24 + hour + 1), HOUR_S);
             }
         }

@@ -1,7 +1,7 @@
 //! The arrival rate of one poller: a Gamma posterior over the week's profile, with forgetting.
 //!
-//! Two memories run side by side. The slow one gives the rate; the fast one, drawn to it, notices
-//! within a poll or two that a burst has begun or ended. A page that overflowed is censored data:
+//! Two memories run side by side. The slow one gives the rate; the fast one notices within a poll
+//! or two that a burst has begun or ended, and starts over when a page surprises it. A page that overflowed is censored data:
 //! it says "at least so many", never "a hundred".
 
 use jiff::Timestamp;
@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use super::overflow;
 use super::profile::Profile;
 
-/// Arrivals for which the wider estimate counts in each memory.
+/// Arrivals for which the profile counts in the slow memory.
 const SLOW_PRIOR: f64 = 2.0;
-const FAST_PRIOR: f64 = 3.0;
+/// Arrivals below which the fast memory has nothing to say of a burst.
+const BURST_ARRIVALS: f64 = 3.0;
 /// Seconds after which an observation counts for 1/e.
 const FAST_MEMORY_S: f64 = 120.0;
 const SLOW_MEMORY_S: std::ops::RangeInclusive<f64> = 300.0..=3600.0;
@@ -83,12 +84,17 @@ impl Rate {
                 (count, seen, count.max(self.slow_level().factor * (expected - seen) + count))
             }
             Arrivals::AtLeast { count, window: None } => {
-                let level = self.slow_level().factor.max(self.fast_level().factor);
+                let burst = self.fast_level().map_or(0.0, |fast| fast.factor);
+                let level = self.slow_level().factor.max(burst);
                 let total = overflow::censored_mean(level * expected, count);
                 (total, expected, total)
             }
         };
+        let foreseen = seen_expected * self.level();
         self.fade(span);
+        if count > foreseen + 4.0 * foreseen.sqrt() + BURST_ARRIVALS {
+            self.fast = Memory::default();
+        }
         self.slow.add(count, seen_expected);
         self.fast.add(count, seen_expected);
         self.profile.observe(total, wall, span);
@@ -118,28 +124,24 @@ impl Rate {
         }
     }
 
-    pub(super) fn fast_level(&self) -> Level {
-        let shape = FAST_PRIOR + self.fast.arrivals;
-        let wider = self.slow_level();
-        Level {
-            factor: shape / (FAST_PRIOR / wider.factor + self.fast.expected),
-            // No better known than the rate it is drawn to, unless by its own arrivals.
-            shape: (wider.shape.min(FAST_PRIOR) + self.fast.arrivals).min(shape),
-        }
+    /// The level of a burst that is under way, if one is.
+    pub(super) fn fast_level(&self) -> Option<Level> {
+        let Memory { arrivals, expected } = self.fast;
+        let factor = arrivals / expected.max(1e-12);
+        let burst = arrivals >= BURST_ARRIVALS && factor > self.slow_level().factor;
+        burst.then_some(Level { factor, shape: arrivals })
     }
 
     /// The level to plan with: the slow one, unless the fast one contradicts it.
     pub(super) fn level(&self) -> f64 {
         let slow = self.slow_level().factor;
-        let fast = self.fast_level();
-        let spread = 2.0 / fast.shape.sqrt();
-        if fast.factor * (1.0 - spread) > slow {
-            fast.factor * (1.0 - spread)
-        } else if fast.factor * (1.0 + spread) < slow {
-            fast.factor * (1.0 + spread)
-        } else {
-            slow
+        let Memory { arrivals, expected } = self.fast;
+        if expected <= 0.0 {
+            return slow;
         }
+        let least = (arrivals - 2.0 * arrivals.sqrt()) / expected;
+        let most = (arrivals + 2.0 * (arrivals + 1.0).sqrt() + 2.0) / expected;
+        slow.max(least).min(most)
     }
 
     /// The rate a second at `wall`.
@@ -225,7 +227,7 @@ mod tests {
         let mut rate = Rate::new();
         let arrivals = Arrivals::AtLeast { count: 100.0, window: Some(6.0) };
         rate.observe(arrivals, wall(60.0), 60.0);
-        let fast = rate.fast_level().factor * rate.profile.rate(wall(60.0));
+        let fast = rate.fast_level().unwrap().factor * rate.profile.rate(wall(60.0));
         assert!(fast > 5.0, "a hundred in six seconds, not {fast} a second");
     }
 }
