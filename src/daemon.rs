@@ -75,6 +75,10 @@ async fn supervise(
 ) -> anyhow::Result<()> {
     let mut budget: Option<Budget> = None;
     loop {
+        if let Some(status) = &config.status {
+            tracing::warn!(listen = %status.listen,
+                "[status] is set, but this version has no status page and opens no port: use `shopmirror status`");
+        }
         let mut running = Running::start(&config, clock.clone(), store, budget.take()).await?;
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = running.pollers, sinks = config.sinks.len(), "running");

@@ -49,8 +49,13 @@ pub(super) fn records(
     if json {
         return output::json(&found);
     }
-    let shown: Vec<&str> =
-        TELLING.into_iter().filter(|name| columns.iter().any(|c| c == name)).collect();
+    let told =
+        |name: &str| found.iter().any(|record| record.get(name).is_some_and(|v| !v.is_null()));
+    let shown: Vec<&str> = TELLING
+        .into_iter()
+        .filter(|name| columns.iter().any(|c| c == name))
+        .filter(|name| !["_via", "_business"].contains(name) || told(name))
+        .collect();
     let rows = found
         .iter()
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
