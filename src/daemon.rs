@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -145,11 +145,11 @@ impl Running {
         let finish = CancellationToken::new();
         let cut = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let poke = Arc::new(Notify::new());
+        let (poke, poked) = watch::channel(());
         let (requests, inbox) = mpsc::channel(16);
 
         let mut views = Vec::new();
-        for deliverer in deliverers(config, &clock, store, &poke)? {
+        for deliverer in deliverers(config, &clock, store, &poked)? {
             views.push(deliverer.view.subscribe());
             let (name, finish, cut) = (deliverer.name.clone(), finish.clone(), cut.clone());
             tasks.spawn(async move {
@@ -243,7 +243,7 @@ pub fn deliverers(
     config: &Config,
     clock: &Clock,
     store: &Store,
-    poke: &Arc<Notify>,
+    poked: &watch::Receiver<()>,
 ) -> anyhow::Result<Vec<Deliverer>> {
     config
         .sinks
@@ -255,7 +255,7 @@ pub fn deliverers(
                 settings: settings.clone(),
                 store: store.clone(),
                 clock: clock.clone(),
-                poke: Arc::clone(poke),
+                poke: poked.clone(),
                 view: watch::Sender::new(None::<SinkView>),
             })
         })

@@ -8,11 +8,10 @@
 mod round;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
@@ -74,7 +73,7 @@ pub struct Deliverer {
     /// The time.
     pub clock: Clock,
     /// Woken when an operator changed something.
-    pub poke: Arc<Notify>,
+    pub poke: watch::Receiver<()>,
     /// Where the sink's standing is told.
     pub view: watch::Sender<Option<SinkView>>,
 }
@@ -127,7 +126,7 @@ impl Deliverer {
             let paused = memory.paused_until.is_some();
             tokio::select! {
                 () = finish.cancelled() => return Ok(()),
-                () = self.poke.notified() => memory.paused_until = None,
+                () = poked(&mut self.poke) => memory.paused_until = None,
                 () = tokio::time::sleep(wait) => {}
                 changed = log.changed(), if !paused => if changed.is_err() { return Ok(()) },
             }
@@ -313,6 +312,13 @@ impl Deliverer {
             last_error: memory.last_fault.clone(),
         }));
         Ok(())
+    }
+}
+
+/// Ends when an operator changed something; never when nobody can any more.
+async fn poked(poke: &mut watch::Receiver<()>) {
+    if poke.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -25,7 +25,7 @@ use crate::record::{Page, PollerKey};
 use crate::schedule::{Next, Outcome, PollerSettings, Schedule};
 use crate::store::{PollFacts, PollNote, Store, StoreError};
 use gate::{Gate, Halt};
-use poller::{Poller, outcome_of, word};
+use poller::{Clocks, Poller, outcome_of, word};
 pub use view::{PollerStanding, PollingView};
 
 /// Waits after a poll that failed in a way that may pass.
@@ -70,6 +70,7 @@ pub struct Dispatcher {
     gate: Gate,
     disk_full_until: Option<Duration>,
     flushed: Duration,
+    clocks: Clocks,
 }
 
 /// A request that came back.
@@ -115,6 +116,7 @@ impl Dispatcher {
             gate: Gate::default(),
             disk_full_until: None,
             flushed: now.elapsed,
+            clocks: Clocks::default(),
         })
     }
 
@@ -303,6 +305,7 @@ impl Dispatcher {
 
     fn observe_rate(&mut self, rate: &Rate) {
         let now = self.clock.now();
+        self.clocks.compare(rate.server_time, now);
         let seen = Seen {
             limit: rate.limit,
             remaining: rate.remaining,

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{exit, logging, output, read_config, runtime};
@@ -64,7 +63,7 @@ pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
                 .await?;
         let before = store.read(|reader| reader.last_seq()).await?;
         // Sinks that are new begin after what is there now, not after what this run brings.
-        let deliverers = daemon::deliverers(&config, &clock, &store, &Arc::new(Notify::new()))?;
+        let deliverers = daemon::deliverers(&config, &clock, &store, &watch::channel(()).1)?;
         for deliverer in &deliverers {
             deliverer.open().await?;
         }

@@ -1,9 +1,8 @@
 //! Gathers the snapshot from the tasks that know; who asks proves that they still answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::deliver::SinkView;
@@ -21,7 +20,7 @@ pub(super) struct Watch {
     pub(super) clock: Clock,
     pub(super) requests: mpsc::Sender<poll::Request>,
     pub(super) views: Vec<watch::Receiver<Option<SinkView>>>,
-    pub(super) poke: Arc<Notify>,
+    pub(super) poke: watch::Sender<()>,
 }
 
 impl Watch {
@@ -59,7 +58,7 @@ impl Watch {
                     None => Vec::new(),
                 },
                 Ask::Wake => {
-                    watch.poke.notify_waiters();
+                    watch.poke.send_replace(());
                     b"ok\n".to_vec()
                 }
             }

@@ -1,7 +1,7 @@
 //! What the service manager is told: ready, reloading, stopping, a status line, and the watchdog.
 //!
-//! The watchdog is fed only when the dispatcher and the store have answered, and no poll is long
-//! overdue: a process that lives without working is restarted.
+//! The watchdog is fed only when the dispatcher and the store have answered: a process that lives
+//! without working is restarted.
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@
 //! order per record. A change whose record has an open exception waits behind it.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -141,27 +142,28 @@ impl Round {
     ) -> Result<(), StoreError> {
         let mut in_round: HashSet<(String, String)> =
             changes.iter().filter_map(record_key).collect();
-        let rows = reader.changes_after(scope.position, SCAN)?;
-        self.more = rows.len() == SCAN;
-        for change in rows {
+        let mut full = false;
+        let shown = reader.scan_after(scope.position, SCAN, |change| {
             let seq = change.seq;
             if scope.taken.contains(&seq) || !wants(scope.filter, &change) {
                 self.steps.push((seq, Step::Pass));
-                continue;
+                return ControlFlow::Continue(());
             }
             let key = record_key(&change);
             if key.as_ref().is_some_and(|key| blocked.contains(key)) {
                 self.waiting.push(new_exception(&change, "waiting", scope.now));
                 self.steps.push((seq, Step::Wait));
-                continue;
+                return ControlFlow::Continue(());
             }
             if changes.len() >= scope.batch || key.is_some_and(|key| !in_round.insert(key)) {
-                self.more = true;
-                break;
+                full = true;
+                return ControlFlow::Break(());
             }
             self.steps.push((seq, Step::Hand(changes.len())));
             changes.push(change);
-        }
+            ControlFlow::Continue(())
+        })?;
+        self.more = full || shown == SCAN;
         Ok(())
     }
 

@@ -1,5 +1,9 @@
 //! One poller's standing between two polls, and what is told of it in the log.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+
 use crate::api::{ApiError, Class};
 use crate::clock::Moment;
 use crate::record::PollerKey;
@@ -14,6 +18,30 @@ pub(super) struct Poller {
     pub(super) last_success: Option<Moment>,
     pub(super) route_broken: bool,
     pub(super) refused_pages: u64,
+}
+
+/// How far this machine's clock may be from the workspace's before it is told of.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+
+/// Compares the two clocks: receivers refuse webhooks whose time is minutes off.
+#[derive(Default)]
+pub(super) struct Clocks {
+    apart: bool,
+}
+
+impl Clocks {
+    pub(super) fn compare(&mut self, server: Option<Timestamp>, now: Moment) {
+        let Some(server) = server else { return };
+        let difference = now.wall.duration_since(server).unsigned_abs();
+        let apart = difference > CLOCK_TOLERANCE;
+        if apart && !self.apart {
+            tracing::warn!(
+                seconds = difference.as_secs(),
+                "this machine's clock and the workspace's differ: check time synchronisation"
+            );
+        }
+        self.apart = apart;
+    }
 }
 
 pub(super) fn outcome_of(stored: &Stored) -> Outcome {

@@ -1,5 +1,7 @@
 //! The append-only log `changes`, and the event ids in it.
 
+use std::ops::ControlFlow;
+
 use rusqlite::{Connection, Row};
 use sha2::{Digest, Sha256};
 
@@ -89,11 +91,33 @@ pub(super) fn after(
     position: i64,
     limit: usize,
 ) -> rusqlite::Result<Vec<Change>> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut found = Vec::new();
+    scan(connection, position, limit, |change| {
+        found.push(change);
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// Shows up to `limit` rows after `position` in order, until told to stop; returns how many.
+pub(super) fn scan(
+    connection: &Connection,
+    position: i64,
+    limit: usize,
+    mut each: impl FnMut(Change) -> ControlFlow<()>,
+) -> rusqlite::Result<usize> {
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement =
         connection.prepare_cached(&format!("{SELECT} WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2"))?;
-    let rows = statement.query_map((position, limit), read)?;
-    rows.collect()
+    let mut rows = statement.query((position, most))?;
+    let mut shown = 0;
+    while let Some(row) = rows.next()? {
+        shown += 1;
+        if each(read(row)?).is_break() {
+            break;
+        }
+    }
+    Ok(shown)
 }
 
 /// The rows with these numbers, in order; numbers that are gone are left out.

@@ -145,7 +145,9 @@ pub(super) fn store(
     };
     let contiguity = evidence.classify();
     let mut stored = Stored {
-        unchanged: steps.is_empty() && known.is_some(),
+        unchanged: steps.is_empty()
+            && known.is_some()
+            && !matches!(contiguity, Contiguity::Gap | Contiguity::Suspect),
         contiguity,
         records: page.records().len(),
         created: steps.iter().filter(|(_, s)| matches!(s, Step::Create)).count(),
@@ -157,7 +159,7 @@ pub(super) fn store(
     let gap = matches!(contiguity, Contiguity::Gap | Contiguity::Suspect)
         .then(|| new_gap(key, known, &evidence, contiguity, &stamp));
     let mut row = next_row(key, known, page_ids, &stamp, stored.unchanged);
-    if stored.unchanged && gap.is_none() {
+    if stored.unchanged {
         writer.note(key, poll_note(&stored, &stamp, facts));
         let known = writer.known.get_mut(key).expect("an unchanged page has one before it");
         known.row = row;

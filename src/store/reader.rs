@@ -2,6 +2,7 @@
 //!
 //! The connection is read-only; the commands open their own beside a running daemon.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
@@ -45,6 +46,20 @@ impl Reader {
     /// When the file cannot be read.
     pub fn changes_after(&self, position: i64, limit: usize) -> Result<Vec<Change>, StoreError> {
         Ok(log::after(&self.connection, position, limit)?)
+    }
+
+    /// Shows up to `limit` rows of the log after `position` in order, until told to stop; returns
+    /// how many were shown.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn scan_after(
+        &self,
+        position: i64,
+        limit: usize,
+        each: impl FnMut(Change) -> ControlFlow<()>,
+    ) -> Result<usize, StoreError> {
+        Ok(log::scan(&self.connection, position, limit, each)?)
     }
 
     /// The rows of the log with these numbers; those that are gone are left out.
@@ -134,7 +149,8 @@ impl Reader {
             .map(|route| {
                 let count = self
                     .connection
-                    .prepare_cached(&format!("SELECT count(*) FROM \"{route}\""))?
+                    // No mirror row is ever deleted, so the last number is the count, at no cost.
+                    .prepare_cached(&format!("SELECT coalesce(max(rowid), 0) FROM \"{route}\""))?
                     .query_row([], |row| row.get(0))?;
                 Ok((route, count))
             })
