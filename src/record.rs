@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 pub use change::{Change, Kind};
-pub use meaning::{FieldChange, changed_fields, field, same_meaning};
+pub use meaning::{FieldChange, changed_fields, field, same_meaning, same_record};
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 
 type Object<'a> = BTreeMap<String, &'a RawValue>;
 
+/// The member that says which record it is; never one of its changes.
+const ID: &str = "id";
+
 /// One top-level field that differs between two versions; `None` means that it was absent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FieldChange<'a> {
@@ -21,6 +24,30 @@ pub struct FieldChange<'a> {
     pub after: Option<&'a str>,
 }
 
+/// Whether two versions of one record mean the same, whichever way its id is written.
+///
+/// Both texts are taken to be of one record: an id that turns from a number into a string is no
+/// change of it (contract, "Versioning" 4).
+#[must_use]
+pub fn same_record(a: &str, b: &str) -> bool {
+    if a == b {
+        return true;
+    }
+    match (object(a), object(b)) {
+        (Some(mut a), Some(mut b)) => {
+            a.remove(ID);
+            b.remove(ID);
+            same_fields(&a, &b)
+        }
+        _ => same_meaning(a, b),
+    }
+}
+
+fn same_fields(a: &Object<'_>, b: &Object<'_>) -> bool {
+    a.len() == b.len()
+        && a.iter().zip(b).all(|((ka, va), (kb, vb))| ka == kb && same_meaning(va.get(), vb.get()))
+}
+
 /// Whether two JSON texts mean the same; texts that are not JSON are compared as text.
 #[must_use]
 pub fn same_meaning(a: &str, b: &str) -> bool {
@@ -29,12 +56,7 @@ pub fn same_meaning(a: &str, b: &str) -> bool {
     }
     match (a.as_bytes().first(), b.as_bytes().first()) {
         (Some(b'{'), Some(b'{')) => match (object(a), object(b)) {
-            (Some(a), Some(b)) => {
-                a.len() == b.len()
-                    && a.iter()
-                        .zip(&b)
-                        .all(|((ka, va), (kb, vb))| ka == kb && same_meaning(va.get(), vb.get()))
-            }
+            (Some(a), Some(b)) => same_fields(&a, &b),
             _ => false,
         },
         (Some(b'['), Some(b'[')) => match (array(a), array(b)) {
@@ -58,7 +80,8 @@ pub fn same_meaning(a: &str, b: &str) -> bool {
     }
 }
 
-/// The top-level fields whose meaning differs, in alphabetical order.
+/// The top-level fields whose meaning differs between two versions of one record, in alphabetical
+/// order; never its id.
 ///
 /// Empty when either text is no JSON object.
 #[must_use]
@@ -71,6 +94,7 @@ pub fn changed_fields<'a>(before: &'a str, after: &'a str) -> Vec<FieldChange<'a
     names.dedup();
     names
         .into_iter()
+        .filter(|name| name.as_str() != ID)
         .filter_map(|name| {
             let before = old.get(name).map(|v| v.get());
             let after = new.get(name).map(|v| v.get());
@@ -187,6 +211,15 @@ mod tests {
         ] {
             assert!(!same_meaning(a, b), "{a} {b}");
         }
+    }
+
+    #[test]
+    fn an_id_written_as_a_string_is_no_change_but_any_other_field_is() {
+        let (number, string) = (r#"{"id":7,"n":1}"#, r#"{"id":"7","n":1}"#);
+        assert!(same_record(number, string));
+        assert_eq!(changed_fields(number, string), []);
+        assert!(!same_record(number, r#"{"id":7,"n":"1"}"#));
+        assert!(!same_record(number, r#"{"id":7}"#));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::ledger::{self, Contiguity, Evidence, Gap};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, Mirror, RowFacts};
 use super::pollers::{self, PollNote, PollerRow};
-use crate::record::{Kind, Page, PollerKey, Record, Route, field, same_meaning};
+use crate::record::{Kind, Page, PollerKey, Record, Route, field, same_record};
 
 /// What is known of a poll beside its page.
 #[derive(Debug, Clone)]
@@ -220,7 +220,7 @@ fn compare(
         if known.is_some_and(|k| k.head.contains(id)) || (known.is_some() && polled) {
             overlap += 1;
         }
-        if !same_meaning(&body, text) {
+        if !same_record(&body, text) {
             steps.push((index, Step::Update { version: version + 1 }));
         } else if via.is_some() {
             steps.push((index, Step::Adopt));
