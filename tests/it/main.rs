@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod changes;
 mod config_files;
+mod identity;
 mod layout;
+mod ledger;
+mod mirror;
 mod sinks;
 mod support;
 mod units;

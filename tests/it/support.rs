@@ -1,4 +1,9 @@
-//! What the integration tests share: a recording HTTP receiver and a wait with a limit.
+//! What the integration tests share: a recording HTTP receiver, a wait with a limit, the real
+//! program in a folder of its own, and two kinds of workspace for it to poll.
+
+mod daemon;
+mod pages;
+mod workspace;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,9 +19,16 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// Waits until the condition holds, and fails the test when it does not within ten seconds.
+pub(crate) use daemon::{Daemon, Ended, Place};
+pub(crate) use pages::Pages;
+pub(crate) use workspace::{Workspace, text};
+
+/// How long a condition may take to hold, in seconds: far longer than it does on a busy machine.
+pub(crate) const LIMIT_S: u64 = 8;
+
+/// Waits until the condition holds, and fails the test when it does not within the limit.
 pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(10);
+    let limit = Instant::now() + Duration::from_secs(LIMIT_S);
     while !condition() {
         assert!(Instant::now() < limit, "waited in vain until {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;

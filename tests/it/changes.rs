@@ -1,0 +1,123 @@
+//! Changes: what counts as one, in which version, and what the sink is told of it.
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, Pages, Place, wait_until};
+
+/// A daemon with a file sink that has stored one page of leads.
+async fn stored(body: &str) -> (Pages, Place, Daemon) {
+    let pages = Pages::start().await;
+    pages.show("leads", body);
+    let place = pages.place();
+    place.configure(&Place::file_sink("audit", "start = \"beginning\""));
+    let daemon = place.daemon();
+    pages.polled("leads").await;
+    (pages, place, daemon)
+}
+
+/// What the file sink holds once it holds `count` lines.
+async fn delivered(place: &Place, count: usize) -> Vec<Value> {
+    wait_until("the sink has every change", || place.lines("audit.ndjson").len() >= count).await;
+    let last = place.number("SELECT max(seq) FROM changes");
+    wait_until("the sink is done", || place.number("SELECT position FROM sinks") == last).await;
+    let lines = place.lines("audit.ndjson");
+    assert_eq!(lines.len(), count, "{lines:?}");
+    lines
+}
+
+fn one(fields: &str) -> String {
+    format!(r#"[{{"id":1,{fields}}}]"#)
+}
+
+#[tokio::test]
+async fn there_and_back_again_is_two_changes() {
+    let (pages, place, _daemon) = stored(&one(r#""status":"A""#)).await;
+    pages.shown("leads", one(r#""status":"B""#)).await;
+    pages.shown("leads", one(r#""status":"A""#)).await;
+    let versions = place.rows("SELECT version, kind, body FROM changes");
+    assert_eq!(
+        versions,
+        [
+            json!([1, "baseline", r#"{"id":1,"status":"A"}"#]),
+            json!([2, "updated", r#"{"id":1,"status":"B"}"#]),
+            json!([3, "updated", r#"{"id":1,"status":"A"}"#]),
+        ]
+    );
+    let lines = delivered(&place, 2).await;
+    assert_eq!(lines[0]["changed"], json!({"status": {"before": "A", "after": "B"}}));
+    assert_eq!(lines[1]["changed"], json!({"status": {"before": "B", "after": "A"}}));
+    assert_ne!(lines[0]["event_id"], lines[1]["event_id"]);
+}
+
+#[tokio::test]
+async fn another_spelling_of_the_same_record_is_no_change() {
+    let body = r#"[{"id":1,"created_at":"2026-01-02T03:04:05.120000Z","nested":{"b":1,"a":[1,2]},"name":"Zoë"}]"#;
+    let (pages, place, _daemon) = stored(body).await;
+    for same in [
+        // Key order, at the top and inside.
+        r#"[{"name":"Zoë","nested":{"a":[1,2],"b":1},"created_at":"2026-01-02T03:04:05.120000Z","id":1}]"#,
+        // White space.
+        "[ {\n \"id\" : 1, \"created_at\":\"2026-01-02T03:04:05.120000Z\",\t\"nested\": { \"b\":1, \"a\":[ 1, 2 ] }, \"name\":\"Zoë\" } ]\n",
+        // Fraction digits.
+        r#"[{"id":1,"created_at":"2026-01-02T03:04:05.12Z","nested":{"b":1,"a":[1,2]},"name":"Zoë"}]"#,
+        // Escapes.
+        r#"[{"id":1,"created_at":"2026-01-02T03:04:05.120000Z","nested":{"b":1,"a":[1,2]},"name":"Zo\u00eb"}]"#,
+    ] {
+        pages.shown("leads", same).await;
+        assert_eq!(place.changes().len(), 1, "{same}");
+    }
+    // The order of a list does mean something.
+    pages.shown("leads", body.replace("[1,2]", "[2,1]")).await;
+    assert_eq!(place.changes().len(), 2);
+    delivered(&place, 1).await;
+}
+
+#[tokio::test]
+async fn absent_and_null_differ() {
+    let (pages, place, _daemon) = stored(&one(r#""note":null,"n":1"#)).await;
+    pages.shown("leads", one(r#""n":1"#)).await;
+    pages.shown("leads", one(r#""n":1,"note":null"#)).await;
+    let lines = delivered(&place, 2).await;
+    assert_eq!(lines[0]["changed"], json!({"note": {"before": null}}));
+    assert_eq!(lines[1]["changed"], json!({"note": {"after": null}}));
+}
+
+#[tokio::test]
+async fn a_change_names_every_field_that_differs_and_no_other() {
+    let (pages, place, _daemon) =
+        stored(&one(r#""a":1,"b":"x","c":{"d":[1]},"same":true,"gone":0"#)).await;
+    pages.shown("leads", one(r#""a":2,"b":"y","c":{"d":[2]},"same":true,"new":[]"#)).await;
+    let line = delivered(&place, 1).await.remove(0);
+    assert_eq!(
+        line["changed"],
+        json!({
+            "a": {"before": 1, "after": 2},
+            "b": {"before": "x", "after": "y"},
+            "c": {"before": {"d": [1]}, "after": {"d": [2]}},
+            "gone": {"before": 0},
+            "new": {"after": []},
+        })
+    );
+    assert_eq!((&line["kind"], &line["version"]), (&json!("updated"), &json!(2)));
+    assert_eq!(line["record"]["b"], "y");
+    let shown = place.run(["show", "leads", "1", "--json"]).await.json();
+    assert_eq!(shown["changes"][1], line, "the command shows what the sink was told");
+}
+
+#[tokio::test]
+async fn a_record_that_leaves_the_page_is_not_taken_for_deleted() {
+    let (pages, place, _daemon) = stored(r#"[{"id":2,"n":1},{"id":1,"n":1}]"#).await;
+    pages.shown("leads", r#"[{"id":3,"n":1},{"id":2,"n":1}]"#).await;
+    pages.shown("leads", "[]").await;
+    assert_eq!(place.number("SELECT count(*) FROM leads"), 3);
+    // It comes back as it was: nothing has happened to it.
+    pages.shown("leads", r#"[{"id":3,"n":1},{"id":2,"n":1},{"id":1,"n":1}]"#).await;
+    assert_eq!(place.changes().len(), 3);
+    assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
+    // It comes back changed: that is its second version.
+    pages.shown("leads", r#"[{"id":3,"n":1},{"id":2,"n":1},{"id":1,"n":2}]"#).await;
+    assert_eq!(place.changes()[3], json!(["leads", "1", "updated", 2]));
+    let lines = delivered(&place, 2).await;
+    assert_eq!((&lines[0]["kind"], &lines[0]["record_id"]), (&json!("created"), &json!("3")));
+    assert_eq!(lines[1]["changed"], json!({"n": {"before": 1, "after": 2}}));
+}

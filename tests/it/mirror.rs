@@ -1,0 +1,155 @@
+//! The mirror: what each route shows stands in a table of its own, ready for any report tool.
+
+use std::fs;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use shopmirror::sandbox::Route;
+
+use crate::support::{Pages, Place, Workspace, wait_until};
+
+#[tokio::test]
+async fn every_route_has_a_table_with_every_record_the_workspace_shows() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.daemon();
+    workspace.all_polled().await;
+    for route in Route::ALL {
+        let table = route.segment().replace('-', "_");
+        let mut truth: Vec<String> =
+            workspace.sandbox.truth(route).iter().map(|t| t.record.get().to_owned()).collect();
+        assert!(!truth.is_empty(), "the shop has {route}");
+        truth.sort();
+        let sql = format!(
+            "SELECT c.body FROM \"{table}\" m JOIN changes c ON c.seq = m._seq ORDER BY c.body"
+        );
+        let mirrored: Vec<String> =
+            place.rows(&sql).iter().map(|row| row[0].as_str().unwrap().to_owned()).collect();
+        // A page shows the newest hundred.
+        assert_eq!(mirrored.len(), truth.len().min(100), "{route}");
+        assert!(mirrored.iter().all(|body| truth.binary_search(body).is_ok()), "{route}");
+    }
+    daemon.stop().await;
+}
+
+/// A daemon that has stored one page of leads.
+async fn leads(body: &str) -> (Pages, Place, crate::support::Daemon) {
+    let pages = Pages::start().await;
+    pages.show("leads", body);
+    let place = pages.place();
+    let daemon = place.daemon();
+    pages.polled("leads").await;
+    (pages, place, daemon)
+}
+
+#[tokio::test]
+async fn a_new_field_becomes_a_column_and_rows_without_it_hold_null() {
+    let (pages, place, _daemon) = leads(r#"[{"id":1,"name":"Ann"}]"#).await;
+    pages
+        .shown("leads", r#"[{"id":2,"name":"Bo","source":"Walk-in"},{"id":1,"name":"Ann"}]"#)
+        .await;
+    assert_eq!(
+        place.rows("SELECT id, name, source FROM leads ORDER BY id"),
+        [json!(["1", "Ann", null]), json!(["2", "Bo", "Walk-in"])]
+    );
+    pages.shown("leads", r#"[{"id":2,"name":"Bo"},{"id":1,"name":"Ann","source":"Web"}]"#).await;
+    assert_eq!(
+        place.rows("SELECT id, source FROM leads ORDER BY id"),
+        [json!(["1", "Web"]), json!(["2", null])],
+        "a column outlives the field"
+    );
+}
+
+#[tokio::test]
+async fn a_field_may_change_its_type() {
+    let (pages, place, _daemon) = leads(r#"[{"id":1,"x":7}]"#).await;
+    for (sent, kept) in [
+        (r#""seven""#, json!("seven")),
+        ("7.25", json!(7.25)),
+        ("true", json!(1)),
+        (r#"[1,{"a":null}]"#, json!(r#"[1,{"a":null}]"#)),
+        ("null", Value::Null),
+    ] {
+        pages.shown("leads", format!(r#"[{{"id":1,"x":{sent}}}]"#)).await;
+        assert_eq!(place.rows("SELECT x FROM leads"), [json!([kept])], "{sent}");
+    }
+    assert_eq!(place.number("SELECT max(version) FROM changes"), 6);
+}
+
+#[tokio::test]
+async fn names_that_differ_by_case_or_collide_with_ours_keep_their_data() {
+    let (_pages, place, _daemon) = leads(
+        r#"[{"id":1,"Name":"upper","name":"lower","_seq":"theirs","ID":"other","_business":"b","a\"b":"quote","select":"word"}]"#,
+    )
+    .await;
+    let columns = place.rows("SELECT field, \"column\" FROM columns WHERE route = 'leads'");
+    for (field, value) in [
+        ("Name", "upper"),
+        ("name", "lower"),
+        ("_seq", "theirs"),
+        ("ID", "other"),
+        ("_business", "b"),
+        ("a\"b", "quote"),
+        ("select", "word"),
+    ] {
+        let row = columns.iter().find(|row| row[0] == field).unwrap_or_else(|| panic!("{field}"));
+        let column = row[1].as_str().unwrap().replace('"', "\"\"");
+        let kept = place.rows(&format!("SELECT \"{column}\" FROM leads"));
+        assert_eq!(kept, [json!([value])], "{field} is kept in {column}");
+    }
+    assert_eq!(place.rows("SELECT id, _seq, _business FROM leads"), [json!(["1", 1, null])]);
+}
+
+#[tokio::test]
+async fn values_are_kept_as_they_came() {
+    let record = r#"{"id":1,"name":"Zoë Ünal 🛠 李","nested":{"b":[1, 2],"a":null},"list":[],"yes":true,"no":false,"gone":null,"price":-10.50,"big":9223372036854775807,"bigger":123456789012345678901234567890,"escaped":"a\u0000b\n"}"#;
+    let (_pages, place, _daemon) = leads(&format!("[{record}]")).await;
+    assert_eq!(
+        place.rows("SELECT name, nested, list, yes, no, gone, price, big, bigger FROM leads"),
+        [json!([
+            "Zoë Ünal 🛠 李",
+            r#"{"b":[1, 2],"a":null}"#,
+            "[]",
+            1,
+            0,
+            null,
+            -10.5,
+            9_223_372_036_854_775_807_i64,
+            "123456789012345678901234567890"
+        ])]
+    );
+    assert_eq!(place.number("SELECT length(CAST(escaped AS BLOB)) FROM leads"), 4);
+    assert_eq!(place.rows("SELECT body FROM changes"), [json!([record])], "byte for byte");
+}
+
+#[tokio::test]
+async fn an_unchanged_page_writes_nothing() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\"]"));
+    let daemon = place.daemon();
+    workspace.all_polled().await;
+    let last = place.number("SELECT max(seq) FROM changes");
+    wait_until("the sink is done", || place.number("SELECT position FROM sinks") == last).await;
+
+    let reader = place.open().unwrap();
+    let version =
+        || reader.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).unwrap();
+    let files = || -> Vec<(u64, SystemTime)> {
+        ["mirror.db", "mirror.db-wal"]
+            .map(|name| fs::metadata(place.path(name)).unwrap())
+            .map(|found| (found.len(), found.modified().unwrap()))
+            .to_vec()
+    };
+    let before = (version(), files());
+    for _ in 0..4 {
+        workspace.all_polled().await;
+    }
+    assert_eq!((version(), files()), before);
+
+    // The measure is able to see a write.
+    workspace.add(Route::Leads, json!({}));
+    wait_until("the new lead is stored", || version() != before.0).await;
+    assert_ne!(files(), before.1);
+    daemon.stop().await;
+}

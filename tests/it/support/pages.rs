@@ -1,0 +1,91 @@
+//! A workspace that answers each poll with the exact text a test wrote.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::{Place, wait_until};
+
+/// What one route answers, and how often it was asked.
+struct Shown {
+    body: String,
+    asked: u64,
+}
+
+type Routes = Arc<Mutex<HashMap<String, Shown>>>;
+
+/// The workspace; a route that shows nothing answers with an empty page.
+pub(crate) struct Pages {
+    base_url: String,
+    routes: Routes,
+    server: JoinHandle<()>,
+}
+
+impl Pages {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}/api", listener.local_addr().unwrap());
+        let routes = Routes::default();
+        let app = Router::new()
+            .route("/api/automation/triggers/{route}", get(page))
+            .with_state(Arc::clone(&routes));
+        let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { base_url, routes, server }
+    }
+
+    /// A folder whose daemon polls this workspace.
+    pub(crate) fn place(&self) -> Place {
+        Place::new(&self.base_url, "any-key")
+    }
+
+    /// Sets the body a route answers with from now on.
+    pub(crate) fn show(&self, route: &str, body: impl Into<String>) {
+        let mut routes = self.routes.lock().unwrap();
+        let asked = routes.get(route).map_or(0, |shown| shown.asked);
+        routes.insert(route.to_owned(), Shown { body: body.into(), asked });
+    }
+
+    /// As [`Self::show`], and waits until a page with that body has been stored.
+    pub(crate) async fn shown(&self, route: &str, body: impl Into<String>) {
+        self.show(route, body);
+        self.polled(route).await;
+    }
+
+    pub(crate) fn asked(&self, route: &str) -> u64 {
+        self.routes.lock().unwrap().get(route).map_or(0, |shown| shown.asked)
+    }
+
+    /// Waits until a page that was asked for from now on has been stored: a poller asks again only
+    /// when it is done with the page before.
+    pub(crate) async fn polled(&self, route: &str) {
+        let before = self.asked(route);
+        wait_until("the route has been polled", || self.asked(route) >= before + 2).await;
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn page(
+    State(routes): State<Routes>,
+    Path(route): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if !headers.contains_key(header::AUTHORIZATION) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let mut routes = routes.lock().unwrap();
+    let shown = routes.entry(route).or_insert_with(|| Shown { body: "[]".to_owned(), asked: 0 });
+    shown.asked += 1;
+    ([(header::CONTENT_TYPE, "application/json")], shown.body.clone()).into_response()
+}
