@@ -6,7 +6,9 @@
 //! pollers is decided here, once, in [`gate`].
 
 mod gate;
+mod once;
 mod poller;
+mod spare;
 mod view;
 
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use crate::schedule::{Next, Outcome, PollerSettings, Schedule};
 use crate::store::{PollFacts, PollNote, Store, StoreError};
 use gate::{Gate, Halt};
 use poller::{Clocks, Poller, outcome_of, word};
+pub use spare::{Background, Spare, SpareError};
 pub use view::{PollerStanding, PollingView};
 
 /// Waits after a poll that failed in a way that may pass.
@@ -55,6 +58,8 @@ pub enum Request {
     View(oneshot::Sender<PollingView>),
     /// Read the key again and end every pause; SIGHUP asks for it.
     Resume,
+    /// Ask something else when no poll needs the request; see [`Spare`].
+    Background(Background),
 }
 
 /// What the dispatcher works with.
@@ -71,12 +76,14 @@ pub struct Dispatcher {
     disk_full_until: Option<Duration>,
     flushed: Duration,
     clocks: Clocks,
+    background: spare::Waiting,
 }
 
 /// A request that came back.
 enum Answer {
     Page { poller: usize, result: Result<Page, ApiError>, rate: Rate },
     Probe { result: Result<Ping, ApiError>, rate: Rate },
+    Background { rate: Rate },
 }
 
 impl Dispatcher {
@@ -117,6 +124,7 @@ impl Dispatcher {
             disk_full_until: None,
             flushed: now.elapsed,
             clocks: Clocks::default(),
+            background: spare::Waiting::default(),
         })
     }
 
@@ -142,6 +150,7 @@ impl Dispatcher {
                             let _ = reply.send(self.view());
                         }
                         Some(Request::Resume) => self.resume(),
+                        Some(Request::Background(asked)) => self.background.put(asked),
                         None => break Ok(()),
                     }
                     continue;
@@ -166,48 +175,6 @@ impl Dispatcher {
         outcome.map(|()| self.budget)
     }
 
-    /// Polls every route once, as fast as the budget allows; returns what failed.
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store fails.
-    pub async fn once(
-        mut self,
-        stop: &CancellationToken,
-    ) -> Result<Vec<(PollerKey, ApiError)>, StoreError> {
-        let mut failed = Vec::new();
-        for index in 0..self.pollers.len() {
-            while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
-                tokio::select! {
-                    () = stop.cancelled() => return Ok(failed),
-                    () = tokio::time::sleep_until(self.clock.instant(at)) => {}
-                }
-            }
-            let key = self.pollers[index].key.clone();
-            self.schedule.started(index, self.clock.now());
-            let (result, rate) = tokio::select! {
-                () = stop.cancelled() => return Ok(failed),
-                answer = self.client.poll(&key) => answer,
-            };
-            let error = result.as_ref().err().cloned();
-            self.take(Answer::Page { poller: index, result, rate }).await?;
-            if self.disk_full_until.is_some() {
-                return Err(StoreError::Full);
-            }
-            if let Some(error) = error {
-                let for_all = matches!(
-                    error.class(),
-                    Class::KeyRefused | Class::KeyForbidden | Class::WrongHost
-                );
-                failed.push((key, error));
-                if for_all {
-                    break;
-                }
-            }
-        }
-        self.remember().await?;
-        Ok(failed)
-    }
-
     /// Starts what is due and allowed; returns when to look again.
     fn start_due(&mut self, under_way: &mut JoinSet<Answer>) -> Duration {
         let mut now = self.clock.now();
@@ -225,13 +192,14 @@ impl Dispatcher {
                     Answer::Probe { result, rate }
                 });
             }
+            self.background.refuse(halt.halt.advice());
             return self.gate.next_look(now.elapsed).min(latest);
         }
-        loop {
+        let wake = loop {
             match self.schedule.next(now) {
                 Next::Poll(poller) => {
                     if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
-                        return at.min(latest);
+                        break at;
                     }
                     self.schedule.started(poller, now);
                     let (client, key) = (self.client.clone(), self.pollers[poller].key.clone());
@@ -241,10 +209,11 @@ impl Dispatcher {
                     });
                     now = self.clock.now();
                 }
-                Next::WaitUntil(at) => return at.min(latest),
-                Next::Idle => return latest,
+                Next::WaitUntil(at) => break at,
+                Next::Idle => break latest,
             }
-        }
+        };
+        self.start_background(under_way).map_or(wake, |at| at.min(wake)).min(latest)
     }
 
     /// What is done when a wait ends: nothing as a rule.
@@ -290,6 +259,11 @@ impl Dispatcher {
                         self.gate.probe_failed(halt, now.elapsed, fastrand::f64());
                     }
                 }
+                Ok(())
+            }
+            Answer::Background { rate } => {
+                self.background.came_back();
+                self.observe_rate(&rate);
                 Ok(())
             }
             Answer::Page { poller, result: Ok(page), rate } => {

@@ -1,0 +1,53 @@
+//! One poll of every route, for cron and CI: no schedule decides, only the budget.
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Answer, Dispatcher};
+use crate::api::{ApiError, Class};
+use crate::budget::Purpose;
+use crate::record::PollerKey;
+use crate::store::StoreError;
+
+impl Dispatcher {
+    /// Polls every route once, as fast as the budget allows; returns what failed.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn once(
+        mut self,
+        stop: &CancellationToken,
+    ) -> Result<Vec<(PollerKey, ApiError)>, StoreError> {
+        let mut failed = Vec::new();
+        for index in 0..self.pollers.len() {
+            while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(failed),
+                    () = tokio::time::sleep_until(self.clock.instant(at)) => {}
+                }
+            }
+            let key = self.pollers[index].key.clone();
+            self.schedule.started(index, self.clock.now());
+            let (result, rate) = tokio::select! {
+                () = stop.cancelled() => return Ok(failed),
+                answer = self.client.poll(&key) => answer,
+            };
+            let error = result.as_ref().err().cloned();
+            self.take(Answer::Page { poller: index, result, rate }).await?;
+            if self.disk_full_until.is_some() {
+                return Err(StoreError::Full);
+            }
+            if let Some(error) = error {
+                let for_all = matches!(
+                    error.class(),
+                    Class::KeyRefused | Class::KeyForbidden | Class::WrongHost
+                );
+                failed.push((key, error));
+                if for_all {
+                    break;
+                }
+            }
+        }
+        self.remember().await?;
+        Ok(failed)
+    }
+}
