@@ -10,6 +10,7 @@ mod exit;
 mod listing;
 mod logging;
 mod output;
+mod plan;
 mod queue;
 mod sandbox;
 mod status;
@@ -53,6 +54,14 @@ enum Command {
     Check(check::Args),
     /// Show how everything stands
     Status(Json),
+    /// Say how often a route is asked, and why
+    Why(plan::WhyArgs),
+    /// Say whether the budget keeps every route from losing records
+    Plan(Json),
+    /// Run the schedule beside fixed ones on a virtual clock
+    Simulate(plan::SimulateArgs),
+    /// Print when records arrived, as `seconds,route,id`, for `simulate --trace`
+    Trace,
     /// List the records of a route, the most lately changed first
     Records {
         /// jobs, customers, leads, payments, job_status_changes or outsourced_jobs
@@ -159,6 +168,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Check(args) => check::run(&config_path(place)?, args),
         Command::Status(json) => status::status(&load(place)?, json.json),
+        Command::Why(args) => plan::why(&load(place)?, &args),
+        Command::Plan(json) => plan::plan(&load(place)?, json.json),
+        Command::Simulate(args) => plan::simulate(&args),
+        Command::Trace => plan::trace(&load(place)?),
         Command::Sinks(json) => status::sinks(&load(place)?, json.json),
         Command::Gaps(json) => listing::gaps(&load(place)?, json.json),
         Command::Records { route, wheres, limit, json } => {

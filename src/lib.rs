@@ -20,6 +20,7 @@
 //! | [`config`] | the TOML file: read, checked, every problem reported at once |
 //! | [`schedule`] | when each poller asks next; pure |
 //! | [`budget`] | how many requests this process may spend; pure |
+//! | [`simulate`] | the schedule and the budget beside fixed schedules, on a virtual clock |
 //! | [`api`] | the client of the workspace API |
 //! | [`poll`] | the one dispatcher: asks, decodes, stores, learns |
 //! | [`store`] | the SQLite file: mirror, log, ledger, positions |
@@ -49,6 +50,7 @@ pub mod poll;
 pub mod record;
 pub mod sandbox;
 pub mod schedule;
+pub mod simulate;
 pub mod sink;
 pub mod status;
 pub mod store;

@@ -26,10 +26,12 @@ const INSTANT_S: f64 = 1e-6;
 /// Slots kept free before a deadline, as a part of those it needs.
 const HEADROOM: f64 = 1.2;
 /// Seconds after which the shares of the budget are reckoned anew.
-const ALLOCATE_EVERY_S: f64 = 60.0;
-/// The allocation asks for this much of the pace, so that estimates that are a little low leave
-/// no slot unused; the index decides who gets the slots there are.
-const OVERBOOK: f64 = 1.25;
+const ALLOCATE_EVERY_S: f64 = 120.0;
+/// In busy hours the allocation asks for this much of the pace, so that estimates that are a
+/// little low leave no slot unused; the index decides who gets the slots there are.
+const OVERBOOK: f64 = 1.2;
+/// The part of the busy hours' pull from which on it is a busy hour.
+const BUSY: f64 = 0.7;
 
 /// What the operator says of one poller.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,13 +150,14 @@ impl Schedule {
     #[must_use]
     pub fn next(&self, now: Moment) -> Next {
         let at = seconds(now);
-        let slot = 60.0 / self.pace * HEADROOM;
+        let slot = 60.0 / self.pace;
+        let reserved = slot * HEADROOM;
         let horizon = at + INSTANT_S;
         let mut wake = f64::INFINITY;
         let mut deadlines: Vec<(f64, usize)> = Vec::with_capacity(self.pollers.len());
         let mut best: Option<(f64, usize)> = None;
         // A deadline cannot press sooner than if all others came before it.
-        let press = self.pollers.len() as f64 * slot;
+        let press = self.pollers.len() as f64 * reserved;
         for (place, poller) in self.pollers.iter().enumerate() {
             if poller.in_flight.is_some() || poller.pause == Pause::ForNow {
                 continue;
@@ -171,8 +174,11 @@ impl Schedule {
                 deadlines.push((deadline, place));
                 if due > horizon {
                     wake = wake.min(due);
-                } else if best.is_none_or(|(index, _)| poller.index(at) > index) {
-                    best = Some((poller.index(at), place));
+                    continue;
+                }
+                let index = poller.index(at, slot);
+                if best.is_none_or(|(other, _)| index > other) {
+                    best = Some((index, place));
                 }
             }
         }
@@ -180,7 +186,7 @@ impl Schedule {
         let presses_at = deadlines
             .iter()
             .enumerate()
-            .map(|(before, (deadline, _))| deadline - (before + 1) as f64 * slot)
+            .map(|(before, (deadline, _))| deadline - (before + 1) as f64 * reserved)
             .fold(f64::INFINITY, f64::min);
         if let Some((_, place)) = deadlines.first().filter(|_| presses_at <= horizon) {
             return Next::Poll(*place);
@@ -266,25 +272,30 @@ impl Schedule {
 
     /// Shares the pace out anew among the pollers that have no fixed interval.
     fn allocate(&mut self, now: Moment) {
-        let mut polls_a_second = self.pace * OVERBOOK / 60.0;
-        let mut claims = Vec::with_capacity(self.pollers.len());
         for poller in &mut self.pollers {
             poller.renew(self.threshold, now.wall);
-            let settings = &poller.settings;
-            if let Some(every) = settings.every {
-                polls_a_second -= 1.0 / every.as_secs_f64().max(0.001);
-                continue;
-            }
-            let shortest = settings.min_interval.as_secs_f64().max(0.001);
-            // Shared out at the rates of the busy hours: what quiet hours leave stays unspent.
-            let busy = poller.rate.profile.busy_rate().max(poller.plan.rate);
-            claims.push(Claim {
-                pull: settings.weight.max(1e-9) * busy,
-                shortest,
-                longest: settings.max_interval.as_secs_f64().min(poller.plan.safe).max(shortest),
-            });
         }
-        self.threshold = allocate::threshold(&claims, polls_a_second.max(0.001));
+        let adaptive = || self.pollers.iter().filter(|poller| poller.settings.every.is_none());
+        let fixed: f64 = self
+            .pollers
+            .iter()
+            .filter_map(|poller| poller.settings.every)
+            .map(|every| 1.0 / every.as_secs_f64().max(0.001))
+            .sum();
+        let pull_now: f64 = adaptive().map(|poller| poller.pull(false).sqrt()).sum();
+        let pull_busy: f64 = adaptive().map(|poller| poller.pull(true).sqrt()).sum();
+        // In a quiet hour the pace is shared out at the rates of the busy ones: what they would
+        // use and the quiet ones need not stays unspent.
+        let quiet = pull_now < BUSY * pull_busy;
+        let claims: Vec<Claim> = adaptive()
+            .map(|poller| {
+                let shortest = poller.settings.min_interval.as_secs_f64().max(0.001);
+                let longest = poller.settings.max_interval.as_secs_f64().min(poller.plan.safe);
+                Claim { pull: poller.pull(quiet), shortest, longest: longest.max(shortest) }
+            })
+            .collect();
+        let asked = if quiet { self.pace } else { self.pace * OVERBOOK };
+        self.threshold = allocate::threshold(&claims, (asked / 60.0 - fixed).max(0.001));
         for poller in &mut self.pollers {
             poller.renew(self.threshold, now.wall);
         }

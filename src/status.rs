@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::BudgetSnapshot;
 use crate::deliver::SinkView;
 use crate::poll::{PollerStanding, PollingView};
+use crate::schedule::Forecast;
 use crate::store::{Reader, StoreError};
 pub use socket::{Ask, AskError, ask, serve};
 
@@ -52,6 +53,8 @@ pub struct Snapshot {
     pub pollers: Vec<PollerStanding>,
     /// What was spent and what is left; only of a running daemon.
     pub budget: Option<BudgetSnapshot>,
+    /// Whether the budget suffices; only of a running daemon.
+    pub forecast: Option<Forecast>,
     /// One entry a sink.
     pub sinks: Vec<SinkView>,
     /// Records of each route.
@@ -116,8 +119,9 @@ impl Snapshot {
                 "the disk is full: free some space, polling resumes by itself".to_owned(),
             );
         }
-        if !polling.feasible {
-            let route = polling.first_to_fail.as_deref().unwrap_or("a route");
+        if !polling.forecast.feasible {
+            let first = polling.forecast.first_to_fail.and_then(|index| polling.pollers.get(index));
+            let route = first.map_or("a route", |poller| poller.route.as_str());
             health.add(
                 Health::AtRisk,
                 format!("the budget does not suffice: {route} will lose records first; raise requests_per_minute, lower reserve or disable a route"),
@@ -131,6 +135,7 @@ impl Snapshot {
             at: crate::clock::stamp(now),
             pollers: polling.pollers,
             budget: Some(polling.budget),
+            forecast: Some(polling.forecast),
             sinks,
             records: stored.records,
             last_seq: stored.last_seq,
@@ -169,7 +174,7 @@ impl Snapshot {
                 interval_s: None,
                 next_poll_s: None,
                 rate_per_hour: None,
-                reason: None,
+                plan: None,
                 gaps: 0,
                 failures: 0,
                 refused_pages: 0,
@@ -202,6 +207,7 @@ impl Snapshot {
             at: crate::clock::stamp(now),
             pollers,
             budget: None,
+            forecast: None,
             sinks,
             records: stored.records,
             last_seq: stored.last_seq,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Dispatcher, word};
 use crate::budget::BudgetSnapshot;
+use crate::schedule::{Forecast, PollerView};
 
 /// How one poller stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,8 +23,8 @@ pub struct PollerStanding {
     pub next_poll_s: Option<f64>,
     /// New records an hour, as estimated.
     pub rate_per_hour: Option<f64>,
-    /// Why that interval, in words.
-    pub reason: Option<String>,
+    /// What the schedule knows and plans; only of a running daemon.
+    pub plan: Option<PollerView>,
     /// Gaps not yet repaired or accepted.
     pub gaps: i64,
     /// Failures in a row.
@@ -48,9 +49,7 @@ pub struct PollingView {
     /// Whether polling waits for room on the disk.
     pub disk_full: bool,
     /// Whether every poller's safe interval fits the budget.
-    pub feasible: bool,
-    /// The route that would lose records first.
-    pub first_to_fail: Option<String>,
+    pub forecast: Forecast,
 }
 
 impl Dispatcher {
@@ -89,7 +88,7 @@ impl Dispatcher {
                     interval_s: Some(plan.interval_s),
                     next_poll_s,
                     rate_per_hour: Some(plan.rate_per_hour),
-                    reason: Some(plan.reason),
+                    plan: Some(plan),
                     gaps: 0,
                     failures: poller.failures,
                     refused_pages: poller.refused_pages,
@@ -103,8 +102,7 @@ impl Dispatcher {
             budget,
             halted: halt.map(|closed| closed.halt.advice().to_owned()),
             disk_full: self.disk_full_until.is_some(),
-            feasible: forecast.feasible,
-            first_to_fail: forecast.first_to_fail.map(|index| self.pollers[index].key.to_string()),
+            forecast,
         }
     }
 }

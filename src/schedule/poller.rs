@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::burst::Burst;
 use super::overflow;
 use super::profile::Profile;
-use super::rate::{Arrivals, Memory, Rate};
+use super::rate::{Arrivals, Level, Memory, Rate};
 use super::{Observation, PollerSettings};
 
 /// The longest interval worth reckoning with, in seconds.
@@ -17,6 +17,9 @@ pub(super) const LONGEST_S: f64 = 7.0 * 86_400.0;
 const CHASE_NEW: f64 = 0.6;
 /// Known records, as a part of the page, below which overlap is thin.
 const CHASE_OVERLAP: f64 = 0.4;
+
+/// The part by which a shape may drift before its bound is reckoned anew.
+const BOUND_DRIFT: f64 = 0.02;
 
 /// Whether a poller may be asked at all.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,6 +60,8 @@ pub(super) struct Poller {
     /// When it is due next under a fixed interval.
     pub(super) fixed_due: f64,
     pub(super) plan: Plan,
+    /// The shape of a posterior and the cheap safe mean under it, kept since both change slowly.
+    bound: (f64, f64),
 }
 
 /// What survives a restart.
@@ -91,6 +96,7 @@ impl Poller {
             first_due: Some(first_due),
             fixed_due: first_due,
             plan: Plan { safe: LONGEST_S, index: LONGEST_S, rate: 0.0 },
+            bound: (0.0, 0.0),
         }
     }
 
@@ -133,6 +139,11 @@ impl Poller {
 
     /// Renews the intervals in force.
     pub(super) fn renew(&mut self, threshold: f64, wall: Timestamp) {
+        let shape = self.rate.slow_level().shape;
+        if (shape - self.bound.0).abs() > BOUND_DRIFT * shape {
+            let capacity = overflow::capacity(self.settings.limit);
+            self.bound = (shape, overflow::safe_mean_bound(shape, capacity, overflow::RISK));
+        }
         let cost = threshold / self.settings.weight.max(1e-9);
         let longest = self.settings.max_interval.as_secs_f64().min(LONGEST_S);
         self.plan = Plan {
@@ -148,17 +159,20 @@ impl Poller {
     pub(super) fn safe_interval(&self, wall: Timestamp, exact: bool) -> f64 {
         let capacity = overflow::capacity(self.settings.limit);
         let matters = self.settings.every.unwrap_or(self.settings.max_interval).as_secs_f64() * 1.2;
-        let mut safe = LONGEST_S;
-        for level in std::iter::once(self.rate.slow_level()).chain(self.rate.fast_level()) {
+        let interval = |level: Level, cheap: f64| {
             let time = |mean: f64| self.rate.time_to_expect(mean / level.factor, wall, LONGEST_S);
-            let bound = overflow::safe_mean_bound(level.shape, capacity, overflow::RISK);
-            let mut interval = time(bound);
-            if exact || interval < matters {
-                interval = time(overflow::safe_mean(level.shape, capacity, overflow::RISK));
+            let bound = time(cheap);
+            if exact || bound < matters {
+                time(overflow::safe_mean(level.shape, capacity, overflow::RISK))
+            } else {
+                bound
             }
-            safe = safe.min(interval);
-        }
-        safe
+        };
+        let slow = interval(self.rate.slow_level(), self.bound.1);
+        self.rate.fast_level().map_or(slow, |fast| {
+            let cheap = overflow::safe_mean_bound(fast.shape, capacity, overflow::RISK);
+            slow.min(interval(fast, cheap))
+        })
     }
 
     /// The longest interval that survives the largest burst known.
@@ -208,10 +222,17 @@ impl Poller {
         }
     }
 
-    /// The Whittle index: what waiting any longer costs.
-    pub(super) fn index(&self, now: f64) -> f64 {
+    /// Weight times arrivals a second, now or in the busy hours.
+    pub(super) fn pull(&self, busy: bool) -> f64 {
+        let rate =
+            if busy { self.rate.profile.busy_rate().max(self.plan.rate) } else { self.plan.rate };
+        self.settings.weight.max(1e-9) * rate
+    }
+
+    /// The Whittle index where slots are `slot` seconds apart: what waiting for one more costs.
+    pub(super) fn index(&self, now: f64, slot: f64) -> f64 {
         let age = (now - self.read_at).max(0.0);
-        self.settings.weight * self.plan.rate * age * age / 2.0
+        self.settings.weight * self.plan.rate * age * (age + slot) / 2.0
     }
 
     pub(super) fn learned(&self) -> String {

@@ -14,7 +14,7 @@ const KEEP_A_VISIT: f64 = 0.8;
 /// Seconds after which what is known of the mean counts for 1/e.
 const KEEP_MEAN_S: f64 = 14.0 * 86_400.0;
 /// Arrivals that the wider estimate counts for beside an hour's own.
-const DRAW: f64 = 3.0;
+const DRAW: f64 = 0.5;
 /// The prior: one arrival in two minutes, on the evidence of one.
 const PRIOR: Seen = Seen { arrivals: 1.0, seconds: 120.0 };
 
@@ -48,6 +48,7 @@ pub(super) struct Profile {
     visited: Option<usize>,
     /// Rates a second derived from all of the above.
     rates: [f64; HOURS],
+    busy_rate: f64,
 }
 
 impl Profile {
@@ -59,6 +60,7 @@ impl Profile {
             visit: Seen::default(),
             visited: None,
             rates: [rate; HOURS],
+            busy_rate: rate,
         }
     }
 
@@ -74,12 +76,7 @@ impl Profile {
 
     /// The rate a second that a typical record arrives at: the busy hours' rate, not the mean.
     pub(super) fn busy_rate(&self) -> f64 {
-        let (mut sum, mut squares) = (0.0, 0.0);
-        for rate in &self.rates {
-            sum += rate;
-            squares += rate * rate;
-        }
-        squares / sum
+        self.busy_rate
     }
 
     /// The expected rates from `wall` on: each with the seconds it holds for.
@@ -157,6 +154,8 @@ impl Profile {
                 self.rates[hour] = self.hours[hour].rate_within(of_day_rate);
             }
         }
+        let squares: f64 = self.rates.iter().map(|rate| rate * rate).sum();
+        self.busy_rate = squares / self.rates.iter().sum::<f64>();
     }
 
     /// The first thing ever seen: a page that spans `span` seconds, given little weight since it

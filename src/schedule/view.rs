@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::poller::{LONGEST_S, Pause, Poller};
 use super::{Schedule, seconds};
@@ -12,7 +12,7 @@ use crate::clock::Moment;
 const FEASIBLE_LOAD: f64 = 5.0 / 6.0;
 
 /// One poller as the schedule sees it. Times are seconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PollerView {
     /// Arrivals an hour, now.
     pub rate_per_hour: f64,
@@ -28,7 +28,7 @@ pub struct PollerView {
     pub safe_interval_s: f64,
     /// The longest interval that survives the largest burst seen; absent if none was.
     pub burst_interval_s: Option<f64>,
-    /// What waiting costs now: w·λ·τ²/2, in record-seconds.
+    /// What waiting costs now: w·λ·τ²/2, rounded up to whole slots, in record-seconds.
     pub index: f64,
     /// Why it is polled when it is.
     pub reason: String,
@@ -37,7 +37,7 @@ pub struct PollerView {
 }
 
 /// Whether the budget can keep every page from overflowing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Every deadline can be met.
     pub feasible: bool,
@@ -66,7 +66,7 @@ impl Schedule {
             next_poll_s: (!waiting).then(|| (planned - at).max(0.0)),
             safe_interval_s: poller.safe_interval(now.wall, true),
             burst_interval_s: burst.is_finite().then(|| burst.min(LONGEST_S)),
-            index: poller.index(at),
+            index: poller.index(at, 60.0 / self.pace),
             reason: reason(poller, at),
             horizon_s: (f64::from(poller.settings.limit) / rate.max(1e-9))
                 .min(10.0 * 365.0 * 86_400.0),

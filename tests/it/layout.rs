@@ -23,7 +23,7 @@ const TABLE: [(&str, Option<&[&str]>); 17] = [
     ("poll", Some(&["api", "schedule", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
     // A snapshot joins what the others tell of themselves: their views, nothing that works.
-    ("status", Some(&["store", "poll", "deliver", "budget"])),
+    ("status", Some(&["store", "poll", "deliver", "budget", "schedule"])),
     ("report", Some(&["store"])),
     ("simulate", Some(&["schedule", "budget"])),
     (

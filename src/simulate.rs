@@ -1,0 +1,161 @@
+//! Runs the daemon's own schedule and budget on a virtual clock against a window of records.
+//!
+//! The adaptive run comes first; the fixed schedules it is compared with then get exactly as many
+//! requests. Every run ends with one last read of each route that counts for none of them, so that
+//! each record is either seen or lost. Pure: no clock, no I/O, the same seed gives the same run.
+
+mod adaptive;
+mod chart;
+mod fixed;
+mod render;
+mod traffic;
+mod window;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use self::adaptive::Faults;
+pub use self::chart::svg;
+pub use self::render::{plan, plan_json, table, why};
+pub use self::traffic::{RouteTraffic, Shop, TraceError, Traffic};
+
+/// What a simulation is run with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Records a page can hold.
+    pub limit: u32,
+    /// Requests a minute that may be spent.
+    pub requests_per_minute: u32,
+    /// Shortest time between two polls of a route.
+    pub min_interval: Duration,
+    /// Longest time between two polls of a route.
+    pub max_interval: Duration,
+    /// What goes wrong on the way.
+    pub faults: Option<Faults>,
+}
+
+impl Default for Settings {
+    /// Half of the key's requests, the page of the contract, the intervals of the configuration.
+    fn default() -> Self {
+        Self {
+            limit: 100,
+            requests_per_minute: 30,
+            min_interval: Duration::from_secs(2),
+            max_interval: Duration::from_secs(60),
+            faults: None,
+        }
+    }
+}
+
+/// The outcome of all schedules over the same records.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// `adaptive`, `uniform`, `proportional`, `cron`, in this order.
+    pub schedules: Vec<ScheduleResult>,
+}
+
+/// The outcome of one schedule.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScheduleResult {
+    /// Which schedule.
+    pub name: &'static str,
+    /// Requests sent.
+    pub requests: u64,
+    /// From a record's arrival to the poll that saw it: the mean,
+    pub mean_delay_s: f64,
+    /// the median,
+    pub p50_s: f64,
+    /// and what 99 of 100 records stay below.
+    pub p99_s: f64,
+    /// Records that arrived.
+    pub arrived: u64,
+    /// Records no poll saw.
+    pub lost: u64,
+    /// Those of them that no recorded gap covers.
+    pub lost_outside_gaps: u64,
+    /// Gaps recorded.
+    pub gaps: u64,
+    /// Pages without overlap behind which the ids show that nothing is missing.
+    pub suspect: u64,
+    /// Requests the server refused.
+    pub http_429: u64,
+    /// Requests in each hour since the start.
+    #[serde(skip)]
+    pub requests_by_hour: Vec<u64>,
+}
+
+/// What a run collects.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Run {
+    requests: u64,
+    http_429: u64,
+    delays: Vec<f32>,
+    arrived: u64,
+    lost: u64,
+    lost_outside_gaps: u64,
+    gaps: u64,
+    suspect: u64,
+    by_hour: Vec<u64>,
+}
+
+impl Run {
+    fn result(mut self, name: &'static str) -> ScheduleResult {
+        let sum: f64 = self.delays.iter().map(|delay| f64::from(*delay)).sum();
+        let seen = self.delays.len();
+        ScheduleResult {
+            name,
+            requests: self.requests,
+            mean_delay_s: if seen == 0 { 0.0 } else { sum / seen as f64 },
+            p50_s: quantile(&mut self.delays, 0.5),
+            p99_s: quantile(&mut self.delays, 0.99),
+            arrived: self.arrived,
+            lost: self.lost,
+            lost_outside_gaps: self.lost_outside_gaps,
+            gaps: self.gaps,
+            suspect: self.suspect,
+            http_429: self.http_429,
+            requests_by_hour: self.by_hour,
+        }
+    }
+
+    fn count_request(&mut self, at: f64) {
+        self.requests += 1;
+        let hour = (at / 3600.0) as usize;
+        if self.by_hour.len() <= hour {
+            self.by_hour.resize(hour + 1, 0);
+        }
+        self.by_hour[hour] += 1;
+    }
+}
+
+fn quantile(delays: &mut [f32], part: f64) -> f64 {
+    if delays.is_empty() {
+        return 0.0;
+    }
+    let place = ((delays.len() - 1) as f64 * part).round() as usize;
+    f64::from(*delays.select_nth_unstable_by(place, f32::total_cmp).1)
+}
+
+/// Runs the adaptive schedule over `traffic`, then the fixed ones with as many requests.
+#[must_use]
+pub fn compare(traffic: &Traffic, settings: &Settings) -> Comparison {
+    let adaptive = adaptive::run(traffic, settings);
+    let requests = adaptive.requests;
+    let fixed = |plan: fn(&Traffic, u64) -> Vec<(f64, usize)>| {
+        fixed::run(traffic, settings, &plan(traffic, requests))
+    };
+    let (uniform, proportional, cron) =
+        (fixed(fixed::uniform), fixed(fixed::proportional), fixed(fixed::cron));
+    Comparison {
+        schedules: vec![
+            adaptive.result("adaptive"),
+            uniform.result("uniform"),
+            proportional.result("proportional"),
+            cron.result("cron"),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The daemon's own schedule and budget, driven as its dispatcher drives them.
+//!
+//! Faults are part of the run: failed requests, pauses as after a refused key, restarts that keep
+//! only what the store keeps, and steps of the wall clock.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::traffic::Traffic;
+use super::window::{Key, Window};
+use super::{Run, Settings};
+use crate::budget::{Budget, Purpose};
+use crate::clock::Moment;
+use crate::config;
+use crate::schedule::{Next, Outcome, PollerSettings, Schedule};
+
+/// What goes wrong during a run, drawn from a seed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Faults {
+    /// Chooses when.
+    pub seed: u64,
+    /// The part of requests that fail.
+    pub failing: f64,
+    /// Restarts, pauses of ten minutes, and steps of the wall clock of up to a day, each so often
+    /// a day on average.
+    pub a_day: f64,
+}
+
+/// One process with everything the store would keep for the next.
+struct Daemon<'a> {
+    settings: &'a Settings,
+    pollers: Vec<PollerSettings>,
+    schedule: Schedule,
+    budget: Budget,
+    /// How far the wall clock is off.
+    off: SignedDuration,
+    start: Timestamp,
+}
+
+impl<'a> Daemon<'a> {
+    fn new(traffic: &Traffic, settings: &'a Settings) -> Self {
+        let poller = PollerSettings {
+            limit: settings.limit,
+            min_interval: settings.min_interval,
+            max_interval: settings.max_interval,
+            every: None,
+            weight: 1.0,
+        };
+        let pollers = vec![poller; traffic.routes.len()];
+        let now = Moment { elapsed: Duration::ZERO, wall: traffic.start };
+        let budget = Budget::new(budget_settings(settings), now);
+        let pace = budget.snapshot(now).pace_per_minute;
+        let schedule = Schedule::new(pollers.clone(), pace, now);
+        let off = SignedDuration::ZERO;
+        Self { settings, pollers, schedule, budget, off, start: traffic.start }
+    }
+
+    fn moment(&self, elapsed: Duration) -> Moment {
+        let wall = self.start.saturating_add(elapsed).and_then(|at| at.saturating_add(self.off));
+        Moment { elapsed, wall: wall.unwrap_or(self.start) }
+    }
+
+    fn restart(&mut self, now: Duration) {
+        let moment = self.moment(now);
+        self.budget = Budget::new(budget_settings(self.settings), moment);
+        let pace = self.budget.snapshot(moment).pace_per_minute;
+        let learned: Vec<String> =
+            (0..self.pollers.len()).map(|poller| self.schedule.learned(poller)).collect();
+        self.schedule = Schedule::new(self.pollers.clone(), pace, moment);
+        for (poller, learned) in learned.iter().enumerate() {
+            self.schedule.restore(poller, learned, moment);
+        }
+    }
+}
+
+fn budget_settings(settings: &Settings) -> config::Budget {
+    config::Budget { requests_per_minute: settings.requests_per_minute, reserve: 0 }
+}
+
+/// Runs from the start of the traffic to its end.
+pub(super) fn run(traffic: &Traffic, settings: &Settings) -> Run {
+    let mut run = Run::default();
+    let mut windows = Window::all(traffic, settings.limit);
+    let mut key = Key::new(settings.requests_per_minute);
+    let mut daemon = Daemon::new(traffic, settings);
+    let mut chance = settings.faults.as_ref().map(|faults| fastrand::Rng::with_seed(faults.seed));
+    let (mut now, mut trouble_at) = (Duration::ZERO, Duration::MAX);
+    let end = Duration::from_secs_f64(traffic.span_s);
+    if let (Some(faults), Some(chance)) = (&settings.faults, &mut chance) {
+        trouble_at = between_troubles(faults, chance);
+    }
+    while now < end {
+        if let (true, Some(faults), Some(chance)) =
+            (now >= trouble_at, &settings.faults, &mut chance)
+        {
+            trouble_at = now + between_troubles(faults, chance);
+            trouble(&mut daemon, chance, now);
+        }
+        let moment = daemon.moment(now);
+        let poller = match daemon.schedule.next(moment) {
+            Next::Poll(poller) => poller,
+            Next::WaitUntil(until) => {
+                now = until;
+                continue;
+            }
+            Next::Idle => break,
+        };
+        if let Err(until) = daemon.budget.try_take(Purpose::Poll, moment) {
+            now = until;
+            continue;
+        }
+        let at = now.as_secs_f64();
+        run.count_request(at);
+        daemon.schedule.started(poller, moment);
+        let seen = key.ask(at);
+        daemon.budget.observe(&seen, moment);
+        let failing = settings.faults.as_ref().map_or(0.0, |faults| faults.failing);
+        let outcome = if seen.refused {
+            run.http_429 += 1;
+            Outcome::Failed { not_before: moment.elapsed }
+        } else if chance.as_mut().is_some_and(|chance| chance.f64() < failing) {
+            Outcome::Failed { not_before: moment.elapsed + Duration::from_secs(5) }
+        } else {
+            windows[poller].read(at, &mut run)
+        };
+        daemon.schedule.observe(poller, &outcome, moment);
+        daemon.budget.set_needed(daemon.schedule.needed_per_minute(moment));
+        daemon.schedule.set_pace(daemon.budget.snapshot(moment).pace_per_minute);
+    }
+    for window in &mut windows {
+        window.read(traffic.span_s, &mut run);
+    }
+    run
+}
+
+fn between_troubles(faults: &Faults, chance: &mut fastrand::Rng) -> Duration {
+    let seconds = -(1.0 - chance.f64()).ln() * 86_400.0 / (3.0 * faults.a_day).max(1e-9);
+    Duration::from_secs_f64(seconds.min(1e12))
+}
+
+fn trouble(daemon: &mut Daemon<'_>, chance: &mut fastrand::Rng, now: Duration) {
+    match chance.u8(0..3) {
+        0 => daemon.restart(now),
+        1 => {
+            let until = now + Duration::from_secs(600);
+            for poller in 0..daemon.pollers.len() {
+                daemon.schedule.pause(poller, Some(until));
+            }
+        }
+        _ => daemon.off = SignedDuration::from_secs(chance.i64(-86_400..86_400)),
+    }
+}

@@ -1,0 +1,62 @@
+//! The fixed schedules the adaptive one is compared with: as a careful script would poll.
+
+use super::traffic::Traffic;
+use super::window::{Key, Window};
+use super::{Run, Settings};
+
+/// Polls as (time, route), in order of time.
+type Plan = Vec<(f64, usize)>;
+
+/// Every route in turn, evenly over the whole time.
+pub(super) fn uniform(traffic: &Traffic, requests: u64) -> Plan {
+    let step = traffic.span_s / requests.max(1) as f64;
+    let routes = traffic.routes.len() as u64;
+    (0..requests).map(|k| ((k as f64 + 0.5) * step, (k % routes) as usize)).collect()
+}
+
+/// Every route evenly, as often as its share of all records.
+pub(super) fn proportional(traffic: &Traffic, requests: u64) -> Plan {
+    let total: usize = traffic.routes.iter().map(|route| route.arrivals.len()).sum();
+    if total == 0 {
+        return uniform(traffic, requests);
+    }
+    let mut plan = Plan::new();
+    let (mut owed, mut given) = (0.0, 0);
+    for (route, traffic_of) in traffic.routes.iter().enumerate() {
+        owed += requests as f64 * traffic_of.arrivals.len() as f64 / total as f64;
+        let polls = (owed.round() as u64).min(requests) - given;
+        given += polls;
+        let step = traffic.span_s / polls.max(1) as f64;
+        let phase = (route as f64 + 0.5) / traffic.routes.len() as f64;
+        plan.extend((0..polls).map(|k| ((k as f64 + phase) * step, route)));
+    }
+    plan.sort_by(|a, b| a.0.total_cmp(&b.0));
+    plan
+}
+
+/// All routes at once, at even ticks.
+pub(super) fn cron(traffic: &Traffic, requests: u64) -> Plan {
+    let routes = traffic.routes.len() as u64;
+    let ticks = requests.div_ceil(routes.max(1));
+    let step = traffic.span_s / ticks.max(1) as f64;
+    (0..requests).map(|k| (((k / routes) as f64 + 0.5) * step, (k % routes) as usize)).collect()
+}
+
+/// Polls as planned, whatever the answers.
+pub(super) fn run(traffic: &Traffic, settings: &Settings, plan: &[(f64, usize)]) -> Run {
+    let mut run = Run::default();
+    let mut windows = Window::all(traffic, settings.limit);
+    let mut key = Key::new(settings.requests_per_minute);
+    for &(at, route) in plan {
+        run.count_request(at);
+        if key.ask(at).refused {
+            run.http_429 += 1;
+        } else {
+            windows[route].read(at, &mut run);
+        }
+    }
+    for window in &mut windows {
+        window.read(traffic.span_s, &mut run);
+    }
+    run
+}

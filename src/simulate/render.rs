@@ -1,0 +1,290 @@
+//! What `why`, `plan` and `simulate` print. Pure: views in, text out.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde_json::{Value, json};
+
+use super::Comparison;
+use crate::budget::BudgetSnapshot;
+use crate::schedule::{Forecast, PollerView};
+
+/// The comparison as a table for people.
+#[must_use]
+pub fn table(comparison: &Comparison) -> String {
+    let mut table = columns(&[
+        "schedule",
+        "requests",
+        "mean delay",
+        "p50",
+        "p99",
+        "arrived",
+        "lost",
+        "outside gaps",
+        "gaps",
+        "suspect",
+        "429",
+    ]);
+    for result in &comparison.schedules {
+        table.add_row([
+            result.name.to_owned(),
+            result.requests.to_string(),
+            format!("{:.2} s", result.mean_delay_s),
+            format!("{:.2} s", result.p50_s),
+            format!("{:.2} s", result.p99_s),
+            result.arrived.to_string(),
+            result.lost.to_string(),
+            result.lost_outside_gaps.to_string(),
+            result.gaps.to_string(),
+            result.suspect.to_string(),
+            result.http_429.to_string(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// Whether the budget keeps every page of the named pollers from overflowing, as a table and a
+/// verdict.
+#[must_use]
+pub fn plan(
+    pollers: &[(String, PollerView)],
+    forecast: &Forecast,
+    budget_per_minute: f64,
+) -> String {
+    let mut table = columns(&[
+        "poller",
+        "an hour",
+        "likely",
+        "polled every",
+        "safe up to",
+        "burst-safe up to",
+        "of the budget",
+        "page reaches back",
+    ]);
+    for (name, view) in pollers {
+        let needs = 60.0 / safe(view) / budget_per_minute.max(1e-9);
+        table.add_row([
+            name.clone(),
+            rate(view.rate_per_hour),
+            format!("{} to {}", rate(view.rate_low), rate(view.rate_high)),
+            span(view.interval_s),
+            span(view.safe_interval_s),
+            view.burst_interval_s.map_or_else(|| "no burst seen".to_owned(), span),
+            format!("{:.2} %", needs * 100.0),
+            span(view.horizon_s),
+        ]);
+    }
+    format!("{table}\n\n{}\n", verdict(pollers, forecast, budget_per_minute))
+}
+
+fn verdict(
+    pollers: &[(String, PollerView)],
+    forecast: &Forecast,
+    budget_per_minute: f64,
+) -> String {
+    let load = forecast.load * 100.0;
+    let failing = forecast.first_to_fail.and_then(|place| pollers.get(place));
+    match failing {
+        None if forecast.feasible => format!(
+            "feasible: the deadlines need {load:.1} % of {budget_per_minute:.1} requests a minute, at most 83 % can be promised"
+        ),
+        None => format!(
+            "at risk: the deadlines need {load:.1} % of {budget_per_minute:.1} requests a minute, at most 83 % can be promised"
+        ),
+        Some((name, view)) => format!(
+            "at risk: the deadlines need {load:.1} % of {budget_per_minute:.1} requests a minute, at most 83 % can be promised; {name} fails first, it must be read every {}. Raise [budget] requests_per_minute, lower reserve, or shorten min_interval or `every` of that route",
+            span(safe(view))
+        ),
+    }
+}
+
+/// The plan as JSON: `{"budget_per_minute","feasible","load","first_to_fail","pollers":[…]}`.
+#[must_use]
+pub fn plan_json(
+    pollers: &[(String, PollerView)],
+    forecast: &Forecast,
+    budget_per_minute: f64,
+) -> Value {
+    let failing = forecast.first_to_fail.and_then(|place| pollers.get(place));
+    let rows: Vec<Value> =
+        pollers.iter().map(|(name, view)| json!({ "poller": name, "plan": view })).collect();
+    json!({
+        "budget_per_minute": budget_per_minute,
+        "feasible": forecast.feasible,
+        "load": forecast.load,
+        "first_to_fail": failing.map(|(name, _)| name),
+        "pollers": rows,
+    })
+}
+
+/// Why a poller is asked when it is, in sentences.
+#[must_use]
+pub fn why(name: &str, view: &PollerView, budget: &BudgetSnapshot, forecast: &Forecast) -> String {
+    let mut text = String::new();
+    let mut line = |label: &str, words: String| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{label:<12}{words}");
+    };
+    line("poller", name.to_owned());
+    line(
+        "rate",
+        format!(
+            "{} new records an hour, likely between {} and {}",
+            rate(view.rate_per_hour),
+            rate(view.rate_low),
+            rate(view.rate_high)
+        ),
+    );
+    line("interval", format!("every {}: {}", span(view.interval_s), view.reason));
+    line(
+        "next poll",
+        match view.next_poll_s {
+            None => "not planned: it is being asked now or paused".to_owned(),
+            Some(left) if left < 0.5 => "now, with the next request the budget grants".to_owned(),
+            Some(left) => format!("in {}", span(left)),
+        },
+    );
+    line(
+        "safe bound",
+        format!(
+            "within {} a page overflows in fewer than one of a million polls",
+            span(view.safe_interval_s)
+        ),
+    );
+    line(
+        "burst bound",
+        view.burst_interval_s.map_or_else(
+            || "no burst seen yet".to_owned(),
+            |burst| {
+                format!(
+                    "within {} the page holds a burst as large as the largest seen",
+                    span(burst)
+                )
+            },
+        ),
+    );
+    line(
+        "index",
+        format!(
+            "{:.1} record-seconds of waiting (weight × rate × age² / 2); the largest is asked next",
+            view.index
+        ),
+    );
+    line(
+        "reach",
+        format!(
+            "a record stays on the page for about {}; later changes to it are not seen on this route",
+            span(view.horizon_s)
+        ),
+    );
+    let left = budget.remaining_seen.map_or_else(|| "unknown".to_owned(), |left| left.to_string());
+    line(
+        "budget",
+        format!(
+            "{:.1} polls a minute now; {} of {} used in the last minute, others spend about {:.1}, the server shows {left} left",
+            budget.pace_per_minute, budget.used_last_60s, budget.limit, budget.others_per_minute
+        ),
+    );
+    if let Some(rest) = budget.resting_s {
+        line("resting", format!("the server asked the whole key to wait, {} more", span(rest)));
+    }
+    line(
+        "forecast",
+        format!(
+            "{}: all deadlines together need {:.1} % of the budget, at most 83 % can be promised",
+            if forecast.feasible { "feasible" } else { "at risk" },
+            forecast.load * 100.0
+        ),
+    );
+    text
+}
+
+fn columns(names: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(names);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn safe(view: &PollerView) -> f64 {
+    view.burst_interval_s.unwrap_or(f64::INFINITY).min(view.safe_interval_s).max(1e-3)
+}
+
+fn rate(per_hour: f64) -> String {
+    if per_hour >= 10.0 { format!("{per_hour:.0}") } else { format!("{per_hour:.2}") }
+}
+
+/// A span in its two largest units.
+fn span(seconds: f64) -> String {
+    if seconds < 10.0 {
+        return format!("{:.1}s", seconds.max(0.0));
+    }
+    let unit =
+        [86_400.0, 3600.0, 60.0, 1.0].into_iter().find(|unit| seconds >= *unit).unwrap_or(1.0);
+    let grain = match unit {
+        86_400.0 => 3600,
+        3600.0 => 60,
+        _ => 1,
+    };
+    let whole = (seconds.min(1e12).round() as u64) / grain * grain;
+    humantime::format_duration(Duration::from_secs(whole)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> PollerView {
+        PollerView {
+            rate_per_hour: 20.4,
+            rate_low: 15.0,
+            rate_high: 26.0,
+            interval_s: 9.6,
+            next_poll_s: Some(4.0),
+            safe_interval_s: 9000.0,
+            burst_interval_s: None,
+            index: 0.4,
+            reason: "its share of the budget".into(),
+            horizon_s: 17_647.0,
+        }
+    }
+
+    #[test]
+    fn why_tells_rate_bounds_budget_and_next_poll() {
+        let budget = BudgetSnapshot {
+            limit: 60,
+            used_last_60s: 44,
+            remaining_seen: Some(16),
+            others_per_minute: 0.0,
+            pace_per_minute: 45.0,
+            resting_s: None,
+        };
+        let forecast = Forecast { feasible: true, load: 0.02, first_to_fail: None };
+        let text = why("jobs", &view(), &budget, &forecast);
+        for words in [
+            "20 new records an hour, likely between 15 and 26",
+            "every 9.6s: its share of the budget",
+            "in 4.0s",
+            "within 2h 30m a page overflows",
+            "no burst seen yet",
+            "44 of 60 used",
+            "feasible",
+        ] {
+            assert!(text.contains(words), "{words} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_plan_names_the_route_that_fails_first_and_what_to_do() {
+        let pollers = vec![("jobs".to_owned(), view()), ("leads".to_owned(), view())];
+        let forecast = Forecast { feasible: false, load: 1.2, first_to_fail: Some(1) };
+        let text = plan(&pollers, &forecast, 4.0);
+        assert!(text.contains("at risk: the deadlines need 120.0 %"), "{text}");
+        assert!(text.contains("leads fails first"), "{text}");
+        assert_eq!(plan_json(&pollers, &forecast, 4.0)["first_to_fail"], "leads");
+    }
+}

@@ -1,0 +1,218 @@
+//! What arrives in a simulation: synthetic shops, plain rates, or a recorded trace.
+
+use std::collections::{BTreeMap, HashSet};
+
+use jiff::Timestamp;
+
+/// A Monday, 00:00 UTC.
+const MONDAY: i64 = 1_767_571_200;
+const HOUR_S: f64 = 3600.0;
+/// The routes in the order of the contract.
+const ROUTES: [&str; 6] =
+    ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"];
+
+/// The arrivals of one route.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteTraffic {
+    /// The route's name.
+    pub name: String,
+    /// Seconds since the start, ascending.
+    pub arrivals: Vec<f64>,
+}
+
+/// Everything that arrives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// The routes.
+    pub routes: Vec<RouteTraffic>,
+    /// How long the simulation lasts, in seconds.
+    pub span_s: f64,
+    /// The wall time at the start.
+    pub start: Timestamp,
+}
+
+/// A synthetic shop: opening hours, a morning rush, a short Saturday, a closed Sunday.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shop {
+    /// One counter.
+    Quiet,
+    /// A large shop.
+    Busy,
+    /// Several branches on one workspace.
+    Chain,
+}
+
+impl Shop {
+    /// The shop of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "quiet" => Some(Self::Quiet),
+            "busy" => Some(Self::Busy),
+            "chain" => Some(Self::Chain),
+            _ => None,
+        }
+    }
+
+    /// Arrivals an hour on each route in ordinary opening hours.
+    fn open_rates(self) -> [f64; 6] {
+        match self {
+            Self::Quiet => [4.0, 2.5, 6.0, 5.0, 24.0, 0.4],
+            Self::Busy => [20.0, 12.0, 30.0, 25.0, 120.0, 2.0],
+            Self::Chain => [100.0, 60.0, 150.0, 125.0, 600.0, 10.0],
+        }
+    }
+}
+
+/// How busy a shop is at an hour of the week, beside its ordinary opening hours.
+fn opening(hour_of_week: usize) -> f64 {
+    let (day, hour) = (hour_of_week / 24, hour_of_week % 24);
+    match (day, hour) {
+        (0..=4, 9 | 17) => 1.6,
+        (0..=4, 10..=16) | (5, 10..=13) => 1.0,
+        // Little but what an online form brings.
+        _ => 0.001,
+    }
+}
+
+/// Why a trace cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TraceError {
+    /// A line is not `seconds,route,id`.
+    #[error("trace line {line}: {problem}; a line is seconds,route,id")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// There is nothing to simulate.
+    #[error("the trace holds no record; export one with `shopmirror trace`")]
+    Empty,
+}
+
+impl Traffic {
+    /// Random arrivals whose rate an hour `rate(route, seconds)` gives; never above `most(route)`.
+    #[must_use]
+    pub fn random(
+        names: &[&str],
+        span_s: f64,
+        seed: u64,
+        most: impl Fn(usize) -> f64,
+        rate: impl Fn(usize, f64) -> f64,
+    ) -> Self {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let mut arrivals_of = |route: usize| {
+            let most = most(route) / HOUR_S;
+            let (mut at, mut arrivals) = (0.0, Vec::new());
+            if most <= 0.0 {
+                return arrivals;
+            }
+            loop {
+                at -= (1.0 - chance.f64()).ln() / most;
+                if at >= span_s {
+                    break;
+                }
+                // Thinning: a candidate stays with the chance of its hour.
+                if chance.f64() * most * HOUR_S < rate(route, at) {
+                    arrivals.push(at);
+                }
+            }
+            arrivals
+        };
+        let routes = names.iter().enumerate().map(|(route, name)| RouteTraffic {
+            name: (*name).to_owned(),
+            arrivals: arrivals_of(route),
+        });
+        Self { routes: routes.collect(), span_s, start: monday() }
+    }
+
+    /// Constant rates an hour, in the order of the routes.
+    #[must_use]
+    pub fn rates(per_hour: &[f64], hours: f64, seed: u64) -> Self {
+        let names: Vec<String> = (0..per_hour.len())
+            .map(|route| {
+                ROUTES
+                    .get(route)
+                    .map_or_else(|| format!("route_{}", route + 1), ToString::to_string)
+            })
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let sane = |route: usize| if per_hour[route].is_finite() { per_hour[route] } else { 0.0 };
+        Self::random(&names, hours * HOUR_S, seed, sane, |route, _| per_hour[route])
+    }
+
+    /// A synthetic shop, beginning on a Monday at midnight.
+    #[must_use]
+    pub fn shop(shop: Shop, hours: f64, seed: u64) -> Self {
+        let rates = shop.open_rates();
+        let busiest = 1.6;
+        Self::random(
+            &ROUTES,
+            hours * HOUR_S,
+            seed,
+            |route| rates[route] * busiest,
+            |route, at| rates[route] * opening((at / HOUR_S) as usize % 168),
+        )
+    }
+
+    /// A trace: lines of `seconds,route,id`, seconds from any start or Unix time, in any order; a
+    /// repeated id is one arrival, the first. A heading is allowed. `hours` cuts it short or
+    /// prolongs it.
+    ///
+    /// # Errors
+    /// The first line that is no such thing, with its number.
+    pub fn from_trace(text: &str, hours: Option<f64>) -> Result<Self, TraceError> {
+        let mut routes: BTreeMap<&str, Vec<(f64, &str)>> = BTreeMap::new();
+        for (place, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || (place == 0 && line.starts_with("seconds")) {
+                continue;
+            }
+            let wrong =
+                |problem: &str| TraceError::Line { line: place + 1, problem: problem.into() };
+            let mut fields = line.splitn(3, ',').map(str::trim);
+            let seconds = fields.next().unwrap_or_default();
+            let route = fields.next().ok_or_else(|| wrong("there is no route"))?;
+            let id = fields.next().ok_or_else(|| wrong("there is no id"))?;
+            let seconds = seconds
+                .parse::<f64>()
+                .ok()
+                .filter(|seconds| (0.0..1e11).contains(seconds))
+                .ok_or_else(|| wrong("the first field is no count of seconds"))?;
+            routes.entry(route).or_default().push((seconds, id));
+        }
+        let times = || routes.values().flatten().map(|(seconds, _)| *seconds);
+        let first = times().fold(f64::INFINITY, f64::min);
+        let last = times().fold(0.0, f64::max);
+        if routes.is_empty() {
+            return Err(TraceError::Empty);
+        }
+        // Unix times keep their hour of the week; others are taken to begin on a Monday.
+        let unix = first > 1e9;
+        let origin = if unix { (first / HOUR_S).floor() * HOUR_S } else { 0.0 };
+        let start = Timestamp::from_second(origin as i64).ok().filter(|_| unix);
+        let span_s = hours.map_or((last - origin).max(1.0) + 60.0, |hours| hours * HOUR_S);
+        let known = |name: &str| ROUTES.iter().position(|route| *route == name);
+        let mut named: Vec<(&str, Vec<(f64, &str)>)> = routes.into_iter().collect();
+        named.sort_by_key(|(name, _)| known(name).unwrap_or(ROUTES.len()));
+        let routes = named
+            .into_iter()
+            .map(|(name, mut records)| {
+                records.sort_by(|a, b| a.0.total_cmp(&b.0));
+                let mut seen = HashSet::new();
+                records.retain(|(_, id)| seen.insert(*id));
+                let arrivals = records.iter().map(|(seconds, _)| seconds - origin);
+                RouteTraffic {
+                    name: name.to_owned(),
+                    arrivals: arrivals.filter(|at| *at < span_s).collect(),
+                }
+            })
+            .collect();
+        Ok(Self { routes, span_s, start: start.unwrap_or_else(monday) })
+    }
+}
+
+fn monday() -> Timestamp {
+    Timestamp::from_second(MONDAY).expect("a day of 2026 is a valid time")
+}
