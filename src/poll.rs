@@ -219,7 +219,7 @@ impl Dispatcher {
     /// What is done when a wait ends: nothing as a rule.
     async fn tick(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        if self.gate.halt().is_some() {
+        if self.gate.take_look(now.elapsed) {
             self.look_for_new_key();
         }
         if self.disk_full_until.is_some_and(|until| until <= now.elapsed) {

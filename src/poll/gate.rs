@@ -66,6 +66,7 @@ impl Halt {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Closed {
     pub(super) halt: Halt,
+    next_look: Duration,
     next_probe: Duration,
     probes: usize,
     probing: bool,
@@ -99,8 +100,13 @@ impl Gate {
                 true
             }
             None => {
-                self.0 =
-                    Some(Closed { halt, next_probe: now + PROBES[0], probes: 0, probing: false });
+                self.0 = Some(Closed {
+                    halt,
+                    next_look: now + KEY_LOOK,
+                    next_probe: now + PROBES[0],
+                    probes: 0,
+                    probing: false,
+                });
                 true
             }
         }
@@ -134,14 +140,21 @@ impl Gate {
         }
     }
 
-    /// When there is something to do next: look at the key, or probe.
+    /// Whether the key is to be looked at now; if so, it is next after [`KEY_LOOK`].
+    pub(super) fn take_look(&mut self, now: Duration) -> bool {
+        let due = self.0.as_mut().filter(|closed| closed.next_look <= now);
+        due.map(|closed| closed.next_look = now + KEY_LOOK).is_some()
+    }
+
+    /// When there is something to do next: look at the key, or probe. A fixed moment, so that it
+    /// comes however often the dispatcher is asked something in between.
     pub(super) fn next_look(&self, now: Duration) -> Duration {
-        let look = now + KEY_LOOK;
         match &self.0 {
             Some(closed) if !closed.probing && closed.next_probe > now => {
-                look.min(closed.next_probe)
+                closed.next_look.min(closed.next_probe)
             }
-            _ => look,
+            Some(closed) => closed.next_look,
+            None => now + KEY_LOOK,
         }
     }
 }
@@ -159,6 +172,7 @@ mod tests {
             let mut probes = Vec::new();
             while now < Duration::from_secs(86_400) {
                 now = gate.next_look(now);
+                gate.take_look(now);
                 if gate.halt().unwrap().probe_due(now) {
                     gate.probe_started();
                     probes.push(now);
@@ -170,6 +184,17 @@ mod tests {
             assert!((4..=5).contains(&first_hour), "{first_hour}");
             assert!((20..30).contains(&probes.len()), "{}", probes.len());
         }
+    }
+
+    #[test]
+    fn a_look_at_the_key_comes_however_often_it_is_asked_for() {
+        let mut gate = Gate::default();
+        gate.close(Halt::KeyRefused, Duration::ZERO);
+        let looks = (0..100)
+            .map(|tenth| Duration::from_millis(tenth * 100))
+            .filter(|now| gate.next_look(*now) <= *now && gate.take_look(*now))
+            .count();
+        assert_eq!(looks, 4, "one every two seconds of ten, the first after two");
     }
 
     #[test]
