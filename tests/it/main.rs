@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod auth;
+mod bad_pages;
+mod budget;
 mod changes;
 mod config_files;
 mod identity;

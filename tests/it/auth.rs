@@ -1,0 +1,130 @@
+//! A refused key or a wrong address pauses every poller, costs few requests, says what to do, and
+//! is over as soon as it is mended.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use shopmirror::sandbox::{FaultKind, Provider, Route};
+
+use crate::support::{Place, Workspace, wait_until};
+
+fn all_are(state: &'static str) -> impl Fn(&Value) -> bool {
+    move |status| {
+        let pollers = status["pollers"].as_array().unwrap();
+        pollers.len() == 6 && pollers.iter().all(|poller| poller["state"] == state)
+    }
+}
+
+fn answered(workspace: &Workspace, status: u16) -> usize {
+    workspace.sandbox.requests().log.iter().filter(|r| r.status == status).count()
+}
+
+/// The one reason the status gives must say what to do.
+fn assert_advice(status: &Value, word: &str) {
+    assert_eq!(status["health"], "failing", "{status}");
+    assert!(status["reasons"][0].as_str().unwrap().contains(word), "{status}");
+}
+
+fn assert_told_once(place: &Place) {
+    let log = place.log();
+    assert_eq!(log.matches("every poller is paused").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn a_refused_key_pauses_every_poller_until_the_key_file_holds_another() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let _daemon = place.started().await;
+    workspace.all_polled().await;
+    let old = workspace.sandbox.automation_key();
+    workspace.sandbox.disable_key(&old, true);
+    let status = place.status_when("every poller is paused", all_are("key_refused")).await;
+    assert_advice(&status, "key file");
+
+    // Another key that is wrong costs one request, and changes nothing.
+    let refused = answered(&workspace, 401);
+    assert!(refused <= 6, "at most one a poller: {refused}");
+    place.write_key("not-a-key-either");
+    wait_until("the key in the file is tried", || answered(&workspace, 401) == refused + 1).await;
+    place.status_when("still paused", all_are("key_refused")).await;
+
+    workspace.sandbox.add_key("rotated-key", "rotated", Provider::Automation);
+    place.write_key("rotated-key");
+    place.status_when("polling goes on", all_are("ok")).await;
+    workspace.all_polled().await;
+    assert_eq!(answered(&workspace, 401), refused + 1);
+    assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
+    assert_told_once(&place);
+    let log = place.log();
+    for key in [old.as_str(), "not-a-key-either", "rotated-key"] {
+        assert!(!log.contains(key), "the key is in the log:\n{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_pauses_every_poller_and_says_which_to_make() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write_key(&workspace.sandbox.rest_key());
+    let _daemon = place.daemon();
+    let status = place.status_when("every poller is paused", all_are("key_wrong_type")).await;
+    assert_advice(&status, "automation key");
+    assert!(answered(&workspace, 403) <= 6);
+    place.write_key(&workspace.sandbox.automation_key());
+    place.status_when("polling begins", all_are("ok")).await;
+    assert_told_once(&place);
+}
+
+#[tokio::test]
+async fn a_reload_ends_the_pause_of_a_key_that_was_enabled_again() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let key = workspace.sandbox.automation_key();
+    workspace.sandbox.disable_key(&key, true);
+    place.status_when("every poller is paused", all_are("key_refused")).await;
+    workspace.sandbox.disable_key(&key, false);
+    daemon.signal(Signal::HUP);
+    place.status_when("polling goes on", all_are("ok")).await;
+}
+
+#[tokio::test]
+async fn the_standard_address_of_a_white_label_workspace_pauses_every_poller() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    workspace.sandbox.set_standard_host(Some("127.0.0.1".to_owned()));
+    let daemon = place.daemon();
+    let status = place.status_when("every poller is paused", all_are("wrong_host")).await;
+    assert_advice(&status, "white-label");
+    assert!(answered(&workspace, 412) <= 6);
+    workspace.sandbox.set_standard_host(None);
+    daemon.signal(Signal::HUP);
+    place.status_when("polling begins", all_are("ok")).await;
+    assert_told_once(&place);
+}
+
+#[tokio::test]
+async fn a_route_that_refuses_stops_no_other() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let kind = FaultKind::Status { code: 404, retry_after: None };
+    workspace.fault(Some(Route::Leads), kind, u32::MAX);
+    let state = |status: &Value, wanted: &str| {
+        let pollers = status["pollers"].as_array().unwrap();
+        let leads = pollers.iter().find(|poller| poller["route"] == "leads").unwrap();
+        leads["state"] == wanted
+    };
+    let broken = |status: &Value| state(status, "route_broken");
+    let status = place.status_when("the route is broken", broken).await;
+    assert!(status["reasons"].to_string().contains("leads"), "{status}");
+    let asked = answered(&workspace, 404);
+    for _ in 0..3 {
+        workspace.polled(Route::Jobs).await;
+    }
+    assert_eq!((asked, answered(&workspace, 404)), (1, 1), "it is not asked again and again");
+    workspace.sandbox.clear_faults();
+    daemon.signal(Signal::HUP);
+    place.status_when("the route is read again", |status| state(status, "ok")).await;
+}
