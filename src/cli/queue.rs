@@ -21,8 +21,9 @@ pub(super) struct Args {
     sink: String,
     #[command(subcommand)]
     action: Option<Action>,
-    #[command(flatten)]
-    json: super::Json,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,7 +63,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         );
         return Err(Wrong { code: USAGE, text }.into());
     }
-    let json = args.json.json;
+    let json = args.json;
     match args.action.unwrap_or(Action::List) {
         Action::List => list(&reader, &args.sink, json),
         Action::Show { seq } => show(&reader, &args.sink, seq, json),
