@@ -12,7 +12,7 @@ const EAGER: &str = "[poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\
 #[tokio::test]
 async fn no_minute_ever_holds_more_requests_than_the_limit_restarts_included() {
     // Five starts that asked for every route at once would break it.
-    let limit = 20;
+    let limit = 10;
     let options = Options { requests_per_minute: limit, ..Workspace::usual() };
     let workspace = Workspace::of(options).await;
     workspace.sandbox.pause_growth(true);

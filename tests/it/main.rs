@@ -7,6 +7,7 @@ mod bad_pages;
 mod budget;
 mod changes;
 mod config_files;
+mod delivery;
 mod identity;
 mod layout;
 mod ledger;

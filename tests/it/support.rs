@@ -79,6 +79,8 @@ struct Shared {
     received: Mutex<Vec<Received>>,
     script: Mutex<VecDeque<Answer>>,
     usual: Mutex<Answer>,
+    /// What a body must contain to get its own answer.
+    particular: Mutex<Option<(String, Answer)>>,
     /// Permits to answer; closed to mean "always".
     gate: Semaphore,
 }
@@ -106,6 +108,7 @@ impl Receiver {
             received: Mutex::default(),
             script: Mutex::default(),
             usual: Mutex::new(Answer::status(204)),
+            particular: Mutex::default(),
             gate: Semaphore::new(0),
         });
         let app = Router::new().fallback(answer).with_state(shared.clone());
@@ -125,6 +128,28 @@ impl Receiver {
     /// The answer to whatever the script does not cover.
     pub(crate) fn always(&self, answer: Answer) {
         *self.shared.usual.lock().unwrap() = answer;
+    }
+
+    /// The answer to every body that contains `text`, until [`Self::forgive`].
+    pub(crate) fn refuse(&self, text: impl Into<String>, answer: Answer) {
+        *self.shared.particular.lock().unwrap() = Some((text.into(), answer));
+    }
+
+    /// Answers every body alike again.
+    pub(crate) fn forgive(&self) {
+        *self.shared.particular.lock().unwrap() = None;
+    }
+
+    /// The `data` objects received so far, in order of arrival.
+    pub(crate) fn events(&self) -> Vec<serde_json::Value> {
+        self.received()
+            .iter()
+            .map(|request| {
+                let mut body: serde_json::Value = serde_json::from_str(&request.body).unwrap();
+                assert_eq!(request.header("webhook-id"), body["data"]["event_id"]);
+                body["data"].take()
+            })
+            .collect()
     }
 
     /// The answers to the next requests, in their order of arrival.
@@ -153,9 +178,14 @@ async fn answer(
 ) -> Response {
     let answer = {
         let body = String::from_utf8(body.to_vec()).unwrap();
+        let particular = shared.particular.lock().unwrap().clone();
+        let particular = particular.filter(|(text, _)| body.contains(text));
         shared.received.lock().unwrap().push(Received { method, uri, headers, body });
         let scripted = shared.script.lock().unwrap().pop_front();
-        scripted.unwrap_or_else(|| shared.usual.lock().unwrap().clone())
+        match particular {
+            Some((_, answer)) => answer,
+            None => scripted.unwrap_or_else(|| shared.usual.lock().unwrap().clone()),
+        }
     };
     // An error means that the gate was closed, which lets everything through.
     let _ = shared.gate.acquire().await;

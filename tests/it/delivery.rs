@@ -1,0 +1,226 @@
+//! Delivery: every sink gets every change it asked for, in order per record, whatever the others do.
+
+mod exceptions;
+
+use std::collections::{HashMap, HashSet};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use shopmirror::sandbox::Route;
+
+use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
+
+/// The numbers of the log's changes of these kinds.
+fn logged(place: &Place, kinds: &str) -> Vec<i64> {
+    let rows = place.rows(&format!("SELECT seq FROM changes WHERE kind IN ({kinds}) ORDER BY seq"));
+    rows.iter().map(|row| row[0].as_i64().unwrap()).collect()
+}
+
+fn seqs(events: &[Value]) -> Vec<i64> {
+    events.iter().map(|event| event["seq"].as_i64().unwrap()).collect()
+}
+
+const NEW: &str = "'created', 'updated'";
+
+#[tokio::test]
+async fn each_record_arrives_in_order_under_one_event_id_a_version_whatever_goes_wrong() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "concurrency = 8"));
+    let _daemon = place.started().await;
+    workspace.all_polled().await;
+    // Every third answer is no acknowledgement, as if it had been lost after the change arrived.
+    let lost = |n: u32| Answer::status(if n.is_multiple_of(3) { 503 } else { 204 });
+    hook.script((0..9).map(lost));
+    let ids: Vec<String> = (0..5).map(|_| workspace.add(Route::Jobs, json!({}))).collect();
+    workspace.polled(Route::Jobs).await;
+    for round in 0..4 {
+        for id in &ids {
+            workspace.edit(Route::Jobs, id, json!({"status": format!("Round {round}")}));
+        }
+        workspace.polled(Route::Jobs).await;
+    }
+    let expected = logged(&place, NEW);
+    assert_eq!(expected.len(), 25);
+    let taken = || place.number("SELECT position FROM sinks") == *expected.last().unwrap();
+    wait_until("the sink is done", taken).await;
+
+    let events = hook.events();
+    let mut arrived = seqs(&events);
+    assert!(arrived.len() > expected.len(), "some came twice");
+    arrived.sort_unstable();
+    arrived.dedup();
+    assert_eq!(arrived, expected);
+    let mut reached: HashMap<&str, i64> = HashMap::new();
+    let mut ids_of: HashMap<i64, HashSet<&str>> = HashMap::new();
+    for event in &events {
+        let version = event["version"].as_i64().unwrap();
+        let newest = reached.entry(event["record_id"].as_str().unwrap()).or_default();
+        assert!(version <= *newest + 1, "version {version} came after {newest}");
+        *newest = version.max(*newest);
+        let event_id = event["event_id"].as_str().unwrap();
+        ids_of.entry(event["seq"].as_i64().unwrap()).or_default().insert(event_id);
+    }
+    assert!(ids_of.values().all(|ids| ids.len() == 1), "{ids_of:?}");
+    let distinct: HashSet<_> = ids_of.values().flatten().collect();
+    assert_eq!(distinct.len(), 25);
+}
+
+#[tokio::test]
+async fn a_dead_sink_slows_no_other() {
+    let hangs = Receiver::start_held().await;
+    let well = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&format!(
+        "{}{}{}{}",
+        Place::webhook_sink("hangs", &hangs.url("/"), ""),
+        Place::webhook_sink("away", "http://127.0.0.1:9/", ""),
+        Place::webhook_sink("well", &well.url("/"), ""),
+        Place::file_sink("audit", ""),
+    ));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    for _ in 0..3 {
+        workspace.sandbox.burst(Route::Payments, 10);
+        workspace.polled(Route::Payments).await;
+    }
+    let expected = logged(&place, NEW);
+    assert_eq!(expected.len(), 30);
+    wait_until("the others have everything", || {
+        well.received().len() == 30 && place.lines("audit.ndjson").len() == 30
+    })
+    .await;
+    assert_eq!(seqs(&place.lines("audit.ndjson")), expected);
+    let sinks = place.status().await["sinks"].take();
+    let sink = |name: &str| sinks.as_array().unwrap().iter().find(|s| s["name"] == name).unwrap();
+    for dead in ["hangs", "away"] {
+        assert_eq!(sink(dead)["behind"], 30, "{sinks}");
+    }
+    assert_eq!(sink("away")["state"], "paused");
+    assert_eq!(sink("well")["behind"], 0);
+    assert_eq!(
+        place.number("SELECT count(*) FROM deliveries"),
+        0,
+        "an endpoint's fault fills no table"
+    );
+    hangs.release();
+    drop(daemon);
+}
+
+#[tokio::test]
+async fn a_sink_gets_what_it_asked_for_and_nothing_else() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let beginning = "start = \"beginning\"";
+    place.configure(&format!(
+        "{}{}{}{}{}",
+        Place::file_sink(
+            "all",
+            "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\"]"
+        ),
+        Place::file_sink("jobs", &format!("{beginning}\nroutes = [\"jobs\", \"payments\"]")),
+        Place::file_sink("updated", &format!("{beginning}\nchanges = [\"updated\"]")),
+        Place::file_sink(
+            "completed",
+            &format!(
+                "{beginning}\nwhere = {{ status_stage = \"completed\", urgent = true, floor = 2 }}"
+            )
+        ),
+        Place::file_sink("now", ""),
+    ));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let lead = json!({"status_stage": "completed", "urgent": true, "floor": 2});
+    workspace.add(Route::Leads, lead);
+    workspace.add(Route::Leads, json!({"status_stage": "completed", "urgent": true, "floor": 3}));
+    workspace.add(Route::Leads, json!({"status_stage": "completed", "floor": 2}));
+    let job = workspace.add(Route::Jobs, json!({"status_stage": "open"}));
+    workspace.add(Route::Payments, json!({}));
+    workspace.all_polled().await;
+    workspace.edit(
+        Route::Jobs,
+        &job,
+        json!({"urgent": true, "floor": 2, "status_stage": "completed"}),
+    );
+    workspace.all_polled().await;
+
+    let last = place.number("SELECT max(seq) FROM changes");
+    let behind = "SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)";
+    wait_until("every sink is done", || place.number(behind) == 0).await;
+    let got = |name: &str| seqs(&place.lines(&format!("{name}.ndjson")));
+    let of = |wheres: &str| -> Vec<i64> {
+        let rows = place.rows(&format!("SELECT seq FROM changes WHERE {wheres} ORDER BY seq"));
+        rows.iter().map(|row| row[0].as_i64().unwrap()).collect()
+    };
+    assert_eq!(got("all"), (1..=last).collect::<Vec<i64>>());
+    assert_eq!(got("jobs"), of("kind <> 'baseline' AND route IN ('jobs', 'payments')"));
+    assert_eq!(got("jobs").len(), 3);
+    assert_eq!(got("updated"), of("kind = 'updated'"));
+    assert_eq!(got("updated").len(), 1);
+    let completed = of(
+        "kind <> 'baseline' AND json_extract(body, '$.floor') = 2 AND json_extract(body, '$.urgent') = 1",
+    );
+    assert_eq!(got("completed"), completed);
+    assert_eq!(completed.len(), 2);
+    assert_eq!(got("now"), of("kind <> 'baseline'"));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_sink_begins_where_it_says() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.add(Route::Leads, json!({}));
+    workspace.polled(Route::Leads).await;
+    let row =
+        place.rows("SELECT seq, observed_at FROM changes ORDER BY seq DESC LIMIT 1").remove(0);
+    let (first, at) = (row[0].as_i64().unwrap(), row[1].as_str().unwrap().to_owned());
+    workspace.add(Route::Leads, json!({}));
+    workspace.polled(Route::Leads).await;
+
+    place.configure(&format!(
+        "{}{}{}",
+        Place::file_sink("now", ""),
+        Place::file_sink("beginning", "start = \"beginning\""),
+        Place::file_sink(
+            "time",
+            &format!("start = \"{at}\"\nchanges = [\"baseline\", \"created\"]")
+        ),
+    ));
+    daemon.signal(Signal::HUP);
+    wait_until("the sinks are there", || place.number("SELECT count(*) FROM sinks") == 3).await;
+    workspace.add(Route::Leads, json!({}));
+    workspace.polled(Route::Leads).await;
+    let behind = "SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)";
+    wait_until("every sink is done", || place.number(behind) == 0).await;
+    let got = |name: &str| seqs(&place.lines(&format!("{name}.ndjson")));
+    assert_eq!(got("now"), [first + 2]);
+    assert_eq!(got("beginning"), [first, first + 1, first + 2]);
+    assert_eq!(got("time"), [first, first + 1, first + 2]);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_gets_each_change_on_its_standard_input() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write("take", "cat >> \"$1\"\n");
+    let (program, taken) = (place.path("take"), place.path("taken.ndjson"));
+    place.configure(&format!(
+        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\n{}",
+        program.display(),
+        taken.display(),
+        Place::file_sink("audit", ""),
+    ));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.sandbox.burst(Route::Leads, 3);
+    wait_until("both have the changes", || place.lines("audit.ndjson").len() == 3).await;
+    wait_until("the program has them", || place.lines("taken.ndjson").len() == 3).await;
+    assert_eq!(place.lines("taken.ndjson"), place.lines("audit.ndjson"));
+    daemon.stop().await;
+}

@@ -1,0 +1,159 @@
+//! Exceptions: what one change's refusal, a dead letter and a vanished endpoint come to.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use shopmirror::sandbox::Route;
+
+use super::seqs;
+use crate::support::{Answer, Daemon, Place, Receiver, Workspace, wait_until};
+
+/// A daemon with one webhook sink that has read the workspace once.
+async fn hooked(retry: &str) -> (Receiver, Workspace, Place, Daemon) {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), &format!("retry = {retry}")));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    (hook, workspace, place, daemon)
+}
+
+/// Adds a lead that the receiver refuses, and waits until the refusal is recorded.
+async fn poison(hook: &Receiver, workspace: &Workspace, place: &Place, state: &str) -> String {
+    hook.refuse("Poison", Answer::status(400));
+    let id = workspace.add(Route::Leads, json!({"name": "Poison"}));
+    let sql = format!("SELECT count(*) FROM deliveries WHERE state = '{state}'");
+    wait_until("the refusal is recorded", || place.number(&sql) == 1).await;
+    id
+}
+
+fn states(place: &Place) -> Vec<Value> {
+    place.rows("SELECT record_id, state, attempts FROM deliveries ORDER BY seq")
+}
+
+fn versions(hook: &Receiver, id: &str) -> Vec<i64> {
+    let events = hook.events().into_iter().filter(|event| event["record_id"] == id);
+    events.map(|event| event["version"].as_i64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_refused_change_holds_up_its_own_record_alone() {
+    let (hook, workspace, place, daemon) = hooked("[\"1h\"]").await;
+    let bad = poison(&hook, &workspace, &place, "retrying").await;
+    let good = workspace.add(Route::Leads, json!({"name": "Good"}));
+    workspace.polled(Route::Leads).await;
+    workspace.edit(Route::Leads, &bad, json!({"name": "Mended"}));
+    workspace.edit(Route::Leads, &good, json!({"name": "Better"}));
+    workspace.polled(Route::Leads).await;
+    let last = place.number("SELECT max(seq) FROM changes");
+    wait_until("the sink is done", || place.number("SELECT position FROM sinks") == last).await;
+    assert_eq!(versions(&hook, &good), [1, 2]);
+    assert_eq!(versions(&hook, &bad), [1], "the later version waits");
+    assert_eq!(states(&place), [json!([bad, "retrying", 1]), json!([bad, "waiting", 0])]);
+    let sink = place.status().await["sinks"][0].take();
+    assert_eq!(
+        (&sink["retrying"], &sink["dead"], &sink["behind"]),
+        (&json!(2), &json!(0), &json!(0))
+    );
+
+    // A restart forgets neither.
+    daemon.kill().await;
+    let _daemon = place.started().await;
+    workspace.add(Route::Leads, json!({"name": "Third"}));
+    wait_until("the third arrives", || hook.events().last().unwrap()["record"]["name"] == "Third")
+        .await;
+    assert_eq!(states(&place), [json!([bad, "retrying", 1]), json!([bad, "waiting", 0])]);
+    assert_eq!(versions(&hook, &bad), [1]);
+}
+
+#[tokio::test]
+async fn a_refused_change_is_tried_again_under_its_event_id_and_its_followers_come_after_it() {
+    let (hook, workspace, place, _daemon) =
+        hooked("[\"100ms\", \"100ms\", \"100ms\", \"1h\"]").await;
+    let id = poison(&hook, &workspace, &place, "retrying").await;
+    workspace.edit(Route::Leads, &id, json!({"name": "Mended"}));
+    wait_until("it was tried again", || versions(&hook, &id).len() >= 2).await;
+    workspace.polled(Route::Leads).await;
+    hook.forgive();
+    wait_until("nothing is left to retry", || states(&place).is_empty()).await;
+    wait_until("the follower has come", || versions(&hook, &id).last() == Some(&2)).await;
+    let versions = versions(&hook, &id);
+    assert!(
+        versions.is_sorted() && versions.iter().filter(|v| **v == 2).count() == 1,
+        "{versions:?}"
+    );
+    let events = hook.events();
+    let mut first: Vec<&Value> =
+        events.iter().filter(|e| e["version"] == 1).map(|e| &e["event_id"]).collect();
+    first.dedup();
+    assert_eq!(first.len(), 1);
+}
+
+#[tokio::test]
+async fn dead_letters_are_listed_shown_sent_again_and_dropped_by_command() {
+    let (hook, workspace, place, _daemon) = hooked("[]").await;
+    let bad = poison(&hook, &workspace, &place, "dead").await;
+    workspace.edit(Route::Leads, &bad, json!({"name": "Poison again"}));
+    wait_until("the later version is dead too", || states(&place).len() == 2).await;
+    let dead = || async { place.run(["dead", "hook", "list", "--json"]).await.json() };
+    let listed = dead().await;
+    let seqs_of = |listed: &Value| -> Vec<i64> { seqs(listed.as_array().unwrap()) };
+    let (first, second) = (seqs_of(&listed)[0], seqs_of(&listed)[1]);
+    assert_eq!(listed[0]["record_id"], bad.as_str());
+    assert!(listed[0]["last_error"].as_str().unwrap().contains("400"), "{listed}");
+    let status = place.status().await;
+    assert!(status["reasons"].to_string().contains("shopmirror dead hook list"), "{status}");
+
+    let show = place.run(["dead", "hook", "show", &first.to_string(), "--json"]).await.json();
+    assert_eq!(show["change"]["record"]["name"], "Poison");
+    let event_id = show["change"]["event_id"].clone();
+    assert_eq!(place.run(["dead", "hook", "show", "999999"]).await.code, Some(65));
+
+    // Still refused: it is dead again, and nothing is lost.
+    let before = hook.received().len();
+    let redriven = place.run(["dead", "hook", "redrive", &first.to_string()]).await;
+    assert_eq!(redriven.code, Some(0), "{redriven:?}");
+    wait_until("it was sent again", || hook.received().len() == before + 1).await;
+    let sql = "SELECT count(*) FROM deliveries WHERE state = 'dead'";
+    wait_until("it is dead again", || place.number(sql) == 2).await;
+
+    hook.forgive();
+    let redriven = place.run(["dead", "hook", "redrive", &first.to_string(), "--json"]).await;
+    assert_eq!(redriven.json()["changes"], 1);
+    wait_until("it was taken", || states(&place).len() == 1).await;
+    assert_eq!(hook.events().last().unwrap()["event_id"], event_id);
+    assert_eq!(seqs_of(&dead().await), [second]);
+
+    let dropped = place.run(["dead", "hook", "drop", "--all", "--json"]).await;
+    assert_eq!(dropped.json()["changes"], 1);
+    assert_eq!(dead().await, json!([]));
+    let kept = format!("SELECT count(*) FROM changes WHERE seq = {second}");
+    assert_eq!(place.number(&kept), 1, "the log still has it");
+    assert_eq!(place.run(["dead", "hook", "drop", &second.to_string()]).await.code, Some(65));
+    assert_eq!(place.run(["dead", "no-such-sink"]).await.code, Some(64));
+}
+
+#[tokio::test]
+async fn a_vanished_endpoint_disables_its_sink_which_keeps_its_changes_for_a_reload() {
+    let (hook, workspace, place, daemon) = hooked("[\"1h\"]").await;
+    hook.always(Answer::status(410));
+    workspace.sandbox.burst(Route::Leads, 3);
+    let sink = "SELECT state FROM sinks";
+    wait_until("it is disabled", || place.rows(sink) == [json!(["disabled"])]).await;
+    let tried = hook.received().len();
+    workspace.sandbox.burst(Route::Leads, 3);
+    workspace.polled(Route::Leads).await;
+    let status = place.status().await;
+    assert_eq!(status["sinks"][0]["state"], "disabled");
+    assert_eq!(status["sinks"][0]["behind"], 6);
+    assert!(status["reasons"].to_string().contains("410"), "{status}");
+    assert_eq!(hook.received().len(), tried, "it is asked no more");
+
+    hook.always(Answer::status(204));
+    daemon.signal(Signal::HUP);
+    let last = place.number("SELECT max(seq) FROM changes");
+    wait_until("it has everything", || place.number("SELECT position FROM sinks") == last).await;
+    let mut taken = seqs(&hook.events()[tried..]);
+    taken.sort_unstable();
+    assert_eq!(taken, (last - 5..=last).collect::<Vec<i64>>());
+}
