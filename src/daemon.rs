@@ -20,8 +20,9 @@ use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, KeySource};
 use crate::deliver::{Deliverer, SinkView};
-use crate::poll::{self, Dispatcher, PollerPlan};
+use crate::poll::{self, Dispatcher, PollerPlan, Spare};
 use crate::record::PollerKey;
+use crate::repair::Repair;
 use crate::schedule::PollerSettings;
 use crate::sink::Sink;
 use crate::store::Store;
@@ -158,6 +159,14 @@ impl Running {
             });
         }
         store.retire_sinks(config.sinks.keys().cloned().collect()).await?;
+
+        let spare = Spare::new(requests.clone());
+        let repair = Repair { store: store.clone(), spare: spare.clone(), clock: clock.clone() };
+        let stop = finish.clone();
+        tasks.spawn(async move {
+            repair.run(stop).await.context("searching for missed customers")?;
+            Ok(Ended::Other)
+        });
 
         let plan = poller_plan(config);
         let pollers = plan.len();

@@ -23,6 +23,7 @@
 //! | [`simulate`] | the schedule and the budget beside fixed schedules, on a virtual clock |
 //! | [`api`] | the client of the workspace API |
 //! | [`poll`] | the one dispatcher: asks, decodes, stores, learns |
+//! | [`repair`] | searches for customers that slipped out between two polls |
 //! | [`store`] | the SQLite file: mirror, log, ledger, positions |
 //! | [`deliver`] | one task a sink over the log |
 //! | [`sink`] | how one change is handed to a webhook, a file, a command |
@@ -48,6 +49,7 @@ pub mod daemon;
 pub mod deliver;
 pub mod poll;
 pub mod record;
+pub mod repair;
 pub mod sandbox;
 pub mod schedule;
 pub mod simulate;

@@ -14,7 +14,7 @@ use crate::budget::BudgetSnapshot;
 use crate::deliver::SinkView;
 use crate::poll::{PollerStanding, PollingView};
 use crate::schedule::Forecast;
-use crate::store::{Reader, StoreError};
+use crate::store::{Gap, Reader, StoreError};
 pub use socket::{Ask, AskError, ask, serve};
 
 /// A poller is stale when its last success is older than this many of its intervals …
@@ -92,7 +92,7 @@ impl Stored {
             open_gaps: reader
                 .gaps()?
                 .into_iter()
-                .filter(|gap| gap.state == "open")
+                .filter(Gap::is_unsettled)
                 .map(|gap| (gap.route, gap.business))
                 .collect(),
             last_seq: reader.last_seq()?,

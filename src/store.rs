@@ -5,6 +5,8 @@
 //! [`Store::write`] and [`Store::read`]. A failed write stores nothing.
 
 mod error;
+mod found;
+mod gaps;
 mod ledger;
 mod log;
 mod maintain;
@@ -27,6 +29,8 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 pub use error::{OpenError, StoreError};
+pub use found::{CustomerText, Found, Search};
+pub use gaps::Repairable;
 pub use ledger::{Contiguity, Gap};
 pub use maintain::Upkeep;
 pub use operate::Operator;
@@ -142,6 +146,23 @@ impl Store {
         facts: PollFacts,
     ) -> Result<Stored, StoreError> {
         self.write(move |writer| page::store(writer, &key, page, &facts)).await
+    }
+
+    /// Stores what a customer search found; see [`Search`]. Proves nothing about contiguity and
+    /// touches no poller.
+    ///
+    /// # Errors
+    /// Nothing of it is stored.
+    pub async fn store_found(&self, search: Search) -> Result<Found, StoreError> {
+        self.write(move |writer| found::store(writer, &search)).await
+    }
+
+    /// Remembers up to which row of the log a gap's records were searched for, and with how many searches.
+    ///
+    /// # Errors
+    /// Nothing is stored; the searches are repeated.
+    pub async fn gap_searched(&self, id: i64, seq: i64, searches: i64) -> Result<(), StoreError> {
+        self.write(move |writer| Ok(gaps::searched(&writer.connection, id, seq, searches)?)).await
     }
 
     /// Remembers a poll that failed; it is written with the next thing that is.

@@ -4,7 +4,7 @@
 //! knew, or when it holds fewer records than were asked for. The order of the page is never
 //! trusted, and ids that came from search prove nothing.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use serde::Serialize;
 
 use crate::record::PollerKey;
@@ -77,11 +77,11 @@ impl Evidence {
                 Contiguity::Complete
             };
         }
-        if self.estimate() == Some(0) { Contiguity::Suspect } else { Contiguity::Gap }
+        if self.ids_between() == Some(0) { Contiguity::Suspect } else { Contiguity::Gap }
     }
 
-    /// How many records the hole may hold; only while ids are integers that grow.
-    pub(super) fn estimate(&self) -> Option<i64> {
+    /// How many ids lie in the hole; only while ids are integers that grow.
+    pub(super) fn ids_between(&self) -> Option<i64> {
         let (lowest, _) = self.page_ids?;
         let between = lowest.checked_sub(self.high_id?)?.checked_sub(1)?;
         (between >= 0).then_some(between)
@@ -111,7 +111,9 @@ pub struct Gap {
     pub before_id: Option<String>,
     /// How many records it may hold, while ids are integers.
     pub estimate: Option<i64>,
-    /// `open`, `repaired` or `accepted`.
+    /// How far off that may be, either way; two standard deviations.
+    pub estimate_error: Option<i64>,
+    /// `open`, `partly_repaired`, `repaired` or `accepted`.
     pub state: String,
     /// Records found since that lie in it.
     pub repaired: i64,
@@ -119,11 +121,36 @@ pub struct Gap {
     pub note: Option<String>,
 }
 
+/// The columns [`Gap::read`] reads.
+pub(super) const COLUMNS: &str = "id, route, nullif(business, ''), certainty, found_at, from_at, to_at, \
+     after_id, before_id, estimate, estimate_error, state, repaired, note";
+
+impl Gap {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            route: row.get(1)?,
+            business: row.get(2)?,
+            certainty: row.get(3)?,
+            found_at: row.get(4)?,
+            from_at: row.get(5)?,
+            to_at: row.get(6)?,
+            after_id: row.get(7)?,
+            before_id: row.get(8)?,
+            estimate: row.get(9)?,
+            estimate_error: row.get(10)?,
+            state: row.get(11)?,
+            repaired: row.get(12)?,
+            note: row.get(13)?,
+        })
+    }
+}
+
 /// Adds a gap; the number in `gap.id` is ignored and the new one returned.
 pub(super) fn insert(connection: &Connection, key: &PollerKey, gap: &Gap) -> rusqlite::Result<i64> {
     connection.prepare_cached(
-        "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate, estimate_error) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .insert((
         key.route.as_str(),
@@ -135,32 +162,15 @@ pub(super) fn insert(connection: &Connection, key: &PollerKey, gap: &Gap) -> rus
         &gap.after_id,
         &gap.before_id,
         gap.estimate,
+        gap.estimate_error,
     ))
 }
 
 /// The gaps, newest first.
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<Gap>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, route, nullif(business, ''), certainty, found_at, from_at, to_at, after_id, before_id, \
-         estimate, state, repaired, note FROM gaps ORDER BY id DESC LIMIT 10000",
-    )?;
-    let rows = statement.query_map([], |row| {
-        Ok(Gap {
-            id: row.get(0)?,
-            route: row.get(1)?,
-            business: row.get(2)?,
-            certainty: row.get(3)?,
-            found_at: row.get(4)?,
-            from_at: row.get(5)?,
-            to_at: row.get(6)?,
-            after_id: row.get(7)?,
-            before_id: row.get(8)?,
-            estimate: row.get(9)?,
-            state: row.get(10)?,
-            repaired: row.get(11)?,
-            note: row.get(12)?,
-        })
-    })?;
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM gaps ORDER BY id DESC LIMIT 10000"))?;
+    let rows = statement.query_map([], Gap::read)?;
     rows.collect()
 }
 
@@ -182,7 +192,7 @@ mod tests {
     fn one_shared_id_proves_a_full_page() {
         assert_eq!(Evidence { overlap: 1, ..FULL }.classify(), Contiguity::Contiguous);
         assert_eq!(FULL.classify(), Contiguity::Gap);
-        assert_eq!(FULL.estimate(), Some(7));
+        assert_eq!(FULL.ids_between(), Some(7));
     }
 
     #[test]
@@ -200,7 +210,7 @@ mod tests {
         assert_eq!(adjoining.classify(), Contiguity::Suspect);
         let text_ids = Evidence { page_ids: None, ..FULL };
         assert_eq!(text_ids.classify(), Contiguity::Gap);
-        assert_eq!(text_ids.estimate(), None);
+        assert_eq!(text_ids.ids_between(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{OpenError, StoreError};
-use super::{open, sinks};
+use super::{gaps, open, sinks};
 
 /// A connection for one command that changes what the operator may change.
 #[derive(Debug)]
@@ -54,5 +54,13 @@ impl Operator {
     /// Nothing is changed.
     pub fn drop_dead(&self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
         Ok(sinks::drop_dead(&self.connection, sink, seq)?)
+    }
+
+    /// Accepts gaps that are not repaired, one or all; returns how many.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn accept_gaps(&self, id: Option<i64>, note: Option<&str>) -> Result<usize, StoreError> {
+        gaps::accept(&self.connection, id, note)
     }
 }

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::Writer;
 use super::error::StoreError;
+use super::gaps;
 use super::ledger::{self, Contiguity, Evidence, Gap};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, Mirror, RowFacts};
@@ -74,6 +75,12 @@ impl Known {
 
     pub(super) fn learn(&mut self, learned: String) {
         self.row.learned = Some(learned);
+    }
+
+    /// Makes the next page be compared with what is stored, not with the page before it.
+    pub(super) fn forget_texts(&mut self) {
+        self.by_id.clear();
+        self.page = Page::default();
     }
 
     fn text_of(&self, id: &str) -> Option<&str> {
@@ -157,7 +164,8 @@ pub(super) fn store(
         gap: None,
     };
     let gap = matches!(contiguity, Contiguity::Gap | Contiguity::Suspect)
-        .then(|| new_gap(key, known, &evidence, contiguity, &stamp));
+        .then(|| new_gap(&writer.connection, key, known, &evidence, contiguity, &stamp))
+        .transpose()?;
     let mut row = next_row(key, known, page_ids, &stamp, stored.unchanged);
     if stored.unchanged {
         writer.note(key, poll_note(&stored, &stamp, facts));
@@ -331,13 +339,23 @@ fn write_gap(
 }
 
 fn new_gap(
+    connection: &Connection,
     key: &PollerKey,
     known: Option<&Known>,
     evidence: &Evidence,
     contiguity: Contiguity,
     stamp: &str,
-) -> Gap {
-    Gap {
+) -> rusqlite::Result<Gap> {
+    let estimate = match (evidence.ids_between(), evidence.high_id, evidence.page_ids) {
+        (Some(between), Some(high_id), Some((low, high))) => {
+            let business = pollers::business_text(key);
+            let (seen, span) = gaps::history(connection, key.route, business, high_id)?;
+            let on_page = i64::try_from(evidence.records).unwrap_or(i64::MAX);
+            Some(gaps::estimate(between, seen + on_page, span + (high - low + 1)))
+        }
+        _ => None,
+    };
+    Ok(Gap {
         id: 0,
         route: key.route.as_str().to_owned(),
         business: key.business.clone(),
@@ -347,11 +365,12 @@ fn new_gap(
         to_at: stamp.to_owned(),
         after_id: evidence.high_id.map(|id| id.to_string()),
         before_id: evidence.page_ids.map(|(lowest, _)| lowest.to_string()),
-        estimate: evidence.estimate(),
+        estimate: estimate.map(|(records, _)| records),
+        estimate_error: estimate.map(|(_, error)| error),
         state: "open".to_owned(),
         repaired: 0,
         note: None,
-    }
+    })
 }
 
 fn next_row(

@@ -19,7 +19,7 @@ use crate::record::{Change, Route};
 /// A read-only connection to the store.
 #[derive(Debug)]
 pub struct Reader {
-    connection: Connection,
+    pub(super) connection: Connection,
 }
 
 /// Which mirror rows to list.

@@ -52,7 +52,8 @@ CREATE TABLE polls (
 ) STRICT;
 CREATE INDEX polls_to_at ON polls (to_at);
 
--- Intervals in which records may have been missed. `certainty` is 'gap' or 'suspect'.
+-- Intervals in which records may have been missed. `certainty` is 'gap' or 'suspect'; `state` is
+-- 'open', 'partly_repaired', 'repaired' or 'accepted'. The log was searched for names up to `searched_seq`.
 CREATE TABLE gaps (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     route      TEXT NOT NULL,
@@ -64,9 +65,12 @@ CREATE TABLE gaps (
     after_id   TEXT,
     before_id  TEXT,
     estimate   INTEGER,
+    estimate_error INTEGER,
     state      TEXT NOT NULL DEFAULT 'open',
     repaired   INTEGER NOT NULL DEFAULT 0,
-    note       TEXT
+    note       TEXT,
+    searched_seq INTEGER NOT NULL DEFAULT 0,
+    searches   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX gaps_state ON gaps (state, route, business);
 
@@ -98,6 +102,15 @@ CREATE TABLE deliveries (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_seq ON deliveries (seq);
 CREATE INDEX deliveries_record ON deliveries (sink, route, record_id);
+
+-- The search terms a backfill has asked, so that it can go on where it was.
+CREATE TABLE backfill_terms (
+    business TEXT NOT NULL,
+    term     TEXT NOT NULL,
+    returned INTEGER NOT NULL,
+    asked_at TEXT NOT NULL,
+    PRIMARY KEY (business, term)
+) STRICT, WITHOUT ROWID;
 
 -- Field definitions as `integrations/custom-fields` showed them last.
 CREATE TABLE custom_fields (

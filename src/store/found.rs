@@ -1,0 +1,282 @@
+//! Storing what a customer search found, in one transaction or not at all.
+//!
+//! Such records stand in the mirror with `_via = 'search'` until a poll sees them; they prove
+//! nothing about contiguity, and no poller's state is touched. One that lies in a gap is counted
+//! there and is news, whatever the search was for.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use serde::{Deserialize, Serialize};
+
+use super::Writer;
+use super::error::StoreError;
+use super::gaps::{self, Holes};
+use super::log::{self, NewChange};
+use super::mirror::{Fields, Mirror, RowFacts};
+use super::reader::Reader;
+use crate::record::{Kind, Page, Record, Route, field, same_meaning};
+
+/// What is to be stored of a search.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The branch that was asked; `None` is the workspace default.
+    pub business: Option<String>,
+    /// The answer.
+    pub page: Page,
+    /// What a customer not known before is in the log: `created` or `baseline`.
+    pub kind: Kind,
+    /// When the answer was read.
+    pub at: Timestamp,
+    /// The term, when it is one of a backfill that is to be resumed.
+    pub backfill_term: Option<String>,
+}
+
+/// What a search came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Customers stored for the first time.
+    pub created: usize,
+    /// Customers whose meaning changed.
+    pub updated: usize,
+}
+
+/// What is to be written for one record.
+enum Step {
+    Create,
+    Update { version: i64, via: Option<String>, business: Option<String> },
+}
+
+/// Stores a search; see [`super::Store::store_found`].
+pub(super) fn store(writer: &mut Writer, search: &Search) -> Result<Found, StoreError> {
+    writer.refuse_replaced_file()?;
+    let steps = compare(&writer.connection, &search.page)?;
+    let found = Found {
+        created: steps.iter().filter(|(_, s)| matches!(s, Step::Create)).count(),
+        updated: steps.iter().filter(|(_, s)| matches!(s, Step::Update { .. })).count(),
+    };
+    if steps.is_empty() && search.backfill_term.is_none() {
+        return Ok(found);
+    }
+    if let Err(error) = write(writer, search, &steps) {
+        // The columns in memory may be ahead of a rolled-back table.
+        writer.mirrors.clear();
+        return Err(error);
+    }
+    if found.updated > 0 {
+        // The pages in memory no longer say what is stored.
+        for (key, known) in &mut writer.known {
+            if key.route == Route::Customers {
+                known.forget_texts();
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn compare(connection: &Connection, page: &Page) -> Result<Vec<(usize, Step)>, StoreError> {
+    let mut find = connection.prepare_cached(
+        "SELECT m._business, m._via, c.version, c.body FROM customers m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
+    )?;
+    let mut steps = Vec::new();
+    for (index, record) in page.records().iter().enumerate() {
+        let row = find
+            .query_row([record.id.as_str()], |row| {
+                let version: i64 = row.get(2)?;
+                let body: String = row.get(3)?;
+                Ok((row.get(0)?, row.get(1)?, version, body))
+            })
+            .optional()?;
+        let text = page.text(record);
+        match row {
+            None => steps.push((index, Step::Create)),
+            Some((business, via, version, body)) => {
+                if !same_meaning(&body, text) && has_every_field(text, &body) {
+                    steps.push((index, Step::Update { version: version + 1, via, business }));
+                }
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// Whether a record shows all that is known of it. Absent values are null and their field is
+/// present (contract, "Data conventions"), so one that lacks a field is shown in another shape,
+/// and says nothing about what changed.
+fn has_every_field(text: &str, known: &str) -> bool {
+    let names = |text| -> HashSet<String> {
+        serde_json::from_str::<Fields<'_>>(text)
+            .map(|Fields(fields)| fields.into_iter().map(|(name, _)| name.into_owned()).collect())
+            .unwrap_or_default()
+    };
+    names(known).is_subset(&names(text))
+}
+
+fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Result<(), StoreError> {
+    let route = Route::Customers;
+    let stamp = crate::clock::stamp(search.at);
+    let page = &search.page;
+    if !writer.mirrors.contains_key(&route) {
+        let mirror = Mirror::load(&writer.connection, route)?;
+        writer.mirrors.insert(route, mirror);
+    }
+    let mirror = writer.mirrors.get_mut(&route).expect("just loaded");
+    let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut holes = Holes::open(&tx, route, search.business.as_deref())?;
+    let parsed: Vec<Fields<'_>> = steps
+        .iter()
+        .map(|(index, _)| {
+            serde_json::from_str(page.text(&page.records()[*index]))
+                .unwrap_or_else(|_| Fields(Vec::new()))
+        })
+        .collect();
+    mirror.grow(&tx, &parsed)?;
+    for ((index, step), fields) in steps.iter().zip(&parsed).rev() {
+        let record = &page.records()[*index];
+        let text = page.text(record);
+        let (kind, version, via, business) = match step {
+            Step::Create => {
+                let missed = holes.credit(record, created_at(text));
+                let kind = if missed { Kind::Created } else { search.kind };
+                (kind, 1, Some("search"), search.business.as_deref())
+            }
+            Step::Update { version, via, business } => {
+                (Kind::Updated, *version, via.as_deref(), business.as_deref())
+            }
+        };
+        let id = record.id.as_str();
+        let change = NewChange {
+            route,
+            record_id: id,
+            kind,
+            version,
+            observed_at: &stamp,
+            business,
+            body: text,
+        };
+        let seq = log::append(&tx, &writer.identity, &change)?;
+        mirror.put(&tx, &RowFacts { id, business, at: &stamp, seq, via }, fields)?;
+    }
+    holes.save(&tx)?;
+    if let Some(term) = &search.backfill_term {
+        note_term(&tx, search, term, &stamp)?;
+    }
+    tx.commit()?;
+    Ok(())
+}
+
+fn created_at(text: &str) -> Option<Timestamp> {
+    serde_json::from_str::<String>(field(text, "created_at")?).ok()?.parse().ok()
+}
+
+fn note_term(tx: &Connection, search: &Search, term: &str, at: &str) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (business, term) DO UPDATE SET returned = excluded.returned, asked_at = excluded.asked_at",
+    )?
+    .execute((
+        search.business.as_deref().unwrap_or(""),
+        term,
+        i64::try_from(search.page.records().len()).unwrap_or(i64::MAX),
+        at,
+    ))?;
+    Ok(())
+}
+
+/// A customer as a search can find them; what the API does not show is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CustomerText {
+    /// The record's id.
+    pub id: String,
+    /// `name`
+    pub name: String,
+    /// `email`
+    pub email: String,
+    /// `mobile_number`
+    pub mobile: String,
+}
+
+impl CustomerText {
+    /// Reads the fields a search looks at from a record's JSON text.
+    #[must_use]
+    pub fn of(id: &Record, text: &str) -> Self {
+        let read = |name| match field(text, name).map(serde_json::from_str) {
+            Some(Ok(serde_json::Value::String(text))) => text,
+            Some(Ok(serde_json::Value::Number(number))) => number.to_string(),
+            _ => String::new(),
+        };
+        Self {
+            id: id.id.as_str().to_owned(),
+            name: read("name"),
+            email: read("email"),
+            mobile: read("mobile_number"),
+        }
+    }
+}
+
+impl Reader {
+    /// Gives `each` every customer of a branch, the newest in the mirror first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn each_customer(
+        &self,
+        business: Option<&str>,
+        mut each: impl FnMut(CustomerText),
+    ) -> Result<(), StoreError> {
+        let columns = self.columns(Route::Customers)?;
+        let shown = |name: &str| {
+            if columns.iter().any(|column| column == name) {
+                format!("coalesce(CAST(\"{name}\" AS TEXT), '')")
+            } else {
+                "''".to_owned()
+            }
+        };
+        let mut statement = self.connection.prepare(&format!(
+            "SELECT id, {}, {}, {} FROM customers WHERE _business IS ?1 ORDER BY _seq DESC",
+            shown("name"),
+            shown("email"),
+            shown("mobile_number"),
+        ))?;
+        let mut rows = statement.query([business])?;
+        while let Some(row) = rows.next()? {
+            each(CustomerText {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                email: row.get(2)?,
+                mobile: row.get(3)?,
+            });
+        }
+        Ok(())
+    }
+
+    /// The terms a backfill of a branch has asked, in no order, and how many records each returned.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn backfill_terms(&self, business: Option<&str>) -> Result<Vec<(String, u32)>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT term, returned FROM backfill_terms WHERE business = ?1 ORDER BY asked_at LIMIT 100000",
+        )?;
+        let rows =
+            statement.query_map([business.unwrap_or("")], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The gaps of customers found since `stamp` that are neither repaired nor accepted.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn repairable_gaps(&self, stamp: &str) -> Result<Vec<gaps::Repairable>, StoreError> {
+        Ok(gaps::repairable(&self.connection, Route::Customers, stamp)?)
+    }
+
+    /// The position in the log just before the first row observed at or after `stamp`.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn position_at(&self, stamp: &str) -> Result<i64, StoreError> {
+        Ok(log::position_at(&self.connection, stamp)?)
+    }
+}
