@@ -7,6 +7,7 @@ mod check;
 mod daemon;
 mod demo;
 mod exit;
+mod gaps;
 mod listing;
 mod logging;
 mod output;
@@ -14,6 +15,7 @@ mod plan;
 mod queue;
 mod sandbox;
 mod status;
+mod workspace;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -108,11 +110,22 @@ enum Command {
     Search {
         /// 1 to 100 characters
         term: String,
+        /// Store what is found, and forward who is new
+        #[arg(long)]
+        store: bool,
         #[command(flatten)]
         json: Json,
     },
-    /// List the intervals in which records may have been missed
-    Gaps(Json),
+    /// List the intervals in which records may have been missed, or accept them
+    Gaps(gaps::Args),
+    /// List the custom fields of the workspace's forms
+    CustomFields {
+        /// Read them from the workspace first; costs one request, and one a form
+        #[arg(long)]
+        refresh: bool,
+        #[command(flatten)]
+        json: Json,
+    },
     /// List the sinks and where they stand
     Sinks(Json),
     /// Look at, send again or forget the changes that a sink refused for good
@@ -173,7 +186,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => plan::simulate(&args),
         Command::Trace => plan::trace(&load(place)?),
         Command::Sinks(json) => status::sinks(&load(place)?, json.json),
-        Command::Gaps(json) => listing::gaps(&load(place)?, json.json),
+        Command::Gaps(args) => gaps::run(&load(place)?, args),
         Command::Records { route, wheres, limit, json } => {
             listing::records(&load(place)?, route, wheres, limit, json.json)
         }
@@ -182,7 +195,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let wanted = listing::LogFilter { after, route, kind, limit };
             listing::log(&load(place)?, &wanted, follow, json.json)
         }
-        Command::Search { term, json } => listing::search(&load(place)?, &term, json.json),
+        Command::Search { term, store, json } => {
+            workspace::search(&load(place)?, &term, store, json.json)
+        }
+        Command::CustomFields { refresh, json } => {
+            workspace::custom_fields(&load(place)?, refresh, json.json)
+        }
         Command::Dead(args) => queue::run(&load(place)?, args),
         Command::Completions { shell } => {
             let mut text = Vec::new();

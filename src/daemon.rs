@@ -4,6 +4,7 @@
 //! the restart. A reload lets every task finish the unit in hand and starts it anew on the same
 //! store, so that it loses and repeats nothing.
 
+mod errand;
 mod health;
 mod notify;
 
@@ -19,6 +20,7 @@ use crate::api::{Client, HttpTransport, Transport};
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, KeySource};
+use crate::custom_fields;
 use crate::deliver::{Deliverer, SinkView};
 use crate::poll::{self, Dispatcher, PollerPlan, Spare};
 use crate::record::PollerKey;
@@ -167,6 +169,12 @@ impl Running {
             repair.run(stop).await.context("searching for missed customers")?;
             Ok(Ended::Other)
         });
+        let fresh =
+            custom_fields::keep_fresh(spare.clone(), store.clone(), clock.clone(), finish.clone());
+        tasks.spawn(async move {
+            fresh.await.context("keeping the custom fields fresh")?;
+            Ok(Ended::Other)
+        });
 
         let plan = poller_plan(config);
         let pollers = plan.len();
@@ -180,6 +188,7 @@ impl Running {
             store: store.clone(),
             clock: clock.clone(),
             requests: requests.clone(),
+            spare,
             views,
             poke,
         };
@@ -353,7 +362,8 @@ async fn serve_socket(
     store: Store,
     stop: CancellationToken,
 ) -> anyhow::Result<Ended> {
-    let served = crate::status::serve(store.path(), |ask| watch.answer(ask), stop.clone()).await;
+    let served =
+        crate::status::serve(store.path(), move |ask| watch.answer(ask), stop.clone()).await;
     if let Err(error) = served {
         // Worth a word, not the process: polling and delivery do not need it.
         tracing::warn!(%error, "could not open the socket next to the store: `shopmirror status` shows only what is stored");

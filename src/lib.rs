@@ -24,6 +24,7 @@
 //! | [`api`] | the client of the workspace API |
 //! | [`poll`] | the one dispatcher: asks, decodes, stores, learns |
 //! | [`repair`] | searches for customers that slipped out between two polls |
+//! | [`custom_fields`] | keeps the custom fields' definitions fresh |
 //! | [`store`] | the SQLite file: mirror, log, ledger, positions |
 //! | [`deliver`] | one task a sink over the log |
 //! | [`sink`] | how one change is handed to a webhook, a file, a command |
@@ -45,6 +46,7 @@ pub mod budget;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod custom_fields;
 pub mod daemon;
 pub mod deliver;
 pub mod poll;

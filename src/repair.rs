@@ -148,7 +148,8 @@ impl Repair {
                     let search = Search {
                         business: gap.business.clone(),
                         page,
-                        kind: Kind::Created,
+                        // Whoever was there before the gap is no news.
+                        kind: Kind::Baseline,
                         at: self.clock.now().wall,
                         backfill_term: None,
                     };
@@ -244,7 +245,9 @@ struct People {
 fn people(rows: &[Change], business: Option<&str>) -> People {
     let mut people = People::default();
     for row in rows {
-        let other = row.route != Route::Customers && row.kind != Kind::Gap;
+        // First pages show what was there before; they say nothing of the time of the gap.
+        let other =
+            row.route != Route::Customers && matches!(row.kind, Kind::Created | Kind::Updated);
         if other && row.business.as_deref() == business {
             people.add(&row.body);
         }

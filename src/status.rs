@@ -15,7 +15,7 @@ use crate::deliver::SinkView;
 use crate::poll::{PollerStanding, PollingView};
 use crate::schedule::Forecast;
 use crate::store::{Gap, Reader, StoreError};
-pub use socket::{Ask, AskError, ask, serve};
+pub use socket::{Ask, AskError, SearchAsk, Searched, Told, ask, serve};
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;

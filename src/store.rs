@@ -5,6 +5,7 @@
 //! [`Store::write`] and [`Store::read`]. A failed write stores nothing.
 
 mod error;
+mod forms;
 mod found;
 mod gaps;
 mod ledger;
@@ -29,6 +30,7 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 pub use error::{OpenError, StoreError};
+pub use forms::{Form, FormChange};
 pub use found::{CustomerText, Found, Search};
 pub use gaps::Repairable;
 pub use ledger::{Contiguity, Gap};
@@ -163,6 +165,31 @@ impl Store {
     /// Nothing is stored; the searches are repeated.
     pub async fn gap_searched(&self, id: i64, seq: i64, searches: i64) -> Result<(), StoreError> {
         self.write(move |writer| Ok(gaps::searched(&writer.connection, id, seq, searches)?)).await
+    }
+
+    /// Stores one form's custom fields, given as a JSON array; says what changed in meaning.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn store_form(
+        &self,
+        form_type: String,
+        definition: String,
+        at: Timestamp,
+    ) -> Result<Option<FormChange>, StoreError> {
+        self.write(move |writer| forms::store(&writer.connection, form_type, &definition, at)).await
+    }
+
+    /// Forgets the forms that the workspace no longer lists, and remembers when all were read.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub async fn keep_forms(
+        &self,
+        listed: Vec<String>,
+        at: Timestamp,
+    ) -> Result<Vec<FormChange>, StoreError> {
+        self.write(move |writer| forms::keep(writer, &listed, at)).await
     }
 
     /// Remembers a poll that failed; it is written with the next thing that is.

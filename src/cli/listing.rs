@@ -1,4 +1,4 @@
-//! The listings: records, one record, the log, gaps, and the workspace's customer search.
+//! The listings: records, one record, the log.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use super::exit::{DATA, USAGE, Wrong};
 use super::output::{self, cell};
-use super::runtime;
 use crate::config::Config;
 use crate::record::{Change, Kind, Route};
 use crate::store::{Reader, RecordFilter};
@@ -63,7 +62,7 @@ pub(super) fn records(
     output::table(&shown, rows, "no such record")
 }
 
-fn value_cell(record: &Map<String, Value>, name: &str) -> String {
+pub(super) fn value_cell(record: &Map<String, Value>, name: &str) -> String {
     match record.get(name) {
         None | Some(Value::Null) => "-".to_owned(),
         Some(Value::String(text)) => cell(text, 32),
@@ -241,59 +240,4 @@ fn title(body: &str) -> String {
             })
             .collect();
     words.join(" · ")
-}
-
-pub(super) fn gaps(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let gaps = Reader::open(&config.store.path)?.gaps()?;
-    if json {
-        return output::json(&gaps);
-    }
-    let rows = gaps
-        .into_iter()
-        .map(|gap| {
-            let ids = match (&gap.after_id, &gap.before_id) {
-                (Some(after), Some(before)) => {
-                    format!("{} .. {}", cell(after, 20), cell(before, 20))
-                }
-                _ => "-".to_owned(),
-            };
-            vec![
-                gap.id.to_string(),
-                gap.route,
-                gap.business.map_or_else(|| "-".to_owned(), |b| cell(&b, 20)),
-                gap.certainty,
-                gap.from_at,
-                gap.to_at,
-                ids,
-                gap.estimate.map_or_else(|| "?".to_owned(), |n| n.to_string()),
-                gap.state,
-            ]
-        })
-        .collect();
-    output::table(
-        &["gap", "route", "business", "certainty", "from", "to", "ids", "missing", "state"],
-        rows,
-        "no gap: every page shared a record with the one before it, or was the whole list",
-    )
-}
-
-pub(super) fn search(config: &Config, term: &str, json: bool) -> anyhow::Result<ExitCode> {
-    let client = crate::daemon::client(config)?;
-    let business = config.workspace.businesses.first().map(String::as_str);
-    let (page, _) = runtime()?.block_on(client.search_customers(term, business));
-    let page = page?;
-    let found: Vec<Map<String, Value>> = page
-        .records()
-        .iter()
-        .filter_map(|record| serde_json::from_str(page.text(record)).ok())
-        .collect();
-    if json {
-        return output::json(&found);
-    }
-    let shown = ["id", "name", "email", "mobile_country_code", "mobile_number", "created_at"];
-    let rows = found
-        .iter()
-        .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
-        .collect();
-    output::table(&shown, rows, "no customer matches")
 }

@@ -71,7 +71,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
             let now = stamp(jiff::Timestamp::now());
             let count = Operator::open(path)?.redrive(&args.sink, which.seq, &now)?;
             // Without a daemon they are sent when it starts.
-            let woken = runtime()?.block_on(ask(path, Ask::Wake)).is_ok();
+            let woken = runtime()?.block_on(ask(path, &Ask::Wake)).is_ok();
             let when = if woken { "now" } else { "when the daemon runs" };
             told(count, which, json, &format!("{count} change(s) will be sent again {when}"))
         }

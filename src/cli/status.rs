@@ -14,7 +14,7 @@ use crate::store::Reader;
 
 /// The snapshot of the daemon, or of the store when no daemon answers.
 pub(super) fn snapshot(config: &Config) -> anyhow::Result<Snapshot> {
-    match runtime()?.block_on(ask(&config.store.path, Ask::Status)) {
+    match runtime()?.block_on(ask(&config.store.path, &Ask::Status)) {
         Ok(answer) => serde_json::from_slice(&answer)
             .context("the daemon answered something else: it is of another version, restart it"),
         Err(error) => {

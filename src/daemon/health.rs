@@ -19,6 +19,7 @@ pub(super) struct Watch {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) requests: mpsc::Sender<poll::Request>,
+    pub(super) spare: poll::Spare,
     pub(super) views: Vec<watch::Receiver<Option<SinkView>>>,
     pub(super) poke: watch::Sender<()>,
 }
@@ -57,6 +58,8 @@ impl Watch {
                     }
                     None => Vec::new(),
                 },
+                Ask::Search(ask) => watch.search(ask).await,
+                Ask::CustomFields => watch.custom_fields().await,
                 Ask::Wake => {
                     watch.poke.send_replace(());
                     b"ok\n".to_vec()

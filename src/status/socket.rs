@@ -1,7 +1,8 @@
 //! The socket next to the store through which commands reach a running daemon.
 //!
-//! One word a connection, one answer, closed; who may open it is who may read the store. A
-//! connection is served for a few seconds at most, one at a time.
+//! One line a connection, one answer, closed; who may open it is who may read the store. A line is
+//! a word, or a word and a JSON object. A few connections are served at a time, each for a few
+//! seconds; what asks the workspace may wait a minute for the budget.
 
 use std::fs;
 use std::io;
@@ -9,36 +10,109 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use crate::record::Kind;
+use crate::store::Found;
 
 /// The longest a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest a connection may take that asks the workspace.
+const LONG_PATIENCE: Duration = Duration::from_secs(90);
+/// Connections served at a time.
+const MOST_AT_ONCE: usize = 8;
+/// The longest line a command may send.
+const MAX_LINE: u64 = 4096;
 /// The longest answer a command reads.
 const MAX_ANSWER: u64 = 16 * 1024 * 1024;
 /// The longest path a socket's address can hold, less the closing zero.
 const MAX_ADDRESS: usize = 107;
 
 /// What a command can ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// The snapshot, as JSON.
     Status,
     /// Look at the deliveries again: an operator changed some.
     Wake,
+    /// Search customers within the daemon's budget.
+    Search(SearchAsk),
+    /// Read the custom fields' definitions again.
+    CustomFields,
+}
+
+/// A search as a command asks for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchAsk {
+    /// 1 to 100 characters.
+    pub term: String,
+    /// The branch; `None` is the workspace default.
+    pub business: Option<String>,
+    /// What a customer not known before is stored as; `None`: nothing is stored.
+    pub store: Option<Kind>,
+    /// Whether the term is one of a backfill.
+    pub backfill: bool,
+}
+
+/// The daemon's answer to a question that asks the workspace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told<T> {
+    /// What came of it.
+    Done(T),
+    /// Nothing came of it, and why; trying again may help.
+    Failed {
+        /// The exit code for it.
+        code: u8,
+        /// Why, and what to do.
+        text: String,
+        /// How long to wait before trying again, if that can help.
+        retry_after_s: Option<f64>,
+    },
+}
+
+/// What a search brought.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Searched {
+    /// The customers, as received.
+    pub records: Vec<Box<RawValue>>,
+    /// What of them was stored, if that was asked.
+    pub found: Option<Found>,
 }
 
 impl Ask {
-    fn word(self) -> &'static str {
+    fn line(&self) -> String {
         match self {
-            Self::Status => "status\n",
-            Self::Wake => "wake\n",
+            Self::Status => "status\n".to_owned(),
+            Self::Wake => "wake\n".to_owned(),
+            Self::CustomFields => "custom-fields\n".to_owned(),
+            Self::Search(ask) => {
+                let ask = serde_json::to_string(ask).expect("a search holds plain values");
+                format!("search {ask}\n")
+            }
         }
     }
 
-    fn read(word: &str) -> Option<Self> {
-        [Self::Status, Self::Wake].into_iter().find(|ask| ask.word().trim() == word.trim())
+    fn read(line: &str) -> Option<Self> {
+        match line.trim().split_once(' ') {
+            None => [Self::Status, Self::Wake, Self::CustomFields]
+                .into_iter()
+                .find(|ask| ask.line().trim() == line.trim()),
+            Some(("search", ask)) => serde_json::from_str(ask).ok().map(Self::Search),
+            Some(_) => None,
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        match self {
+            Self::Status | Self::Wake => PATIENCE,
+            Self::Search(_) | Self::CustomFields => LONG_PATIENCE,
+        }
     }
 }
 
@@ -83,16 +157,16 @@ impl Address {
 ///
 /// # Errors
 /// [`AskError`] when there is none, or it does not answer in time.
-pub async fn ask(store: &Path, what: Ask) -> Result<Vec<u8>, AskError> {
+pub async fn ask(store: &Path, what: &Ask) -> Result<Vec<u8>, AskError> {
     let address = Address::of(store).map_err(|_| AskError::NotRunning)?;
     let mut stream = UnixStream::connect(&address.path).await.map_err(|_| AskError::NotRunning)?;
     let talk = async {
-        stream.write_all(what.word().as_bytes()).await?;
+        stream.write_all(what.line().as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
         if answer.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(answer) }
     };
-    match tokio::time::timeout(PATIENCE, talk).await {
+    match tokio::time::timeout(what.patience(), talk).await {
         Ok(answer) => answer.map_err(AskError::NoAnswer),
         Err(_) => Err(AskError::NoAnswer(io::ErrorKind::TimedOut.into())),
     }
@@ -102,10 +176,10 @@ pub async fn ask(store: &Path, what: Ask) -> Result<Vec<u8>, AskError> {
 ///
 /// # Errors
 /// When the socket cannot be made; a single connection that fails is nobody's concern.
-pub async fn serve<A, F>(store: &Path, mut answer: A, stop: CancellationToken) -> io::Result<()>
+pub async fn serve<A, F>(store: &Path, answer: A, stop: CancellationToken) -> io::Result<()>
 where
-    A: FnMut(Ask) -> F,
-    F: Future<Output = Vec<u8>>,
+    A: Fn(Ask) -> F + Clone + Send + 'static,
+    F: Future<Output = Vec<u8>> + Send + 'static,
 {
     let address = Address::of(store)?;
     // Whoever holds the store's lock owns the name; a socket left by a killed process is in the way.
@@ -115,47 +189,44 @@ where
     }
     let listener = UnixListener::bind(&address.path)?;
     fs::set_permissions(&address.path, fs::Permissions::from_mode(0o660))?;
+    let mut talks = JoinSet::new();
     loop {
-        let stream = tokio::select! {
+        tokio::select! {
             () = stop.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+            // The one who asked may hang up or say nothing at all.
+            Some(_) = talks.join_next() => {}
+            accepted = listener.accept(), if talks.len() < MOST_AT_ONCE => match accepted {
+                Ok((stream, _)) => {
+                    talks.spawn(converse(stream, answer.clone()));
+                }
                 Err(_) => {
                     // Out of descriptors, as a rule: give them time to come back.
                     tokio::select! {
                         () = stop.cancelled() => break,
-                        () = tokio::time::sleep(Duration::from_secs(1)) => continue,
+                        () = tokio::time::sleep(Duration::from_secs(1)) => {}
                     }
                 }
             },
-        };
-        tokio::select! {
-            () = stop.cancelled() => break,
-            // The one who asked may hang up or say nothing at all.
-            _ = tokio::time::timeout(PATIENCE, converse(stream, &mut answer)) => {}
         }
     }
+    talks.shutdown().await;
     // A name left behind is removed by the next start.
     let _ = fs::remove_file(&address.path);
     Ok(())
 }
 
-async fn converse<A, F>(mut stream: UnixStream, answer: &mut A) -> io::Result<()>
+async fn converse<A, F>(mut stream: UnixStream, answer: A) -> io::Result<()>
 where
-    A: FnMut(Ask) -> F,
+    A: Fn(Ask) -> F,
     F: Future<Output = Vec<u8>>,
 {
-    let mut word = [0_u8; 16];
-    let mut length = 0;
-    while length < word.len() && !word[..length].contains(&b'\n') {
-        match stream.read(&mut word[length..]).await? {
-            0 => break,
-            read => length += read,
-        }
-    }
-    if let Some(ask) = std::str::from_utf8(&word[..length]).ok().and_then(Ask::read) {
-        let text = answer(ask).await;
-        stream.write_all(&text).await?;
+    let mut line = String::new();
+    let mut reader = BufReader::new(&mut stream).take(MAX_LINE);
+    tokio::time::timeout(PATIENCE, reader.read_line(&mut line)).await??;
+    if let Some(ask) = Ask::read(&line) {
+        let patience = ask.patience();
+        let text = tokio::time::timeout(patience, answer(ask)).await?;
+        tokio::time::timeout(PATIENCE, stream.write_all(&text)).await??;
     }
     stream.shutdown().await
 }

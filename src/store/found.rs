@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Writer;
 use super::error::StoreError;
-use super::gaps::{self, Holes};
+use super::gaps::{self, Holes, Place};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, Mirror, RowFacts};
 use super::reader::Reader;
@@ -25,7 +25,8 @@ pub struct Search {
     pub business: Option<String>,
     /// The answer.
     pub page: Page,
-    /// What a customer not known before is in the log: `created` or `baseline`.
+    /// What a customer not known before is in the log when no gap can have hidden it: `created`
+    /// or `baseline`.
     pub kind: Kind,
     /// When the answer was read.
     pub at: Timestamp,
@@ -137,8 +138,11 @@ fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Resul
         let text = page.text(record);
         let (kind, version, via, business) = match step {
             Step::Create => {
-                let missed = holes.credit(record, created_at(text));
-                let kind = if missed { Kind::Created } else { search.kind };
+                let kind = match holes.credit(record, created_at(text)) {
+                    Place::Outside => search.kind,
+                    // What was or may have been missed is news.
+                    Place::Inside | Place::Unknown => Kind::Created,
+                };
                 (kind, 1, Some("search"), search.business.as_deref())
             }
             Step::Update { version, via, business } => {

@@ -87,6 +87,15 @@ pub(super) fn accept(
     )?)
 }
 
+/// Where a record lies beside the unsettled gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Inside,
+    Outside,
+    /// There is a gap, and nothing says whether the record lies in it.
+    Unknown,
+}
+
 /// The unsettled gaps of one poller, into which found records are counted.
 pub(super) struct Holes(Vec<Hole>);
 
@@ -112,11 +121,21 @@ impl Holes {
         rows.collect::<rusqlite::Result<_>>().map(Self)
     }
 
-    /// Counts a record in the gap it lies in; false when it lies in none.
-    pub(super) fn credit(&mut self, record: &Record, created_at: Option<Timestamp>) -> bool {
+    /// Counts a record in the gap it lies in.
+    pub(super) fn credit(&mut self, record: &Record, created_at: Option<Timestamp>) -> Place {
         let id = record.id.as_integer();
-        let hole = self.0.iter_mut().find(|hole| lies_in(&hole.gap, id, created_at));
-        hole.map(|hole| hole.found += 1).is_some()
+        let mut place = Place::Outside;
+        for hole in &mut self.0 {
+            match lies_in(&hole.gap, id, created_at) {
+                Some(true) => {
+                    hole.found += 1;
+                    return Place::Inside;
+                }
+                Some(false) => {}
+                None => place = Place::Unknown,
+            }
+        }
+        place
     }
 
     pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
@@ -132,19 +151,16 @@ impl Holes {
     }
 }
 
-/// By its id while ids are integers, else by when it was made.
-fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> bool {
+/// By its id while ids are integers, else by when it was made, if that is shown.
+fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<bool> {
     let bound = |text: &Option<String>| text.as_ref()?.parse::<i64>().ok();
     if let (Some(id), Some(after), Some(before)) = (id, bound(&gap.after_id), bound(&gap.before_id))
     {
-        return after < id && id < before;
+        return Some(after < id && id < before);
     }
-    let time = |text: &str| text.parse::<Timestamp>().ok();
-    let (Some(at), Some(from), Some(to)) = (created_at, time(&gap.from_at), time(&gap.to_at))
-    else {
-        return false;
-    };
-    at.duration_since(from) >= -SKEW && to.duration_since(at) >= -SKEW
+    let at = created_at?;
+    let (from, to): (Timestamp, Timestamp) = (gap.from_at.parse().ok()?, gap.to_at.parse().ok()?);
+    Some(at.duration_since(from) >= -SKEW && to.duration_since(at) >= -SKEW)
 }
 
 /// How many of the `between` ids of a gap are records, and the error of that, from `seen` ids of

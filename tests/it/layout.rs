@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const BASE: [&str; 4] = ["record", "backoff", "clock", "config"];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` is nothing of ours at all.
-const TABLE: [(&str, Option<&[&str]>); 18] = [
+const TABLE: [(&str, Option<&[&str]>); 19] = [
     ("record", None),
     ("backoff", None),
     ("clock", None),
@@ -25,13 +25,23 @@ const TABLE: [(&str, Option<&[&str]>); 18] = [
     // A snapshot joins what the others tell of themselves: their views, nothing that works.
     ("status", Some(&["store", "poll", "deliver", "budget", "schedule"])),
     ("repair", Some(&["api", "poll", "store"])),
+    ("custom_fields", Some(&["poll", "store"])),
     ("report", Some(&["store"])),
     ("simulate", Some(&["schedule", "budget"])),
     (
         "daemon",
         Some(&[
-            "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "report",
+            "api",
+            "schedule",
+            "budget",
+            "store",
+            "sink",
+            "poll",
+            "deliver",
+            "status",
+            "report",
             "repair",
+            "custom_fields",
         ]),
     ),
     (

@@ -12,6 +12,7 @@ mod identity;
 mod layout;
 mod ledger;
 mod mirror;
+mod repair;
 mod sinks;
 mod support;
 mod units;

@@ -1,0 +1,173 @@
+//! The commands that ask the workspace: `search` and `custom-fields`. They go through the running
+//! daemon, whose budget they share; without one they ask by themselves.
+
+use std::process::ExitCode;
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::exit::{TRY_AGAIN, UNAVAILABLE, Wrong};
+use super::listing::value_cell;
+use super::output::{self, cell};
+use super::runtime;
+use crate::config::Config;
+use crate::record::Kind;
+use crate::status::{Ask, AskError, SearchAsk, Searched, Told, ask};
+use crate::store::{FormChange, Reader, Search, Store};
+
+/// Asks the daemon; `None` when none runs.
+pub(super) async fn through_daemon<T: DeserializeOwned>(
+    config: &Config,
+    question: &Ask,
+) -> anyhow::Result<Option<Told<T>>> {
+    match ask(&config.store.path, question).await {
+        Ok(answer) => Ok(Some(serde_json::from_slice(&answer).map_err(|_| Wrong {
+            code: UNAVAILABLE,
+            text: "the daemon answered something else: it is of another version, restart it".to_owned(),
+        })?)),
+        Err(AskError::NotRunning) => Ok(None),
+        Err(AskError::NoAnswer(_)) => Err(Wrong {
+            code: TRY_AGAIN,
+            text: "the daemon runs but has not answered: polls need its whole budget, or it waits for something; see `shopmirror status` and try again".to_owned(),
+        }
+        .into()),
+    }
+}
+
+fn done<T>(told: Told<T>) -> anyhow::Result<T> {
+    match told {
+        Told::Done(done) => Ok(done),
+        Told::Failed { code, text, .. } => Err(Wrong { code, text }.into()),
+    }
+}
+
+pub(super) fn search(
+    config: &Config,
+    term: &str,
+    store: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let business = config.workspace.businesses.first().cloned();
+    let searched = runtime()?.block_on(async {
+        let question = SearchAsk {
+            term: term.to_owned(),
+            business: business.clone(),
+            store: store.then_some(Kind::Created),
+            backfill: false,
+        };
+        match through_daemon(config, &Ask::Search(question)).await? {
+            Some(told) => done(told),
+            None => search_alone(config, term, business, store).await,
+        }
+    })?;
+    if json {
+        return output::json(&searched.records);
+    }
+    let found: Vec<Map<String, Value>> = searched
+        .records
+        .iter()
+        .filter_map(|record| serde_json::from_str(record.get()).ok())
+        .collect();
+    let shown = ["id", "name", "email", "mobile_country_code", "mobile_number", "created_at"];
+    let rows = found
+        .iter()
+        .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
+        .collect();
+    output::table(&shown, rows, "no customer matches")?;
+    if let Some(found) = searched.found {
+        output::text(&format!("{} stored as new, {} as changed\n", found.created, found.updated))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn search_alone(
+    config: &Config,
+    term: &str,
+    business: Option<String>,
+    store: bool,
+) -> anyhow::Result<Searched> {
+    let client = crate::daemon::client(config)?;
+    let store = if store { Some(Store::open(&config.store.path)?) } else { None };
+    let (page, _) = client.search_customers(term, business.as_deref()).await;
+    let page = page?;
+    let records = page
+        .records()
+        .iter()
+        .map(|record| RawValue::from_string(page.text(record).to_owned()))
+        .collect::<Result<_, _>>()?;
+    let mut found = None;
+    if let Some(store) = store {
+        let at = jiff::Timestamp::now();
+        let search = Search { business, page, kind: Kind::Created, at, backfill_term: None };
+        found = Some(store.store_found(search).await?);
+        store.close().await?;
+    }
+    Ok(Searched { records, found })
+}
+
+pub(super) fn custom_fields(
+    config: &Config,
+    refresh: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    if refresh {
+        let changes = runtime()?.block_on(async {
+            match through_daemon(config, &Ask::CustomFields).await? {
+                Some(told) => done(told),
+                None => refresh_alone(config).await,
+            }
+        })?;
+        if !json {
+            for FormChange { form_type, what } in &changes {
+                output::text(&format!("{what}: {}\n", cell(form_type, 80)))?;
+            }
+        }
+    }
+    let forms = Reader::open(&config.store.path)?.forms()?;
+    if json {
+        return output::json(&forms);
+    }
+    let mut rows = Vec::new();
+    for form in &forms {
+        let fields: Vec<Value> = serde_json::from_str(form.fields.get())?;
+        for field in &fields {
+            rows.push(vec![
+                cell(&form.form_type, 32),
+                cell(&members(field), 160),
+                form.changed_at.clone(),
+            ]);
+        }
+    }
+    let empty = "no custom fields are mirrored yet: the daemon reads them once a day, --refresh reads them now";
+    output::table(&["form", "field", "changed"], rows, empty)
+}
+
+/// What a definition says; its member names are not part of the contract.
+fn members(field: &Value) -> String {
+    let Value::Object(members) = field else { return field.to_string() };
+    let told: Vec<String> = members
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| match value {
+            Value::String(text) => format!("{name}: {text}"),
+            other => format!("{name}: {other}"),
+        })
+        .collect();
+    told.join(", ")
+}
+
+async fn refresh_alone(config: &Config) -> anyhow::Result<Vec<FormChange>> {
+    let client = crate::daemon::client(config)?;
+    let store = Store::open(&config.store.path)?;
+    let at = jiff::Timestamp::now();
+    let forms = client.form_types().await.0?;
+    let mut changes = Vec::new();
+    for form_type in &forms {
+        let definition = client.custom_fields(form_type).await.0?.join(",");
+        changes.extend(store.store_form(form_type.clone(), format!("[{definition}]"), at).await?);
+    }
+    changes.extend(store.keep_forms(forms, at).await?);
+    store.close().await?;
+    Ok(changes)
+}

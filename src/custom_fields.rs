@@ -1,0 +1,100 @@
+//! The mirror of the custom fields' definitions: every form's, once a day and on demand.
+//!
+//! Uses what polls leave of the budget. A definition is moved only when its meaning changed, and
+//! that is told in the log. A form that could not be read stays as it was.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, stamp};
+use crate::poll::{Spare, SpareError};
+use crate::store::{FormChange, Store, StoreError};
+
+/// Definitions older than this are read again.
+const EVERY: SignedDuration = SignedDuration::from_hours(24);
+/// How often it is looked whether they are.
+const LOOK: Duration = Duration::from_secs(600);
+/// How long the first polls are left alone.
+const FIRST_LOOK: Duration = Duration::from_secs(30);
+/// Forms read at most.
+const MOST_FORMS: usize = 200;
+
+/// Why the definitions could not be read or stored.
+#[derive(Debug, thiserror::Error)]
+pub enum RefreshError {
+    /// The workspace was not asked, or did not answer.
+    #[error("could not read the custom fields")]
+    Spare(#[from] SpareError),
+    /// They could not be stored.
+    #[error("could not store the custom fields")]
+    Store(#[from] StoreError),
+}
+
+/// Reads every form's definitions and stores what changed.
+///
+/// # Errors
+/// [`RefreshError`]; the forms read before it are stored.
+pub async fn refresh(
+    spare: &Spare,
+    store: &Store,
+    at: Timestamp,
+) -> Result<Vec<FormChange>, RefreshError> {
+    let mut forms = spare.form_types().await?;
+    forms.truncate(MOST_FORMS);
+    let mut changes = Vec::new();
+    for form_type in &forms {
+        let definition = spare.custom_fields(form_type).await?.join(",");
+        let stored = store.store_form(form_type.clone(), format!("[{definition}]"), at).await?;
+        changes.extend(stored);
+    }
+    changes.extend(store.keep_forms(forms, at).await?);
+    for change in &changes {
+        tracing::info!(
+            form_type = change.form_type,
+            change = change.what,
+            "custom fields changed; see `shopmirror custom-fields`"
+        );
+    }
+    Ok(changes)
+}
+
+/// Keeps the definitions fresh until stopped.
+///
+/// # Errors
+/// [`StoreError`] when the store fails in a way that waiting cannot mend.
+pub async fn keep_fresh(
+    spare: Spare,
+    store: Store,
+    clock: Clock,
+    stop: CancellationToken,
+) -> Result<(), StoreError> {
+    let mut wait = FIRST_LOOK;
+    let mut said = false;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(wait) => {}
+        }
+        wait = LOOK;
+        let now = clock.now().wall;
+        let stale = now.checked_sub(EVERY).map(stamp).unwrap_or_default();
+        if store.read(|reader| reader.forms_checked_at()).await?.is_some_and(|at| at > stale) {
+            continue;
+        }
+        let outcome = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            outcome = refresh(&spare, &store, now) => outcome,
+        };
+        match outcome {
+            Ok(_) => said = false,
+            Err(RefreshError::Store(error)) if !error.passes() => return Err(error),
+            Err(RefreshError::Spare(SpareError::Api(error))) if !said => {
+                said = true;
+                tracing::warn!(%error, "could not read the custom fields; it is tried again every ten minutes");
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The custom fields' definitions as the workspace showed them last: the table `custom_fields`.
+//!
+//! A form's row moves only when the meaning of its definitions changed.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Writer;
+use super::error::StoreError;
+use super::reader::Reader;
+use crate::clock::stamp;
+use crate::record::same_meaning;
+
+/// The name in `meta` of when every form was last read.
+const CHECKED_AT: &str = "custom_fields_checked_at";
+
+/// What changed of one form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormChange {
+    /// The form's name.
+    pub form_type: String,
+    /// `added`, `changed` or `removed`.
+    pub what: String,
+}
+
+/// One form's definitions.
+#[derive(Debug, Clone, Serialize)]
+pub struct Form {
+    /// The form's name.
+    pub form_type: String,
+    /// When they last changed.
+    pub changed_at: String,
+    /// The definitions, as received.
+    pub fields: Box<RawValue>,
+}
+
+pub(super) fn store(
+    connection: &Connection,
+    form_type: String,
+    definition: &str,
+    at: Timestamp,
+) -> Result<Option<FormChange>, StoreError> {
+    let known: Option<String> = connection
+        .prepare_cached(
+            "SELECT definition FROM custom_fields WHERE form_type = ?1 AND business = ''",
+        )?
+        .query_row([&form_type], |row| row.get(0))
+        .optional()?;
+    let what = match known {
+        None => "added",
+        Some(known) if same_meaning(&known, definition) => return Ok(None),
+        Some(_) => "changed",
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO custom_fields (form_type, business, definition, changed_at) VALUES (?1, '', ?2, ?3) \
+             ON CONFLICT (form_type, business) DO UPDATE SET definition = excluded.definition, changed_at = excluded.changed_at",
+        )?
+        .execute((&form_type, definition, stamp(at)))?;
+    Ok(Some(FormChange { form_type, what: what.to_owned() }))
+}
+
+/// Forgets the forms that are no longer listed, and remembers when all were read.
+pub(super) fn keep(
+    writer: &mut Writer,
+    listed: &[String],
+    at: Timestamp,
+) -> Result<Vec<FormChange>, StoreError> {
+    let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut known: Vec<String> = tx
+        .prepare_cached("SELECT form_type FROM custom_fields WHERE business = ''")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    known.retain(|form_type| !listed.contains(form_type));
+    for form_type in &known {
+        tx.execute(
+            "DELETE FROM custom_fields WHERE form_type = ?1 AND business = ''",
+            [form_type],
+        )?;
+    }
+    tx.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (CHECKED_AT, stamp(at)),
+    )?;
+    tx.commit()?;
+    let removed = |form_type| FormChange { form_type, what: "removed".to_owned() };
+    Ok(known.into_iter().map(removed).collect())
+}
+
+impl Reader {
+    /// The custom fields' definitions, by the form's name.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn forms(&self) -> Result<Vec<Form>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT form_type, changed_at, definition FROM custom_fields ORDER BY form_type LIMIT 1000",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut forms = Vec::new();
+        while let Some(row) = rows.next()? {
+            let text: String = row.get(2)?;
+            let fields = RawValue::from_string(text)
+                .map_err(|_| StoreError::Corrupt("a custom field is no JSON".to_owned()))?;
+            forms.push(Form { form_type: row.get(0)?, changed_at: row.get(1)?, fields });
+        }
+        Ok(forms)
+    }
+
+    /// When every form was last read; `None` when they never were.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn forms_checked_at(&self) -> Result<Option<String>, StoreError> {
+        Ok(self
+            .connection
+            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+            .query_row([CHECKED_AT], |row| row.get(0))
+            .optional()?)
+    }
+}

@@ -1,0 +1,157 @@
+//! Repair, search, backfill and custom fields from outside: the real program against the sandbox.
+
+mod bench;
+
+use serde_json::{Map, Value, json};
+use shopmirror::sandbox::Route;
+
+use bench::Bench;
+
+fn fields(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => panic!("not an object"),
+    }
+}
+
+/// Ten customers with what names them, the first eight of whom other routes mention.
+fn buried(bench: &Bench) -> Vec<String> {
+    let person = |n: usize| {
+        let first =
+            ["Aino", "Bela", "Caius", "Dorte", "Eirik", "Fenna", "Goran", "Hedda", "Ivo", "Jorun"]
+                [n];
+        (
+            format!("{first} Quillfeather"),
+            format!("{}@quill.example", first.to_lowercase()),
+            format!("0611 70{n}"),
+        )
+    };
+    let mut ids = Vec::new();
+    for n in 0..10 {
+        let (name, email, mobile) = person(n);
+        let record = json!({"name": name, "email": email, "mobile_number": mobile});
+        let id = bench.sandbox.add_record(Route::Customers, None, fields(record)).unwrap();
+        ids.push(id.to_string());
+    }
+    for n in 0..8 {
+        let (name, email, mobile) = person(n);
+        let (route, record) = match n {
+            0..4 => (
+                Route::Jobs,
+                json!({"customer_name": name, "email": email, "mobile_number": mobile}),
+            ),
+            4..6 => (Route::Leads, json!({"name": name, "email": null, "mobile_number": mobile})),
+            _ => (Route::Payments, json!({"customer_name": name})),
+        };
+        bench.sandbox.add_record(route, None, fields(record)).unwrap();
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn customers_buried_by_a_burst_are_found_by_what_other_routes_say_of_them() {
+    let bench = Bench::start(600, 150).await;
+    bench.command(&["once"]).await;
+    let ids = buried(&bench);
+    bench.sandbox.burst(Route::Customers, 100);
+    let before = bench.searches();
+
+    let daemon = bench.run_daemon();
+    bench
+        .until("eight of ten are found", || {
+            let gaps = bench.json(&["gaps"]);
+            gaps[0]["repaired"] == 8
+        })
+        .await;
+
+    let gap = &bench.json(&["gaps"])[0];
+    assert_eq!((&gap["route"], &gap["estimate"]), (&json!("customers"), &json!(10)));
+    assert_eq!(gap["state"], "partly_repaired");
+    let status = bench.json(&["status"]);
+    let customers =
+        status["pollers"].as_array().unwrap().iter().find(|p| p["route"] == "customers");
+    assert_eq!(customers.unwrap()["gaps"], 1);
+
+    let found = bench.json(&["records", "customers", "--where", "_via=search", "--limit", "500"]);
+    let found: Vec<&str> =
+        found.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap()).collect();
+    assert_eq!(found.len(), 8, "{found:?}");
+    assert!(ids[..8].iter().all(|id| found.contains(&id.as_str())));
+    bench
+        .until("they are forwarded as created", || {
+            let lines = bench.delivered();
+            ids[..8].iter().all(|id| {
+                lines.iter().any(|l| {
+                    l["route"] == "customers" && l["kind"] == "created" && l["record_id"] == **id
+                })
+            })
+        })
+        .await;
+    // One search a person: the others of the burst and of the first pages cost none.
+    assert!(bench.searches() - before <= 10, "{}", bench.searches() - before);
+    let most = bench.sandbox.requests().max_in_60s.values().copied().max().unwrap();
+    assert!(most <= 450, "{most}");
+
+    bench.command(&["gaps", "accept", "--all", "--note", "two walked away"]).await;
+    let gap = &bench.json(&["gaps"])[0];
+    assert_eq!((&gap["state"], &gap["note"]), (&json!("accepted"), &json!("two walked away")));
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_customer_found_by_search_is_stored_through_the_daemon_and_proves_nothing() {
+    let bench = Bench::start(600, 150).await;
+    bench.command(&["once"]).await;
+    let ids = buried(&bench);
+    let daemon = bench.run_daemon();
+    bench.until("the daemon answers", || bench.json(&["status"])["running"] == true).await;
+    bench
+        .until("the poll sees them", || {
+            bench.json(&["records", "customers", "--where", "name=Ivo Quillfeather"])[0]["id"]
+                .is_string()
+        })
+        .await;
+    let known = bench.json(&["records", "customers", "--limit", "1000"]).as_array().unwrap().len();
+
+    // Somebody older than the newest hundred.
+    let truth = bench.sandbox.truth(Route::Customers);
+    let old: Value = serde_json::from_str(truth[0].record.get()).unwrap();
+    let term = old["mobile_number"].as_str().unwrap();
+    let shown = bench.json(&["search", term]);
+    assert!(shown.as_array().unwrap().iter().any(|r| r["id"] == old["id"]));
+    let count =
+        || bench.json(&["records", "customers", "--limit", "1000"]).as_array().unwrap().len();
+    assert_eq!(count(), known, "a search alone stores nothing");
+
+    let stored = bench.json(&["search", term, "--store"]).as_array().unwrap().len();
+    assert_eq!(count(), known + stored);
+    let record = &bench.json(&["records", "customers", "--where", &format!("id={}", old["id"])])[0];
+    assert_eq!(record["_via"], "search");
+    assert_eq!(ids.len(), 10);
+    daemon.stop().await;
+
+    // Without a daemon the command asks, and opens the store, by itself.
+    let old: Value = serde_json::from_str(truth[1].record.get()).unwrap();
+    bench.json(&["search", old["mobile_number"].as_str().unwrap(), "--store"]);
+    let record = &bench.json(&["records", "customers", "--where", &format!("id={}", old["id"])])[0];
+    assert_eq!(record["_via"], "search");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_fields_are_mirrored_on_demand_with_and_without_a_daemon() {
+    let bench = Bench::start(600, 150).await;
+    bench.command(&["once"]).await;
+    assert_eq!(bench.json(&["custom-fields"]), json!([]));
+    let forms = bench.json(&["custom-fields", "--refresh"]);
+    let names: Vec<&str> =
+        forms.as_array().unwrap().iter().map(|f| f["form_type"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Customer", "Job", "Lead"]);
+    let lead = &forms[2];
+    assert_eq!(lead["fields"][1]["field_name"], "Urgent");
+
+    let daemon = bench.run_daemon();
+    bench.until("the daemon answers", || bench.json(&["status"])["running"] == true).await;
+    let again = bench.json(&["custom-fields", "--refresh"]);
+    assert_eq!(again, forms, "what did not change did not move");
+    daemon.stop().await;
+}
