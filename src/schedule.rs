@@ -132,7 +132,7 @@ impl Schedule {
 
     /// Changes a poller's settings; what it learned stays.
     pub fn reconfigure(&mut self, poller: usize, settings: PollerSettings) {
-        self.pollers[poller].settings = settings;
+        self.pollers[poller].reconfigure(settings);
         // The shares are reckoned anew at the next observation.
         self.allocated_at = f64::NEG_INFINITY;
     }

@@ -2,6 +2,7 @@ use super::*;
 
 /// Arrivals an hour of the worked example: uniform polling waits 6.0 s, the optimum 4.53 s.
 const EXAMPLE: [f64; 6] = [20.0, 12.0, 30.0, 25.0, 120.0, 2.0];
+const MINUTE: Duration = Duration::from_secs(60);
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 fn adaptive_and_uniform(traffic: &Traffic, settings: &Settings) -> [ScheduleResult; 2] {
@@ -40,19 +41,13 @@ fn the_worked_example_is_near_its_optimum_with_rates_learned_from_nothing() {
 #[test]
 fn a_shop_waits_less_than_under_uniform_polls_and_its_night_costs_little() {
     let settings = Settings { max_interval: Duration::from_secs(600), ..Settings::default() };
-    for (seed, shop) in [(1, Shop::Busy), (2, Shop::Chain)] {
-        let traffic = Traffic::shop(shop, 21.0 * 24.0, seed);
-        let [adaptive, uniform] = adaptive_and_uniform(&traffic, &settings);
-        assert!(
-            adaptive.mean_delay_s < 0.8 * uniform.mean_delay_s,
-            "{shop:?}: {} beside {}",
-            adaptive.mean_delay_s,
-            uniform.mean_delay_s
-        );
-        assert_eq!(adaptive.lost, 0);
-        let (day, night) = day_and_night(&adaptive.requests_by_hour, 14 * 24);
-        assert!(night < 0.1 * day, "{shop:?}: {night} requests an hour by night, {day} by day");
-    }
+    let traffic = Traffic::shop(Shop::Busy, 21.0 * 24.0, 1);
+    let [adaptive, uniform] = adaptive_and_uniform(&traffic, &settings);
+    let (ours, theirs) = (adaptive.mean_delay_s, uniform.mean_delay_s);
+    assert!(ours < 0.8 * theirs, "{ours} beside {theirs}");
+    assert_eq!(adaptive.lost, 0);
+    let (day, night) = day_and_night(&adaptive.requests_by_hour, 14 * 24);
+    assert!(night < 0.1 * day, "{night} requests an hour by night, {day} by day");
 }
 
 /// Quiet routes of which one swells to `peak` records a minute within minutes, and ebbs.
@@ -109,8 +104,6 @@ fn blocks_of_records_lose_nothing_where_uniform_polls_lose() {
     assert!(uniform_lost > 100, "uniform lost in {uniform_lost} of 500 only: too easy");
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 #[test]
 fn beyond_what_is_feasible_every_loss_lies_in_a_gap() {
     let settings = Settings { requests_per_minute: 6, max_interval: MINUTE, ..Settings::default() };
@@ -131,7 +124,7 @@ fn beyond_what_is_feasible_every_loss_lies_in_a_gap() {
 fn a_year_with_faults_loses_nothing_unsaid() {
     let faults = Faults { seed: 11, failing: 0.02, a_day: 1.0 };
     let settings = Settings {
-        requests_per_minute: 6,
+        requests_per_minute: 4,
         max_interval: 10 * MINUTE,
         faults: Some(faults),
         ..Settings::default()
@@ -141,8 +134,8 @@ fn a_year_with_faults_loses_nothing_unsaid() {
     assert_eq!(run.lost_outside_gaps, 0, "{}", run.lost);
     assert_eq!((run.lost, run.http_429), (0, 0), "{} gaps", run.gaps);
     assert!(run.arrived > 400_000, "{}", run.arrived);
-    assert!(run.mean_delay_s < 60.0, "{}", run.mean_delay_s);
-    assert!(run.requests < 6 * 60 * 24 * 365, "{}", run.requests);
+    assert!(run.mean_delay_s < 90.0, "{}", run.mean_delay_s);
+    assert!(run.requests < 4 * 60 * 24 * 365, "{}", run.requests);
 }
 
 #[test]
@@ -153,6 +146,16 @@ fn rates_of_zero_and_nothing_at_all_neither_stall_nor_storm() {
         assert_eq!((schedule.arrived, schedule.lost), (0, 0));
         assert!((100..=43_200).contains(&schedule.requests), "{schedule:?}");
     }
+}
+
+#[test]
+fn absurd_spans_and_rates_end() {
+    for hours in [-1.0, 0.0, f64::NAN] {
+        assert!(Traffic::rates(&EXAMPLE, hours, 1).span_s <= 3600.0);
+    }
+    assert!(Traffic::rates(&[1e-9], f64::INFINITY, 1).span_s < 1e9);
+    let endless = Traffic::rates(&[1e15], 1.0, 1);
+    assert!(endless.routes[0].arrivals.len() <= 5_000_000);
 }
 
 #[test]

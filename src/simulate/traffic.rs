@@ -7,6 +7,10 @@ use jiff::Timestamp;
 /// A Monday, 00:00 UTC.
 const MONDAY: i64 = 1_767_571_200;
 const HOUR_S: f64 = 3600.0;
+/// The longest simulation: ten years.
+const LONGEST_S: f64 = 10.0 * 366.0 * 86_400.0;
+/// Most synthetic records of one route; what would come after them does not arrive.
+const MOST_ARRIVALS: usize = 5_000_000;
 /// The routes in the order of the contract.
 const ROUTES: [&str; 6] =
     ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"];
@@ -93,6 +97,7 @@ pub enum TraceError {
 
 impl Traffic {
     /// Random arrivals whose rate an hour `rate(route, seconds)` gives; never above `most(route)`.
+    /// At most ten years, at most five million records a route.
     #[must_use]
     pub fn random(
         names: &[&str],
@@ -101,6 +106,7 @@ impl Traffic {
         most: impl Fn(usize) -> f64,
         rate: impl Fn(usize, f64) -> f64,
     ) -> Self {
+        let span_s = sane_span(span_s);
         let mut chance = fastrand::Rng::with_seed(seed);
         let mut arrivals_of = |route: usize| {
             let most = most(route) / HOUR_S;
@@ -110,7 +116,7 @@ impl Traffic {
             }
             loop {
                 at -= (1.0 - chance.f64()).ln() / most;
-                if at >= span_s {
+                if at >= span_s || arrivals.len() >= MOST_ARRIVALS {
                     break;
                 }
                 // Thinning: a candidate stays with the chance of its hour.
@@ -192,7 +198,8 @@ impl Traffic {
         let unix = first > 1e9;
         let origin = if unix { (first / HOUR_S).floor() * HOUR_S } else { 0.0 };
         let start = Timestamp::from_second(origin as i64).ok().filter(|_| unix);
-        let span_s = hours.map_or((last - origin).max(1.0) + 60.0, |hours| hours * HOUR_S);
+        let span_s =
+            sane_span(hours.map_or((last - origin).max(1.0) + 60.0, |hours| hours * HOUR_S));
         let known = |name: &str| ROUTES.iter().position(|route| *route == name);
         let mut named: Vec<(&str, Vec<(f64, &str)>)> = routes.into_iter().collect();
         named.sort_by_key(|(name, _)| known(name).unwrap_or(ROUTES.len()));
@@ -211,6 +218,11 @@ impl Traffic {
             .collect();
         Ok(Self { routes, span_s, start: start.unwrap_or_else(monday) })
     }
+}
+
+/// At least a second, at most [`LONGEST_S`]; an hour when it is no number.
+fn sane_span(seconds: f64) -> f64 {
+    if seconds.is_nan() { HOUR_S } else { seconds.clamp(1.0, LONGEST_S) }
 }
 
 fn monday() -> Timestamp {
