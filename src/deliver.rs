@@ -7,7 +7,6 @@
 
 mod round;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +26,8 @@ const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::fr
 /// After this many faults in a row over the same change, the one behind it is tried as well: an
 /// endpoint that takes that one fails for this change alone.
 const SUSPECT_AFTER: u32 = 3;
+/// Changes a suspect endpoint is tried with at most.
+const MAX_PROBES: usize = 8;
 /// Exceptions a sink may have open before it takes nothing new.
 const MAX_PARKED: i64 = 10_000;
 /// A sink looks again after this long although nothing woke it.
@@ -82,8 +83,6 @@ pub struct Deliverer {
 #[derive(Default)]
 struct Memory {
     position: i64,
-    /// Taken by the sink, but not behind the position yet: a change before them is at fault.
-    taken: HashSet<i64>,
     faults: u32,
     paused_until: Option<Duration>,
     last_fault: Option<String>,
@@ -102,6 +101,8 @@ impl Deliverer {
         let row = self.open().await?;
         let mut memory = Memory { position: row.position, ..Memory::default() };
         let mut log = self.store.last_seq();
+        // A first delivery may take its time; who asks sees the sink all the same.
+        self.tell(&memory).await?;
         loop {
             // Before reading: growth between the read and the wait would otherwise be missed.
             log.borrow_and_update();
@@ -109,12 +110,9 @@ impl Deliverer {
             let wait = if memory.paused_until.is_some_and(|until| until > now) {
                 memory.paused_until.map(|until| until - now)
             } else {
-                match self.round(&mut memory, &cut).await {
+                match self.round(&mut memory, &finish, &cut).await {
                     Ok(wait) => wait,
-                    Err(error) if error.passes() => {
-                        tracing::warn!(sink = %self.name, %error, "could not save a delivery; trying again");
-                        Some(DISK_WAIT)
-                    }
+                    Err(error) if error.passes() => Some(DISK_WAIT),
                     Err(error) => return Err(error),
                 }
             };
@@ -140,7 +138,9 @@ impl Deliverer {
     pub async fn once(mut self, cut: &CancellationToken) -> Result<Option<SinkView>, StoreError> {
         let row = self.open().await?;
         let mut memory = Memory { position: row.position, ..Memory::default() };
-        while self.round(&mut memory, cut).await? == Some(Duration::ZERO) && !cut.is_cancelled() {}
+        while self.round(&mut memory, cut, cut).await? == Some(Duration::ZERO)
+            && !cut.is_cancelled()
+        {}
         self.tell(&memory).await?;
         Ok(self.view.borrow().clone())
     }
@@ -163,6 +163,7 @@ impl Deliverer {
     async fn round(
         &mut self,
         memory: &mut Memory,
+        finish: &CancellationToken,
         cut: &CancellationToken,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(round) = self.plan(memory).await? else { return Ok(None) };
@@ -192,14 +193,10 @@ impl Deliverer {
         if progress.disable {
             tracing::error!(sink = %self.name, "the endpoint is gone (410): the sink is disabled and keeps its changes");
         }
-        memory.taken.extend(&result.taken);
         if progress.worth_saving(memory.position) {
-            self.store.save_progress(self.name.clone(), progress.clone()).await?;
+            self.save(&progress, finish).await?;
         }
-        if let Some(position) = progress.position {
-            memory.position = position;
-            memory.taken.retain(|seq| *seq > position);
-        }
+        memory.position = progress.position.unwrap_or(memory.position);
         match result.fault {
             Some((reason, asked)) if !stopping => {
                 memory.faults =
@@ -220,6 +217,30 @@ impl Deliverer {
         }
         memory.paused_until = None;
         Ok(result.more.then_some(Duration::ZERO).or(result.next_due))
+    }
+
+    /// Saves what a round came to. What the sink has taken is not handed over again because the
+    /// disk is full: only the saving is tried again.
+    async fn save(
+        &self,
+        progress: &Progress,
+        finish: &CancellationToken,
+    ) -> Result<(), StoreError> {
+        let mut told = false;
+        loop {
+            match self.store.save_progress(self.name.clone(), progress.clone()).await {
+                Err(error) if error.passes() => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(sink = %self.name, %error, "could not save what was delivered; trying again");
+                    }
+                    tokio::select! {
+                        () = finish.cancelled() => return Err(error),
+                        () = tokio::time::sleep(DISK_WAIT) => {}
+                    }
+                }
+                saved => return saved,
+            }
+        }
     }
 
     /// Hands the changes over; behind a suspect change each goes alone, the last first, since a
@@ -247,16 +268,21 @@ impl Deliverer {
 
     /// Reads what the next round is made of; `None` while the sink is to do nothing.
     async fn plan(&self, memory: &Memory) -> Result<Option<Round>, StoreError> {
-        // A sink that was at fault is probed with one change, or two once that one is suspect.
+        // A sink that was at fault is probed with one change, and with ever more once that one is
+        // suspect: several in a row may be to blame themselves.
         let batch = match memory.faults {
             0 => self.sink.batch(),
             faults if faults < SUSPECT_AFTER => 1,
-            _ => 2,
+            faults => usize::try_from(faults - 1).map_or(MAX_PROBES, |n| n.min(MAX_PROBES)),
         };
         let name = self.name.clone();
-        let (position, taken) = (memory.position, memory.taken.clone());
+        let position = memory.position;
         let filter = self.settings.filter.clone();
-        let now = self.clock.now().stamp();
+        let now = self.clock.now();
+        // Half as much again as the longest wait with its jitter.
+        let longest = self.settings.retry.iter().max().copied().unwrap_or_default().mul_f64(1.8);
+        let latest = now.wall.checked_add(longest).map(stamp).unwrap_or_default();
+        let now = now.stamp();
         self.store
             .read(move |reader| {
                 let row = reader.sink(&name)?;
@@ -269,10 +295,10 @@ impl Deliverer {
                     &round::Scope {
                         sink: &name,
                         position,
-                        taken: &taken,
                         filter: &filter,
                         batch,
                         now: &now,
+                        latest: &latest,
                         only_due: full,
                     },
                 )?))

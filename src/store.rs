@@ -231,15 +231,16 @@ impl Store {
         .await
     }
 
-    /// Writes something that changes nothing, to learn whether the disk takes it.
+    /// Writes a few pages that say nothing, to learn whether the disk takes them.
     ///
     /// # Errors
     /// [`StoreError::Full`] as long as it does not.
     pub async fn try_write(&self) -> Result<(), StoreError> {
         self.write(|writer| {
-            writer
-                .connection
-                .execute("UPDATE meta SET value = value WHERE name = 'identity'", [])?;
+            writer.connection.execute(
+                "INSERT OR REPLACE INTO meta (name, value) VALUES ('room', hex(randomblob(4096)))",
+                [],
+            )?;
             Ok(())
         })
         .await

@@ -22,10 +22,11 @@ const SCAN: usize = 512;
 pub(super) struct Scope<'a> {
     pub(super) sink: &'a str,
     pub(super) position: i64,
-    pub(super) taken: &'a HashSet<i64>,
     pub(super) filter: &'a SinkFilter,
     pub(super) batch: usize,
     pub(super) now: &'a str,
+    /// No attempt is planned for later than this.
+    pub(super) latest: &'a str,
     /// Too much is parked: only what is due again is tried.
     pub(super) only_due: bool,
 }
@@ -63,7 +64,7 @@ impl Refusals<'_> {
 
 /// A row of the log after the position, in order.
 enum Step {
-    /// The sink did not ask for it, or has taken it already.
+    /// The sink did not ask for it.
     Pass,
     /// An open exception of its record is before it.
     Wait,
@@ -87,8 +88,6 @@ pub(super) struct Round {
 /// What a round came to.
 pub(super) struct Settled {
     pub(super) progress: Progress,
-    /// Delivered, but behind a change that is not.
-    pub(super) taken: Vec<i64>,
     pub(super) fault: Option<(String, Option<Duration>)>,
     pub(super) more: bool,
     pub(super) next_due: Option<Duration>,
@@ -100,10 +99,22 @@ impl Round {
         let blocked: HashSet<(String, String)> =
             open.iter().map(|d| (d.route.clone(), d.record_id.clone())).collect();
         let is_due = |d: &&Delivery| {
-            d.state == "retrying" && d.next_attempt_at.as_deref().is_none_or(|at| at <= scope.now)
+            // An attempt that lies beyond any wait was planned while the clock was wrong.
+            d.state == "retrying"
+                && d.next_attempt_at
+                    .as_deref()
+                    .is_none_or(|at| at <= scope.now || at > scope.latest)
         };
-        let mut due: Vec<Delivery> =
-            open.iter().filter(is_due).take(scope.batch).cloned().collect();
+        // Of one record only the oldest is tried: what comes behind it must not overtake it.
+        let mut first = HashSet::new();
+        let mut due: Vec<Delivery> = open
+            .iter()
+            .filter(|d| d.record_id.is_empty() || first.insert((&d.route, &d.record_id)))
+            .filter(is_due)
+            .cloned()
+            .collect();
+        let more = due.len() > scope.batch;
+        due.truncate(scope.batch);
         let next_due = open
             .iter()
             .filter(|d| d.state == "retrying")
@@ -122,7 +133,7 @@ impl Round {
             steps: Vec::new(),
             waiting: Vec::new(),
             lost,
-            more: false,
+            more,
             next_due,
             now: scope.now.to_owned(),
         };
@@ -145,7 +156,7 @@ impl Round {
         let mut full = false;
         let shown = reader.scan_after(scope.position, SCAN, |change| {
             let seq = change.seq;
-            if scope.taken.contains(&seq) || !wants(scope.filter, &change) {
+            if !wants(scope.filter, &change) {
                 self.steps.push((seq, Step::Pass));
                 return ControlFlow::Continue(());
             }
@@ -163,7 +174,7 @@ impl Round {
             changes.push(change);
             ControlFlow::Continue(())
         })?;
-        self.more = full || shown == SCAN;
+        self.more |= full || shown == SCAN;
         Ok(())
     }
 
@@ -209,71 +220,58 @@ impl Round {
                 }
             }
         }
-        let mut taken = Vec::new();
-        let mut held = false;
+        let is_done =
+            |step: &Step| matches!(step, Step::Hand(index) if verdicts[*index] == Verdict::Done);
+        let last_done = self.steps.iter().rposition(|(_, step)| is_done(step));
         let mut waiting = self.waiting.into_iter();
-        for (seq, step) in &self.steps {
-            let index = match step {
-                Step::Hand(index) => *index,
-                Step::Pass if held => continue,
-                Step::Pass => {
-                    progress.position = Some(*seq);
-                    continue;
-                }
-                Step::Wait if held => continue,
-                Step::Wait => {
-                    progress.put.extend(waiting.next());
-                    progress.position = Some(*seq);
-                    continue;
-                }
-            };
-            let change = &self.changes[index];
-            let passed_by = || verdicts[index + 1..].contains(&Verdict::Done);
-            match &verdicts[index] {
-                Verdict::Done => {
-                    progress.delivered += 1;
-                    if held {
-                        taken.push(*seq);
+        for (place, (seq, step)) in self.steps.iter().enumerate() {
+            // A change that something behind it has passed can no longer hold the position.
+            let passed = last_done.is_some_and(|last| place < last);
+            let mut held = false;
+            match step {
+                Step::Pass => {}
+                Step::Wait => progress.put.extend(waiting.next()),
+                Step::Hand(index) => {
+                    let exception = new_exception(&self.changes[*index], "retrying", &self.now);
+                    match &verdicts[*index] {
+                        Verdict::Done => progress.delivered += 1,
+                        Verdict::Refused { reason, for_good } => {
+                            progress.put.push(refusals.refused(exception, reason, *for_good));
+                        }
+                        Verdict::Fault { reason, .. } if passed && suspect => {
+                            progress.put.push(refusals.refused(exception, reason, false));
+                        }
+                        Verdict::Fault { reason, retry_after } => {
+                            note_fault(reason, *retry_after);
+                            held = true;
+                        }
+                        Verdict::Gone { reason } => {
+                            progress.disable = true;
+                            progress.fault = Some(reason.clone());
+                            held = true;
+                        }
+                    }
+                    if held && passed {
+                        let mut exception =
+                            new_exception(&self.changes[*index], "retrying", &self.now);
+                        exception.next_attempt_at = Some(self.now.clone());
+                        progress.put.push(exception);
                     }
                 }
-                Verdict::Refused { reason, for_good } if !held => {
-                    let exception = new_exception(change, "retrying", &self.now);
-                    progress.put.push(refusals.refused(exception, reason, *for_good));
-                }
-                Verdict::Fault { reason, .. } if !held && suspect && passed_by() => {
-                    let exception = new_exception(change, "retrying", &self.now);
-                    progress.put.push(refusals.refused(exception, reason, false));
-                }
-                // Behind a change that is held, a refusal is asked for again in a later round.
-                Verdict::Refused { .. } => continue,
-                Verdict::Fault { reason, retry_after } => {
-                    note_fault(reason, *retry_after);
-                    held = true;
-                }
-                Verdict::Gone { reason } => {
-                    progress.disable = true;
-                    progress.fault = Some(reason.clone());
-                    held = true;
-                }
             }
-            if !held {
-                progress.position = Some(*seq);
+            if held && !passed {
+                break;
             }
+            progress.position = Some(*seq);
         }
-        let more = self.more && !held && !progress.disable;
         let next_due = self.next_due.and_then(|at| {
             let at: Timestamp = at.parse().ok()?;
-            Duration::try_from(at.duration_since(refusals.now)).ok()
+            Some(Duration::try_from(at.duration_since(refusals.now)).unwrap_or(Duration::ZERO))
         });
-        let again =
-            progress.put.iter().any(|d| d.state == "retrying") || !progress.settled.is_empty();
-        Settled {
-            progress,
-            taken,
-            fault,
-            more,
-            next_due: if again { Some(Duration::from_secs(1)) } else { next_due },
-        }
+        // What was settled or parked may have made something else due.
+        let stirred = !progress.put.is_empty() || !progress.settled.is_empty();
+        let more = (self.more || stirred) && fault.is_none() && !progress.disable;
+        Settled { progress, fault, more, next_due }
     }
 }
 

@@ -173,11 +173,15 @@ pub(super) fn prune(
     let next = from.saturating_add(span);
     let deleted = connection
         .prepare_cached(
-            "DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
-             AND seq <= (SELECT coalesce(min(position), 9223372036854775807) FROM sinks WHERE state <> 'removed') \
-             AND seq NOT IN (SELECT seq FROM deliveries) \
+            // A version goes once a later one is old itself and behind every sink: an update that
+            // is still to be delivered is compared with the version before it.
+            "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM sinks WHERE state <> 'removed') \
+             DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
+             AND seq <= (SELECT seq FROM behind) AND seq NOT IN (SELECT seq FROM deliveries) \
              AND (kind = 'gap' OR EXISTS (SELECT 1 FROM changes n WHERE n.route = changes.route \
-                  AND n.record_id = changes.record_id AND n.version = changes.version + 1))",
+                  AND n.record_id = changes.record_id AND n.version > changes.version \
+                  AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
+                  AND n.seq NOT IN (SELECT seq FROM deliveries)))",
         )?
         .execute((from, next, cutoff))?;
     Ok((deleted, next))

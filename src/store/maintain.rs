@@ -35,22 +35,32 @@ pub(super) fn step(
     retention: Duration,
 ) -> Result<Upkeep, StoreError> {
     writer.refuse_replaced_file()?;
+    // First: on a full disk it is what gives room back.
+    let (wal_bytes, finished) = checkpoint(writer)?;
     let pruned = prune(writer, now, retention)?;
-    let wal_path = open::with_suffix(&writer.path, "-wal");
-    let wal = || std::fs::metadata(&wal_path).map_or(0, |m| m.len());
-    if writer.changed_since_checkpoint() || wal() > WAL_TARGET {
-        let mode = if wal() > WAL_TARGET { "TRUNCATE" } else { "PASSIVE" };
+    Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
+}
+
+/// Copies the write-ahead log into the store, and cuts it when it is large and nobody reads it.
+fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
+    let path = open::with_suffix(&writer.path, "-wal");
+    let size = || std::fs::metadata(&path).map_or(0, |m| m.len());
+    if !writer.changed_since_checkpoint() && size() <= WAL_TARGET {
+        return Ok((size(), true));
+    }
+    let run = |mode: &str| -> Result<bool, StoreError> {
         let (busy, in_log, moved): (i64, i64, i64) =
             writer.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
-        let finished = busy == 0 && in_log == moved;
-        if finished {
-            writer.checkpointed();
-        }
-        return Ok(Upkeep { wal_bytes: wal(), reader_in_the_way: !finished, pruned });
+        Ok(busy == 0 && in_log == moved)
+    };
+    // A reader would keep the cut waiting; the copy goes as far as it can.
+    let finished = run("PASSIVE")? && (size() <= WAL_TARGET || run("TRUNCATE")?);
+    if finished {
+        writer.checkpointed();
     }
-    Ok(Upkeep { wal_bytes: wal(), reader_in_the_way: false, pruned })
+    Ok((size(), finished))
 }
 
 fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usize, StoreError> {

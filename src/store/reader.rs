@@ -5,8 +5,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
 use super::error::{OpenError, StoreError};
@@ -195,11 +195,15 @@ impl Reader {
             "SELECT * FROM \"{route}\"{wheres} ORDER BY _seq DESC LIMIT {}",
             filter.limit
         ))?;
-        let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let values = rusqlite::params_from_iter(filter.equals.iter().map(|(_, value)| value));
         let mut rows = statement.query(values)?;
         let mut found = Vec::new();
+        let mut names: Vec<String> = Vec::new();
         while let Some(row) = rows.next()? {
+            if names.is_empty() {
+                // Known for sure only now: the first step may find that the table has grown.
+                names = row.as_ref().column_names().map(str::to_owned).collect();
+            }
             let mut record = Map::with_capacity(names.len());
             for (index, name) in names.iter().enumerate() {
                 record.insert(name.clone(), json_value(row.get_ref(index)?));
@@ -216,19 +220,6 @@ impl Reader {
     pub fn record(&self, route: Route, id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
         let filter = RecordFilter { equals: vec![("id".to_owned(), id.to_owned())], limit: 1 };
         Ok(self.records(route, &filter)?.into_iter().next())
-    }
-
-    /// The outcome of the last polls of each poller, newest first, as JSON objects.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn last_failure(&self, route: &str) -> Result<Option<String>, StoreError> {
-        Ok(self
-            .connection
-            .prepare_cached("SELECT detail FROM polls WHERE route = ?1 AND outcome = 'failed' ORDER BY id DESC LIMIT 1")?
-            .query_row([route], |row| row.get(0))
-            .optional()?
-            .flatten())
     }
 }
 

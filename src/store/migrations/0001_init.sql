@@ -101,6 +101,8 @@ CREATE TABLE deliveries (
     PRIMARY KEY (sink, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_seq ON deliveries (seq);
+CREATE INDEX deliveries_open ON deliveries (sink, seq) WHERE state <> 'dead';
+CREATE INDEX deliveries_dead ON deliveries (sink) WHERE state = 'dead';
 CREATE INDEX deliveries_record ON deliveries (sink, route, record_id);
 
 -- The search terms a backfill has asked, so that it can go on where it was.
