@@ -1,0 +1,119 @@
+//! SIGHUP under load loses and repeats nothing; a configuration with a problem is refused.
+
+use std::collections::HashMap;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use shopmirror::sandbox::Route;
+
+use crate::support::{Place, Receiver, Workspace, wait_until};
+
+fn seqs(events: &[Value]) -> Vec<i64> {
+    events.iter().map(|event| event["seq"].as_i64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn twenty_reloads_under_load_lose_and_repeat_nothing() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let sinks = format!(
+        "{}{}",
+        Place::file_sink("audit", ""),
+        Place::webhook_sink("hook", &hook.url("/"), "")
+    );
+    place.configure(&sinks);
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    for round in 1..=20 {
+        for route in Route::ALL {
+            workspace.sandbox.burst(route, 3);
+        }
+        // In the middle of the work: at least one of the routes has been asked again.
+        let asked = workspace.sandbox.requests().total;
+        wait_until("it polls", || workspace.sandbox.requests().total > asked).await;
+        daemon.signal(Signal::HUP);
+        let running = || place.log().matches(" running ").count() > round;
+        wait_until("the reload is done", running).await;
+    }
+    let created = "SELECT count(*) FROM changes WHERE kind = 'created'";
+    wait_until("everything is stored", || place.number(created) == 20 * 6 * 3).await;
+    let behind = "SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)";
+    wait_until("every sink is done", || place.number(behind) == 0).await;
+    let rows = place.rows("SELECT seq FROM changes WHERE kind <> 'baseline' ORDER BY seq");
+    let expected: Vec<i64> = rows.iter().map(|row| row[0].as_i64().unwrap()).collect();
+    assert_eq!(expected.len(), 360);
+    assert_eq!(seqs(&place.lines("audit.ndjson")), expected);
+    let mut arrived = seqs(&hook.events());
+    arrived.sort_unstable();
+    assert_eq!(arrived, expected);
+    assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::file_sink("audit", ""));
+    let mut daemon = place.started().await;
+    workspace.all_polled().await;
+    let mut refusals = 0;
+    for broken in [
+        Place::file_sink("audit", "no_such_key = 1"),
+        "[store]\npath = \"another.db\"\n".to_owned(),
+        "[sinks".to_owned(),
+    ] {
+        place.configure(&broken);
+        daemon.signal(Signal::HUP);
+        refusals += 1;
+        let refused = || place.log().matches("the reload was refused").count() == refusals;
+        wait_until("it is refused", refused).await;
+        workspace.sandbox.burst(Route::Leads, 1);
+        wait_until("the old one stays", || place.lines("audit.ndjson").len() == refusals).await;
+    }
+    assert!(place.log().contains("no_such_key"), "{}", place.log());
+    assert!(daemon.is_running());
+
+    place.configure(&format!(
+        "{}{}",
+        Place::file_sink("audit", ""),
+        Place::file_sink("second", "")
+    ));
+    daemon.signal(Signal::HUP);
+    wait_until("the new sink is there", || place.number("SELECT count(*) FROM sinks") == 2).await;
+    workspace.sandbox.burst(Route::Leads, 1);
+    wait_until("it gets what is new", || place.lines("second.ndjson").len() == 1).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_reload_takes_routes_and_sinks_away_and_brings_them_back_where_they_were() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let sink = Place::file_sink("audit", "");
+    place.configure(&sink);
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    place.configure("[routes.leads]\nenabled = false\n");
+    daemon.signal(Signal::HUP);
+    wait_until("the reload is done", || place.log().matches(" running ").count() == 2).await;
+    let asked = workspace.asked(Route::Leads);
+    workspace.sandbox.burst(Route::Leads, 5);
+    workspace.sandbox.burst(Route::Jobs, 5);
+    workspace.polled(Route::Jobs).await;
+    assert_eq!(workspace.asked(Route::Leads), asked, "the route is not asked");
+    let status = place.status().await;
+    assert_eq!((status["pollers"].as_array().unwrap().len(), &status["sinks"]), (5, &json!([])));
+
+    place.configure(&sink);
+    daemon.signal(Signal::HUP);
+    wait_until("both have come", || place.lines("audit.ndjson").len() == 10).await;
+    let mut kinds: HashMap<String, usize> = HashMap::new();
+    for line in place.lines("audit.ndjson") {
+        *kinds.entry(line["route"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    assert_eq!(kinds, HashMap::from([("leads".to_owned(), 5), ("jobs".to_owned(), 5)]));
+    assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
+    daemon.stop().await;
+}

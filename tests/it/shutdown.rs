@@ -1,0 +1,92 @@
+//! Stopping: in order and within ten seconds, whatever a sink or the workspace does.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use shopmirror::sandbox::{FaultKind, Route};
+
+use crate::support::{Place, Receiver, Workspace, wait_until};
+
+/// What the unit file and the documents promise.
+const PROMISED: Duration = Duration::from_secs(10);
+
+/// A daemon whose only sink has taken a change and does not answer.
+async fn hanging() -> (Receiver, Workspace, Place, crate::support::Daemon) {
+    let hook = Receiver::start_held().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "timeout = \"10m\""));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.sandbox.burst(Route::Leads, 1);
+    wait_until("the sink hangs", || hook.received().len() == 1).await;
+    (hook, workspace, place, daemon)
+}
+
+#[tokio::test]
+async fn a_hanging_sink_does_not_hold_up_a_stop_and_gets_the_change_again() {
+    let (hook, _workspace, place, mut daemon) = hanging().await;
+    let begun = Instant::now();
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
+    assert!(begun.elapsed() < PROMISED, "{:?}", begun.elapsed());
+    hook.release();
+    let _daemon = place.daemon();
+    wait_until("it comes again", || hook.events().len() == 2).await;
+    let events = hook.events();
+    assert_eq!(events[0], events[1], "under the same event id");
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_at_once_and_in_order() {
+    let (_hook, _workspace, place, mut daemon) = hanging().await;
+    daemon.signal(Signal::TERM);
+    wait_until("it is stopping", || place.log().contains(" stopping")).await;
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
+    assert!(!place.log().contains("takes too long"), "it did not wait: {}", place.log());
+    let lock = std::fs::read_to_string(place.path("mirror.db-lock")).unwrap();
+    assert_eq!(lock, "", "the store was closed in order");
+}
+
+#[tokio::test]
+async fn a_poll_under_way_does_not_hold_up_a_stop() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    for route in Route::ALL {
+        workspace.fault(Some(route), FaultKind::Slow { ms: 600_000 }, u32::MAX);
+    }
+    let mut daemon = place.started().await;
+    let begun = Instant::now();
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
+    assert!(begun.elapsed() < PROMISED, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_stop_in_the_middle_of_a_delivery_repeats_nothing() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "concurrency = 4"));
+    let behind = "SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)";
+    for _ in 0..3 {
+        let daemon = place.started().await;
+        workspace.all_polled().await;
+        wait_until("the sink is done", || place.number(behind) == 0).await;
+        let before = hook.received().len();
+        workspace.sandbox.burst(Route::Payments, 90);
+        wait_until("some have arrived", || hook.received().len() > before).await;
+        daemon.stop().await;
+    }
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    wait_until("the sink is done", || place.number(behind) == 0).await;
+    daemon.stop().await;
+    let mut arrived: Vec<i64> =
+        hook.events().iter().map(|event| event["seq"].as_i64().unwrap()).collect();
+    let all = arrived.len();
+    arrived.sort_unstable();
+    arrived.dedup();
+    assert_eq!((arrived.len(), all), (270, 270));
+}
