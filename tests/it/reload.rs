@@ -58,15 +58,14 @@ async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
     place.configure(&Place::file_sink("audit", ""));
     let mut daemon = place.started().await;
     workspace.all_polled().await;
-    let mut refusals = 0;
-    for broken in [
+    let broken = [
         Place::file_sink("audit", "no_such_key = 1"),
         "[store]\npath = \"another.db\"\n".to_owned(),
         "[sinks".to_owned(),
-    ] {
+    ];
+    for (refusals, broken) in (1..).zip(broken) {
         place.configure(&broken);
         daemon.signal(Signal::HUP);
-        refusals += 1;
         let refused = || place.log().matches("the reload was refused").count() == refusals;
         wait_until("it is refused", refused).await;
         workspace.sandbox.burst(Route::Leads, 1);

@@ -3,10 +3,9 @@
 //! Every process is killed when its handle is dropped; nothing of the caller's environment reaches it.
 
 use std::ffi::OsStr;
-use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,8 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use super::{LIMIT_S, wait_until};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_shopmirror");
 
 /// What a process that ended left behind.
 #[derive(Debug)]
@@ -100,10 +101,16 @@ impl Place {
     }
 
     fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_shopmirror"));
+        let mut command = self.bare(PROGRAM);
+        command.args(args);
         command
-            .args(args)
+    }
+
+    fn bare(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
             .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .env("NO_COLOR", "1")
             .env("TMPDIR", self.dir.path())
             .current_dir(self.dir.path())
@@ -114,18 +121,48 @@ impl Place {
 
     /// Runs one command of the program to its end.
     pub(crate) async fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Ended {
-        let output = self.command(args).output();
+        Self::ended(self.command(args)).await
+    }
+
+    /// As [`Self::run`], through a program that ends by becoming the arguments after its own.
+    pub(crate) async fn run_by(&self, wrapper: &[&str], args: &[&str]) -> Ended {
+        let config = self.path("config.toml");
+        let mut command = self.bare(wrapper[0]);
+        command.args(&wrapper[1..]).arg(PROGRAM).arg("--config").arg(config).args(args);
+        Self::ended(command).await
+    }
+
+    async fn ended(mut command: Command) -> Ended {
+        let output = command.output();
         let output = tokio::time::timeout(Duration::from_secs(LIMIT_S), output);
         let output = output.await.expect("the command ends in time").unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Ended { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
+    /// Starts a command that goes on by itself; what it prints goes to `followed`.
+    pub(crate) fn follow<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Followed {
+        let path = self.path("followed");
+        let file = fs::File::create(&path).unwrap();
+        Followed { _child: self.command(args).stdout(file).spawn().unwrap(), path }
+    }
+
     /// Starts the daemon; what it logs goes to `daemon.log`.
     pub(crate) fn daemon(&self) -> Daemon {
+        self.spawn(self.command(["run"]))
+    }
+
+    /// As [`Self::daemon`], through a program that ends by becoming the arguments after its own.
+    pub(crate) fn daemon_by(&self, wrapper: &[&str]) -> Daemon {
+        let mut command = self.bare(wrapper[0]);
+        command.args(&wrapper[1..]).args([PROGRAM, "run"]);
+        self.spawn(command)
+    }
+
+    fn spawn(&self, mut command: Command) -> Daemon {
         let log = self.path("daemon.log");
         let file = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
-        let child = self.command(["run"]).stdout(Stdio::null()).stderr(file).spawn().unwrap();
+        let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
         Daemon { child, log }
     }
 
@@ -192,12 +229,7 @@ impl Place {
         self.rows("SELECT route, record_id, kind, version FROM changes ORDER BY seq")
     }
 
-    /// Where the daemon logs, for a failed assertion.
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// The state of every file in the folder: name, length and content.
+    /// Every file in the folder with its content.
     pub(crate) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files: Vec<_> = fs::read_dir(self.dir.path())
             .unwrap()
@@ -234,6 +266,21 @@ fn query(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<Value>> {
     rows.collect()
 }
 
+/// A command that goes on until it is dropped.
+pub(crate) struct Followed {
+    _child: Child,
+    path: PathBuf,
+}
+
+impl Followed {
+    /// The whole lines it has printed.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.path).unwrap();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(str::to_owned).collect()
+    }
+}
+
 /// A running daemon.
 pub(crate) struct Daemon {
     child: Child,
@@ -260,10 +307,7 @@ impl Daemon {
     pub(crate) async fn stop(mut self) {
         self.signal(Signal::TERM);
         let status = self.wait().await;
-        let mut said = String::new();
-        if let Ok(log) = fs::read_to_string(&self.log) {
-            write!(said, "{log}").unwrap();
-        }
+        let said = fs::read_to_string(&self.log).unwrap_or_default();
         assert!(status.success(), "{status}\n{said}");
     }
 

@@ -1,0 +1,246 @@
+//! The commands: JSON that parses, exit codes, foreign text that steers no terminal, and no trace.
+
+use serde_json::{Value, json};
+use shopmirror::sandbox::{Provider, Route};
+
+use crate::support::{Place, Receiver, Workspace, wait_until};
+
+/// A folder in which `once` has run on a small shop.
+async fn filled() -> (Workspace, Place) {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\"]"));
+    let ended = place.run(["once"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    (workspace, place)
+}
+
+const LISTINGS: [&[&str]; 9] = [
+    &["status"],
+    &["sinks"],
+    &["gaps"],
+    &["records", "leads"],
+    &["records", "job-status-changes", "--limit", "3"],
+    &["log", "--route", "payments", "--limit", "5"],
+    &["dead", "audit"],
+    &["search", "a"],
+    &["check"],
+];
+
+#[tokio::test]
+async fn every_listing_has_a_table_and_json_with_a_daemon_and_without() {
+    let (workspace, place) = filled().await;
+    let lead = crate::support::text(&workspace.sandbox.truth(Route::Leads).last().unwrap().id);
+    let show: &[&str] = &["show", "leads", &lead];
+    for running in [false, true] {
+        let daemon = running.then(|| place.daemon());
+        if running {
+            place.status_when("the daemon answers", |status| status["running"] == true).await;
+        }
+        for command in LISTINGS.into_iter().chain([show]) {
+            let plain = place.run(command).await;
+            assert_eq!(plain.code, Some(0), "{command:?}: {plain:?}");
+            assert!(!plain.out.is_empty(), "{command:?}");
+            let json = place.run(command.iter().chain(&["--json"])).await;
+            assert_eq!(json.code, Some(0), "{command:?}: {json:?}");
+            let said = json.json();
+            let object = matches!(command[0], "status" | "show");
+            assert_eq!(said.is_object(), object, "{command:?}");
+            assert_eq!(said.is_array(), !object, "{command:?}: listings are arrays");
+        }
+        drop(daemon);
+    }
+    let records = place.run(["records", "leads", "--where", &format!("id={lead}"), "--json"]).await;
+    assert_eq!(records.json().as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_status_holds_what_it_promises_with_a_daemon_and_without() {
+    let (workspace, place) = filled().await;
+    let keys =
+        |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+    let has = |value: &Value, names: &[&str]| {
+        let found = keys(value);
+        for name in names {
+            assert!(found.iter().any(|key| key == name), "{name} is missing: {value}");
+        }
+    };
+    let alone = place.status().await;
+    assert_eq!((&alone["running"], &alone["health"]), (&json!(false), &json!("failing")));
+    assert!(alone["reasons"][0].as_str().unwrap().contains("no daemon is running"), "{alone}");
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let beside = place.status().await;
+    assert_eq!((&beside["running"], &beside["health"]), (&json!(true), &json!("ok")), "{beside}");
+    for status in [&alone, &beside] {
+        has(status, &["health", "reasons", "pollers", "budget", "sinks", "records"]);
+        assert_eq!(status["records"].as_object().unwrap().len(), 6);
+        assert_eq!(status["pollers"].as_array().unwrap().len(), 6);
+        let poller = [
+            "route",
+            "business",
+            "state",
+            "last_success_age_s",
+            "interval_s",
+            "next_poll_s",
+            "rate_per_hour",
+            "gaps",
+        ];
+        has(&status["pollers"][0], &poller);
+        let sink = ["name", "type", "state", "position", "behind", "retrying", "dead"];
+        has(&status["sinks"][0], &sink);
+    }
+    let budget = ["limit", "used_last_60s", "remaining_seen", "others_per_minute"];
+    has(&beside["budget"], &budget);
+    assert_eq!(beside["pid"], daemon.pid());
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn exit_codes_say_what_kind_of_trouble_it_is() {
+    let (workspace, place) = filled().await;
+    for (args, code, word) in [
+        (&["no-such-command"][..], 64, "unrecognized"),
+        (&["records", "invoices"][..], 64, "unknown route"),
+        (&["records", "leads", "--where", "no_such=1"][..], 64, "has no column"),
+        (&["dead", "nobody"][..], 64, "no sink"),
+        (&["show", "leads", "no-such-id"][..], 65, "not in the mirror"),
+        (&["--config", "missing.toml", "status"][..], 78, "missing.toml"),
+    ] {
+        let ended = place.run(args).await;
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(word) && ended.out.is_empty(), "{args:?}: {ended:?}");
+    }
+    for args in [&["--version"][..], &["help"], &["man"], &["completions", "bash"]] {
+        let ended = place.run(args).await;
+        assert_eq!((ended.code, ended.out.is_empty()), (Some(0), false), "{args:?}: {ended:?}");
+    }
+    place.write("broken.toml", "[workspace]\nbase_urk = 1\n");
+    let ended = place.run(["--config", "broken.toml", "run"]).await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    assert!(ended.err.contains("base_url"), "{ended:?}");
+
+    place.write_key("no-key-of-this-workspace");
+    for (command, code) in [("once", 77), ("check", 77), ("search", 77)] {
+        let args = if command == "search" { vec![command, "x"] } else { vec![command] };
+        let ended = place.run(args).await;
+        assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
+    }
+    let gone = Place::new("http://127.0.0.1:9/api", "key");
+    assert_eq!(gone.run(["status"]).await.code, Some(69), "there is no store yet");
+    assert_eq!(gone.run(["once"]).await.code, Some(75), "it may work later");
+    drop(workspace);
+}
+
+#[tokio::test]
+async fn what_the_workspace_sends_steers_no_terminal() {
+    let workspace = Workspace::start().await;
+    let hostile = "Bob\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J\r\u{202e}evil\u{2028}\u{0}\nnext";
+    let id = workspace.add(
+        Route::Customers,
+        json!({"name": hostile, "email": hostile, "status": hostile, hostile: hostile}),
+    );
+    workspace.add(Route::Customers, json!({"id": hostile.replace('\0', ""), "name": "x"}));
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    workspace.edit(Route::Customers, &id, json!({"name": format!("{hostile}2")}));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    for args in [
+        &["records", "customers"][..],
+        &["show", "customers", &id],
+        &["log", "--route", "customers"],
+        &["search", "Bob"],
+        &["records", "customers", "--where", "no\u{1b}[31m=1"],
+        &["show", "customers", "no\u{1b}[31m"],
+    ] {
+        let ended = place.run(args).await;
+        let shown = format!("{}{}", ended.out, ended.err);
+        let foreign = |c: char| {
+            (c.is_control() && c != '\n')
+                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        assert!(!shown.contains(foreign), "{args:?}: {shown:?}");
+        assert!(shown.contains("\\u{1b}"), "{args:?} shows that it was there: {shown:?}");
+        assert!(!shown.lines().any(|line| line.starts_with("next")), "{args:?}: {shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn check_tries_everything_and_writes_nothing() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let program = "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/true\"]\n";
+    place.configure(&format!(
+        "{}{}{program}",
+        Place::file_sink("audit", ""),
+        Place::webhook_sink("hook", &hook.url("/"), "")
+    ));
+    let before = place.files();
+    let ended = place.run(["check", "--json"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let findings = ended.json();
+    for what in ["config", "key", "workspace", "store", "sink audit", "sink hook", "sink label"] {
+        let found = findings.as_array().unwrap().iter().find(|finding| finding["what"] == what);
+        assert_eq!(found.map(|finding| &finding["ok"]), Some(&json!(true)), "{what}: {findings}");
+    }
+    assert_eq!(place.files(), before);
+    let log = workspace.sandbox.requests().log;
+    let routes: Vec<&str> = log.iter().map(|request| request.route.as_str()).collect();
+    assert_eq!(routes, ["automation-ping"]);
+    assert_eq!(hook.received().iter().filter(|request| !request.body.is_empty()).count(), 0);
+
+    // Each trouble is explained.
+    workspace.sandbox.add_key("website", "website", Provider::Website);
+    for (key, word) in [("website", "automation key"), ("nonsense", "api_key_file")] {
+        place.write_key(key);
+        let ended = place.run(["check"]).await;
+        assert_eq!(ended.code, Some(77), "{ended:?}");
+        assert!(ended.out.contains("WRONG") && ended.out.contains(word), "{ended:?}");
+    }
+    place.write_key(&workspace.sandbox.automation_key());
+    workspace.sandbox.set_standard_host(Some("127.0.0.1".to_owned()));
+    let ended = place.run(["check"]).await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    assert!(ended.out.contains("white-label"), "{ended:?}");
+    assert!(!ended.out.contains(&workspace.sandbox.automation_key()));
+}
+
+#[tokio::test]
+async fn once_stores_delivers_and_ends() {
+    let (workspace, place) = filled().await;
+    let stored = place.number("SELECT count(*) FROM changes");
+    assert_eq!(place.lines("audit.ndjson").len(), usize::try_from(stored).unwrap());
+    place.configure(&Place::file_sink("audit", ""));
+    workspace.sandbox.burst(Route::Jobs, 7);
+    let ended = place.run(["once"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "7 change(s) stored\n"), "{ended:?}");
+    assert_eq!(place.lines("audit.ndjson").len(), usize::try_from(stored).unwrap() + 7);
+    let ended = place.run(["once"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "0 change(s) stored\n"), "{ended:?}");
+    assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
+
+    // A sink that takes nothing is said, and tried again by the next run.
+    place.configure(&Place::webhook_sink("away", "http://127.0.0.1:9/", ""));
+    assert_eq!(place.run(["once"]).await.code, Some(0), "there is nothing for it yet");
+    workspace.sandbox.burst(Route::Jobs, 1);
+    let ended = place.run(["once"]).await;
+    assert_eq!(ended.code, Some(75), "{ended:?}");
+    assert!(ended.err.contains("sink away: 1 change(s) behind"), "{ended:?}");
+    let hook = Receiver::start().await;
+    place.configure(&Place::webhook_sink("away", &hook.url("/"), ""));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    assert_eq!(hook.events().len(), 1);
+}
+
+#[tokio::test]
+async fn the_log_can_be_followed() {
+    let (workspace, place) = filled().await;
+    let _daemon = place.started().await;
+    let follow = place.follow(["log", "--follow", "--limit", "1", "--json"]);
+    wait_until("it shows the last change", || follow.lines().len() == 1).await;
+    let id = workspace.add(Route::Leads, json!({"name": "Seen"}));
+    wait_until("it shows the new one", || follow.lines().len() == 2).await;
+    let line: Value = serde_json::from_str(&follow.lines()[1]).unwrap();
+    assert_eq!((&line["record_id"], &line["kind"]), (&json!(id), &json!("created")));
+}
