@@ -67,6 +67,36 @@ async fn a_refused_change_holds_up_its_own_record_alone() {
 }
 
 #[tokio::test]
+async fn later_versions_in_a_backlog_wait_for_the_first_as_well() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let bad = workspace.add(Route::Leads, json!({"name": "Poison"}));
+    let good = workspace.add(Route::Leads, json!({"name": "Good"}));
+    workspace.polled(Route::Leads).await;
+    for round in 0..3 {
+        for id in [&bad, &good] {
+            workspace.edit(Route::Leads, id, json!({"name": format!("Round {round}")}));
+        }
+        workspace.polled(Route::Leads).await;
+    }
+    hook.refuse("\"name\":\"Poison\"", Answer::status(400));
+    let rest = "start = \"beginning\"\nconcurrency = 8\nretry = [\"1h\"]";
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), rest));
+    daemon.signal(Signal::HUP);
+    let last = place.number("SELECT max(seq) FROM changes");
+    wait_until("the sink is done", || place.number("SELECT position FROM sinks") == last).await;
+    assert_eq!(versions(&hook, &bad)[0], 1);
+    assert!(versions(&hook, &good).is_sorted());
+    let waiting = json!([bad, "waiting", 0]);
+    let refused = json!([bad, "retrying", 1]);
+    assert_eq!(states(&place), [refused, waiting.clone(), waiting.clone(), waiting]);
+    assert_eq!(versions(&hook, &good), [1, 2, 3, 4]);
+}
+
+#[tokio::test]
 async fn a_refused_change_is_tried_again_under_its_event_id_and_its_followers_come_after_it() {
     let waits = format!("[{}]", vec!["\"300ms\""; 32].join(", "));
     let (hook, workspace, place, _daemon) = hooked(&waits).await;
