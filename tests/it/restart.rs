@@ -95,6 +95,11 @@ async fn the_truth_the_mirror_the_log_and_the_sinks_agree_after_kills_at_any_ins
     let versions = "SELECT count(*) FROM (SELECT max(version) - count(*) AS missing FROM changes GROUP BY route, record_id) WHERE missing <> 0";
     assert_eq!(place.number(versions), 0);
 
+    // A route has one first page, however often the daemon started.
+    let first_pages =
+        "SELECT count(DISTINCT observed_at) FROM changes WHERE kind = 'baseline' GROUP BY route";
+    assert_eq!(place.rows(first_pages), vec![json!([1]); 6]);
+
     // The mirror is the last version of each record in the log.
     for route in Route::ALL {
         let sql = format!(
