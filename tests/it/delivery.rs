@@ -43,7 +43,10 @@ async fn each_record_arrives_in_order_under_one_event_id_a_version_whatever_goes
     }
     let expected = logged(&place, NEW);
     assert_eq!(expected.len(), 25);
-    let taken = || place.number("SELECT position FROM sinks") == *expected.last().unwrap();
+    let taken = || {
+        place.number("SELECT position FROM sinks") == *expected.last().unwrap()
+            && place.number("SELECT count(*) FROM deliveries") == 0
+    };
     wait_until("the sink is done", taken).await;
 
     let events = hook.events();
