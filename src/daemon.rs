@@ -7,6 +7,7 @@
 mod errand;
 mod health;
 mod notify;
+mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,10 +33,6 @@ use health::Watch;
 
 /// How long a unit in hand may take before it is cut; what it was doing is repeated after a restart.
 const GRACE: Duration = Duration::from_secs(6);
-/// How often the store is looked after.
-const UPKEEP: Duration = Duration::from_secs(30);
-/// A write-ahead log past this size is told of.
-const WAL_ALARM: u64 = 64 * 1024 * 1024;
 
 /// What the daemon is asked from outside while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,55 +73,100 @@ async fn supervise(
     store: &Store,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> anyhow::Result<()> {
+    let mut client = client(&config)?;
     let mut budget: Option<Budget> = None;
     loop {
         if let Some(status) = &config.status {
             tracing::warn!(listen = %status.listen,
                 "[status] is set, but this version has no status page and opens no port: use `shopmirror status`");
         }
-        let mut running = Running::start(&config, clock.clone(), store, budget.take()).await?;
+        let mut running =
+            Running::start(&config, client, clock.clone(), store, budget.take()).await?;
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = running.pollers, sinks = config.sinks.len(), "running");
-        let signal = loop {
-            tokio::select! {
-                signal = signals.recv() => match signal.unwrap_or(Signal::Stop) {
-                    Signal::Reload => match reread() {
-                        Ok(new) if new.store.path != config.store.path => {
-                            tracing::error!("the reload was refused: [store] path can only change with a restart");
-                        }
-                        Ok(new) => {
-                            config = new;
-                            break Signal::Reload;
-                        }
-                        Err(error) => {
-                            tracing::error!(error = format!("{error:#}"), "the reload was refused, the old configuration stays");
-                            // The key may have changed all the same.
-                            running.resume();
-                        }
-                    },
-                    signal => break signal,
-                },
+        let mut accepted = loop {
+            let signal = tokio::select! {
+                signal = signals.recv() => signal.unwrap_or(Signal::Stop),
                 ended = running.tasks.join_next() => return Err(running.ended_early(ended)),
+            };
+            match signal {
+                Signal::Reload => match reread().and_then(|new| acceptable(new, &config)) {
+                    Ok(accepted) => break accepted,
+                    Err(error) => {
+                        tracing::error!(
+                            error = format!("{error:#}"),
+                            "the reload was refused, the old configuration stays"
+                        );
+                        // The key may have changed all the same.
+                        running.resume();
+                    }
+                },
+                Signal::Stop | Signal::Abort => {
+                    stopping();
+                    if signal == Signal::Stop {
+                        running.finish(signals).await?;
+                    }
+                    return Ok(());
+                }
             }
         };
-        if signal == Signal::Reload {
-            notify::reloading();
-            tracing::info!("reloading");
-            budget = running.finish(signals).await?;
-        } else {
-            tracing::info!("stopping");
-            if signal == Signal::Stop {
-                running.finish(signals).await?;
-            }
+        notify::reloading();
+        tracing::info!("reloading");
+        let finished = running.finish(signals).await?;
+        if finished.stop_asked {
+            stopping();
             return Ok(());
         }
+        if finished.reload_asked {
+            match reread().and_then(|new| acceptable(new, &config)) {
+                Ok(newer) => accepted = newer,
+                Err(error) => refused(&error),
+            }
+        }
+        (config, client) = accepted;
+        budget = finished.budget;
     }
+}
+
+fn stopping() {
+    notify::stopping();
+    tracing::info!("stopping");
+}
+
+fn refused(error: &anyhow::Error) {
+    tracing::error!(
+        error = format!("{error:#}"),
+        "the reload was refused, the old configuration stays"
+    );
+}
+
+/// A new configuration and its client, if the daemon can go on with them: what would end it, such
+/// as a key file that is being replaced just now, is refused while the old ones still work.
+fn acceptable(new: Config, old: &Config) -> anyhow::Result<(Config, Client)> {
+    anyhow::ensure!(
+        new.store.path == old.store.path,
+        "[store] path can only change with a restart"
+    );
+    for (name, sink) in &new.sinks {
+        Sink::build(name, &sink.kind)?;
+    }
+    let client = client(&new)?;
+    Ok((new, client))
 }
 
 /// What one task came to.
 enum Ended {
     Polling(Box<Budget>),
     Other,
+}
+
+/// What is left when all tasks have ended as asked.
+#[derive(Default)]
+struct Finished {
+    budget: Option<Budget>,
+    /// Signals that came in the meantime.
+    stop_asked: bool,
+    reload_asked: bool,
 }
 
 /// The tasks of one configuration.
@@ -141,6 +183,7 @@ struct Running {
 impl Running {
     async fn start(
         config: &Config,
+        client: Client,
         clock: Clock,
         store: &Store,
         budget: Option<Budget>,
@@ -178,7 +221,7 @@ impl Running {
 
         let plan = poller_plan(config);
         let pollers = plan.len();
-        let dispatcher = dispatcher(config, clock.clone(), store, plan, budget).await?;
+        let dispatcher = dispatcher(config, client, clock.clone(), store, plan, budget).await?;
         let stop = finish.clone();
         tasks.spawn(async move {
             Ok(Ended::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
@@ -194,7 +237,7 @@ impl Running {
         };
         tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(notify::watch(watch, finish.clone()));
-        tasks.spawn(upkeep(config.store.log_retention, clock, store.clone(), finish.clone()));
+        tasks.spawn(upkeep::run(config.store.log_retention, clock, store.clone(), finish.clone()));
         Ok(Self { tasks, finish, cut, requests, pollers })
     }
 
@@ -203,13 +246,10 @@ impl Running {
         let _ = self.requests.try_send(poll::Request::Resume);
     }
 
-    /// Lets every task finish the unit in hand, for a while; a second signal cuts it short.
-    async fn finish(
-        mut self,
-        signals: &mut mpsc::Receiver<Signal>,
-    ) -> anyhow::Result<Option<Budget>> {
+    /// Lets every task finish the unit in hand, for a while; [`Signal::Abort`] cuts it short.
+    async fn finish(mut self, signals: &mut mpsc::Receiver<Signal>) -> anyhow::Result<Finished> {
         self.finish.cancel();
-        let mut budget = None;
+        let mut finished = Finished::default();
         let mut failure = None;
         let deadline = tokio::time::sleep(GRACE);
         tokio::pin!(deadline);
@@ -222,21 +262,26 @@ impl Running {
                     continue;
                 }
                 Some(signal) = signals.recv(), if !self.cut.is_cancelled() => {
-                    if signal != Signal::Reload {
-                        self.cut.cancel();
+                    match signal {
+                        Signal::Reload => finished.reload_asked = true,
+                        Signal::Stop => finished.stop_asked = true,
+                        Signal::Abort => {
+                            finished.stop_asked = true;
+                            self.cut.cancel();
+                        }
                     }
                     continue;
                 }
             };
             match ended {
                 None => break,
-                Some(Ok(Ok(Ended::Polling(spent)))) => budget = Some(*spent),
+                Some(Ok(Ok(Ended::Polling(spent)))) => finished.budget = Some(*spent),
                 Some(Ok(Ok(Ended::Other))) => {}
                 Some(Ok(Err(error))) => failure = Some(error),
                 Some(Err(error)) => failure = Some(anyhow!(error).context("a task panicked")),
             }
         }
-        failure.map_or(Ok(budget), Err)
+        failure.map_or(Ok(finished), Err)
     }
 
     fn ended_early(
@@ -319,9 +364,10 @@ pub fn client(config: &Config) -> anyhow::Result<Client> {
 /// The dispatcher of polls.
 ///
 /// # Errors
-/// As [`client`], and when the store cannot be read.
+/// When the store cannot be read.
 pub async fn dispatcher(
     config: &Config,
+    client: Client,
     clock: Clock,
     store: &Store,
     plan: Vec<PollerPlan>,
@@ -337,7 +383,7 @@ pub async fn dispatcher(
     };
     let source = config.workspace.key.clone();
     Ok(Dispatcher::new(
-        client(config)?,
+        client,
         store.clone(),
         clock,
         budget,
@@ -370,35 +416,4 @@ async fn serve_socket(
         stop.cancelled().await;
     }
     Ok(Ended::Other)
-}
-
-async fn upkeep(
-    retention: Duration,
-    clock: Clock,
-    store: Store,
-    stop: CancellationToken,
-) -> anyhow::Result<Ended> {
-    let mut in_the_way = 0_u32;
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(Ended::Other),
-            () = tokio::time::sleep(UPKEEP) => {}
-        }
-        match store.upkeep(clock.now().wall, retention).await {
-            Ok(upkeep) => {
-                in_the_way = if upkeep.reader_in_the_way { in_the_way + 1 } else { 0 };
-                if upkeep.wal_bytes > WAL_ALARM && in_the_way.is_multiple_of(20) {
-                    tracing::warn!(
-                        wal_bytes = upkeep.wal_bytes,
-                        "the write-ahead log grows: a program that reads the store keeps a transaction open; end it"
-                    );
-                }
-                if upkeep.pruned > 0 {
-                    tracing::debug!(rows = upkeep.pruned, "pruned");
-                }
-            }
-            Err(error) if error.passes() => {}
-            Err(error) => return Err(error).context("looking after the store"),
-        }
-    }
 }

@@ -58,9 +58,15 @@ pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
         let stop = CancellationToken::new();
         let clock = Clock::system();
         let store = Store::open(&config.store.path)?;
-        let dispatcher =
-            daemon::dispatcher(&config, clock.clone(), &store, daemon::poller_plan(&config), None)
-                .await?;
+        let dispatcher = daemon::dispatcher(
+            &config,
+            daemon::client(&config)?,
+            clock.clone(),
+            &store,
+            daemon::poller_plan(&config),
+            None,
+        )
+        .await?;
         let before = store.read(|reader| reader.last_seq()).await?;
         // Sinks that are new begin after what is there now, not after what this run brings.
         let deliverers = daemon::deliverers(&config, &clock, &store, &watch::channel(()).1)?;

@@ -14,6 +14,8 @@ use crate::status::Snapshot;
 
 /// How often the status line is renewed when no watchdog asks for more.
 const STATUS_EVERY: Duration = Duration::from_secs(30);
+/// How often it is renewed while some pollers have not read anything yet.
+const STATUS_AT_FIRST: Duration = Duration::from_secs(2);
 
 pub(super) fn ready() {
     tell(&[NotifyState::Ready]);
@@ -46,7 +48,11 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
         return Ok(Ended::Other);
     }
     loop {
+        let mut wait = every;
         if let Some(snapshot) = watch.snapshot().await {
+            if unread(&snapshot) > 0 {
+                wait = every.min(STATUS_AT_FIRST);
+            }
             let line = status_line(&snapshot);
             tell(&[NotifyState::Status(&line)]);
             if watchdog.is_some() {
@@ -55,19 +61,30 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
         }
         tokio::select! {
             () = stop.cancelled() => return Ok(Ended::Other),
-            () = tokio::time::sleep(every) => {}
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }
 
+/// Pollers that have read nothing since the start or the reload.
+fn unread(snapshot: &Snapshot) -> usize {
+    snapshot.pollers.iter().filter(|p| p.last_success_age_s.is_none()).count()
+}
+
 fn status_line(snapshot: &Snapshot) -> String {
+    if let Some(reason) = snapshot.reasons.first() {
+        return reason.chars().take(200).collect();
+    }
     let records: i64 = snapshot.records.values().sum();
-    let age = snapshot.pollers.iter().filter_map(|p| p.last_success_age_s).fold(0.0_f64, f64::max);
-    match snapshot.reasons.first() {
-        Some(reason) => reason.chars().take(200).collect(),
-        None => format!(
-            "{records} records of {} pollers, all read within the last {age:.0} s",
-            snapshot.pollers.len()
-        ),
+    let pollers = snapshot.pollers.len();
+    match unread(snapshot) {
+        0 => {
+            let ages = snapshot.pollers.iter().filter_map(|p| p.last_success_age_s);
+            let age = ages.fold(0.0_f64, f64::max);
+            format!("{records} records of {pollers} pollers, all read within the last {age:.0} s")
+        }
+        unread => {
+            format!("{records} records of {pollers} pollers, {unread} of them not read yet")
+        }
     }
 }

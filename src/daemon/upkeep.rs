@@ -1,0 +1,49 @@
+//! Looking after the store while the daemon runs: checkpoints, pruning, a word when the log grows.
+//!
+//! A store that cannot be written for a while is left alone; any other fault ends the daemon.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+
+use super::Ended;
+use crate::clock::Clock;
+use crate::store::Store;
+
+/// How often the store is looked after.
+const EVERY: Duration = Duration::from_secs(30);
+/// A write-ahead log past this size is told of.
+const WAL_ALARM: u64 = 64 * 1024 * 1024;
+
+/// Looks after the store until stopped.
+pub(super) async fn run(
+    retention: Duration,
+    clock: Clock,
+    store: Store,
+    stop: CancellationToken,
+) -> anyhow::Result<Ended> {
+    let mut in_the_way = 0_u32;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(Ended::Other),
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        match store.upkeep(clock.now().wall, retention).await {
+            Ok(upkeep) => {
+                in_the_way = if upkeep.reader_in_the_way { in_the_way + 1 } else { 0 };
+                if upkeep.wal_bytes > WAL_ALARM && in_the_way.is_multiple_of(20) {
+                    tracing::warn!(
+                        wal_bytes = upkeep.wal_bytes,
+                        "the write-ahead log grows: a program that reads the store keeps a transaction open; end it"
+                    );
+                }
+                if upkeep.pruned > 0 {
+                    tracing::debug!(rows = upkeep.pruned, "pruned");
+                }
+            }
+            Err(error) if error.passes() => {}
+            Err(error) => return Err(error).context("looking after the store"),
+        }
+    }
+}
