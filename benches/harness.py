@@ -107,7 +107,7 @@ class Sandbox(Process):
     def control(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json"}
-        request = urllib.request.Request(self.control_url + path, data, headers, method=method)
+        request = urllib.request.Request((self.control_url + path).rstrip("/"), data, headers, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
             text = answer.read()
         return json.loads(text) if text else None
