@@ -4,12 +4,12 @@
 //! the restart. A reload lets every task finish the unit in hand and starts it anew on the same
 //! store, so that it loses and repeats nothing.
 
+mod build;
 mod errand;
 mod health;
 mod notify;
 mod upkeep;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -17,18 +17,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Client, HttpTransport, Transport};
+use crate::api::Client;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::config::{Config, KeySource};
+use crate::config::Config;
 use crate::custom_fields;
-use crate::deliver::{Deliverer, SinkView};
-use crate::poll::{self, Dispatcher, PollerPlan, Spare};
-use crate::record::PollerKey;
+use crate::poll::{self, Spare};
 use crate::repair::Repair;
-use crate::schedule::PollerSettings;
 use crate::sink::Sink;
 use crate::store::Store;
+pub use build::{client, deliverers, dispatcher, poller_plan};
 use health::Watch;
 
 /// How long a unit in hand may take before it is cut; what it was doing is repeated after a restart.
@@ -93,10 +91,7 @@ async fn supervise(
                 Signal::Reload => match reread().and_then(|new| acceptable(new, &config)) {
                     Ok(accepted) => break accepted,
                     Err(error) => {
-                        tracing::error!(
-                            error = format!("{error:#}"),
-                            "the reload was refused, the old configuration stays"
-                        );
+                        refused(&error);
                         // The key may have changed all the same.
                         running.resume();
                     }
@@ -294,111 +289,6 @@ impl Running {
             Some(Ok(Err(error))) => error,
             Some(Err(error)) => anyhow!(error).context("a task panicked"),
             Some(Ok(Ok(_))) | None => anyhow!("a task ended although nobody asked it to"),
-        }
-    }
-}
-
-/// One delivery task for each sink, not started yet.
-///
-/// # Errors
-/// When a sink's configuration can never work.
-pub fn deliverers(
-    config: &Config,
-    clock: &Clock,
-    store: &Store,
-    poked: &watch::Receiver<()>,
-) -> anyhow::Result<Vec<Deliverer>> {
-    config
-        .sinks
-        .iter()
-        .map(|(name, settings)| {
-            Ok(Deliverer {
-                name: name.clone(),
-                sink: Sink::build(name, &settings.kind)?,
-                settings: settings.clone(),
-                store: store.clone(),
-                clock: clock.clone(),
-                poke: poked.clone(),
-                view: watch::Sender::new(None::<SinkView>),
-            })
-        })
-        .collect()
-}
-
-/// One poller for each enabled route and business.
-#[must_use]
-pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
-    let businesses: Vec<Option<String>> = if config.workspace.businesses.is_empty() {
-        vec![None]
-    } else {
-        config.workspace.businesses.iter().cloned().map(Some).collect()
-    };
-    config
-        .routes
-        .iter()
-        .flat_map(|route| {
-            businesses.iter().map(|business| PollerPlan {
-                key: PollerKey { route: route.route, business: business.clone() },
-                settings: PollerSettings {
-                    limit: config.poll.limit,
-                    min_interval: route.min_interval,
-                    max_interval: route.max_interval,
-                    every: route.every,
-                    weight: route.weight,
-                },
-            })
-        })
-        .collect()
-}
-
-/// The client of the configured workspace.
-///
-/// # Errors
-/// When the key cannot be read or the HTTP client cannot be made.
-pub fn client(config: &Config) -> anyhow::Result<Client> {
-    let key = config.workspace.key.read()?;
-    let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new(&config.workspace)?);
-    Ok(Client::new(&config.workspace, &config.poll, transport, key))
-}
-
-/// The dispatcher of polls.
-///
-/// # Errors
-/// When the store cannot be read.
-pub async fn dispatcher(
-    config: &Config,
-    client: Client,
-    clock: Clock,
-    store: &Store,
-    plan: Vec<PollerPlan>,
-    budget: Option<Budget>,
-) -> anyhow::Result<Dispatcher> {
-    let now = clock.now();
-    let budget = match budget {
-        Some(mut budget) => {
-            budget.reconfigure(config.budget, now);
-            budget
-        }
-        None => Budget::new(config.budget, now),
-    };
-    let source = config.workspace.key.clone();
-    Ok(Dispatcher::new(
-        client,
-        store.clone(),
-        clock,
-        budget,
-        plan,
-        Arc::new(move || read_key(&source)),
-    )
-    .await?)
-}
-
-fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
-    match source.read() {
-        Ok(key) => Some(key),
-        Err(error) => {
-            tracing::debug!(%error, "could not read the key");
-            None
         }
     }
 }

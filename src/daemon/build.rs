@@ -1,0 +1,142 @@
+//! Makes the parts of a daemon from its configuration; nothing is started here.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::api::{Client, HttpTransport, Transport};
+use crate::budget::Budget;
+use crate::clock::Clock;
+use crate::config::{Config, KeySource};
+use crate::deliver::{Deliverer, SinkView};
+use crate::poll::{Dispatcher, PollerPlan};
+use crate::record::PollerKey;
+use crate::schedule::PollerSettings;
+use crate::sink::Sink;
+use crate::store::Store;
+
+/// One delivery task for each sink, not started yet.
+///
+/// # Errors
+/// When a sink's configuration can never work.
+pub fn deliverers(
+    config: &Config,
+    clock: &Clock,
+    store: &Store,
+    poked: &watch::Receiver<()>,
+) -> anyhow::Result<Vec<Deliverer>> {
+    config
+        .sinks
+        .iter()
+        .map(|(name, settings)| {
+            Ok(Deliverer {
+                name: name.clone(),
+                sink: Sink::build(name, &settings.kind)?,
+                settings: settings.clone(),
+                store: store.clone(),
+                clock: clock.clone(),
+                poke: poked.clone(),
+                view: watch::Sender::new(None::<SinkView>),
+            })
+        })
+        .collect()
+}
+
+/// One poller for each enabled route and business.
+#[must_use]
+pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
+    let businesses: Vec<Option<String>> = if config.workspace.businesses.is_empty() {
+        vec![None]
+    } else {
+        config.workspace.businesses.iter().cloned().map(Some).collect()
+    };
+    config
+        .routes
+        .iter()
+        .flat_map(|route| {
+            businesses.iter().map(|business| PollerPlan {
+                key: PollerKey { route: route.route, business: business.clone() },
+                settings: PollerSettings {
+                    limit: config.poll.limit,
+                    // A fixed schedule is not slowed by the bounds of the adaptive one.
+                    min_interval: route
+                        .every
+                        .map_or(route.min_interval, |e| e.min(route.min_interval)),
+                    max_interval: route.max_interval,
+                    every: route.every,
+                    weight: route.weight,
+                },
+            })
+        })
+        .collect()
+}
+
+/// The client of the configured workspace.
+///
+/// # Errors
+/// When the key cannot be read or the HTTP client cannot be made.
+pub fn client(config: &Config) -> anyhow::Result<Client> {
+    let key = config.workspace.key.read()?;
+    let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new(&config.workspace)?);
+    Ok(Client::new(&config.workspace, &config.poll, transport, key))
+}
+
+/// The dispatcher of polls.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn dispatcher(
+    config: &Config,
+    client: Client,
+    clock: Clock,
+    store: &Store,
+    plan: Vec<PollerPlan>,
+    budget: Option<Budget>,
+) -> anyhow::Result<Dispatcher> {
+    let now = clock.now();
+    let budget = match budget {
+        Some(mut budget) => {
+            budget.reconfigure(config.budget, now);
+            budget
+        }
+        None => Budget::new(config.budget, now),
+    };
+    let source = config.workspace.key.clone();
+    Ok(Dispatcher::new(
+        client,
+        store.clone(),
+        clock,
+        budget,
+        plan,
+        Arc::new(move || read_key(&source)),
+    )
+    .await?)
+}
+
+fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
+    match source.read() {
+        Ok(key) => Some(key),
+        Err(error) => {
+            tracing::debug!(%error, "could not read the key");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Base;
+
+    #[test]
+    fn a_route_with_every_below_the_usual_minimum_is_polled_that_often() {
+        let text = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[routes.jobs]\nevery = \"500ms\"\n";
+        let base = Base { env_key: Some("key".into()), ..Base::default() };
+        let plan = poller_plan(&Config::parse(text, "config.toml", &base).unwrap());
+        let intervals: Vec<Duration> = plan.iter().map(|p| p.settings.min_interval).collect();
+        assert_eq!(intervals[0], Duration::from_millis(500));
+        assert!(intervals[1..].iter().all(|min| *min == Duration::from_secs(2)), "{intervals:?}");
+    }
+}
