@@ -139,7 +139,11 @@ pub(super) fn store(
         return Ok(stored);
     }
     let known = writer.known.get(key);
-    let (steps, overlap) = compare(&writer.connection, key, known, &page)?;
+    let (steps, overlap) = {
+        // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
+        let snapshot = writer.connection.transaction()?;
+        compare(&snapshot, key, known, &page)?
+    };
     let page_ids = id_bounds(page.records());
     let evidence = Evidence {
         polled_before: known.is_some(),
