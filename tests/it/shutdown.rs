@@ -64,6 +64,21 @@ async fn a_poll_under_way_does_not_hold_up_a_stop() {
 }
 
 #[tokio::test]
+async fn a_delivery_under_way_is_finished_before_the_end() {
+    let (hook, workspace, place, mut daemon) = hanging().await;
+    daemon.signal(Signal::TERM);
+    wait_until("it is stopping", || place.log().contains(" stopping")).await;
+    hook.release();
+    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
+    let _daemon = place.daemon();
+    workspace.all_polled().await;
+    workspace.sandbox.burst(Route::Leads, 1);
+    wait_until("the next one comes", || hook.events().len() == 2).await;
+    let events = hook.events();
+    assert_ne!(events[0], events[1], "the first was taken before the end");
+}
+
+#[tokio::test]
 async fn a_stop_in_the_middle_of_a_delivery_repeats_nothing() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;
