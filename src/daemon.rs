@@ -31,6 +31,8 @@ use health::Watch;
 
 /// How long a unit in hand may take before it is cut; what it was doing is repeated after a restart.
 const GRACE: Duration = Duration::from_secs(6);
+/// How long what was cut may take to end, before it is given up.
+const CUT_GRACE: Duration = Duration::from_secs(2);
 
 /// What the daemon is asked from outside while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +193,8 @@ impl Running {
 
         let mut views = Vec::new();
         for deliverer in deliverers(config, &clock, store, &poked)? {
+            // Before the first poll: a new sink is to miss nothing of what that brings.
+            deliverer.open().await?;
             views.push(deliverer.view.subscribe());
             let (name, finish, cut) = (deliverer.name.clone(), finish.clone(), cut.clone());
             tasks.spawn(async move {
@@ -251,9 +255,15 @@ impl Running {
         loop {
             let ended = tokio::select! {
                 ended = self.tasks.join_next() => ended,
-                () = &mut deadline, if !self.cut.is_cancelled() => {
-                    tracing::warn!("a delivery takes too long: it is cut, and repeated under the same event id");
-                    self.cut.cancel();
+                () = &mut deadline => {
+                    if self.cut.is_cancelled() {
+                        tracing::error!("a task does not end: it is given up");
+                        self.tasks.abort_all();
+                    } else {
+                        tracing::warn!("a delivery takes too long: it is cut, and repeated under the same event id");
+                        self.cut.cancel();
+                    }
+                    deadline.as_mut().reset(tokio::time::Instant::now() + CUT_GRACE);
                     continue;
                 }
                 Some(signal) = signals.recv(), if !self.cut.is_cancelled() => {
@@ -263,6 +273,7 @@ impl Running {
                         Signal::Abort => {
                             finished.stop_asked = true;
                             self.cut.cancel();
+                            deadline.as_mut().reset(tokio::time::Instant::now() + CUT_GRACE);
                         }
                     }
                     continue;
@@ -273,6 +284,7 @@ impl Running {
                 Some(Ok(Ok(Ended::Polling(spent)))) => finished.budget = Some(*spent),
                 Some(Ok(Ok(Ended::Other))) => {}
                 Some(Ok(Err(error))) => failure = Some(error),
+                Some(Err(error)) if error.is_cancelled() => {}
                 Some(Err(error)) => failure = Some(anyhow!(error).context("a task panicked")),
             }
         }

@@ -5,6 +5,7 @@
 //! is stored whole or not at all. What a refused key, a wrong host or a full disk means for all
 //! pollers is decided here, once, in [`gate`].
 
+mod answer;
 mod gate;
 mod once;
 mod poller;
@@ -19,15 +20,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ApiError, Class, Client, Ping, Rate, Retry};
+use crate::api::{ApiError, Client, Ping, Rate};
 use crate::backoff::Backoff;
-use crate::budget::{Budget, Purpose, Seen};
-use crate::clock::{Clock, stamp};
+use crate::budget::{Budget, Purpose};
+use crate::clock::Clock;
 use crate::record::{Page, PollerKey};
-use crate::schedule::{Next, Outcome, PollerSettings, Schedule};
-use crate::store::{PollFacts, PollNote, Store, StoreError};
-use gate::{Gate, Halt};
-use poller::{Clocks, Poller, outcome_of, word};
+use crate::schedule::{Next, PollerSettings, Schedule};
+use crate::store::{Store, StoreError};
+use gate::Gate;
+use poller::{Clocks, Poller, word};
 pub use spare::{Background, Spare, SpareError};
 pub use view::{PollerStanding, PollingView};
 
@@ -37,6 +38,8 @@ const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::fro
 const BROKEN_ROUTE: Duration = Duration::from_secs(3600);
 /// How often a full disk is tried.
 const DISK_PROBE: Duration = Duration::from_secs(30);
+/// How often a store is tried whose write lock another program holds.
+const LOCK_PROBE: Duration = Duration::from_secs(1);
 /// Polls that are only remembered are written at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(600);
 
@@ -73,10 +76,22 @@ pub struct Dispatcher {
     limit: u32,
     read_key: ReadKey,
     gate: Gate,
-    disk_full_until: Option<Duration>,
+    store_pause: Option<StorePause>,
+    /// The poller that was refused although the key itself is good.
+    route_refuses: Option<usize>,
     flushed: Duration,
     clocks: Clocks,
     background: spare::Waiting,
+}
+
+/// Why nothing is polled although the workspace would answer.
+struct StorePause {
+    /// When the store is tried again.
+    until: Duration,
+    /// What it said.
+    why: String,
+    /// Whether the disk is full; else another program is in the way.
+    full: bool,
 }
 
 /// A request that came back.
@@ -121,7 +136,8 @@ impl Dispatcher {
             limit,
             read_key,
             gate: Gate::default(),
-            disk_full_until: None,
+            store_pause: None,
+            route_refuses: None,
             flushed: now.elapsed,
             clocks: Clocks::default(),
             background: spare::Waiting::default(),
@@ -149,7 +165,10 @@ impl Dispatcher {
                             // The one who asked may have gone away.
                             let _ = reply.send(self.view());
                         }
-                        Some(Request::Resume) => self.resume(),
+                        Some(Request::Resume) => {
+                            self.route_refuses = None;
+                            self.resume();
+                        }
                         Some(Request::Background(asked)) => self.background.put(asked),
                         None => break Ok(()),
                     }
@@ -179,8 +198,8 @@ impl Dispatcher {
     fn start_due(&mut self, under_way: &mut JoinSet<Answer>) -> Duration {
         let mut now = self.clock.now();
         let latest = (self.flushed + FLUSH_EVERY).max(now.elapsed + Duration::from_secs(1));
-        if let Some(until) = self.disk_full_until {
-            return until.min(latest);
+        if let Some(pause) = &self.store_pause {
+            return pause.until.min(latest);
         }
         if let Some(halt) = self.gate.halt() {
             if halt.probe_due(now.elapsed) && self.budget.try_take(Purpose::Background, now).is_ok()
@@ -222,187 +241,27 @@ impl Dispatcher {
         if self.gate.take_look(now.elapsed) {
             self.look_for_new_key();
         }
-        if self.disk_full_until.is_some_and(|until| until <= now.elapsed) {
+        if self.store_pause.as_ref().is_some_and(|pause| pause.until <= now.elapsed) {
             match self.store.try_write().await {
                 Ok(()) => {
-                    tracing::info!("the disk has room again: polling goes on");
-                    self.disk_full_until = None;
+                    tracing::info!("the store takes writes again: polling goes on");
+                    self.store_pause = None;
                     for poller in 0..self.pollers.len() {
                         self.schedule.resume(poller, now);
                     }
                 }
-                Err(error) if error.passes() => {
-                    self.disk_full_until = Some(now.elapsed + DISK_PROBE)
-                }
+                Err(error) if error.passes() => self.wait_for_store(&error),
                 Err(error) => return Err(error),
             }
         } else if self.flushed + FLUSH_EVERY <= now.elapsed {
             self.flushed = now.elapsed;
             match self.store.flush().await {
                 Err(error) if !error.passes() => return Err(error),
-                Err(error) => self.disk_is_full(&error),
+                Err(error) => self.wait_for_store(&error),
                 Ok(()) => {}
             }
         }
         Ok(())
-    }
-
-    async fn take(&mut self, answer: Answer) -> Result<(), StoreError> {
-        match answer {
-            Answer::Probe { result, rate } => {
-                self.observe_rate(&rate);
-                let now = self.clock.now();
-                match result {
-                    Ok(_) => self.resume(),
-                    Err(error) => {
-                        let halt = Halt::of(error.class());
-                        self.gate.probe_failed(halt, now.elapsed, fastrand::f64());
-                    }
-                }
-                Ok(())
-            }
-            Answer::Background { rate } => {
-                self.background.came_back();
-                self.observe_rate(&rate);
-                Ok(())
-            }
-            Answer::Page { poller, result: Ok(page), rate } => {
-                self.observe_rate(&rate);
-                self.store_page(poller, page, &rate).await
-            }
-            Answer::Page { poller, result: Err(error), rate } => {
-                self.observe_rate(&rate);
-                self.failed(poller, error, &rate).await
-            }
-        }
-    }
-
-    fn observe_rate(&mut self, rate: &Rate) {
-        let now = self.clock.now();
-        self.clocks.compare(rate.server_time, now);
-        let seen = Seen {
-            limit: rate.limit,
-            remaining: rate.remaining,
-            refused: rate.refused,
-            retry_after: rate.retry_after.filter(|_| rate.refused),
-        };
-        self.budget.observe(&seen, now);
-        self.budget.set_needed(self.schedule.needed_per_minute(now));
-        self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute);
-    }
-
-    async fn store_page(
-        &mut self,
-        poller: usize,
-        page: Page,
-        rate: &Rate,
-    ) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let key = self.pollers[poller].key.clone();
-        let facts = PollFacts {
-            at: now.wall,
-            limit: self.limit,
-            latency: rate.latency,
-            remaining: rate.remaining,
-            learned: self.schedule.learned(poller),
-        };
-        let stored = match self.store.store_page(key, page, facts).await {
-            Ok(stored) => stored,
-            Err(error) if error.passes() => {
-                self.disk_is_full(&error);
-                let outcome = Outcome::Failed { not_before: now.elapsed + DISK_PROBE };
-                self.schedule.observe(poller, &outcome, now);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        self.pollers[poller].succeeded(now, &stored);
-        self.schedule.observe(poller, &outcome_of(&stored), self.clock.now());
-        Ok(())
-    }
-
-    async fn failed(
-        &mut self,
-        poller: usize,
-        error: ApiError,
-        rate: &Rate,
-    ) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let class = error.class();
-        let standing = &mut self.pollers[poller];
-        standing.failed(&error);
-        let wait = match class {
-            Class::RouteBroken => BROKEN_ROUTE,
-            _ => {
-                let asked = match error.retry() {
-                    Retry::After(wait) => Some(wait),
-                    Retry::Backoff | Retry::Never => None,
-                };
-                BUSY.wait(standing.failures, fastrand::f64(), asked)
-            }
-        };
-        standing.route_broken = class == Class::RouteBroken;
-        let key = standing.key.clone();
-        let note = PollNote {
-            outcome: "failed",
-            detail: Some(word(&error)),
-            at: stamp(now.wall),
-            records: 0,
-            created: 0,
-            updated: 0,
-            overlap: 0,
-            latency: rate.latency,
-            remaining: rate.remaining,
-        };
-        let outcome = Outcome::Failed { not_before: now.elapsed + wait };
-        self.schedule.observe(poller, &outcome, now);
-        if let Some(halt) = Halt::of(class)
-            && self.gate.close(halt, now.elapsed)
-        {
-            tracing::error!(state = halt.as_str(), %error, "every poller is paused until this is mended");
-            self.look_for_new_key();
-        }
-        match self.store.note_failed_poll(key, note).await {
-            Err(error) if error.passes() => self.disk_is_full(&error),
-            Err(error) => return Err(error),
-            Ok(()) => {}
-        }
-        Ok(())
-    }
-
-    fn disk_is_full(&mut self, error: &StoreError) {
-        if self.disk_full_until.is_none() {
-            tracing::error!(%error, "polling pauses until the store can be written again");
-        }
-        self.disk_full_until = Some(self.clock.now().elapsed + DISK_PROBE);
-    }
-
-    /// A key that differs from the refused one is tried at once.
-    fn look_for_new_key(&mut self) {
-        if let Some(key) = (self.read_key)()
-            && self.client.set_key(key)
-        {
-            tracing::info!("the key has changed: trying it");
-            self.gate.probe_now();
-        }
-    }
-
-    fn resume(&mut self) {
-        if let Some(key) = (self.read_key)() {
-            self.client.set_key(key);
-        }
-        let now = self.clock.now();
-        let was_closed = self.gate.open();
-        if was_closed {
-            tracing::info!("polling goes on");
-        }
-        for (index, poller) in self.pollers.iter_mut().enumerate() {
-            if was_closed || poller.route_broken {
-                poller.failures = 0;
-                poller.route_broken = false;
-                self.schedule.resume(index, now);
-            }
-        }
     }
 
     /// Hands what was learned to the store and writes what is only remembered.

@@ -113,11 +113,8 @@ impl Snapshot {
         if let Some(halted) = &polling.halted {
             health.add(Health::Failing, halted.clone());
         }
-        if polling.disk_full {
-            health.add(
-                Health::Failing,
-                "the disk is full: free some space, polling resumes by itself".to_owned(),
-            );
+        if let Some(why) = &polling.store_pause {
+            health.add(Health::Failing, why.clone());
         }
         if !polling.forecast.feasible {
             let first = polling.forecast.first_to_fail.and_then(|index| polling.pollers.get(index));
@@ -141,7 +138,7 @@ impl Snapshot {
             last_seq: stored.last_seq,
         };
         snapshot.count_gaps(&stored.open_gaps);
-        if polling.halted.is_none() && !polling.disk_full {
+        if polling.halted.is_none() && polling.store_pause.is_none() {
             judge_pollers(&snapshot.pollers, &mut health);
         }
         snapshot.judge_rest(health);

@@ -8,6 +8,7 @@ mod error;
 mod forms;
 mod found;
 mod gaps;
+mod known;
 mod ledger;
 mod log;
 mod maintain;
@@ -42,8 +43,8 @@ pub use reader::{Reader, RecordFilter};
 pub use sinks::{Begin, Delivery, Progress, SinkRow};
 
 use crate::record::{Page, PollerKey, Route};
+use known::Known;
 use mirror::Mirror;
-use page::Known;
 use pollers::PendingPolls;
 
 /// What the one write connection works with.

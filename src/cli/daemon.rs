@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,14 +20,17 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     let config = read_config(path)?;
     let path: PathBuf = path.to_owned();
     let reread = Box::new(move || read_config(&path));
-    runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(async {
         let (sender, signals) = mpsc::channel(8);
         tokio::select! {
             outcome = daemon::run(config, reread, Clock::system(), signals) => outcome,
             refused = forward_signals(sender) => refused,
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    });
+    // A file system that hangs must not keep the process from ending.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 /// Turns the system's signals into ours for as long as the daemon runs; a second stop means now.
@@ -69,24 +73,29 @@ pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
         .await?;
         let before = store.read(|reader| reader.last_seq()).await?;
         // Sinks that are new begin after what is there now, not after what this run brings.
+        store.retire_sinks(config.sinks.keys().cloned().collect()).await?;
         let deliverers = daemon::deliverers(&config, &clock, &store, &watch::channel(()).1)?;
         for deliverer in &deliverers {
             deliverer.open().await?;
         }
-        let interrupted = signal(SignalKind::interrupt())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
         let failed = tokio::select! {
             failed = dispatcher.once(&stop) => failed.map_err(anyhow::Error::from),
-            () = told(interrupted) => Err(anyhow::anyhow!("interrupted")),
+            _ = interrupted.recv() => {
+                stop.cancel();
+                Err(anyhow::anyhow!("interrupted"))
+            }
         };
         let mut unsettled = Vec::new();
         for deliverer in deliverers {
             if let Some(view) = deliverer.once(&stop).await.context("delivering")?
-                && (view.behind > 0 || view.state != "active")
+                && (view.behind + view.retrying > 0 || view.state != "active")
             {
                 unsettled.push(view);
             }
         }
         let after = store.read(|reader| reader.last_seq()).await?;
+        store.upkeep(clock.now().wall, config.store.log_retention).await?;
         let closed = store.close().await;
         let failed = failed?;
         closed?;
@@ -94,9 +103,9 @@ pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
         for view in &unsettled {
             let why = view.last_error.as_deref().unwrap_or("it takes nothing at the moment");
             anstream::eprintln!(
-                "sink {}: {} change(s) behind: {}",
+                "sink {}: {} change(s) not delivered: {}",
                 view.name,
-                view.behind,
+                view.behind + view.retrying,
                 output::plain(why)
             );
         }
@@ -109,8 +118,4 @@ pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
             (None, true) => ExitCode::SUCCESS,
         })
     })
-}
-
-async fn told(mut signal: tokio::signal::unix::Signal) {
-    signal.recv().await;
 }

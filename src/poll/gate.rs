@@ -66,6 +66,7 @@ impl Halt {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Closed {
     pub(super) halt: Halt,
+    closed_by: usize,
     next_look: Duration,
     next_probe: Duration,
     probes: usize,
@@ -92,7 +93,7 @@ impl Gate {
     }
 
     /// Closes the gate; false when it was closed for the same reason already.
-    pub(super) fn close(&mut self, halt: Halt, now: Duration) -> bool {
+    pub(super) fn close(&mut self, halt: Halt, poller: usize, now: Duration) -> bool {
         match &mut self.0 {
             Some(closed) if closed.halt == halt => false,
             Some(closed) => {
@@ -102,6 +103,7 @@ impl Gate {
             None => {
                 self.0 = Some(Closed {
                     halt,
+                    closed_by: poller,
                     next_look: now + KEY_LOOK,
                     next_probe: now + PROBES[0],
                     probes: 0,
@@ -110,6 +112,11 @@ impl Gate {
                 true
             }
         }
+    }
+
+    /// The poller whose answer closed the gate.
+    pub(super) fn closed_by(&self) -> Option<usize> {
+        self.0.map(|closed| closed.closed_by)
     }
 
     /// Opens the gate; true when it was closed.
@@ -167,7 +174,7 @@ mod tests {
     fn a_refused_key_costs_at_most_six_requests_in_the_first_hour_and_thirty_a_day() {
         for chance in [0.0, 0.5, 1.0] {
             let mut gate = Gate::default();
-            assert!(gate.close(Halt::KeyRefused, Duration::ZERO));
+            assert!(gate.close(Halt::KeyRefused, 0, Duration::ZERO));
             let mut now = Duration::ZERO;
             let mut probes = Vec::new();
             while now < Duration::from_secs(86_400) {
@@ -189,7 +196,7 @@ mod tests {
     #[test]
     fn a_look_at_the_key_comes_however_often_it_is_asked_for() {
         let mut gate = Gate::default();
-        gate.close(Halt::KeyRefused, Duration::ZERO);
+        gate.close(Halt::KeyRefused, 0, Duration::ZERO);
         let looks = (0..100)
             .map(|tenth| Duration::from_millis(tenth * 100))
             .filter(|now| gate.next_look(*now) <= *now && gate.take_look(*now))
@@ -200,9 +207,9 @@ mod tests {
     #[test]
     fn it_is_told_once_for_each_reason() {
         let mut gate = Gate::default();
-        assert!(gate.close(Halt::KeyRefused, Duration::ZERO));
-        assert!(!gate.close(Halt::KeyRefused, Duration::ZERO));
-        assert!(gate.close(Halt::WrongHost, Duration::ZERO));
+        assert!(gate.close(Halt::KeyRefused, 0, Duration::ZERO));
+        assert!(!gate.close(Halt::KeyRefused, 0, Duration::ZERO));
+        assert!(gate.close(Halt::WrongHost, 0, Duration::ZERO));
         assert!(gate.open());
         assert!(!gate.open());
     }

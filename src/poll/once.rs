@@ -33,8 +33,8 @@ impl Dispatcher {
             };
             let error = result.as_ref().err().cloned();
             self.take(Answer::Page { poller: index, result, rate }).await?;
-            if self.disk_full_until.is_some() {
-                return Err(StoreError::Full);
+            if let Some(pause) = &self.store_pause {
+                return Err(if pause.full { StoreError::Full } else { StoreError::Busy });
             }
             if let Some(error) = error {
                 let for_all = matches!(

@@ -96,14 +96,14 @@ impl Poller {
         self.last_success = Some(now);
     }
 
-    pub(super) fn failed(&mut self, error: &ApiError) {
+    pub(super) fn failed(&mut self, error: &ApiError, class: Class) {
         self.failures = self.failures.saturating_add(1);
-        if error.class() == Class::BadPage {
+        if class == Class::BadPage {
             self.refused_pages += 1;
         }
         let said_before = self.last_error.as_ref().is_some_and(|last| word(last) == word(error));
         // One network error is ignored; a page that is none, or a route that refuses, is told at once.
-        let worth_telling = match error.class() {
+        let worth_telling = match class {
             Class::Busy => self.failures == 2,
             Class::RouteBroken | Class::BadPage => !said_before,
             // Told once for all pollers.

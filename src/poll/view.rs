@@ -13,7 +13,7 @@ pub struct PollerStanding {
     pub route: String,
     /// The branch; `None` is the workspace default.
     pub business: Option<String>,
-    /// `starting`, `ok`, `backoff`, `route_broken`, `key_refused`, `key_wrong_type`, `wrong_host`, `disk_full`
+    /// `starting`, `ok`, `backoff`, `route_broken`, `key_refused`, `key_wrong_type`, `wrong_host`, `disk_full`, `store_locked`
     pub state: String,
     /// Seconds since a page was last read and stored, or found unchanged.
     pub last_success_age_s: Option<f64>,
@@ -46,8 +46,8 @@ pub struct PollingView {
     pub budget: BudgetSnapshot,
     /// Why every poller is paused, and what to do.
     pub halted: Option<String>,
-    /// Whether polling waits for room on the disk.
-    pub disk_full: bool,
+    /// Why polling waits for the store, and what to do.
+    pub store_pause: Option<String>,
     /// Whether every poller's safe interval fits the budget.
     pub forecast: Forecast,
 }
@@ -65,7 +65,8 @@ impl Dispatcher {
             .map(|(index, poller)| {
                 let plan = self.schedule.view(index, now);
                 let state = match () {
-                    () if self.disk_full_until.is_some() => "disk_full",
+                    () if self.store_pause.as_ref().is_some_and(|pause| pause.full) => "disk_full",
+                    () if self.store_pause.is_some() => "store_locked",
                     () if halt.is_some() => halt.map_or("", |h| h.halt.as_str()),
                     () if poller.route_broken => "route_broken",
                     () if poller.failures > 0 => "backoff",
@@ -101,7 +102,7 @@ impl Dispatcher {
             pollers,
             budget,
             halted: halt.map(|closed| closed.halt.advice().to_owned()),
-            disk_full: self.disk_full_until.is_some(),
+            store_pause: self.store_pause.as_ref().map(|pause| pause.why.clone()),
             forecast,
         }
     }

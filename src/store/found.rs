@@ -67,11 +67,7 @@ pub(super) fn store(writer: &mut Writer, search: &Search) -> Result<Found, Store
     }
     if found.updated > 0 {
         // The pages in memory no longer say what is stored.
-        for (key, known) in &mut writer.known {
-            if key.route == Route::Customers {
-                known.forget_texts();
-            }
-        }
+        writer.forget_texts(Route::Customers, None);
     }
     Ok(found)
 }

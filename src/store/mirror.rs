@@ -259,7 +259,7 @@ impl Mirror {
         let marks = vec!["?"; names.len() + 1 + OWN.len()].join(", ");
         self.upsert = format!(
             "INSERT INTO \"{}\" ({list}, {}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \
-             {sets}_changed_at = excluded._changed_at, _seq = excluded._seq, _via = excluded._via",
+             {sets}_business = excluded._business, _changed_at = excluded._changed_at, _seq = excluded._seq, _via = excluded._via",
             self.route,
             OWN.join(", "),
         );

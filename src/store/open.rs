@@ -60,11 +60,12 @@ impl Lock {
         }
         let clean = said.trim().is_empty();
         let mut lock = Self { file };
-        lock.write(&format!("{}\n", std::process::id())).map_err(|source| OpenError::Io {
-            action: "write",
-            path,
-            source,
-        })?;
+        match lock.write(&format!("{}\n", std::process::id())) {
+            // On a full disk the lock holds all the same, it only does not say whose it is.
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
+            Err(source) => return Err(OpenError::Io { action: "write", path, source }),
+            Ok(()) => {}
+        }
         Ok((lock, clean))
     }
 

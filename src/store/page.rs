@@ -3,7 +3,6 @@
 //! What a page changes is found in three steps, cheapest first: the whole body against the last
 //! one, then each record's text, then its meaning. A page that changes nothing writes nothing.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
@@ -11,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use super::Writer;
 use super::error::StoreError;
 use super::gaps;
+use super::known::{Known, head_json};
 use super::ledger::{self, Contiguity, Evidence, Gap};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, Mirror, RowFacts};
@@ -51,49 +51,6 @@ pub struct Stored {
     pub window: Option<Duration>,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
-}
-
-/// What a poller knows, in memory.
-#[derive(Debug)]
-pub(super) struct Known {
-    row: PollerRow,
-    head: HashSet<String>,
-    page: Page,
-    by_id: HashMap<String, usize>,
-}
-
-impl Known {
-    fn new(row: PollerRow) -> Self {
-        let head = serde_json::from_str(&row.head).unwrap_or_default();
-        Self { row, head, page: Page::default(), by_id: HashMap::new() }
-    }
-
-    /// Writes what has changed in memory alone: when the poller last succeeded.
-    pub(super) fn save(&self, connection: &Connection, key: &PollerKey) -> rusqlite::Result<()> {
-        pollers::save(connection, key, &self.row)
-    }
-
-    pub(super) fn learn(&mut self, learned: String) {
-        self.row.learned = Some(learned);
-    }
-
-    /// Makes the next page be compared with what is stored, not with the page before it.
-    pub(super) fn forget_texts(&mut self) {
-        self.by_id.clear();
-        self.page = Page::default();
-    }
-
-    fn text_of(&self, id: &str) -> Option<&str> {
-        let record = &self.page.records()[*self.by_id.get(id)?];
-        Some(self.page.text(record))
-    }
-
-    fn take_page(&mut self, page: Page) {
-        self.by_id =
-            page.records().iter().enumerate().map(|(i, r)| (r.id.as_str().to_owned(), i)).collect();
-        self.head = self.by_id.keys().cloned().collect();
-        self.page = page;
-    }
 }
 
 /// What is to be written for one record.
@@ -171,17 +128,21 @@ pub(super) fn store(
         .then(|| new_gap(&writer.connection, key, known, &evidence, contiguity, &stamp))
         .transpose()?;
     let mut row = next_row(key, known, page_ids, &stamp, stored.unchanged);
-    if stored.unchanged {
+    if stored.unchanged && !known.is_some_and(|k| k.has_drifted(&page)) {
         writer.note(key, poll_note(&stored, &stamp, facts));
         let known = writer.known.get_mut(key).expect("an unchanged page has one before it");
         known.row = row;
         known.take_page(page);
         return Ok(stored);
     }
+    let older_than = known.and_then(|k| k.older_than(facts.limit));
     row.learned = Some(facts.learned.clone());
+    row.page_limit = i64::from(facts.limit);
     row.head = head_json(&page);
     let note = poll_note(&stored, &stamp, facts);
-    match write(writer, key, &page, &steps, contiguity, gap, &row, &note) {
+    let finding =
+        Finding { page: &page, steps: &steps, contiguity, older_than, row: &row, note: &note };
+    match write(writer, key, &finding, gap) {
         Ok(gap) => stored.gap = gap,
         Err(error) => {
             // The columns in memory may be ahead of a rolled-back table.
@@ -189,10 +150,38 @@ pub(super) fn store(
             return Err(error);
         }
     }
+    if !steps.is_empty() {
+        writer.forget_texts(key.route, Some(key));
+    }
     let known = writer.known.entry(key.clone()).or_insert_with(|| Known::new(row.clone()));
     known.row = row;
     known.take_page(page);
+    known.saved.clone_from(&known.head);
     Ok(stored)
+}
+
+/// What a page that has to be written came to.
+struct Finding<'a> {
+    page: &'a Page,
+    steps: &'a [(usize, Step)],
+    contiguity: Contiguity,
+    /// New records below this id were there before the page grew to show them.
+    older_than: Option<i64>,
+    row: &'a PollerRow,
+    note: &'a PollNote,
+}
+
+impl Finding<'_> {
+    fn kind_of_new(&self, record: &Record) -> Kind {
+        let was_there = match self.contiguity {
+            Contiguity::Baseline => true,
+            Contiguity::Contiguous | Contiguity::Complete => {
+                self.older_than.zip(record.id.as_integer()).is_some_and(|(low, id)| id < low)
+            }
+            Contiguity::Suspect | Contiguity::Gap => false,
+        };
+        if was_there { Kind::Baseline } else { Kind::Created }
+    }
 }
 
 /// Finds what each record of the page is beside what is stored, and how many the poller knew.
@@ -241,17 +230,13 @@ fn compare(
     Ok((steps, overlap))
 }
 
-#[expect(clippy::too_many_arguments, reason = "one transaction writes all of it")]
 fn write(
     writer: &mut Writer,
     key: &PollerKey,
-    page: &Page,
-    steps: &[(usize, Step)],
-    contiguity: Contiguity,
+    finding: &Finding<'_>,
     gap: Option<Gap>,
-    row: &PollerRow,
-    note: &PollNote,
 ) -> Result<Option<Gap>, StoreError> {
+    let Finding { page, steps, row, note, .. } = *finding;
     let route = key.route;
     let stamp = note.at.as_str();
     if !writer.mirrors.contains_key(&route) {
@@ -277,8 +262,7 @@ fn write(
     for ((index, step), fields) in steps.iter().zip(&parsed).rev() {
         let record = &page.records()[*index];
         let (kind, version) = match step {
-            Step::Create if contiguity == Contiguity::Baseline => (Kind::Baseline, 1),
-            Step::Create => (Kind::Created, 1),
+            Step::Create => (finding.kind_of_new(record), 1),
             Step::Update { version } => (Kind::Updated, *version),
             Step::Adopt => {
                 adopt(&tx, route, record)?;
@@ -393,6 +377,7 @@ fn next_row(
             last_success_at: stamp.to_owned(),
             last_change_at: None,
             high_id: None,
+            page_limit: 0,
             learned: None,
             head: "[]".to_owned(),
         },
@@ -422,11 +407,6 @@ fn poll_note(stored: &Stored, stamp: &str, facts: &PollFacts) -> PollNote {
 
 fn contiguity_of_overlap(records: usize, limit: u32) -> Contiguity {
     if records < limit as usize { Contiguity::Complete } else { Contiguity::Contiguous }
-}
-
-fn head_json(page: &Page) -> String {
-    let ids: Vec<&str> = page.records().iter().map(|r| r.id.as_str()).collect();
-    serde_json::to_string(&ids).expect("ids are text")
 }
 
 /// The lowest and the highest id, if all of them are integers.

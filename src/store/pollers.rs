@@ -34,6 +34,9 @@ pub struct PollerRow {
     pub last_change_at: Option<String>,
     /// The highest id while ids are integers.
     pub high_id: Option<i64>,
+    /// Records asked for at the last page that was stored.
+    #[serde(skip)]
+    pub page_limit: i64,
     /// What the schedule learned, as its own text.
     #[serde(skip)]
     pub learned: Option<String>,
@@ -53,6 +56,7 @@ impl PollerRow {
             high_id: row.get(5)?,
             learned: row.get(6)?,
             head: row.get(7)?,
+            page_limit: row.get(8)?,
         })
     }
 
@@ -64,7 +68,7 @@ impl PollerRow {
     }
 }
 
-const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head";
+const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit";
 
 pub(super) fn find(
     connection: &Connection,
@@ -93,10 +97,11 @@ pub(super) fn save(
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (route, business) DO UPDATE SET \
+            "INSERT INTO pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (route, business) DO UPDATE SET \
              last_success_at = excluded.last_success_at, last_change_at = excluded.last_change_at, \
-             high_id = excluded.high_id, learned = excluded.learned, head = excluded.head",
+             high_id = excluded.high_id, learned = excluded.learned, head = excluded.head, \
+             page_limit = excluded.page_limit",
         )?
         .execute((
             key.route.as_str(),
@@ -107,6 +112,7 @@ pub(super) fn save(
             row.high_id,
             &row.learned,
             &row.head,
+            row.page_limit,
         ))?;
     Ok(())
 }

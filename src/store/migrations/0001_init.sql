@@ -28,6 +28,7 @@ CREATE TABLE pollers (
     last_success_at TEXT NOT NULL,
     last_change_at  TEXT,
     high_id         INTEGER,
+    page_limit      INTEGER NOT NULL,
     head            TEXT NOT NULL,
     learned         TEXT,
     PRIMARY KEY (route, business)
