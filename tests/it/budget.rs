@@ -22,6 +22,8 @@ async fn no_minute_ever_holds_more_requests_than_the_limit_restarts_included() {
         let daemon = place.daemon();
         let before = workspace.sandbox.requests().total;
         wait_until("it polls", || workspace.sandbox.requests().total > before).await;
+        // Time in which a daemon that did not hold back would have asked for every route.
+        place.status_when("it answers", |status| status["running"] == true).await;
         if kill { daemon.kill().await } else { daemon.stop().await }
     }
     let requests = workspace.sandbox.requests();
