@@ -226,7 +226,7 @@ async fn once_stores_delivers_and_ends() {
     workspace.sandbox.burst(Route::Jobs, 1);
     let ended = place.run(["once"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
-    assert!(ended.err.contains("sink away: 1 change(s) behind"), "{ended:?}");
+    assert!(ended.err.contains("sink away: 1 change(s) not delivered"), "{ended:?}");
     let hook = Receiver::start().await;
     place.configure(&Place::webhook_sink("away", &hook.url("/"), ""));
     assert_eq!(place.run(["once"]).await.code, Some(0));

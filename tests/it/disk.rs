@@ -54,7 +54,7 @@ async fn a_full_disk_pauses_polling_says_so_and_loses_nothing() {
     wait_until("it pauses", told).await;
     let said = status().await;
     assert_eq!(said["health"], "failing", "{said}");
-    assert!(said["reasons"].to_string().contains("the disk is full"), "{said}");
+    assert!(said["reasons"].to_string().contains("the store is full"), "{said}");
     let states = said["pollers"].as_array().unwrap();
     assert!(states.iter().all(|poller| poller["state"] == "disk_full"), "{said}");
 
