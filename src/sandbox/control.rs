@@ -2,22 +2,27 @@
 //!
 //! A thin layer over the methods of [`Sandbox`]; needs no key, as only loopback can reach it.
 
+mod intake;
+mod keys;
+mod page;
+
 use std::collections::BTreeMap;
 
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::fault::Fault;
-use super::keys::Provider;
 use super::records::{RecordError, Truth};
 use super::requests::Requests;
-use super::{Route, Sandbox};
+use super::{Route, Sandbox, openapi};
 
+/// The furthest the clock is moved at once: 31 days.
+const MOST_AHEAD_S: u32 = 31 * 86_400;
 /// The most records one burst may add.
 const MOST_BURST: usize = 100_000;
 
@@ -30,7 +35,16 @@ pub(super) fn routes() -> Router<Sandbox> {
         .route("/burst", post(burst))
         .route("/faults", post(fault).delete(clear_faults))
         .route("/pause", post(pause))
-        .route("/keys", post(make_key).patch(change_key))
+        .route("/keys", get(keys::list).post(keys::make).patch(keys::change).delete(keys::revoke))
+        .route("/keys/rotate", post(keys::rotate))
+        .route("/keys/reveal", post(keys::reveal))
+        .route("/custom-fields", get(intake::custom_fields).put(intake::define))
+        .route("/forms", get(intake::forms).put(intake::configure))
+        .route("/deliveries", get(intake::deliveries))
+        .route("/deliveries/retry", post(intake::retry))
+        .route("/checkins", get(intake::checkins))
+        .route("/clock", post(clock))
+        .route("/openapi.json", get(async || Json(openapi::document())))
         .route("/settings", axum::routing::patch(settings))
         .fallback(async || {
             Problem(StatusCode::NOT_FOUND, "no such control; see GET /_sandbox/".to_owned())
@@ -63,7 +77,16 @@ fn route(name: &str) -> Result<Route, Problem> {
     })
 }
 
-async fn overview(State(sandbox): State<Sandbox>) -> Json<Value> {
+async fn overview(State(sandbox): State<Sandbox>, headers: HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    if accepted.is_some_and(|accepted| accepted.contains("text/html")) {
+        let page = page::render(&sandbox.grown()).into_string();
+        return axum::response::Html(page).into_response();
+    }
+    told(&sandbox).into_response()
+}
+
+fn told(sandbox: &Sandbox) -> Json<Value> {
     let inner = sandbox.grown();
     let records: BTreeMap<&str, usize> =
         Route::ALL.into_iter().map(|route| (route.segment(), inner.records.len(route))).collect();
@@ -180,33 +203,20 @@ async fn pause(State(sandbox): State<Sandbox>, Json(pause): Json<Pause>) -> Json
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewKey {
-    key: String,
-    provider: Provider,
-    name: Option<String>,
+struct Move {
+    advance_s: u32,
 }
 
-async fn make_key(State(sandbox): State<Sandbox>, Json(new): Json<NewKey>) -> StatusCode {
-    let name = new.name.unwrap_or_else(|| "added".to_owned());
-    sandbox.add_key(&new.key, &name, new.provider);
-    StatusCode::CREATED
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyChange {
-    key: String,
-    disabled: bool,
-}
-
-async fn change_key(
+async fn clock(
     State(sandbox): State<Sandbox>,
-    Json(change): Json<KeyChange>,
+    Json(ahead): Json<Move>,
 ) -> Result<Json<Value>, Problem> {
-    if sandbox.disable_key(&change.key, change.disabled) {
-        return Ok(Json(json!({"disabled": change.disabled})));
+    if ahead.advance_s > MOST_AHEAD_S {
+        let message = "the clock is moved by 31 days at most";
+        return Err(Problem(StatusCode::UNPROCESSABLE_ENTITY, message.to_owned()));
     }
-    Err(Problem(StatusCode::NOT_FOUND, "the sandbox has no such key".to_owned()))
+    sandbox.advance_clock(ahead.advance_s);
+    Ok(told(&sandbox))
 }
 
 #[derive(Deserialize)]
@@ -215,13 +225,8 @@ struct Settings {
     requests_per_minute: Option<u32>,
     ids_as_strings: Option<bool>,
     rival_per_minute: Option<u32>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "keys::present")]
     standard_host: Option<Option<String>>,
-}
-
-/// Tells a field that is null from one that is absent.
-fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(input).map(Some)
 }
 
 async fn settings(State(sandbox): State<Sandbox>, Json(settings): Json<Settings>) -> Json<Value> {
@@ -237,5 +242,5 @@ async fn settings(State(sandbox): State<Sandbox>, Json(settings): Json<Settings>
     if let Some(name) = settings.standard_host {
         sandbox.set_standard_host(name);
     }
-    overview(State(sandbox)).await
+    told(&sandbox)
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
-    code: &'static str,
+    pub(super) code: &'static str,
     message: String,
     details: Vec<(String, String)>,
     pub(super) retry_after: Option<String>,
@@ -25,13 +25,37 @@ impl Refusal {
 
     /// A 422 that names the field at fault.
     pub(super) fn field(field: &str, message: &str) -> Self {
-        let mut refusal = Self::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "validation_failed",
-            "The given data was invalid.",
-        );
-        refusal.details.push((field.to_owned(), message.to_owned()));
-        refusal
+        Self::invalid(vec![(field.to_owned(), message.to_owned())])
+    }
+
+    /// A 422 that names each field at fault, with what is wrong with it.
+    pub(super) fn invalid(details: Vec<(String, String)>) -> Self {
+        let message = "The given data was invalid.";
+        Self {
+            details,
+            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "validation_failed", message)
+        }
+    }
+
+    /// A 422 for a payload that is not in the form its receiver expects.
+    pub(super) fn unreadable(message: &str) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unreadable_submission", message)
+    }
+
+    /// A 422 for a branch that the workspace does not have.
+    pub(super) fn unknown_business() -> Self {
+        Self::field("business_id", "The business does not exist in this workspace.")
+    }
+
+    /// A 404 for a receiver that there is not.
+    pub(super) fn unsupported_adapter() -> Self {
+        let message = "There is no receiver of that name.";
+        Self::new(StatusCode::NOT_FOUND, "unsupported_adapter", message)
+    }
+
+    /// A 403 for a key of the wrong kind.
+    pub(super) fn forbidden(message: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "integration_not_permitted", message)
     }
 
     /// The code's plain meaning for a status that a test asks for.

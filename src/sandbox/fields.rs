@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Named values in sending order; a name occurs once.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fields(Vec<(Cow<'static, str>, Value)>);
 
 impl Fields {
@@ -16,6 +17,11 @@ impl Fields {
     pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.0.push((Cow::Borrowed(name), value.into()));
         self
+    }
+
+    /// Every field in sending order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
 
     /// The field's value, null when there is none.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::Sandbox;
 use super::envelope::{self, Refusal};
 use super::fault::FaultKind;
-use super::keys::{KeyFault, Provider};
+use super::keys::{self, KeyFault, Provider};
 use super::requests::Received;
 use super::state::Inner;
 
@@ -23,11 +23,18 @@ use super::state::Inner;
 const MOST_SPOILT: usize = 16 * 1024 * 1024;
 
 /// Who asks, for the handlers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Caller {
     pub(super) provider: Provider,
+    pub(super) integration: u32,
+    /// The branch of the header, or the default one.
     pub(super) business: i64,
+    pub(super) request_id: String,
 }
+
+/// The branch that an answer was resolved to, when its body named another than its header.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Business(pub(super) i64);
 
 struct Admission {
     request_id: String,
@@ -46,9 +53,12 @@ pub(super) async fn pass(
 ) -> Response {
     let route = label(request.uri().path()).to_owned();
     let now = Instant::now();
-    let admission = admit(&mut sandbox.lock(), request.headers(), &route, now);
+    let path = request.uri().path();
+    let path = path.strip_prefix("/api").unwrap_or(path);
+    let carried = keys::carried(path, request.uri().query(), request.headers());
+    let admission = admit(&mut sandbox.lock(), request.headers(), carried.as_deref(), &route, now);
     let Admission { request_id, key, limit, remaining, business, outcome } = admission;
-    let (response, fault) = match outcome {
+    let (mut response, fault) = match outcome {
         Err(refusal) => (refusal.into_response(), false),
         Ok((caller, fault)) => {
             request.extensions_mut().insert(caller);
@@ -57,8 +67,15 @@ pub(super) async fn pass(
         }
     };
     let refusal = response.extensions().get::<Refusal>().cloned();
+    let business = response.extensions().get().map_or(business, |Business(id)| *id);
     let mut response = match refusal.or_else(|| unreadable(response.status())) {
-        Some(refusal) => envelope::finish(&refusal, &request_id),
+        Some(refusal) => {
+            let mut finished = envelope::finish(&refusal, &request_id);
+            if let Some(allowed) = response.headers_mut().remove(header::ALLOW) {
+                finished.headers_mut().insert(header::ALLOW, allowed);
+            }
+            finished
+        }
         None => response,
     };
     let headers = response.headers_mut();
@@ -94,7 +111,13 @@ async fn answer(fault: Option<FaultKind>, request: Request, next: Next) -> Respo
     fault.spoil(Response::from_parts(head, axum::body::Body::empty()), &page)
 }
 
-fn admit(inner: &mut Inner, headers: &HeaderMap, route: &str, now: Instant) -> Admission {
+fn admit(
+    inner: &mut Inner,
+    headers: &HeaderMap,
+    carried: Option<&str>,
+    route: &str,
+    now: Instant,
+) -> Admission {
     let limit = inner.requests_per_minute;
     let request_id = inner.next_request_id();
     let business = business(inner.businesses, headers);
@@ -110,7 +133,8 @@ fn admit(inner: &mut Inner, headers: &HeaderMap, route: &str, now: Instant) -> A
         inner.log.arrived(None, now);
         return admission;
     }
-    let key = match inner.keys.of(headers) {
+    let clock = inner.now();
+    let key = match inner.keys.of(carried, clock) {
         Ok(key) => key,
         Err(fault) => {
             inner.log.arrived(None, now);
@@ -119,7 +143,7 @@ fn admit(inner: &mut Inner, headers: &HeaderMap, route: &str, now: Instant) -> A
         }
     };
     let verdict = key.window.admit(now, limit);
-    let provider = key.provider;
+    let (provider, integration) = (key.provider, key.integration);
     inner.log.arrived(Some(&key.name), now);
     admission.key = Some(key.name.clone());
     admission.remaining = verdict.remaining;
@@ -130,13 +154,21 @@ fn admit(inner: &mut Inner, headers: &HeaderMap, route: &str, now: Instant) -> A
             Err(Refusal::scripted(StatusCode::TOO_MANY_REQUESTS, retry_after))
         }
         (None, Err(refusal)) => Err(refusal),
-        (None, Ok(business)) => Ok((Caller { provider, business }, inner.script.take(route))),
+        (None, Ok(business)) => {
+            let request_id = admission.request_id.clone();
+            let caller = Caller { provider, integration, business, request_id };
+            Ok((caller, inner.script.take(route)))
+        }
     };
     admission
 }
 
 /// The refusal for a request whose path or query could not be read at all.
 fn unreadable(status: StatusCode) -> Option<Refusal> {
+    if status == StatusCode::PAYLOAD_TOO_LARGE {
+        let message = "The body may not be larger than 1 MiB.";
+        return Some(Refusal::new(status, "payload_too_large", message));
+    }
     let message = "The path or the query cannot be read, or names a parameter twice.";
     status.is_client_error().then(|| Refusal::field("query", message))
 }
@@ -154,7 +186,8 @@ fn unauthorised(fault: KeyFault) -> Refusal {
     let (code, message) = match fault {
         KeyFault::Missing => ("missing_api_key", "Send the API key as a bearer token."),
         KeyFault::Unknown => ("invalid_api_key", "The API key is not valid."),
-        KeyFault::Disabled => ("api_key_disabled", "The API key is disabled or expired."),
+        KeyFault::Disabled => ("api_key_disabled", "The API key is disabled."),
+        KeyFault::Expired => ("api_key_expired", "The API key has expired."),
     };
     Refusal::new(StatusCode::UNAUTHORIZED, code, message)
 }
@@ -162,9 +195,7 @@ fn unauthorised(fault: KeyFault) -> Refusal {
 fn business(known: &[i64], headers: &HeaderMap) -> Result<i64, Refusal> {
     let Some(value) = headers.get("x-business") else { return Ok(known[0]) };
     let id = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    id.filter(|id| known.contains(id)).ok_or_else(|| {
-        Refusal::field("business_id", "The business does not exist in this workspace.")
-    })
+    id.filter(|id| known.contains(id)).ok_or_else(Refusal::unknown_business)
 }
 
 /// What faults and the log call a path under `/api`; never its last segment where that is a key.

@@ -24,14 +24,14 @@ pub(super) struct Verdict {
 }
 
 /// Another client that uses the same key at an even pace.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Rival {
     every: Duration,
     next: Instant,
 }
 
 /// The accepted requests of one key within the last 60 s.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Window {
     accepted: VecDeque<Instant>,
     rival: Option<Rival>,

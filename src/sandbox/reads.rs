@@ -3,12 +3,11 @@
 //! What the contract does not show is answered plainly: `limit` outside 1 to 100 is brought
 //! inside, anything but an integer is a 422; a form without custom fields has `[]`.
 
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Extension, Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{Extension, Query, State};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,6 +16,7 @@ use super::envelope::Refusal;
 use super::gate::Caller;
 use super::keys::Provider;
 use super::route::Route;
+use super::write::any_but_marketplaces;
 
 const DEFAULT_LIMIT: i64 = 50;
 const MOST_LIMIT: i64 = 100;
@@ -24,24 +24,11 @@ const MOST_FOUND: usize = 25;
 const LONGEST_TERM: usize = 100;
 const WORKSPACE: &str = "Northside Device Repair (sandbox)";
 
-pub(super) fn routes() -> Router<Sandbox> {
-    Router::new()
-        .route("/automation/ping", get(automation_ping))
-        .route("/automation/triggers/{route}", get(trigger))
-        .route("/automation/search/customers", get(search))
-        .route("/integrations/ping", get(ping))
-        .route("/integrations/custom-fields", get(custom_fields))
-}
-
-fn automation_only(caller: Caller) -> Result<(), Refusal> {
+fn automation_only(caller: &Caller) -> Result<(), Refusal> {
     if caller.provider == Provider::Automation {
         return Ok(());
     }
-    Err(Refusal::new(
-        StatusCode::FORBIDDEN,
-        "integration_not_permitted",
-        "The automation routes need an automation key.",
-    ))
+    Err(Refusal::forbidden("The automation routes need an automation key."))
 }
 
 fn array(page: Bytes) -> Response {
@@ -49,19 +36,20 @@ fn array(page: Bytes) -> Response {
 }
 
 #[derive(Deserialize)]
-struct Limit {
+pub(super) struct Limit {
     limit: Option<String>,
 }
 
-async fn trigger(
+pub(super) async fn trigger(
     State(sandbox): State<Sandbox>,
     Extension(caller): Extension<Caller>,
-    Path(route): Path<String>,
+    uri: Uri,
     Query(query): Query<Limit>,
 ) -> Result<Response, Refusal> {
-    automation_only(caller)?;
-    let route = Route::ALL.into_iter().find(|known| known.segment() == route);
-    let route = route.ok_or_else(not_found)?;
+    automation_only(&caller)?;
+    let segment = uri.path().rsplit('/').next();
+    let route = Route::ALL.into_iter().find(|known| Some(known.segment()) == segment);
+    let route = route.ok_or_else(|| not_found(&uri))?;
     let limit = match query.limit.as_deref() {
         None | Some("") => DEFAULT_LIMIT,
         Some(text) => {
@@ -76,16 +64,16 @@ async fn trigger(
 }
 
 #[derive(Deserialize)]
-struct Term {
+pub(super) struct Term {
     search_term: Option<String>,
 }
 
-async fn search(
+pub(super) async fn search(
     State(sandbox): State<Sandbox>,
     Extension(caller): Extension<Caller>,
     Query(query): Query<Term>,
 ) -> Result<Response, Refusal> {
-    automation_only(caller)?;
+    automation_only(&caller)?;
     let term = query.search_term.unwrap_or_default();
     let term = term.trim();
     if term.is_empty() {
@@ -100,12 +88,19 @@ async fn search(
     Ok(array(inner.records.search(Route::Customers, caller.business, &names, term, MOST_FOUND)))
 }
 
-async fn automation_ping(Extension(caller): Extension<Caller>) -> Result<Json<Value>, Refusal> {
-    automation_only(caller)?;
-    Ok(ping(Extension(caller)).await)
+pub(super) async fn automation_ping(
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Value>, Refusal> {
+    automation_only(&caller)?;
+    Ok(connected(&caller))
 }
 
-async fn ping(Extension(caller): Extension<Caller>) -> Json<Value> {
+pub(super) async fn ping(Extension(caller): Extension<Caller>) -> Result<Json<Value>, Refusal> {
+    any_but_marketplaces(&caller)?;
+    Ok(connected(&caller))
+}
+
+fn connected(caller: &Caller) -> Json<Value> {
     Json(json!({
         "status": "connected",
         "workspace": WORKSPACE,
@@ -114,36 +109,40 @@ async fn ping(Extension(caller): Extension<Caller>) -> Json<Value> {
 }
 
 #[derive(Deserialize)]
-struct Form {
+pub(super) struct FormType {
     form_type: Option<String>,
 }
 
-fn definitions(form: &str) -> Value {
-    let field = |name: &str, kind: &str, options: Value| json!({"field_name": name, "type": kind, "placeholder": Value::Null, "options": options});
-    match form {
-        "Lead" => json!([
-            field("How did you hear of us?", "select", json!(["Website", "Referral", "Other"])),
-            field("Urgent", "checkbox", json!([])),
-        ]),
-        "Job" => json!([
-            field("Backup wanted", "checkbox", json!([])),
-            field("Passcode given", "text", json!([])),
-        ]),
-        "Customer" => json!([field("VAT", "group", json!([])), field("Tags", "tags", json!([]))]),
-        _ => json!([]),
-    }
-}
-
-async fn custom_fields(Query(query): Query<Form>) -> Json<Value> {
-    Json(match query.form_type.as_deref() {
-        None | Some("") => json!({"form_types": ["Lead", "Customer", "Job"]}),
-        Some(form) => json!({"fields": definitions(form)}),
-    })
+pub(super) async fn custom_fields(
+    State(sandbox): State<Sandbox>,
+    Extension(caller): Extension<Caller>,
+    Query(query): Query<FormType>,
+) -> Result<Json<Value>, Refusal> {
+    any_but_marketplaces(&caller)?;
+    let definitions = &sandbox.lock().intake.definitions;
+    Ok(Json(match query.form_type.as_deref() {
+        None | Some("") => json!({"form_types": definitions.keys().collect::<Vec<_>>()}),
+        Some(form) => json!({"fields": definitions.get(form).map_or(&[][..], Vec::as_slice)}),
+    }))
 }
 
 /// The answer to a path the contract does not know.
-pub(super) fn not_found() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "not_found", "There is no such route.")
+pub(super) fn not_found(uri: &Uri) -> Refusal {
+    let path = uri.path();
+    let path = path.strip_prefix("/api").unwrap_or(path);
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    let (first, second) = (segments.next(), segments.next());
+    if (first, second) == (Some("integrations"), Some("ingest")) {
+        return Refusal::unsupported_adapter();
+    }
+    let (code, message) = match second {
+        Some("integrations" | "automation") => (
+            "legacy_path_not_supported",
+            "Paths that repeat the workspace are for existing deployments; leave it out.",
+        ),
+        _ => ("not_found", "There is no such route."),
+    };
+    Refusal::new(StatusCode::NOT_FOUND, code, message)
 }
 
 /// The answer to a method the route does not take.

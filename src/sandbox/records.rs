@@ -140,11 +140,17 @@ impl Records {
         fields: Fields,
         at: Timestamp,
     ) -> Result<Row, RecordError> {
-        let key = plain(&id).ok_or(RecordError::Id)?;
+        self.free(route, &id)?;
+        Ok(self.insert(route, business, id, fields, at))
+    }
+
+    /// Refuses an id that is taken, or is none.
+    pub(super) fn free(&self, route: Route, id: &Value) -> Result<(), RecordError> {
+        let key = plain(id).ok_or(RecordError::Id)?;
         if self.lists[route.index()].by_id.contains_key(&key) {
             return Err(RecordError::Taken { route, id: key });
         }
-        Ok(self.insert(route, business, id, fields, at))
+        Ok(())
     }
 
     fn insert(
@@ -275,6 +281,28 @@ impl Records {
         };
         let found: Vec<usize> = self.newest(route, business).filter(matching).take(most).collect();
         self.array(route, &found)
+    }
+
+    /// The integer id of the newest record that fits, in any business.
+    pub(super) fn find_newest(
+        &self,
+        route: Route,
+        mut fits: impl FnMut(&Fields) -> bool,
+    ) -> Option<u64> {
+        let mut newest = self.lists[route.index()].entries.iter().rev();
+        newest.find_map(|entry| entry.id.as_u64().filter(|_| fits(&entry.fields)))
+    }
+
+    /// A record by its integer id as intake shows it, with the name of its kind; null if unknown.
+    pub(super) fn shown(&self, route: Route, id: u64, object: &str) -> Value {
+        let list = &self.lists[route.index()];
+        let Some(index) = list.by_id.get(&id.to_string()) else { return Value::Null };
+        let entry = &list.entries[*index];
+        let mut shown = Map::new();
+        shown.insert("id".to_owned(), self.sent(&entry.id));
+        shown.insert("object".to_owned(), object.into());
+        shown.extend(entry.fields.iter().map(|(name, value)| (name.to_owned(), value.clone())));
+        Value::Object(shown)
     }
 
     /// Every record of a route ever made, oldest first.

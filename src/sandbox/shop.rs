@@ -6,7 +6,7 @@
 
 mod day;
 mod history;
-mod people;
+pub(super) mod people;
 mod repair;
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use std::str::FromStr;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::day::{Day, later};
@@ -28,7 +29,8 @@ use super::route::Route;
 pub(super) use self::history::invented;
 
 /// How much goes on in the imitated shop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Shop {
     /// One counter, some two dozen customers a day, repairs that take days.
     Quiet,
@@ -104,6 +106,7 @@ enum Event {
     Step { repair: usize },
     Returned { repair: usize },
     Import { business: i64 },
+    Booked { checkin: usize, business: i64, person: Box<Person> },
 }
 
 /// The shop's growth over the sandbox's clock.
@@ -119,6 +122,8 @@ pub(super) struct Growth {
     /// How far the clock had run ahead of growth in pauses.
     lag: SignedDuration,
     paused_at: Option<Timestamp>,
+    /// Self check-ins whose customers have come in since it was last asked.
+    came_in: Vec<usize>,
 }
 
 impl Growth {
@@ -136,6 +141,7 @@ impl Growth {
             repairs: Vec::new(),
             lag: SignedDuration::ZERO,
             paused_at: None,
+            came_in: Vec::new(),
             pace,
         };
         for business in growth.pace.businesses {
@@ -163,8 +169,7 @@ impl Growth {
 
     /// Lets everything happen that is due by `now`.
     pub(super) fn advance(&mut self, now: Timestamp, records: &mut Records) {
-        let now = self.paused_at.unwrap_or(now);
-        let due = now.checked_sub(self.lag).unwrap_or(now);
+        let due = self.own(now);
         while let Some(entry) = self.queue.first_entry() {
             if entry.key().0 > due || records.len(Route::JobStatusChanges) >= MOST_RECORDS {
                 return;
@@ -183,6 +188,17 @@ impl Growth {
     fn wait(&mut self, at: Timestamp, mean: f64) -> Timestamp {
         let seconds = -mean * (1.0 - self.rng.f64()).ln();
         self.day.after(at, seconds.clamp(0.001, mean * 8.0))
+    }
+
+    /// The moment of growth's own time that the sandbox's clock shows as `now`.
+    fn own(&self, now: Timestamp) -> Timestamp {
+        let now = self.paused_at.unwrap_or(now);
+        now.checked_sub(self.lag).unwrap_or(now)
+    }
+
+    /// Takes the self check-ins whose customers have come in.
+    pub(super) fn take_arrived(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.came_in)
     }
 
     /// The moment on the sandbox's clock at which growth's `at` takes place.

@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Options;
 use super::fault::Script;
-use super::keys::{Keys, Provider};
+use super::intake::{CheckIn, FIRST_CHECKIN, Intake};
+use super::journal::{Input, Journal};
+use super::keys::{KEY_PREFIX, Keys, Provider};
 use super::records::{RecordError, Records, Row};
 use super::requests::Log;
 use super::route::Route;
 use super::shop::{Growth, invented};
+use super::state_file::StateFile;
 
 /// The name under which the workspace answers 412 unless told otherwise.
 const STANDARD_HOST: &str = "standard.localhost";
@@ -30,6 +33,8 @@ pub(super) struct Inner {
     pub(super) records: Records,
     pub(super) growth: Growth,
     pub(super) keys: Keys,
+    pub(super) intake: Intake,
+    pub(super) journal: Journal,
     pub(super) script: Script,
     pub(super) log: Log,
     pub(super) requests_per_minute: u32,
@@ -38,11 +43,20 @@ pub(super) struct Inner {
     pub(super) automation_key: String,
     pub(super) rest_key: String,
     born: Instant,
-    start: Timestamp,
+    pub(super) start: Timestamp,
+    /// How far the clock has been moved ahead by hand.
+    moved: SignedDuration,
+    /// Where the clock stands while kept inputs are put in again.
+    held: Option<Timestamp>,
     speed: f64,
     rng: Rng,
     invented: usize,
-    request_ids: u64,
+    pub(super) request_ids: u64,
+    /// Counts what a state file would have to be written for.
+    pub(super) changes: u64,
+    /// How many of the changes the state file holds.
+    pub(super) saved: u64,
+    pub(super) file: Option<StateFile>,
 }
 
 impl Inner {
@@ -50,7 +64,7 @@ impl Inner {
         let usual = USUAL_START.parse().expect("a valid timestamp");
         let start = options.start.unwrap_or(usual);
         let mut rng = Rng::with_seed(options.seed ^ 0x5eed);
-        let mut key = |kind: &str| format!("sandbox_{kind}_{:016x}", rng.u64(..));
+        let mut key = |kind: &str| format!("{KEY_PREFIX}{kind}_{:016x}", rng.u64(..));
         let (automation_key, rest_key) = (key("auto"), key("rest"));
         let mut keys = Keys::default();
         keys.put(automation_key.clone(), "automation".to_owned(), Provider::Automation);
@@ -61,6 +75,8 @@ impl Inner {
             records,
             growth,
             keys,
+            intake: Intake::new(),
+            journal: Journal::new(options.state_file.is_some()),
             script: Script::default(),
             log: Log::default(),
             requests_per_minute: options.requests_per_minute,
@@ -70,10 +86,15 @@ impl Inner {
             rest_key,
             born: Instant::now(),
             start,
+            moved: SignedDuration::ZERO,
+            held: None,
             speed: if options.speed.is_finite() { options.speed.clamp(0.0, FASTEST) } else { 1.0 },
             request_ids: rng.u64(..1 << 32) << 24,
             rng,
             invented: 0,
+            changes: 0,
+            saved: 0,
+            file: None,
         }
     }
 
@@ -83,15 +104,36 @@ impl Inner {
 
     /// The sandbox's clock.
     pub(super) fn now(&self) -> Timestamp {
+        if let Some(held) = self.held {
+            return held;
+        }
         let seconds = self.elapsed(Instant::now()).as_secs_f64() * self.speed;
         let passed = SignedDuration::try_from_secs_f64(seconds).unwrap_or(SignedDuration::MAX);
+        let passed = passed.saturating_add(self.moved);
         self.start.checked_add(passed).unwrap_or(Timestamp::MAX)
     }
 
-    /// Lets the shop catch up with the clock.
-    pub(super) fn grow(&mut self) {
+    /// Moves the clock ahead.
+    pub(super) fn move_clock(&mut self, ahead: SignedDuration) {
+        self.moved = self.moved.saturating_add(ahead);
+        self.changed();
+    }
+
+    /// Notes that a state file would have to be written.
+    pub(super) fn changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Lets the shop catch up with the clock, which it gives back.
+    pub(super) fn grow(&mut self) -> Timestamp {
         let now = self.now();
         self.growth.advance(now, &mut self.records);
+        for index in self.growth.take_arrived() {
+            if let Some(checkin) = self.intake.checkins.get_mut(index) {
+                checkin.open = false;
+            }
+        }
+        now
     }
 
     pub(super) fn next_request_id(&mut self) -> String {
@@ -99,42 +141,101 @@ impl Inner {
         format!("req_{:016x}", self.request_ids)
     }
 
-    /// Adds a plausible record with the given fields over it and returns its id as sent.
-    pub(super) fn add(
-        &mut self,
-        route: Route,
-        business: Option<i64>,
-        mut given: Map<String, Value>,
-    ) -> Result<Value, RecordError> {
-        self.grow();
-        let at = self.now();
-        self.invented += 1;
-        let mut fields =
-            invented(&mut self.rng, route, self.invented).with("created_at", format!("{at:.6}"));
-        let id = given.remove("id");
-        fields.merge(given);
-        let business = business.unwrap_or(self.businesses[0]);
-        let row: Row = match id {
-            None => self.records.create(route, business, fields, at),
-            Some(id) => self.records.create_as(route, business, id, fields, at)?,
-        };
-        Ok(self.records.id(route, row))
+    /// A key's text that nobody has yet.
+    pub(super) fn fresh_key(&mut self) -> String {
+        format!("{KEY_PREFIX}key_{:016x}{:016x}", self.rng.u64(..), self.rng.u64(..))
     }
 
-    /// Changes fields of a record.
-    pub(super) fn edit(
-        &mut self,
-        route: Route,
-        id: &Value,
-        mut changes: Map<String, Value>,
-    ) -> Result<(), RecordError> {
-        self.grow();
-        let row = self.records.find(route, id)?;
-        if changes.remove("id").is_some_and(|new| new != *id) {
-            return Err(RecordError::Id);
+    /// Follows a key to its new text where it is one that there was from the start.
+    pub(super) fn renamed(&mut self, old: &str, new: &str) {
+        for own in [&mut self.automation_key, &mut self.rest_key] {
+            if own == old {
+                new.clone_into(own);
+            }
         }
-        let now = self.now();
-        self.records.edit(route, row, changes, now);
-        Ok(())
+        self.changed();
     }
+
+    /// Puts something into the workspace and returns the id it got, or null.
+    pub(super) fn put(&mut self, input: &Input) -> Result<Value, RecordError> {
+        let at = self.grow();
+        let id = self.apply(at, input)?;
+        self.journal.note(at, input);
+        self.changed();
+        Ok(id)
+    }
+
+    /// Puts in a new record of intake and returns its id.
+    pub(super) fn record(&mut self, input: &Input) -> u64 {
+        let id = self.put(input).ok().as_ref().and_then(number);
+        id.expect("a record without an id of its own gets a free integer")
+    }
+
+    /// Puts a kept input in again at its own moment.
+    pub(super) fn put_again(&mut self, at: Timestamp, input: &Input) -> Result<(), RecordError> {
+        self.held = Some(at);
+        let done = self.put(input).map(|_| ());
+        self.held = None;
+        done
+    }
+
+    /// Adds plausible records, edits records, and lets what intake made go on in the shop.
+    fn apply(&mut self, at: Timestamp, input: &Input) -> Result<Value, RecordError> {
+        match input {
+            Input::Lead { business, fields } => {
+                let created = fields.clone().with("created_at", format!("{at:.6}"));
+                let row = self.records.create(Route::Leads, *business, created, at);
+                self.growth.follow(at, row, *business, fields);
+                Ok(self.records.id(Route::Leads, row))
+            }
+            Input::CheckIn { business, fields, device_password } => {
+                let index = self.intake.checkins.len();
+                self.growth.book(at, index, *business, fields);
+                let fields = fields.clone().with("created_at", format!("{at:.6}"));
+                let device_password = device_password.clone();
+                let checkin = CheckIn { business: *business, fields, device_password, open: true };
+                self.intake.checkins.push(checkin);
+                Ok((FIRST_CHECKIN + index as u64).into())
+            }
+            Input::Add { route, business, record } => {
+                let mut given = record.clone();
+                let id = given.remove("id");
+                if let Some(id) = &id {
+                    self.records.free(*route, id)?;
+                }
+                self.invented += 1;
+                let mut fields = invented(&mut self.rng, *route, self.invented)
+                    .with("created_at", format!("{at:.6}"));
+                fields.merge(given);
+                let business = business.unwrap_or(self.businesses[0]);
+                let row: Row = match id {
+                    None => self.records.create(*route, business, fields, at),
+                    Some(id) => self.records.create_as(*route, business, id, fields, at)?,
+                };
+                Ok(self.records.id(*route, row))
+            }
+            Input::Edit { route, id, fields } => {
+                let row = self.records.find(*route, id)?;
+                let mut changes = fields.clone();
+                if changes.remove("id").is_some_and(|new| new != *id) {
+                    return Err(RecordError::Id);
+                }
+                self.records.edit(*route, row, changes, at);
+                Ok(id.clone())
+            }
+            Input::Pause { paused } => {
+                self.growth.pause(at, *paused);
+                Ok(Value::Null)
+            }
+            Input::StringIds { yes } => {
+                self.records.send_ids_as_strings(*yes);
+                Ok(Value::Null)
+            }
+        }
+    }
+}
+
+/// The integer an id stands for, however it is sent.
+fn number(id: &Value) -> Option<u64> {
+    id.as_u64().or_else(|| id.as_str()?.parse().ok())
 }

@@ -5,6 +5,12 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::json;
 use tower::ServiceExt;
 
+use std::io;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 
 struct Answer {

@@ -12,14 +12,12 @@ use crate::sandbox::route::Route;
 /// A customer who may come back with another device.
 pub(super) type Known = Person;
 
-const SOURCES: &[&str] = &["Website", "Walk-in", "Google Ads", "Referral", "Telefónica fair"];
-
 fn lead(person: &Person, device: people::Device, source: &str, comment: &str) -> Fields {
     Fields::default()
         .with("name", person.name.as_str())
-        .with("contact_person_name", person.contact)
-        .with("mobile_country_code", person.country_code)
-        .with("mobile_number", person.mobile.as_str())
+        .with("contact_person_name", person.contact.clone())
+        .with("mobile_country_code", person.country_code.clone())
+        .with("mobile_number", person.mobile.clone())
         .with("phone_number", person.phone.clone())
         .with("email", person.email.clone())
         .with("source", source)
@@ -40,9 +38,9 @@ fn customer(person: &Person) -> Fields {
     Fields::default()
         .with("name", person.name.as_str())
         .with("customer_type", kind)
-        .with("contact_person_name", person.contact)
-        .with("mobile_country_code", person.country_code)
-        .with("mobile_number", person.mobile.as_str())
+        .with("contact_person_name", person.contact.clone())
+        .with("mobile_country_code", person.country_code.clone())
+        .with("mobile_number", person.mobile.clone())
         .with("phone_number", person.phone.clone())
         .with("email", person.email.clone())
         .with("address", person.address.clone())
@@ -59,7 +57,38 @@ impl Growth {
             Event::Step { repair } => self.step(at, repair, records),
             Event::Returned { repair } => self.returned(at, repair, records),
             Event::Import { business } => self.import(at, business, records),
+            Event::Booked { checkin, business, person } => {
+                self.came_in.push(checkin);
+                self.welcome(at, business, &person, records);
+                self.check_in(at, business, *person, records);
+            }
         }
+    }
+
+    /// Lets the shop follow up a lead that came in from outside at `now` on the clock.
+    pub(in crate::sandbox) fn follow(
+        &mut self,
+        now: Timestamp,
+        lead: Row,
+        business: i64,
+        fields: &Fields,
+    ) {
+        let next = self.wait(self.own(now), self.pace.between_steps);
+        let person = Box::new(Person::of(fields));
+        self.expect(next, Event::FollowUp { lead, business, person, contacted: false });
+    }
+
+    /// Lets the customer of a self check-in come to the counter some time after `now`.
+    pub(in crate::sandbox) fn book(
+        &mut self,
+        now: Timestamp,
+        checkin: usize,
+        business: i64,
+        fields: &Fields,
+    ) {
+        let next = self.wait(self.own(now), self.pace.between_steps);
+        let person = Box::new(Person::of(fields));
+        self.expect(next, Event::Booked { checkin, business, person });
     }
 
     fn someone(&mut self) -> Person {
@@ -74,7 +103,7 @@ impl Growth {
         match self.rng.u8(..10) {
             0..4 => {
                 let person = self.someone();
-                let source = *people::one_of(&mut self.rng, SOURCES);
+                let source = *people::one_of(&mut self.rng, people::SOURCES);
                 self.enquiry(at, business, person, source, records);
             }
             4..6 if returning => {

@@ -6,6 +6,8 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::sandbox::fields::Fields;
+
 const GIVEN: &[(&str, &str)] = &[
     ("Zoë", "zoe"),
     ("Łukasz", "lukasz"),
@@ -85,6 +87,9 @@ const PROBLEMS: &[&str] = &[
     "Keyboard: keys \"a\" and \"s\" dead",
     "Data recovery\nfolder C:\\Photos",
 ];
+/// The workspace's lead sources.
+pub(super) const SOURCES: &[&str] =
+    &["Website", "Walk-in", "Google Ads", "Referral", "Telefónica fair"];
 const STAFF: &[&str] = &["Maya Lindström", "Owen Clarke", "Ravi Iyer", "Beatriz Souza"];
 const VENDORS: &[&str] = &["BoardLab Ltd", "DataSalvage GmbH", "Glass & Frame Co."];
 
@@ -97,12 +102,53 @@ pub(super) fn one_of<'a, T>(rng: &mut Rng, list: &'a [T]) -> &'a T {
 #[derive(Debug, Clone)]
 pub(super) struct Person {
     pub(super) name: String,
-    pub(super) contact: Option<&'static str>,
+    pub(super) contact: Option<String>,
     pub(super) email: Option<String>,
-    pub(super) country_code: &'static str,
-    pub(super) mobile: String,
+    pub(super) country_code: Option<String>,
+    pub(super) mobile: Option<String>,
     pub(super) phone: Option<String>,
     pub(super) address: Value,
+}
+
+impl Person {
+    /// The customer whom a record of intake tells of.
+    pub(super) fn of(fields: &Fields) -> Self {
+        let text = |name: &str| fields.get(name).as_str().map(str::to_owned);
+        Self {
+            name: fields.text("name").to_owned(),
+            contact: text("contact_person_name"),
+            email: text("email"),
+            country_code: text("mobile_country_code"),
+            mobile: text("mobile_number"),
+            phone: text("phone_number"),
+            address: fields.get("address").clone(),
+        }
+    }
+}
+
+fn spelling<T>(list: &[T], name: &str, of: impl Fn(&T) -> &'static str) -> Option<&'static str> {
+    let name = name.trim().to_lowercase();
+    list.iter().map(of).find(|known| known.to_lowercase() == name)
+}
+
+/// The catalogue's spelling of a device type.
+pub(in crate::sandbox) fn device_type(name: &str) -> Option<&'static str> {
+    spelling(DEVICES, name, |device| device.0)
+}
+
+/// The catalogue's spelling of a brand.
+pub(in crate::sandbox) fn device_brand(name: &str) -> Option<&'static str> {
+    spelling(DEVICES, name, |device| device.1)
+}
+
+/// The catalogue's spelling of a model.
+pub(in crate::sandbox) fn device_model(name: &str) -> Option<&'static str> {
+    spelling(DEVICES, name, |device| device.2)
+}
+
+/// The workspace's spelling of a lead source.
+pub(in crate::sandbox) fn source(name: &str) -> Option<&'static str> {
+    spelling(SOURCES, name, |source| source)
 }
 
 /// A device as jobs and leads name it.
@@ -134,10 +180,10 @@ pub(super) fn person(rng: &mut Rng, nth: usize) -> Person {
         } else {
             format!("{given} {family}")
         },
-        contact: company.then_some(given),
+        contact: company.then(|| given.to_owned()),
         email,
-        country_code,
-        mobile,
+        country_code: Some(country_code.to_owned()),
+        mobile: Some(mobile),
         phone: (rng.u8(..6) == 0).then(|| format!("0117 {:06}", rng.u32(..1_000_000))),
         address,
     }
@@ -172,7 +218,7 @@ mod tests {
         let people = draw(3);
         let again = draw(3);
         assert!(people.iter().zip(&again).all(|(a, b)| a.name == b.name && a.email == b.email));
-        let mut numbers: Vec<_> = people.iter().map(|p| (p.country_code, &p.mobile)).collect();
+        let mut numbers: Vec<_> = people.iter().map(|p| (&p.country_code, &p.mobile)).collect();
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), people.len());

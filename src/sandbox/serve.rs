@@ -1,0 +1,151 @@
+//! Serving on a loopback socket: who may connect, how many, and the state file meanwhile.
+//!
+//! Must not know what is served. Invariant: nothing but a loopback address is ever listened on.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::{Listener, ListenerExt};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::Sandbox;
+
+/// How long answers under way may still take after a stop.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+/// How often a changed state is written to its file.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// Connections open at once; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 512;
+
+/// Serves the sandbox until `stop`, then lets answers under way finish for two seconds.
+///
+/// # Errors
+/// When the listener is bound to anything but a loopback address, or the socket fails, or the
+/// state file cannot be written at the end.
+pub async fn serve(
+    listener: TcpListener,
+    sandbox: Sandbox,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let address = listener.local_addr()?;
+    if !address.ip().is_loopback() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "refusing to serve the sandbox on {address}: it has no protection of its own; \
+                 listen on 127.0.0.1 or [::1]"
+            ),
+        ));
+    }
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let listener = Capped { listener, places }.tap_io(|connection| {
+        // Only latency is at stake, so a socket that refuses is used as it is.
+        connection.stream.set_nodelay(true).ok();
+    });
+    let served = axum::serve(listener, sandbox.router())
+        .with_graceful_shutdown(stop.clone().cancelled_owned());
+    let overdue = async {
+        stop.cancelled().await;
+        tokio::time::sleep(STOP_WAIT).await;
+    };
+    let ended = tokio::select! {
+        ended = served.into_future() => ended,
+        () = overdue => Ok(()),
+        never = keep_saving(&sandbox) => match never {},
+    };
+    save(&sandbox).await.and(ended)
+}
+
+async fn keep_saving(sandbox: &Sandbox) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(SAVE_EVERY).await;
+        if let Err(error) = save(sandbox).await {
+            tracing::warn!(%error, "the sandbox's state is not saved; trying again");
+        }
+    }
+}
+
+async fn save(sandbox: &Sandbox) -> io::Result<()> {
+    if !sandbox.must_be_saved() {
+        return Ok(());
+    }
+    let sandbox = sandbox.clone();
+    let saved = tokio::task::spawn_blocking(move || sandbox.save()).await;
+    saved.map_err(io::Error::other)?.map_err(io::Error::other)
+}
+
+/// A listener that accepts only as many connections as there are places.
+struct Capped {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+}
+
+/// A connection and its place, given up together.
+struct Connection {
+    stream: TcpStream,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Listener for Capped {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.expect("the places are never closed");
+        let (stream, address) = Listener::accept(&mut self.listener).await;
+        (Connection { stream, _place: place }, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+type Context<'a, 'b> = &'a mut std::task::Context<'b>;
+type Poll<T> = std::task::Poll<io::Result<T>>;
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        context: Context<'_, '_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<()> {
+        std::pin::Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: std::pin::Pin<&mut Self>,
+        context: Context<'_, '_>,
+        bytes: &[u8],
+    ) -> Poll<usize> {
+        std::pin::Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: std::pin::Pin<&mut Self>,
+        context: Context<'_, '_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<usize> {
+        std::pin::Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: std::pin::Pin<&mut Self>, context: Context<'_, '_>) -> Poll<()> {
+        std::pin::Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: std::pin::Pin<&mut Self>, context: Context<'_, '_>) -> Poll<()> {
+        std::pin::Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
