@@ -120,6 +120,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::Uri;
 use axum::middleware::from_fn_with_state;
+use axum::routing::get;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -206,6 +207,7 @@ impl Sandbox {
         Router::new()
             .nest("/api", api)
             .nest("/_sandbox", control::routes())
+            .route("/_sandbox/", get(control::overview))
             .with_state(self.clone())
     }
 

@@ -77,7 +77,8 @@ fn route(name: &str) -> Result<Route, Problem> {
     })
 }
 
-async fn overview(State(sandbox): State<Sandbox>, headers: HeaderMap) -> Response {
+/// The portal: its page for those who ask for HTML, else its state as JSON.
+pub(super) async fn overview(State(sandbox): State<Sandbox>, headers: HeaderMap) -> Response {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     if accepted.is_some_and(|accepted| accepted.contains("text/html")) {
         let page = page::render(&sandbox.grown()).into_string();

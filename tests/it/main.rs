@@ -14,6 +14,7 @@ mod disk;
 mod identity;
 mod instance;
 mod interrupted_reload;
+mod conformance;
 mod layout;
 mod ledger;
 mod mirror;

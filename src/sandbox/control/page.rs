@@ -83,7 +83,7 @@ pub(super) fn render(inner: &Inner) -> Markup {
                     (format!("{:.0}", inner.now())) "; " (inner.requests_per_minute)
                     " requests a minute a key; " (inner.log.total()) " requests so far." }
                 p { "As JSON: " @for path in ["truth", "requests", "checkins", "openapi.json"] {
-                    a href=(path) { (path) } " " } }
+                    a href={ "/_sandbox/" (path) } { (path) } " " } }
                 h2 { "Records" }
                 table { tr { @for (name, _) in counts { th { (name) } } }
                     tr { @for (_, count) in counts { td { (count) } } } }
@@ -99,7 +99,7 @@ pub(super) fn render(inner: &Inner) -> Markup {
                 h2 { "Controls" }
                 @for (title, method, path, body) in CONTROLS {
                     details { summary { (title) }
-                        form data-method=(method) data-path=(path) {
+                        form data-method=(method) data-path={ "/_sandbox/" (path) } {
                             textarea name="body" rows="3" aria-label=(title) { (body) }
                             button { (method) " " (path) }
                             pre {}
