@@ -119,7 +119,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::Uri;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
@@ -204,11 +204,11 @@ impl Sandbox {
             .method_not_allowed_fallback(async || reads::wrong_method())
             .layer(DefaultBodyLimit::max(MOST_BODY))
             .layer(from_fn_with_state(self.clone(), gate::pass));
-        Router::new()
-            .nest("/api", api)
+        let portal = Router::new()
             .nest("/_sandbox", control::routes())
             .route("/_sandbox/", get(control::overview))
-            .with_state(self.clone())
+            .layer(from_fn(control::only_by_loopback_name));
+        portal.nest("/api", api).with_state(self.clone())
     }
 
     /// The automation key there is from the start.

@@ -7,9 +7,11 @@ mod keys;
 mod page;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -52,6 +54,25 @@ pub(super) fn routes() -> Router<Sandbox> {
 }
 
 struct Problem(StatusCode, String);
+
+/// Refuses a host name that is not of this machine, so that no web page can reach the portal by
+/// giving its own name a loopback address.
+pub(super) async fn only_by_loopback_name(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    let name = host.map(|host| match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    });
+    let is_local = |name: &str| {
+        let address = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        address || name == "localhost" || name.ends_with(".localhost")
+    };
+    if name.is_none_or(is_local) {
+        return next.run(request).await;
+    }
+    let message = "the portal is asked by 127.0.0.1, [::1] or localhost only";
+    Problem(StatusCode::FORBIDDEN, message.to_owned()).into_response()
+}
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

@@ -7,11 +7,14 @@ use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Submission;
 use super::field::Destination;
 
 const MOST_DELIVERIES: usize = 5_000;
+/// Bytes of submitted data that the log holds.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 const MOST_KEYS: usize = 50_000;
 
 /// A record that intake made or found.
@@ -40,6 +43,25 @@ pub(in crate::sandbox) struct Delivery {
     pub(in crate::sandbox) submission: Option<Submission>,
 }
 
+impl Delivery {
+    /// Roughly what it takes to hold; a retry changes nothing of it.
+    fn bytes(&self) -> usize {
+        let data = self.submission.iter().flat_map(|submission| &submission.data);
+        data.map(|(name, value)| name.len() + weight(value)).sum()
+    }
+}
+
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() + weight(value)).sum()
+        }
+        _ => size_of::<Value>(),
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Remembered {
     pub(super) request_id: String,
@@ -50,6 +72,7 @@ pub(super) struct Remembered {
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct Ledger {
     deliveries: VecDeque<Delivery>,
+    bytes: usize,
     next: u64,
     replays: HashMap<(u32, String), Remembered>,
     order: VecDeque<(u32, String)>,
@@ -68,10 +91,12 @@ impl Ledger {
     pub(super) fn log(&mut self, mut delivery: Delivery) {
         self.next += 1;
         delivery.id = self.next;
-        if self.deliveries.len() == MOST_DELIVERIES {
-            self.deliveries.pop_front();
-        }
+        self.bytes += delivery.bytes();
         self.deliveries.push_back(delivery);
+        while self.deliveries.len() > MOST_DELIVERIES || self.bytes > MOST_BYTES {
+            let Some(oldest) = self.deliveries.pop_front() else { return };
+            self.bytes -= oldest.bytes();
+        }
     }
 
     pub(in crate::sandbox) fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
@@ -110,10 +135,68 @@ impl Ledger {
     }
 
     pub(in crate::sandbox) fn restore(kept: Kept) -> Self {
-        let mut ledger = Self { deliveries: kept.deliveries, next: kept.next, ..Self::default() };
+        let bytes = kept.deliveries.iter().map(Delivery::bytes).sum();
+        let (deliveries, next) = (kept.deliveries, kept.next);
+        let mut ledger = Self { deliveries, bytes, next, ..Self::default() };
         for ((integration, key), what) in kept.replays {
             ledger.remember(integration, &key, what);
         }
         ledger
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::intake::How;
+    use crate::sandbox::keys::Provider;
+
+    fn delivery(bytes: usize) -> Delivery {
+        let data = [("comment".to_owned(), "x".repeat(bytes).into())].into_iter().collect();
+        let submission = Submission {
+            integration: 1,
+            provider: Provider::RestApi,
+            route: "leads".to_owned(),
+            how: How::Strict,
+            data,
+            form_id: None,
+            destination: None,
+            business: 1,
+            idempotency_key: None,
+        };
+        Delivery {
+            id: 0,
+            request_id: String::new(),
+            at: Timestamp::UNIX_EPOCH,
+            key: String::new(),
+            route: "leads".to_owned(),
+            http: 201,
+            outcome: String::new(),
+            made: None,
+            submission: Some(submission),
+        }
+    }
+
+    #[test]
+    fn the_log_is_bounded_in_number_and_in_bytes_and_forgets_the_oldest() {
+        let mut ledger = Ledger::default();
+        for _ in 0..MOST_DELIVERIES + 3 {
+            ledger.log(delivery(1));
+        }
+        assert_eq!(ledger.deliveries.len(), MOST_DELIVERIES);
+        assert_eq!(ledger.deliveries[0].id, 4);
+        ledger.log(delivery(MOST_BYTES - 100));
+        assert!(ledger.deliveries.len() < 20 && ledger.bytes <= MOST_BYTES);
+    }
+
+    #[test]
+    fn the_oldest_key_is_forgotten_first() {
+        let mut ledger = Ledger::default();
+        for nth in 0..=MOST_KEYS {
+            let what = Remembered { request_id: nth.to_string(), made: None };
+            ledger.remember(1, &nth.to_string(), what);
+        }
+        assert!(ledger.remembered(1, "0").is_none());
+        assert!(ledger.remembered(1, "1").is_some());
     }
 }

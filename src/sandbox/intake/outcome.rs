@@ -8,7 +8,11 @@ use super::form::{Duplicates, Form};
 use super::ledger::{Delivery, Made, Remembered};
 use super::{How, Submission, check};
 use crate::sandbox::envelope::Refusal;
+use crate::sandbox::route::Route;
 use crate::sandbox::state::Inner;
+
+/// Leads, and self check-ins, beyond which the workspace takes no more.
+const MOST_HELD: usize = 1_000_000;
 
 /// What a submission that is not refused comes to: the intake envelope.
 #[derive(Debug, Clone)]
@@ -111,6 +115,10 @@ impl Inner {
             let status = StatusCode::OK;
             let business = sent.business;
             return Ok(Outcome { status, name: "duplicate", request_id, made, data, business });
+        }
+        let held = self.records.len(Route::Leads).max(self.intake.checkins.len());
+        if held >= MOST_HELD {
+            return Err(Refusal::scripted(StatusCode::LOCKED, None));
         }
         let form = self.intake.form(sent).cloned();
         let Some(destination) = destination(sent, form.as_ref()) else {

@@ -66,6 +66,24 @@ async fn the_page_is_for_people_and_escapes_what_was_sent() {
 }
 
 #[tokio::test]
+async fn the_portal_is_asked_by_a_name_of_this_machine_only() {
+    let desk = Desk::new();
+    let hosts = [
+        ("127.0.0.1:8780", 200),
+        ("[::1]:8780", 200),
+        ("localhost", 200),
+        ("attacker.example:8780", 403),
+        ("127.0.0.1.attacker.example", 403),
+    ];
+    for (host, status) in hosts {
+        for path in ["/_sandbox/", "/_sandbox/keys"] {
+            let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
+            assert_eq!(desk.send(request).await.status, status, "{host}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_sandbox_with_a_state_file_goes_on_where_it_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options {
