@@ -149,3 +149,28 @@ impl AsyncWrite for Connection {
         std::pin::Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_waits_until_another_gives_up_its_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut capped = Capped { listener, places: Arc::new(Semaphore::new(1)) };
+        let address = Listener::local_addr(&capped).unwrap();
+        let first = TcpStream::connect(address).await.unwrap();
+        let second = TcpStream::connect(address).await.unwrap();
+        let (held, from) = Listener::accept(&mut capped).await;
+        assert_eq!(from, first.local_addr().unwrap());
+        let mut next = Box::pin(Listener::accept(&mut capped));
+        let waits = poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_pending())).await;
+        assert!(waits, "the only place is taken");
+        drop(held);
+        let (_held, from) = next.await;
+        assert_eq!(from, second.local_addr().unwrap());
+    }
+}

@@ -116,8 +116,11 @@ async fn a_submission_to_a_form_that_is_not_activated_is_parked() {
     let desk = Desk::new();
     let own = desk.own().await;
     desk.form(own, "contact", json!({"destination": "lead", "map": {"n": "name"}})).await;
-    let sent = json!({"form_id": "contact", "data": ada(json!({}))});
-    assert_eq!(desk.post(SUBMIT, &sent).await.outcome(), (202, "received"));
+    for destination in [Value::Null, json!("lead")] {
+        let sent =
+            json!({"form_id": "contact", "destination": destination, "data": ada(json!({}))});
+        assert_eq!(desk.post(SUBMIT, &sent).await.outcome(), (202, "received"));
+    }
 }
 
 #[tokio::test]

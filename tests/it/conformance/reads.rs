@@ -187,6 +187,31 @@ async fn records_show_in_the_reads_of_their_own_business() {
 }
 
 #[tokio::test]
+async fn the_stage_is_open_or_completed_in_every_read_that_has_one() {
+    let desk = Desk::new();
+    for route in ["jobs", "leads", "job-status-changes", "outsourced-jobs"] {
+        for record in page(&desk, &format!("/automation/triggers/{route}?limit=100")).await {
+            let stage = record["status_stage"].as_str().unwrap();
+            assert!(["open", "completed"].contains(&stage), "{record}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn ids_may_become_strings_and_records_stay_the_same() {
+    let desk = Desk::new();
+    let key = [("idempotency-key", "k")];
+    let first = desk.post_with(LEADS, &key, &ada(json!({}))).await;
+    desk.portal(Method::PATCH, "/settings", &json!({"ids_as_strings": true})).await;
+    let again = desk.post_with(LEADS, &key, &ada(json!({}))).await;
+    assert_eq!(again.data()["id"], json!(first.data()["id"].to_string()));
+    let other = desk.post(LEADS, &json!({"name": "Bo", "email": "bo@b.example"})).await;
+    assert!(other.data()["id"].is_string());
+    let newest = page(&desk, "/automation/triggers/leads?limit=1").await;
+    assert_eq!(newest[0]["id"], other.data()["id"]);
+}
+
+#[tokio::test]
 async fn a_renamed_status_keeps_its_stage() {
     let desk = Desk::new();
     let newest = page(&desk, "/automation/triggers/leads?limit=1").await[0].clone();

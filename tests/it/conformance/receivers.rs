@@ -55,6 +55,9 @@ async fn rule_1_an_adapter_outside_the_table_is_unsupported() {
     for adapter in ["fax", "Form", "form_builder"] {
         let answer = desk.post(&path(adapter), &json!({})).await;
         assert_eq!((answer.status, answer.code()), (404, "unsupported_adapter"), "{adapter}");
+        let keyed = format!("{}/{}", path(adapter), desk.rest);
+        let answer = desk.post(&keyed, &json!({})).await;
+        assert_eq!((answer.status, answer.code()), (404, "unsupported_adapter"), "{adapter}/KEY");
     }
 }
 
