@@ -68,7 +68,7 @@ async fn a_full_disk_pauses_polling_says_so_and_loses_nothing() {
     assert_eq!(status().await["records"]["leads"], 190);
     let said = place.run_by(&enter, &["gaps", "--json"]).await.json();
     assert_eq!(said, serde_json::json!([]));
-    assert!(place.log().contains("the disk has room again"), "{}", place.log());
+    assert!(place.log().contains("the store takes writes again"), "{}", place.log());
     daemon.stop().await;
 }
 

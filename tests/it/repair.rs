@@ -145,7 +145,7 @@ async fn custom_fields_are_mirrored_on_demand_with_and_without_a_daemon() {
     let forms = bench.json(&["custom-fields", "--refresh"]);
     let names: Vec<&str> =
         forms.as_array().unwrap().iter().map(|f| f["form_type"].as_str().unwrap()).collect();
-    assert_eq!(names, ["Customer", "Job", "Lead"]);
+    assert_eq!(names, ["Customer", "Job", "Lead", "Self Check-in"]);
     let lead = &forms[2];
     assert_eq!(lead["fields"][1]["field_name"], "Urgent");
 
