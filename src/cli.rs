@@ -3,6 +3,7 @@
 //! Thin: each command opens what it needs and shows it. Every listing has `--json`; what a person
 //! reads has foreign text escaped. Exit codes are those of sysexits(3).
 
+mod backfill;
 mod check;
 mod daemon;
 mod demo;
@@ -116,6 +117,8 @@ enum Command {
         #[command(flatten)]
         json: Json,
     },
+    /// Collect customers older than the newest hundred by searching for them
+    Backfill(backfill::Args),
     /// List the intervals in which records may have been missed, or accept them
     Gaps(gaps::Args),
     /// List the custom fields of the workspace's forms
@@ -186,6 +189,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => plan::simulate(&args),
         Command::Trace => plan::trace(&load(place)?),
         Command::Sinks(json) => status::sinks(&load(place)?, json.json),
+        Command::Backfill(args) => backfill::run(&load(place)?, &args),
         Command::Gaps(args) => gaps::run(&load(place)?, args),
         Command::Records { route, wheres, limit, json } => {
             listing::records(&load(place)?, route, wheres, limit, json.json)

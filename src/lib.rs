@@ -24,6 +24,7 @@
 //! | [`api`] | the client of the workspace API |
 //! | [`poll`] | the one dispatcher: asks, decodes, stores, learns |
 //! | [`repair`] | searches for customers that slipped out between two polls |
+//! | [`backfill`] | which customer search to make next to walk the whole list; pure |
 //! | [`custom_fields`] | keeps the custom fields' definitions fresh |
 //! | [`store`] | the SQLite file: mirror, log, ledger, positions |
 //! | [`deliver`] | one task a sink over the log |
@@ -41,6 +42,7 @@
 //! independent spellings of the contract are what make the tests mean something.
 
 pub mod api;
+pub mod backfill;
 pub mod backoff;
 pub mod budget;
 pub mod cli;

@@ -16,7 +16,7 @@ use super::gaps::{self, Holes, Place};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, Mirror, RowFacts};
 use super::reader::Reader;
-use crate::record::{Kind, Page, Record, Route, field, same_meaning};
+use crate::record::{Kind, Page, RecordId, Route, field, same_meaning};
 
 /// What is to be stored of a search.
 #[derive(Debug, Clone)]
@@ -198,20 +198,21 @@ pub struct CustomerText {
 }
 
 impl CustomerText {
-    /// Reads the fields a search looks at from a record's JSON text.
+    /// Reads from a record's JSON text what a search looks at; `None` when it has no id.
     #[must_use]
-    pub fn of(id: &Record, text: &str) -> Self {
+    pub fn of(text: &str) -> Option<Self> {
+        let id = RecordId::from_json(field(text, "id")?).ok()?;
         let read = |name| match field(text, name).map(serde_json::from_str) {
             Some(Ok(serde_json::Value::String(text))) => text,
             Some(Ok(serde_json::Value::Number(number))) => number.to_string(),
             _ => String::new(),
         };
-        Self {
-            id: id.id.as_str().to_owned(),
+        Some(Self {
+            id: id.as_str().to_owned(),
             name: read("name"),
             email: read("email"),
             mobile: read("mobile_number"),
-        }
+        })
     }
 }
 
@@ -223,19 +224,34 @@ impl Reader {
     pub fn each_customer(
         &self,
         business: Option<&str>,
+        each: impl FnMut(CustomerText),
+    ) -> Result<(), StoreError> {
+        self.each_person(Route::Customers, business, each)
+    }
+
+    /// Gives `each` whoever the records of a route and a branch name, the newest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn each_person(
+        &self,
+        route: Route,
+        business: Option<&str>,
         mut each: impl FnMut(CustomerText),
     ) -> Result<(), StoreError> {
-        let columns = self.columns(Route::Customers)?;
+        let columns = self.columns(route)?;
+        let has = |name: &str| columns.iter().any(|column| column == name);
         let shown = |name: &str| {
-            if columns.iter().any(|column| column == name) {
+            if has(name) {
                 format!("coalesce(CAST(\"{name}\" AS TEXT), '')")
             } else {
                 "''".to_owned()
             }
         };
+        let name = if has("customer_name") { "customer_name" } else { "name" };
         let mut statement = self.connection.prepare(&format!(
-            "SELECT id, {}, {}, {} FROM customers WHERE _business IS ?1 ORDER BY _seq DESC",
-            shown("name"),
+            "SELECT id, {}, {}, {} FROM \"{route}\" WHERE _business IS ?1 ORDER BY _seq DESC",
+            shown(name),
             shown("email"),
             shown("mobile_number"),
         ))?;

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 const BASE: [&str; 4] = ["record", "backoff", "clock", "config"];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` is nothing of ours at all.
-const TABLE: [(&str, Option<&[&str]>); 19] = [
+const TABLE: [(&str, Option<&[&str]>); 20] = [
     ("record", None),
     ("backoff", None),
+    ("backfill", None),
     ("clock", None),
     ("sandbox", None),
     ("config", Some(&[])),
@@ -48,13 +49,13 @@ const TABLE: [(&str, Option<&[&str]>); 19] = [
         "cli",
         Some(&[
             "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "report",
-            "simulate", "sandbox", "daemon",
+            "simulate", "sandbox", "daemon", "backfill",
         ]),
     ),
 ];
 
 /// The modules that hold nouns and rules alone, and what none of their lines may name.
-const PURE: [&str; 3] = ["record", "schedule", "simulate"];
+const PURE: [&str; 4] = ["record", "schedule", "simulate", "backfill"];
 const IMPURE: [&str; 6] =
     ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
 

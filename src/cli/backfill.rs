@@ -1,0 +1,334 @@
+//! `backfill`: walks the customer search to collect customers older than the newest hundred.
+//!
+//! One search at a time, through the running daemon or alone within the same budget. What is
+//! stored says how far the walk has come, so that it goes on after any interruption.
+
+use std::collections::HashSet;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::value::RawValue;
+
+use super::exit::{self, TRY_AGAIN, UNAVAILABLE, Wrong};
+use super::output::{self, ago};
+use super::runtime;
+use super::workspace::through_daemon;
+use crate::api::{Client, Retry};
+use crate::backfill::{Customer, Planner, Standing};
+use crate::backoff::Backoff;
+use crate::budget::{Budget, Purpose, Seen};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::record::{Kind, Route};
+use crate::status::{Ask, SearchAsk, Searched, Told};
+use crate::store::{CustomerText, Reader, Search, Store};
+
+/// Waits after a failure that may pass and names no time.
+const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(120) };
+/// Failures in a row after which the walk is given up; it can be resumed.
+const MOST_FAILURES: u32 = 8;
+/// Customers named by other routes that are considered.
+const MOST_SUSPECTS: usize = 5_000;
+/// How often a line is printed where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(15);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[arg(value_enum)]
+    what: What,
+    /// Forward the customers found to the sinks, as created; without it they are stored as baseline
+    #[arg(long)]
+    forward: bool,
+    /// Stop after this many searches; the same command goes on later
+    #[arg(long, value_name = "N", default_value_t = 5_000)]
+    most: usize,
+    #[command(flatten)]
+    json: super::Json,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum What {
+    /// The only list that can be searched
+    Customers,
+}
+
+/// Who asks the workspace.
+enum Asker {
+    Daemon,
+    Alone { client: Client, store: Store, budget: Box<Budget>, clock: Clock },
+}
+
+pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+    let What::Customers = args.what;
+    runtime()?.block_on(async {
+        let mut asker = Asker::choose(config).await?;
+        let walked = tokio::select! {
+            walked = walk_all(config, &mut asker, args) => walked.map(|()| true),
+            interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| false).map_err(Into::into),
+        };
+        if let Asker::Alone { store, .. } = &asker {
+            store.close().await?;
+        }
+        if !walked? {
+            output::text("interrupted; the same command goes on from here\n")?;
+            return Ok(ExitCode::from(TRY_AGAIN));
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn walk_all(config: &Config, asker: &mut Asker, args: &Args) -> anyhow::Result<()> {
+    let businesses: Vec<Option<String>> = match config.workspace.businesses.as_slice() {
+        [] => vec![None],
+        named => named.iter().cloned().map(Some).collect(),
+    };
+    let mut told = Vec::new();
+    for business in businesses {
+        let mut planner = planner(config, business.as_deref())?;
+        let before = planner.standing();
+        let mut shown = Shown::new(args.json.json);
+        walk(config, asker, &mut planner, business.as_deref(), args, &mut shown).await?;
+        let after = planner.standing();
+        shown.end();
+        if args.json.json {
+            told.push(serde_json::json!({
+                "business": business,
+                "known": after.known,
+                "found": after.known - before.known,
+                "asked": after.asked - before.asked,
+                "estimated_total": after.total,
+            }));
+        } else {
+            output::text(&format!(
+                "{} customer(s) found with {} search(es); {} known, about {} in all\n",
+                after.known - before.known,
+                after.asked - before.asked,
+                after.known,
+                after.total
+            ))?;
+        }
+    }
+    if args.json.json {
+        output::json(&told)?;
+    }
+    Ok(())
+}
+
+/// What is stored is all that a walk goes on from.
+fn planner(config: &Config, business: Option<&str>) -> anyhow::Result<Planner> {
+    let reader = Reader::open(&config.store.path)?;
+    let mut planner = Planner::default();
+    let mut known = HashSet::new();
+    reader.each_customer(business, |customer| {
+        planner.know(as_customer(&customer));
+        known.extend([customer.email, customer.mobile, customer.name]);
+    })?;
+    let mut suspects = 0;
+    for route in [Route::Jobs, Route::Leads, Route::Payments] {
+        reader.each_person(route, business, |person| {
+            let named = [&person.email, &person.mobile, &person.name];
+            let strongest = named.into_iter().find(|text| !text.is_empty());
+            if suspects < MOST_SUSPECTS && strongest.is_some_and(|text| known.insert(text.clone()))
+            {
+                suspects += 1;
+                planner.suspect(as_customer(&person));
+            }
+        })?;
+    }
+    for (term, shown) in reader.backfill_terms(business)? {
+        planner.asked_before(&term, shown as usize);
+    }
+    Ok(planner)
+}
+
+fn as_customer(text: &CustomerText) -> Customer<'_> {
+    Customer { id: &text.id, name: &text.name, email: &text.email, mobile: &text.mobile }
+}
+
+async fn walk(
+    config: &Config,
+    asker: &mut Asker,
+    planner: &mut Planner,
+    business: Option<&str>,
+    args: &Args,
+    shown: &mut Shown,
+) -> anyhow::Result<()> {
+    let kind = if args.forward { Kind::Created } else { Kind::Baseline };
+    let mut refused = 0;
+    for _ in 0..args.most {
+        let Some(term) = planner.next_term() else { break };
+        let question = SearchAsk {
+            term: term.clone(),
+            business: business.map(str::to_owned),
+            store: Some(kind),
+            backfill: true,
+        };
+        match asker.ask(config, question).await? {
+            Ok(searched) => {
+                refused = 0;
+                let found: Vec<CustomerText> =
+                    searched.records.iter().filter_map(|r| CustomerText::of(r.get())).collect();
+                let found: Vec<Customer<'_>> = found.iter().map(as_customer).collect();
+                planner.answered(&term, &found);
+            }
+            // One term may be too short for a workspace; all of them cannot be.
+            Err(wrong) if refused < MOST_FAILURES => {
+                tracing::debug!(%wrong, "a term was refused");
+                refused += 1;
+                planner.refused(&term);
+            }
+            Err(wrong) => return Err(wrong.into()),
+        }
+        shown.update(planner.standing());
+    }
+    Ok(())
+}
+
+impl Asker {
+    async fn choose(config: &Config) -> anyhow::Result<Self> {
+        if crate::status::ask(&config.store.path, &Ask::Status).await.is_ok() {
+            return Ok(Self::Daemon);
+        }
+        let clock = Clock::system();
+        let budget = Box::new(Budget::new(config.budget, clock.now()));
+        let store = Store::open(&config.store.path)?;
+        Ok(Self::Alone { client: crate::daemon::client(config)?, store, budget, clock })
+    }
+
+    /// Asks until answered; the inner error is the workspace's word on this term.
+    async fn ask(
+        &mut self,
+        config: &Config,
+        question: SearchAsk,
+    ) -> anyhow::Result<Result<Searched, Wrong>> {
+        let mut failures = 0;
+        loop {
+            let (code, text, wait) = match self.ask_once(config, question.clone()).await? {
+                Told::Done(searched) => return Ok(Ok(searched)),
+                Told::Failed { code, text, retry_after_s } => (code, text, retry_after_s),
+            };
+            let wrong = Wrong { code, text };
+            let Some(wait) = wait else {
+                return if code == UNAVAILABLE { Ok(Err(wrong)) } else { Err(wrong.into()) };
+            };
+            failures += 1;
+            if failures >= MOST_FAILURES {
+                return Err(wrong.into());
+            }
+            let asked = Duration::try_from_secs_f64(wait).ok();
+            tokio::time::sleep(BUSY.wait(failures, fastrand::f64(), asked)).await;
+        }
+    }
+
+    async fn ask_once(
+        &mut self,
+        config: &Config,
+        question: SearchAsk,
+    ) -> anyhow::Result<Told<Searched>> {
+        match self {
+            Self::Daemon => match through_daemon(config, &Ask::Search(question)).await {
+                Ok(Some(told)) => Ok(told),
+                Ok(None) => Err(Wrong {
+                    code: UNAVAILABLE,
+                    text: "the daemon has ended; the same command goes on from here".to_owned(),
+                }
+                .into()),
+                Err(error) if exit::code_of(&error) == TRY_AGAIN => Ok(Told::Failed {
+                    code: TRY_AGAIN,
+                    text: error.to_string(),
+                    retry_after_s: Some(1.0),
+                }),
+                Err(error) => Err(error),
+            },
+            Self::Alone { client, store, budget, clock } => {
+                while let Err(at) = budget.try_take(Purpose::Poll, clock.now()) {
+                    tokio::time::sleep_until(clock.instant(at)).await;
+                }
+                let SearchAsk { term, business, .. } = question;
+                let (page, rate) = client.search_customers(&term, business.as_deref()).await;
+                let seen = Seen {
+                    limit: rate.limit,
+                    remaining: rate.remaining,
+                    refused: rate.refused,
+                    retry_after: rate.retry_after.filter(|_| rate.refused),
+                };
+                budget.observe(&seen, clock.now());
+                let page = match page {
+                    Ok(page) => page,
+                    Err(error) => {
+                        let wait = match error.retry() {
+                            Retry::After(wait) => Some(wait.as_secs_f64()),
+                            Retry::Backoff => Some(0.0),
+                            Retry::Never => None,
+                        };
+                        let code = exit::code_of_api(&error);
+                        let code = if code == exit::CONFIG { UNAVAILABLE } else { code };
+                        return Ok(Told::Failed {
+                            code,
+                            text: error.to_string(),
+                            retry_after_s: wait,
+                        });
+                    }
+                };
+                let records = page
+                    .records()
+                    .iter()
+                    .map(|record| RawValue::from_string(page.text(record).to_owned()))
+                    .collect::<Result<_, _>>()?;
+                let kind = question.store.unwrap_or(Kind::Baseline);
+                let at = clock.now().wall;
+                let search = Search { business, page, kind, at, backfill_term: Some(term) };
+                let found = Some(store.store_found(search).await?);
+                Ok(Told::Done(Searched { records, found }))
+            }
+        }
+    }
+}
+
+/// How far the walk is: a bar on a terminal, a line now and then elsewhere.
+struct Shown {
+    bar: Option<ProgressBar>,
+    lines: bool,
+    began: Instant,
+    asked_at_start: Option<usize>,
+    said: Instant,
+}
+
+impl Shown {
+    fn new(quiet: bool) -> Self {
+        let terminal = !quiet && std::io::stderr().is_terminal();
+        let bar = terminal.then(|| {
+            let style = ProgressStyle::with_template("{bar:30} {msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
+        });
+        let now = Instant::now();
+        Self { bar, lines: !quiet && !terminal, began: now, asked_at_start: None, said: now }
+    }
+
+    fn update(&mut self, at: Standing) {
+        let start = *self.asked_at_start.get_or_insert(at.asked.saturating_sub(1));
+        let each = self.began.elapsed().as_secs_f64() / (at.asked - start).max(1) as f64;
+        let left = ago(each * at.to_ask as f64);
+        let text = format!(
+            "{} of about {} found, {} asked, about {left} left",
+            at.known, at.total, at.asked
+        );
+        if let Some(bar) = &self.bar {
+            bar.set_length(at.total as u64);
+            bar.set_position(at.known as u64);
+            bar.set_message(text);
+        } else if self.lines && self.said.elapsed() >= LINE_EVERY {
+            self.said = Instant::now();
+            anstream::eprintln!("{text}");
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
