@@ -19,8 +19,11 @@ pub const MOST_SHOWN: usize = 25;
 const MOST_COUNTED: usize = 20_000;
 /// Customers whose parts are considered for one choice.
 const POOL: usize = 48;
-/// What a customer that `n` closed terms match says about others like them that are unseen.
-const WEIGHTS: [f32; 6] = [1.0, 0.3, 0.09, 0.03, 0.01, 0.003];
+/// What a customer that `n` closed terms of one kind match says about others like them that are
+/// unseen.
+const WEIGHTS: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
+/// The kinds of terms that are independent of each other: name and e-mail go together.
+const KINDS: [usize; 3] = [0, 0, 1];
 /// How much of what was learned about the yield is kept at each answer.
 const MEMORY: f64 = 0.8;
 /// Unseen customers for each known one that is as good as uncovered, before anything is learned.
@@ -28,7 +31,7 @@ const FIRST_RATIO: f64 = 8.0;
 /// How much more the unseen matches of a term vary than by chance alone.
 const OVERDISPERSION: f64 = 0.3;
 /// A walk is over when its last searches brought fewer than this each, …
-const SPENT: f64 = 0.12;
+const SPENT: f64 = 0.05;
 /// … reckoned over about so many.
 const LATEST: f64 = 40.0;
 
@@ -50,13 +53,29 @@ struct Person {
     texts: Texts,
     /// Whether this is a customer that is stored, and not only somebody another route names.
     known: bool,
-    /// Closed terms that match.
-    covered: usize,
+    /// Closed terms of each kind that match.
+    covered: [usize; 2],
 }
 
 impl Person {
-    fn weight(&self) -> f32 {
-        WEIGHTS[self.covered.min(WEIGHTS.len() - 1)]
+    fn new(texts: Texts, known: bool) -> Self {
+        Self { texts, known, covered: [0; 2] }
+    }
+
+    fn weights(&self) -> [f32; 2] {
+        self.covered.map(|n| WEIGHTS[n.min(WEIGHTS.len() - 1)])
+    }
+
+    /// Notes a closed term; false when it does not match.
+    fn cover(&mut self, way: Matching, term: &str, plain: &str) -> bool {
+        let mut kinds = [false; 2];
+        for (field, kind) in KINDS.into_iter().enumerate() {
+            kinds[kind] |= way.finds_in(field, &self.texts, term, plain);
+        }
+        for (covered, matches) in self.covered.iter_mut().zip(kinds) {
+            *covered += usize::from(matches);
+        }
+        kinds.contains(&true)
     }
 }
 
@@ -64,7 +83,24 @@ impl Person {
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     known: u32,
-    weight: f32,
+    weights: [f32; 2],
+}
+
+/// Every term by which a counted customer may be found.
+#[derive(Debug, Default)]
+struct Terms(ByKey<Tally>);
+
+impl Terms {
+    fn count(&mut self, way: Matching, person: &Person) {
+        let weights = person.weights();
+        for key in keys(way, &person.texts) {
+            let tally = self.0.entry(key).or_default();
+            tally.known += u32::from(person.known);
+            for (sum, weight) in tally.weights.iter_mut().zip(weights) {
+                *sum += weight;
+            }
+        }
+    }
 }
 
 /// How a walk stands.
@@ -89,7 +125,7 @@ pub struct Planner {
     people: Vec<Person>,
     ids: HashSet<String>,
     places: HashMap<String, usize>,
-    terms: ByKey<Tally>,
+    terms: Terms,
     asked: HashSet<u64>,
     /// Closed terms, as sent and in lower case.
     closed: Vec<(String, String)>,
@@ -111,7 +147,7 @@ impl Default for Planner {
             people: Vec::new(),
             ids: HashSet::new(),
             places: HashMap::new(),
-            terms: ByKey::default(),
+            terms: Terms::default(),
             asked: HashSet::new(),
             closed: Vec::new(),
             searches: 0,
@@ -153,11 +189,12 @@ impl Planner {
         }
         let pool = self.pool();
         let mut best: Vec<(f64, &str, usize)> = Vec::new();
-        for person in &pool {
+        for (person, kind) in &pool {
             self.way.terms(&self.people[*person].texts, |field, term| {
                 let key = self.way.key(term);
-                if !self.asked.contains(&key)
-                    && let Some(tally) = self.terms.get(&key)
+                if KINDS[field] == *kind
+                    && !self.asked.contains(&key)
+                    && let Some(tally) = self.terms.0.get(&key)
                 {
                     best.push((self.gain(*tally, field), term, field));
                 }
@@ -179,7 +216,7 @@ impl Planner {
     /// Learns from the answer to a term; says how many of the customers were new.
     pub fn answered(&mut self, term: &str, shown: &[Customer<'_>]) -> usize {
         let key = self.way.key(term);
-        let tally = self.terms.get(&key).copied().unwrap_or_default();
+        let tally = self.terms.0.get(&key).copied().unwrap_or_default();
         self.asked.insert(key);
         self.searches += 1;
         let whole = shown.len() < MOST_SHOWN;
@@ -202,7 +239,7 @@ impl Planner {
     /// How the walk stands.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        let weight: f64 = self.people.iter().map(|person| f64::from(person.weight())).sum();
+        let weight: f64 = self.people.iter().map(|person| f64::from(person.weights()[0])).sum();
         let fields = self.learned.len();
         let ratio = (0..fields).map(|field| self.ratio(field)).sum::<f64>() / fields as f64;
         let unseen = weight * ratio;
@@ -229,7 +266,7 @@ impl Planner {
     fn gain(&self, tally: Tally, field: usize) -> f64 {
         let most = MOST_SHOWN as f64;
         let known = f64::from(tally.known);
-        let new = self.ratio(field) * f64::from(tally.weight.max(0.0));
+        let new = self.ratio(field) * f64::from(tally.weights[KINDS[field]].max(0.0));
         let all = known + new;
         let spread = (new * (1.0 + OVERDISPERSION * new)).max(0.05).sqrt();
         let fits = 1.0 / (1.0 + (-1.7 * (most - 0.5 - all) / spread).exp());
@@ -240,29 +277,30 @@ impl Planner {
         fits * new.min(most) + (1.0 - fits) * 0.4 * (fair + worst)
     }
 
-    /// Some of the customers that the fewest closed terms match.
-    fn pool(&mut self) -> Vec<usize> {
-        let mut pool: Vec<usize> = Vec::with_capacity(POOL);
-        for level in 0..WEIGHTS.len() {
-            let mut passed = 0;
-            let room = POOL - pool.len();
-            let start = pool.len();
-            for (place, person) in self.people.iter().enumerate() {
-                if person.covered.min(WEIGHTS.len() - 1) != level {
-                    continue;
-                }
-                passed += 1;
-                if pool.len() < POOL {
-                    pool.push(place);
-                } else {
-                    let at = self.chance.usize(..passed);
-                    if at < room {
-                        pool[start + at] = place;
+    /// Some of the customers that the fewest closed terms of each kind match, and that kind.
+    fn pool(&mut self) -> Vec<(usize, usize)> {
+        let mut pool: Vec<(usize, usize)> = Vec::with_capacity(POOL);
+        for kind in 0..2 {
+            let full = POOL * (kind + 1) / 2;
+            for level in 0..WEIGHTS.len() {
+                let (start, mut passed) = (pool.len(), 0);
+                for (place, person) in self.people.iter().enumerate() {
+                    if person.covered[kind].min(WEIGHTS.len() - 1) != level {
+                        continue;
+                    }
+                    passed += 1;
+                    if pool.len() < full {
+                        pool.push((place, kind));
+                    } else {
+                        let at = self.chance.usize(..passed);
+                        if at < full - start {
+                            pool[start + at] = (place, kind);
+                        }
                     }
                 }
-            }
-            if pool.len() == POOL {
-                break;
+                if pool.len() == full {
+                    break;
+                }
             }
         }
         pool
@@ -278,12 +316,8 @@ impl Planner {
             return;
         }
         let texts = Texts::new([customer.name, customer.email, customer.mobile]);
-        let person = Person { texts, known, covered: 0 };
-        for key in keys(self.way, &person.texts) {
-            let tally = self.terms.entry(key).or_default();
-            tally.known += u32::from(known);
-            tally.weight += person.weight();
-        }
+        let person = Person::new(texts, known);
+        self.terms.count(self.way, &person);
         if known {
             self.places.insert(customer.id.to_owned(), self.people.len());
         }
@@ -294,16 +328,17 @@ impl Planner {
     fn close(&mut self, term: &str) {
         let plain = term.to_lowercase();
         for person in &mut self.people {
-            if !self.way.finds(&person.texts, term, &plain) {
+            let before = person.weights();
+            if !person.cover(self.way, term, &plain) {
                 continue;
             }
-            let before = person.weight();
-            person.covered += 1;
-            let change = person.weight() - before;
-            if change != 0.0 {
+            let after = person.weights();
+            if before != after {
                 for key in keys(self.way, &person.texts) {
-                    if let Some(tally) = self.terms.get_mut(&key) {
-                        tally.weight += change;
+                    if let Some(tally) = self.terms.0.get_mut(&key) {
+                        for kind in 0..2 {
+                            tally.weights[kind] += after[kind] - before[kind];
+                        }
                     }
                 }
             }
@@ -313,7 +348,7 @@ impl Planner {
 
     fn learn(&mut self, tally: Tally, new: f64, whole: bool) {
         self.latest += (new - self.latest) / LATEST;
-        let weight = f64::from(tally.weight.max(0.0));
+        let weight = f64::from(tally.weights[KINDS[self.field]].max(0.0));
         let expected = self.ratio(self.field) * weight;
         let most = MOST_SHOWN as f64;
         let seen = if whole {
@@ -352,15 +387,13 @@ impl Planner {
             return;
         }
         self.way = *way;
-        self.terms.clear();
+        self.terms.0.clear();
         for person in &mut self.people {
-            let covers = |(term, plain): &&(String, String)| way.finds(&person.texts, term, plain);
-            person.covered = self.closed.iter().filter(covers).count();
-            for key in keys(*way, &person.texts) {
-                let tally = self.terms.entry(key).or_default();
-                tally.known += u32::from(person.known);
-                tally.weight += person.weight();
+            person.covered = [0; 2];
+            for (term, plain) in &self.closed {
+                person.cover(self.way, term, plain);
             }
+            self.terms.count(self.way, person);
         }
     }
 }

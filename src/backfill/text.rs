@@ -56,13 +56,21 @@ impl Texts {
 impl Matching {
     /// Whether a search for `term`, whose lower case is `plain`, finds this customer.
     pub(super) fn finds(self, texts: &Texts, term: &str, plain: &str) -> bool {
-        let (fields, term) =
-            if self.case_matters { (&texts.given, term) } else { (&texts.plain, plain) };
-        fields.iter().any(|field| match self.place {
-            Place::Anywhere => field.contains(term),
-            Place::FieldStart => field.starts_with(term),
-            Place::WordStart => field.match_indices(term).any(|(at, _)| is_word_start(field, at)),
-        })
+        (0..texts.given.len()).any(|field| self.finds_in(field, texts, term, plain))
+    }
+
+    /// As [`Self::finds`], by one of the fields.
+    pub(super) fn finds_in(self, field: usize, texts: &Texts, term: &str, plain: &str) -> bool {
+        let (text, term) = if self.case_matters {
+            (&texts.given[field], term)
+        } else {
+            (&texts.plain[field], plain)
+        };
+        match self.place {
+            Place::Anywhere => text.contains(term),
+            Place::FieldStart => text.starts_with(term),
+            Place::WordStart => text.match_indices(term).any(|(at, _)| is_word_start(text, at)),
+        }
     }
 
     /// Gives `each` every term by which this customer may be found, as it is sent, and which of
