@@ -155,3 +155,29 @@ async fn custom_fields_are_mirrored_on_demand_with_and_without_a_daemon() {
     assert_eq!(again, forms, "what did not change did not move");
     daemon.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backfill_collects_what_is_older_than_a_page_and_forwards_none_of_it() {
+    let bench = Bench::start(6_000, 1_000).await;
+    bench.command(&["once"]).await;
+    let all = bench.sandbox.truth(Route::Customers).len();
+    assert!(all > 150, "{all}");
+
+    // Stopped early, and gone on with.
+    let first = bench.json(&["backfill", "customers", "--most", "10"]);
+    assert_eq!(first[0]["asked"], 10);
+    let daemon = bench.run_daemon();
+    bench.until("the daemon answers", || bench.json(&["status"])["running"] == true).await;
+    let second = bench.json(&["backfill", "customers", "--most", "150"]);
+    let known = second[0]["known"].as_u64().unwrap() as usize;
+    assert!(known * 100 >= all * 99, "{known} of {all}: {second}");
+    daemon.stop().await;
+
+    let records = bench.json(&["records", "customers", "--limit", "5000"]);
+    let found: Vec<&Value> =
+        records.as_array().unwrap().iter().filter(|r| r["_via"] == "search").collect();
+    assert_eq!(found.len() + 100, known);
+    let changes = bench.json(&["log", "--route", "customers", "--limit", "5000"]);
+    assert!(changes.as_array().unwrap().iter().all(|change| change["kind"] == "baseline"));
+    assert_eq!(bench.json(&["gaps"]), json!([]), "what a search found proves nothing either way");
+}
