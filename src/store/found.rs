@@ -296,3 +296,6 @@ impl Reader {
         Ok(log::position_at(&self.connection, stamp)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

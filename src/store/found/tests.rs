@@ -1,0 +1,107 @@
+use std::time::Duration;
+
+use super::*;
+use crate::record::PollerKey;
+use crate::store::{Contiguity, PollFacts, Store};
+
+fn page(records: &[(i64, &str)]) -> Page {
+    let mut body = String::from("[");
+    let mut list = Vec::new();
+    for (id, name) in records {
+        if body.len() > 1 {
+            body.push(',');
+        }
+        let from = body.len();
+        body.push_str(&format!(r#"{{"id":{id},"name":"{name}","email":null}}"#));
+        let id = RecordId::from_text(id.to_string()).unwrap();
+        list.push(crate::record::Record { id, span: from..body.len() });
+    }
+    body.push(']');
+    Page::new(body, list)
+}
+
+fn customers() -> PollerKey {
+    PollerKey { route: Route::Customers, business: None }
+}
+
+fn facts(limit: u32) -> PollFacts {
+    PollFacts {
+        at: "2026-01-02T03:04:05Z".parse().unwrap(),
+        limit,
+        latency: Duration::from_millis(5),
+        remaining: None,
+        learned: String::new(),
+    }
+}
+
+fn search(page: Page, kind: Kind) -> Search {
+    let at = "2026-01-02T03:05:00Z".parse().unwrap();
+    Search { business: None, page, kind, at, backfill_term: None }
+}
+
+async fn kinds(store: &Store) -> Vec<(String, Kind)> {
+    let rows = store.read(|reader| reader.changes_after(0, 100)).await.unwrap();
+    rows.into_iter().map(|row| (row.record_id.unwrap_or_default(), row.kind)).collect()
+}
+
+fn open() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+    (dir, store)
+}
+
+#[tokio::test]
+async fn a_customer_found_twice_is_stored_once_and_an_edit_is_an_update() {
+    let (_dir, store) = open();
+    let ask = |name| search(page(&[(1, name)]), Kind::Baseline);
+    assert_eq!(store.store_found(ask("Ann")).await.unwrap(), Found { created: 1, updated: 0 });
+    assert_eq!(store.store_found(ask("Ann")).await.unwrap(), Found::default());
+    assert_eq!(store.store_found(ask("Anna")).await.unwrap(), Found { created: 0, updated: 1 });
+    let want = [("1".to_owned(), Kind::Baseline), ("1".to_owned(), Kind::Updated)];
+    assert_eq!(kinds(&store).await, want);
+}
+
+#[tokio::test]
+async fn an_answer_that_lacks_fields_changes_nothing() {
+    let (_dir, store) = open();
+    store.store_found(search(page(&[(1, "Ann")]), Kind::Created)).await.unwrap();
+    let body = r#"[{"id":1,"name":"Anna"}]"#.to_owned();
+    let id = RecordId::from_text("1").unwrap();
+    let short =
+        Page::new(body.clone(), vec![crate::record::Record { id, span: 1..body.len() - 1 }]);
+    assert_eq!(store.store_found(search(short, Kind::Created)).await.unwrap(), Found::default());
+}
+
+#[tokio::test]
+async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
+    let (_dir, store) = open();
+    store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2)).await.unwrap();
+    // Found by search first: the page that shares it with nothing else is a gap all the same.
+    store.store_found(search(page(&[(7, "G")]), Kind::Created)).await.unwrap();
+    let stored =
+        store.store_page(customers(), page(&[(8, "H"), (7, "G")]), facts(2)).await.unwrap();
+    assert_eq!(stored.contiguity, Contiguity::Gap);
+    assert_eq!(stored.gap.map(|gap| gap.estimate), Some(Some(4)));
+
+    // One before the gap is no news, whatever it was searched for; those in it are.
+    store.store_found(search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline)).await.unwrap();
+    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
+    assert_eq!((gap.state.as_str(), gap.repaired), ("partly_repaired", 1));
+    let kinds = kinds(&store).await;
+    assert!(kinds.contains(&("4".to_owned(), Kind::Created)));
+    assert!(kinds.contains(&("0".to_owned(), Kind::Baseline)));
+
+    store.store_found(search(page(&[(6, "F"), (5, "E"), (3, "C")]), Kind::Baseline)).await.unwrap();
+    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
+    assert_eq!((gap.state.as_str(), gap.repaired), ("repaired", 4));
+}
+
+#[tokio::test]
+async fn a_poll_sees_what_a_search_changed_behind_its_page() {
+    let (_dir, store) = open();
+    let before = page(&[(1, "Ann")]);
+    store.store_page(customers(), before.clone(), facts(100)).await.unwrap();
+    store.store_found(search(page(&[(1, "Anna")]), Kind::Created)).await.unwrap();
+    let stored = store.store_page(customers(), before, facts(100)).await.unwrap();
+    assert_eq!((stored.unchanged, stored.updated), (false, 1));
+}
