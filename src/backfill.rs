@@ -30,6 +30,8 @@ const MEMORY: f64 = 0.8;
 const FIRST_RATIO: f64 = 8.0;
 /// How much more the unseen matches of a term vary than by chance alone.
 const OVERDISPERSION: f64 = 0.3;
+/// What a new customer is worth in an answer that overflows and so leaves its term open, halved.
+const OPEN: f64 = 0.25;
 /// A walk is over when its last searches brought fewer than this each, …
 const SPENT: f64 = 0.05;
 /// … reckoned over about so many.
@@ -274,7 +276,7 @@ impl Planner {
         // the term open.
         let fair = most * new / all.max(most);
         let worst = (most - known).max(0.0).min(fair);
-        fits * new.min(most) + (1.0 - fits) * 0.4 * (fair + worst)
+        fits * new.min(most) + (1.0 - fits) * OPEN * (fair + worst)
     }
 
     /// Some of the customers that the fewest closed terms of each kind match, and that kind.

@@ -122,13 +122,13 @@ fn course(workspace: &Workspace, most: usize) -> (f64, usize) {
 #[test]
 fn five_thousand_customers_with_numbers_at_random_take_eight_hundred_searches() {
     let (found, asked) = course(&Workspace::random(1, 5_000, Place::Anywhere), 800);
-    assert!(found >= 98.0, "{found} % with {asked}");
+    assert!(found >= 99.0, "{found} % with {asked}");
 }
 
 #[test]
 fn five_thousand_customers_of_the_sandbox_take_eight_hundred_searches() {
     let (found, asked) = course(&Workspace::sandbox(5_000), 800);
-    assert!(found >= 98.0, "{found} % with {asked}");
+    assert!(found >= 99.0, "{found} % with {asked}");
 }
 
 #[test]
