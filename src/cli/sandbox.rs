@@ -1,6 +1,7 @@
 //! `sandbox`: the imitation of the workspace API alone.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -28,6 +29,9 @@ pub(super) struct Args {
     /// Requests a minute one key may make
     #[arg(long, default_value_t = 60)]
     requests_per_minute: u32,
+    /// Keep what clients and the portal put in, in this file
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -38,13 +42,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             format!("cannot listen on {}: choose another --listen", args.listen)
         })?;
         let address = listener.local_addr()?;
-        let sandbox = Sandbox::new(Options {
+        let sandbox = Sandbox::open(&Options {
             seed: args.seed,
             shop: args.shop,
             speed: args.speed,
             requests_per_minute: args.requests_per_minute,
+            state_file: args.state.clone(),
             ..Options::default()
-        });
+        })?;
         output::text(&format!(
             "sandbox: nothing here is real\n\
              base_url         http://{address}/api\n\
