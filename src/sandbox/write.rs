@@ -129,12 +129,13 @@ async fn receive(
         (key.and_then(|key| key.signing_secret.clone()), today)
     };
     let payload = Payload { headers, query: query.unwrap_or_default(), body, today };
-    let decoded = match adapter.verify(secret.as_deref(), &payload) {
-        Ok(()) => adapter.decode(&payload).await,
-        Err(refusal) => Err(refusal),
-    };
-    let derived = decoded.as_ref().ok().and_then(|decoded| decoded.derived_key.clone());
     let route = format!("ingest/{}", adapter.name());
+    if let Err(refusal) = adapter.verify(secret.as_deref(), &payload) {
+        // Not even a replay is answered to whom the signature does not vouch for.
+        return finish(sandbox, caller, adapter.how(), &route, None, Err(refusal));
+    }
+    let decoded = adapter.decode(&payload).await;
+    let derived = decoded.as_ref().ok().and_then(|decoded| decoded.derived_key.clone());
     finish(sandbox, caller, adapter.how(), &route, sent.or(derived), decoded)
 }
 
@@ -149,6 +150,7 @@ fn finish(
 ) -> Result<Outcome, Refusal> {
     let mut inner = sandbox.grown();
     let known = |id: i64| if inner.businesses.contains(&id) { Some(id) } else { None };
+    let key = idempotency_key.clone();
     let decoded = decoded.and_then(|decoded| {
         let business = match decoded.business_id {
             None => caller.business,
@@ -169,7 +171,8 @@ fn finish(
     match decoded {
         Ok(submission) => inner.submit(submission, &caller.request_id),
         Err(refusal) => {
-            let outcome = Err(refusal);
+            let replayed = inner.replay(caller.integration, key.as_deref(), caller.business);
+            let outcome = replayed.ok_or(refusal);
             let route = route.to_owned();
             inner.log_delivery(&caller.request_id, caller.integration, route, None, &outcome);
             outcome

@@ -106,15 +106,25 @@ impl Inner {
         Some(outcome)
     }
 
+    /// The original answer, when the key was seen before; whatever the body says now.
+    pub(in crate::sandbox) fn replay(
+        &mut self,
+        integration: u32,
+        key: Option<&str>,
+        business: i64,
+    ) -> Option<Outcome> {
+        let known = self.intake.ledger.remembered(integration, key?)?;
+        let (request_id, made) = (known.request_id.clone(), known.made);
+        let data = made.map_or(Value::Null, |made| self.shown(made));
+        let (status, name) = (StatusCode::OK, "duplicate");
+        Some(Outcome { status, name, request_id, made, data, business })
+    }
+
     fn decide(&mut self, sent: &Submission, request_id: &str) -> Result<Outcome, Refusal> {
-        if let Some(key) = sent.idempotency_key.as_deref()
-            && let Some(known) = self.intake.ledger.remembered(sent.integration, key)
-        {
-            let (request_id, made) = (known.request_id.clone(), known.made);
-            let data = made.map_or(Value::Null, |made| self.shown(made));
-            let status = StatusCode::OK;
-            let business = sent.business;
-            return Ok(Outcome { status, name: "duplicate", request_id, made, data, business });
+        let replayed =
+            self.replay(sent.integration, sent.idempotency_key.as_deref(), sent.business);
+        if let Some(outcome) = replayed {
+            return Ok(outcome);
         }
         let held = self.records.len(Route::Leads).max(self.intake.checkins.len());
         if held >= MOST_HELD {

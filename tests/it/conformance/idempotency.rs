@@ -89,6 +89,9 @@ async fn rule_4_another_body_under_the_same_key_gets_the_original_answer() {
         assert_eq!(second.data(), first.data());
         assert_eq!(second.json["request_id"], first.json["request_id"]);
     }
+    let headers = [("x-api-key", desk.rest.as_str()), key[0]];
+    let unreadable = desk.ask(Method::POST, LEADS, &headers, "{").await;
+    assert_eq!(unreadable.json["request_id"], first.json["request_id"]);
 }
 
 #[tokio::test]

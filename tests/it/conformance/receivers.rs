@@ -129,7 +129,9 @@ async fn rule_4_once_a_secret_exists_every_request_must_be_signed() {
         let desk = Desk::new();
         let (key, _) = desk.key(builder).await;
         let body = submission(builder, "1").to_string();
-        assert_eq!(send_signed(&desk, builder, &key, "").await.status, 202, "no secret yet");
+        let replay = [("x-api-key", key.as_str()), ("idempotency-key", "k")];
+        let first = desk.ask(Method::POST, &path(builder), &replay, body.clone()).await;
+        assert_eq!(first.status, 202, "no secret yet");
         let secret = json!({"key": key, "signing_secret": "s3cret"});
         desk.portal(Method::PATCH, "/keys", &secret).await;
         let unsigned = desk.post_as(&key, &path(builder), &submission(builder, "1")).await;
@@ -138,6 +140,8 @@ async fn rule_4_once_a_secret_exists_every_request_must_be_signed() {
             let refused = send_signed(&desk, builder, &key, &wrong).await;
             assert_eq!((refused.status, refused.code()), (401, "invalid_signature"));
         }
+        let again = desk.ask(Method::POST, &path(builder), &replay, body.clone()).await;
+        assert_eq!(again.status, 401, "no key makes up for a signature");
         let right = send_signed(&desk, builder, &key, &sign("s3cret", &body)).await;
         assert!(right.status < 300, "{builder}: {}", right.json);
     }
