@@ -123,12 +123,14 @@ impl Growth {
         &mut self,
         at: Timestamp,
         business: i64,
-        person: Person,
+        mut person: Person,
         source: &str,
         records: &mut Records,
     ) {
         let device = people::device(&mut self.rng);
         let problem = people::problem(&mut self.rng);
+        let (kind, brand, model) = device.clone();
+        person.device = [kind, brand, model].map(|part| Some(part.into_owned()));
         let fields = lead(&person, device, source, problem);
         let lead = self.create(records, Route::Leads, business, at, fields);
         let next = self.wait(at, self.pace.between_steps);
@@ -168,7 +170,9 @@ impl Growth {
 
     fn welcome(&mut self, at: Timestamp, business: i64, person: &Person, records: &mut Records) {
         self.create(records, Route::Customers, business, at, customer(person));
-        self.known.entry(business).or_default().push(person.clone());
+        // Who comes again brings another device.
+        let known = Person { device: [const { None }; 3], ..person.clone() };
+        self.known.entry(business).or_default().push(known);
     }
 
     fn import(&mut self, at: Timestamp, business: i64, records: &mut Records) {

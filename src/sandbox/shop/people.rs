@@ -3,6 +3,8 @@
 //! Owns the word lists and draws from them with the caller's random numbers only, so that a seed
 //! gives the same people.
 
+use std::borrow::Cow;
+
 use fastrand::Rng;
 use serde_json::{Value, json};
 
@@ -108,6 +110,8 @@ pub(super) struct Person {
     pub(super) mobile: Option<String>,
     pub(super) phone: Option<String>,
     pub(super) address: Value,
+    /// What they come with, as far as they have said.
+    pub(super) device: [Option<String>; 3],
 }
 
 impl Person {
@@ -122,6 +126,7 @@ impl Person {
             mobile: text("mobile_number"),
             phone: text("phone_number"),
             address: fields.get("address").clone(),
+            device: [text("device_type"), text("device_brand"), text("device_model")],
         }
     }
 }
@@ -152,7 +157,7 @@ pub(in crate::sandbox) fn source(name: &str) -> Option<&'static str> {
 }
 
 /// A device as jobs and leads name it.
-pub(super) type Device = (&'static str, &'static str, &'static str);
+pub(super) type Device = (Cow<'static, str>, Cow<'static, str>, Cow<'static, str>);
 
 /// Draws a person; `nth` keeps e-mail and number unlike anyone else's.
 pub(super) fn person(rng: &mut Rng, nth: usize) -> Person {
@@ -186,11 +191,20 @@ pub(super) fn person(rng: &mut Rng, nth: usize) -> Person {
         mobile: Some(mobile),
         phone: (rng.u8(..6) == 0).then(|| format!("0117 {:06}", rng.u32(..1_000_000))),
         address,
+        device: [const { None }; 3],
     }
 }
 
 pub(super) fn device(rng: &mut Rng) -> Device {
-    *one_of(rng, DEVICES)
+    let (kind, brand, model) = *one_of(rng, DEVICES);
+    (kind.into(), brand.into(), model.into())
+}
+
+/// The device a person brings: what they have said of it, else what was drawn.
+pub(super) fn brought(person: &Person, drawn: Device) -> Device {
+    let [kind, brand, model] = person.device.clone();
+    let said = |part: Option<String>, drawn| part.map_or(drawn, Cow::Owned);
+    (said(kind, drawn.0), said(brand, drawn.1), said(model, drawn.2))
 }
 
 pub(super) fn problem(rng: &mut Rng) -> &'static str {

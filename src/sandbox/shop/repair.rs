@@ -85,12 +85,13 @@ impl Growth {
         person: Person,
         records: &mut Records,
     ) {
-        let device = people::device(&mut self.rng);
+        let drawn = people::device(&mut self.rng);
+        let device = people::brought(&person, drawn);
         let problem = people::problem(&mut self.rng);
         let number = format!("JOB-{:05}", self.repairs.len() + 1);
         let received_at = self.clock(at).strftime("%d/%m/%Y %H:%M").to_string();
         let serial = format!("SN{:010X}", self.rng.u32(..));
-        let fields = job(&number, &person, device, problem)
+        let fields = job(&number, &person, device.clone(), problem)
             .with("serial_number", serial)
             .with("received_at", received_at);
         let job = self.create(records, Route::Jobs, business, at, fields);
@@ -128,8 +129,8 @@ impl Growth {
         let change = Fields::default()
             .with("job_number", this.number.as_str())
             .with("customer_name", this.person.name.as_str())
-            .with("device_brand", this.device.1)
-            .with("device_model", this.device.2)
+            .with("device_brand", this.device.1.clone())
+            .with("device_model", this.device.2.clone())
             .with("status", status)
             .with("status_stage", status_stage)
             .with("changed_by", by)
@@ -206,9 +207,9 @@ impl Growth {
             .with("job_number", this.number.as_str())
             .with("customer_name", this.person.name.as_str())
             .with("vendor_name", vendor)
-            .with("device_type", this.device.0)
-            .with("device_brand", this.device.1)
-            .with("device_model", this.device.2)
+            .with("device_type", this.device.0.clone())
+            .with("device_brand", this.device.1.clone())
+            .with("device_model", this.device.2.clone())
             .with("status", "Sent")
             .with("status_stage", "open")
             .with("cost", Value::Null)

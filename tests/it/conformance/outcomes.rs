@@ -211,10 +211,11 @@ async fn a_created_lead_moves_on_with_the_shop() {
 #[tokio::test]
 async fn a_check_in_s_customer_comes_in_and_becomes_a_repair() {
     let desk = Desk::new();
-    desk.post(CHECKIN, &ada(json!({}))).await;
+    desk.post(CHECKIN, &ada(json!({"device_brand": "Fairphone"}))).await;
     desk.sandbox.pause_growth(false);
     desk.sandbox.advance_clock(7 * 86_400);
     let truth = desk.portal(Method::GET, "/truth?route=jobs", &Value::Null).await.json;
     let jobs = truth["jobs"].as_array().unwrap();
-    assert!(jobs.iter().any(|job| job["record"]["customer_name"] == "Ada Byron"));
+    let ours = jobs.iter().find(|job| job["record"]["customer_name"] == "Ada Byron");
+    assert_eq!(ours.unwrap()["record"]["device_brand"], "Fairphone");
 }
