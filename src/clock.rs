@@ -34,32 +34,19 @@ pub fn stamp(at: Timestamp) -> String {
 #[derive(Debug, Clone)]
 pub struct Clock {
     start: Instant,
-    /// `None`: the system's wall clock. `Some`: a wall clock that runs with tokio's time.
-    wall_start: Option<Timestamp>,
 }
 
 impl Clock {
     /// The system's clocks.
     #[must_use]
     pub fn system() -> Self {
-        Self { start: Instant::now(), wall_start: None }
-    }
-
-    /// A wall clock that starts at `wall` and runs with tokio's time, paused or not.
-    #[must_use]
-    pub fn virtual_from(wall: Timestamp) -> Self {
-        Self { start: Instant::now(), wall_start: Some(wall) }
+        Self { start: Instant::now() }
     }
 
     /// Reads both clocks.
     #[must_use]
     pub fn now(&self) -> Moment {
-        let elapsed = self.start.elapsed();
-        let wall = match self.wall_start {
-            None => Timestamp::now(),
-            Some(start) => start.checked_add(elapsed).unwrap_or(Timestamp::MAX),
-        };
-        Moment { elapsed, wall }
+        Moment { elapsed: self.start.elapsed(), wall: Timestamp::now() }
     }
 
     /// The tokio instant at which `elapsed` reads as given; for `sleep_until`.
