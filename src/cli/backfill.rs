@@ -36,6 +36,7 @@ const LINE_EVERY: Duration = Duration::from_secs(15);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// What to collect
     #[arg(value_enum)]
     what: What,
     /// Forward the customers found to the sinks, as created; without it they are stored as baseline

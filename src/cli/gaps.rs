@@ -13,8 +13,9 @@ use crate::store::{Gap, Operator, Reader};
 pub(super) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    #[command(flatten)]
-    json: super::Json,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -40,7 +41,7 @@ struct Which {
 }
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
-    let json = args.json.json;
+    let json = args.json;
     match args.action {
         None => list(config, json),
         Some(Action::Accept { which, note }) => {

@@ -78,7 +78,9 @@ pub(super) fn show(
 ) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(&config.store.path)?;
     let Some(record) = reader.record(route, id)? else {
-        let text = format!("{route} {id:?} is not in the mirror");
+        let text = format!(
+            "{route} {id:?} is not in the mirror: `shopmirror records {route}` lists what is"
+        );
         return Err(Wrong { code: DATA, text }.into());
     };
     let history = reader.history(route, id)?;

@@ -35,17 +35,18 @@ pub(super) struct SimulateArgs {
     /// A file of arrivals, `seconds,route,id` a line, as `trace` prints it
     #[arg(long, value_name = "FILE", group = "traffic")]
     trace: Option<PathBuf>,
-    /// A synthetic shop: quiet, busy or chain
+    /// A synthetic shop from a Monday's midnight on, open at 9: quiet, busy or chain [default: busy]
     #[arg(long, value_name = "NAME", group = "traffic")]
     shop: Option<String>,
-    /// Constant arrivals an hour, in the order of the routes
+    /// Constant arrivals an hour of jobs, customers, leads, payments, job_status_changes and
+    /// outsourced_jobs, in this order
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', group = "traffic")]
     rates: Vec<f64>,
     /// Requests a minute to spend
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_minute: u32,
     /// Records a page can hold
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
     /// How long, in hours [default: 24, or the whole trace]
     #[arg(long)]

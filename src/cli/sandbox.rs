@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::exit::{USAGE, Wrong};
 use super::{logging, output};
 use crate::sandbox::{self, Options, Sandbox, Shop};
 
@@ -35,6 +36,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if !args.listen.ip().is_loopback() {
+        let text = format!(
+            "the sandbox has no protection of its own: --listen takes 127.0.0.1 or [::1], not {}",
+            args.listen.ip()
+        );
+        return Err(Wrong { code: USAGE, text }.into());
+    }
     logging::start("warn");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
