@@ -2,8 +2,8 @@
 //! own.
 //!
 //! It turns an answer into a [`Page`](crate::record::Page), or into an [`ApiError`] that says
-//! whether and when to ask again and what the operator can do. It must not pace itself, wait, or store anything. The key
-//! travels in one header, to the configured host only, and stands in no error and no log line.
+//! whether and when to ask again and what the operator can do. Nothing here paces, waits or stores.
+//! The key travels in one header, to the configured host only, and stands in no error and no log.
 
 mod client;
 mod error;

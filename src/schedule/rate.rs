@@ -1,8 +1,8 @@
 //! The arrival rate of one poller: a Gamma posterior over the week's profile, with forgetting.
 //!
 //! Two memories run side by side. The slow one gives the rate; the fast one notices within a poll
-//! or two that a burst has begun or ended, and starts over when a page surprises it. A page that overflowed is censored data:
-//! it says "at least so many", never "a hundred".
+//! or two that a burst has begun or ended, and starts over when a page surprises it. A page that
+//! overflowed is censored data: it says "at least so many", never "a hundred".
 
 use jiff::Timestamp;
 
