@@ -107,7 +107,8 @@ enum Command {
         #[command(flatten)]
         json: Json,
     },
-    /// Ask the workspace for customers by name, e-mail or number; costs one request
+    /// Ask the workspace for customers by name, e-mail or number; costs one request, which may take a
+    /// minute to get while polls need the budget
     Search {
         /// 1 to 100 characters
         term: String,
