@@ -44,8 +44,17 @@ pub async fn refresh(
     let mut forms = spare.form_types().await?;
     forms.truncate(MOST_FORMS);
     let mut changes = Vec::new();
+    let mut failed = None;
     for form_type in &forms {
-        let definition = spare.custom_fields(form_type).await?.join(",");
+        let definition = match spare.custom_fields(form_type).await {
+            Ok(definition) => definition.join(","),
+            // One form that cannot be read keeps no other from being read.
+            Err(error @ SpareError::Api(_)) => {
+                failed.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let stored = store.store_form(form_type.clone(), format!("[{definition}]"), at).await?;
         changes.extend(stored);
     }
@@ -57,7 +66,7 @@ pub async fn refresh(
             "custom fields changed; see `shopmirror custom-fields`"
         );
     }
-    Ok(changes)
+    failed.map_or(Ok(changes), |error| Err(error.into()))
 }
 
 /// Keeps the definitions fresh until stopped.
@@ -80,8 +89,11 @@ pub async fn keep_fresh(
         wait = LOOK;
         let now = clock.now().wall;
         let stale = now.checked_sub(EVERY).map(stamp).unwrap_or_default();
-        if store.read(|reader| reader.forms_checked_at()).await?.is_some_and(|at| at > stale) {
-            continue;
+        match store.read(|reader| reader.forms_checked_at()).await {
+            Ok(Some(at)) if at > stale => continue,
+            Ok(_) => {}
+            Err(error) if error.passes() => continue,
+            Err(error) => return Err(error),
         }
         let outcome = tokio::select! {
             () = stop.cancelled() => return Ok(()),

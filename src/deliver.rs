@@ -138,7 +138,10 @@ impl Deliverer {
     pub async fn once(mut self, cut: &CancellationToken) -> Result<Option<SinkView>, StoreError> {
         let row = self.open().await?;
         let mut memory = Memory { position: row.position, ..Memory::default() };
-        while self.round(&mut memory, cut, cut).await? == Some(Duration::ZERO)
+        // A run that is to end does not wait for room on the disk.
+        let finish = CancellationToken::new();
+        finish.cancel();
+        while self.round(&mut memory, &finish, cut).await? == Some(Duration::ZERO)
             && !cut.is_cancelled()
         {}
         self.tell(&memory).await?;

@@ -199,7 +199,9 @@ impl Dispatcher {
         let mut now = self.clock.now();
         let latest = (self.flushed + FLUSH_EVERY).max(now.elapsed + Duration::from_secs(1));
         if let Some(pause) = &self.store_pause {
-            return pause.until.min(latest);
+            let wake = pause.until.min(latest);
+            self.background.refuse("the store takes no writes; see `shopmirror status`");
+            return wake;
         }
         if let Some(halt) = self.gate.halt() {
             if halt.probe_due(now.elapsed) && self.budget.try_take(Purpose::Background, now).is_ok()

@@ -12,7 +12,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Retry;
+use crate::api::{Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{Spare, SpareError};
@@ -31,10 +31,8 @@ const STEP: usize = 200;
 const LONGEST_TERM: usize = 100;
 /// Waits after a search that failed in a way that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
-/// A search that fails this often in a row is given up.
-const MOST_FAILURES: u32 = 5;
 /// The shortest time between two looks at the log while there is a gap.
-const BETWEEN: Duration = Duration::from_secs(2);
+const BETWEEN: Duration = Duration::from_secs(10);
 /// How long nothing is tried while every poller is paused, or the disk is full.
 const PAUSE: Duration = Duration::from_secs(30);
 
@@ -186,7 +184,7 @@ impl Repair {
         business: Option<&str>,
         stop: &CancellationToken,
     ) -> Result<Option<Page>, Interrupted> {
-        let mut failures = 0;
+        let mut failures = 0_u32;
         loop {
             let answer = tokio::select! {
                 () = stop.cancelled() => return Err(Interrupted::Stopped),
@@ -200,17 +198,17 @@ impl Repair {
                 }
                 Err(SpareError::Halted(_)) => PAUSE,
                 Err(SpareError::Api(error)) => {
-                    failures += 1;
+                    failures = failures.saturating_add(1);
                     let asked = match error.retry() {
                         Retry::Never => None,
                         Retry::Backoff => Some(None),
                         Retry::After(wait) => Some(Some(wait)),
                     };
                     match asked {
-                        Some(asked) if failures < MOST_FAILURES => {
-                            BUSY.wait(failures, fastrand::f64(), asked)
-                        }
-                        _ => {
+                        Some(asked) => BUSY.wait(failures, fastrand::f64(), asked),
+                        // The term is not to blame: the key or the address is about to be mended.
+                        None if stops_all(error.class()) => PAUSE,
+                        None => {
                             tracing::warn!(%error, "a search for a missed customer failed");
                             return Ok(None);
                         }
@@ -230,6 +228,11 @@ impl Repair {
             () = tokio::time::sleep(wait) => {}
         }
     }
+}
+
+/// Whether an answer of this class is about the key or the address, not about the question.
+fn stops_all(class: Class) -> bool {
+    matches!(class, Class::KeyRefused | Class::KeyForbidden | Class::WrongHost)
 }
 
 /// People named in other routes' records, by the strongest thing that names them.

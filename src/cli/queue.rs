@@ -73,7 +73,14 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
             // Without a daemon they are sent when it starts.
             let woken = runtime()?.block_on(ask(path, &Ask::Wake)).is_ok();
             let when = if woken { "now" } else { "when the daemon runs" };
-            told(count, which, json, &format!("{count} change(s) will be sent again {when}"))
+            let left = reader.sink(&args.sink)?.map_or(0, |sink| sink.dead);
+            let more = match which.seq {
+                None if left > 0 => {
+                    format!("; {left} more are dead, run it again when these are sent")
+                }
+                _ => String::new(),
+            };
+            told(count, which, json, &format!("{count} change(s) will be sent again {when}{more}"))
         }
         Action::Drop(which) => {
             let count = Operator::open(path)?.drop_dead(&args.sink, which.seq)?;

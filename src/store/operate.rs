@@ -40,7 +40,7 @@ impl Operator {
         Ok(Self { connection })
     }
 
-    /// Makes dead letters of a sink due again, all or one; returns how many.
+    /// Makes dead letters of a sink due again, the oldest 10,000 or one; returns how many.
     ///
     /// # Errors
     /// Nothing is changed.

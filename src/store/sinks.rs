@@ -263,7 +263,7 @@ pub(super) fn open_deliveries(
     rows.collect()
 }
 
-/// Makes dead letters due again, all of them or one; returns how many.
+/// Makes dead letters due again, the oldest 10,000 or one; returns how many.
 pub(super) fn redrive(
     connection: &Connection,
     name: &str,
@@ -272,7 +272,8 @@ pub(super) fn redrive(
 ) -> rusqlite::Result<usize> {
     connection.execute(
         "UPDATE deliveries SET state = 'retrying', attempts = 0, next_attempt_at = ?3 \
-         WHERE sink = ?1 AND state = 'dead' AND (?2 IS NULL OR seq = ?2)",
+         WHERE sink = ?1 AND seq IN (SELECT seq FROM deliveries WHERE sink = ?1 AND state = 'dead' \
+         AND (?2 IS NULL OR seq = ?2) ORDER BY seq LIMIT 10000)",
         (name, seq, at),
     )
 }
