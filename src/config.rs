@@ -26,6 +26,7 @@ use url::Url;
 
 pub use key::KeyError;
 pub use problem::{Problem, Problems};
+pub use webhook::OWN_HEADERS;
 
 use crate::record::{Kind, Route};
 

@@ -23,8 +23,8 @@ const SECRETS_MAX: usize = 4;
 const HEADERS_MAX: usize = 32;
 const CONCURRENCY_MAX: u32 = 64;
 
-/// Headers that the sink itself sets.
-const OWN_HEADERS: [&str; 9] = [
+/// Headers of a webhook that belong to the delivery or to HTTP itself; none can be configured.
+pub const OWN_HEADERS: [&str; 9] = [
     "connection",
     "content-length",
     "content-type",

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use url::{Host, Url};
 
 use super::{BuildError, Verdict};
-use crate::config::{Webhook as Settings, WebhookFormat};
+use crate::config::{OWN_HEADERS, Webhook as Settings, WebhookFormat};
 use crate::record::Change;
 use sign::Signer;
 
@@ -27,19 +27,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Shorter than the five seconds after which common servers close an idle connection, so that a
 /// request seldom meets one that is just being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// Headers that belong to the delivery or to HTTP itself.
-const RESERVED: [&str; 9] = [
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "transfer-encoding",
-    "user-agent",
-    "webhook-id",
-    "webhook-signature",
-    "webhook-timestamp",
-];
 
 /// One webhook and its connections.
 pub struct Webhook {
@@ -216,7 +203,7 @@ fn fixed_headers(name: &str, settings: &Settings) -> Result<HeaderMap, BuildErro
             |problem| BuildError::Header { sink: name.to_owned(), header: key.clone(), problem };
         let header = HeaderName::from_bytes(key.as_bytes())
             .map_err(|_| refuse("is no header name: use letters, digits and hyphens"))?;
-        if RESERVED.contains(&header.as_str()) {
+        if OWN_HEADERS.contains(&header.as_str()) {
             return Err(refuse("is set by every delivery itself: remove it"));
         }
         let mut value = HeaderValue::from_str(value.expose_secret())

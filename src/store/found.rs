@@ -14,7 +14,7 @@ use super::Writer;
 use super::error::StoreError;
 use super::gaps::{self, Holes, Place};
 use super::log::{self, NewChange};
-use super::mirror::{Fields, Mirror, RowFacts};
+use super::mirror::{self, Fields, RowFacts};
 use super::reader::Reader;
 use crate::record::{Kind, Page, RecordId, Route, field, same_meaning};
 
@@ -102,10 +102,8 @@ fn compare(connection: &Connection, page: &Page) -> Result<Vec<(usize, Step)>, S
 /// present (contract, "Data conventions"), so one that lacks a field is shown in another shape,
 /// and says nothing about what changed.
 fn has_every_field(text: &str, known: &str) -> bool {
-    let names = |text| -> HashSet<String> {
-        serde_json::from_str::<Fields<'_>>(text)
-            .map(|Fields(fields)| fields.into_iter().map(|(name, _)| name.into_owned()).collect())
-            .unwrap_or_default()
+    let names = |text: &str| -> HashSet<String> {
+        Fields::of(text).0.into_iter().map(|(name, _)| name.into_owned()).collect()
     };
     names(known).is_subset(&names(text))
 }
@@ -114,20 +112,11 @@ fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Resul
     let route = Route::Customers;
     let stamp = crate::clock::stamp(search.at);
     let page = &search.page;
-    if !writer.mirrors.contains_key(&route) {
-        let mirror = Mirror::load(&writer.connection, route)?;
-        writer.mirrors.insert(route, mirror);
-    }
-    let mirror = writer.mirrors.get_mut(&route).expect("just loaded");
+    let mirror = mirror::of_route(&mut writer.mirrors, &writer.connection, route)?;
     let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut holes = Holes::open(&tx, route, search.business.as_deref())?;
-    let parsed: Vec<Fields<'_>> = steps
-        .iter()
-        .map(|(index, _)| {
-            serde_json::from_str(page.text(&page.records()[*index]))
-                .unwrap_or_else(|_| Fields(Vec::new()))
-        })
-        .collect();
+    let parsed: Vec<Fields<'_>> =
+        steps.iter().map(|(index, _)| Fields::of(page.text(&page.records()[*index]))).collect();
     mirror.grow(&tx, &parsed)?;
     for ((index, step), fields) in steps.iter().zip(&parsed).rev() {
         let record = &page.records()[*index];

@@ -5,6 +5,7 @@
 //! added when its field first appears and is never dropped or retyped.
 
 use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -52,6 +53,13 @@ pub(super) type Field<'a> = (Cow<'a, str>, &'a RawValue);
 /// The top-level fields of a record in the order received; of a repeated name the last wins.
 pub(super) struct Fields<'a>(pub(super) Vec<Field<'a>>);
 
+impl<'a> Fields<'a> {
+    /// The fields of a record's text; none when it is no object.
+    pub(super) fn of(text: &'a str) -> Self {
+        serde_json::from_str(text).unwrap_or_else(|_| Self(Vec::new()))
+    }
+}
+
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Collect;
@@ -93,6 +101,18 @@ impl<'de> Deserialize<'de> for Name<'de> {
     }
 }
 
+/// The mirror of a route, read from the store the first time it is asked for.
+pub(super) fn of_route<'a>(
+    mirrors: &'a mut HashMap<Route, Mirror>,
+    connection: &Connection,
+    route: Route,
+) -> rusqlite::Result<&'a mut Mirror> {
+    Ok(match mirrors.entry(route) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(place) => place.insert(Mirror::load(connection, route)?),
+    })
+}
+
 /// What a mirror row says beside the record's own fields.
 pub(super) struct RowFacts<'a> {
     pub(super) id: &'a str,
@@ -120,7 +140,7 @@ impl Mirror {
     }
 
     /// Reads which column holds which field.
-    pub(super) fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
+    fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
         let mut mirror = Self::empty(route);
         let mut statement = connection
             .prepare("SELECT field, \"column\" FROM columns WHERE route = ?1 ORDER BY position")?;

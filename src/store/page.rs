@@ -13,7 +13,7 @@ use super::gaps;
 use super::known::{Known, head_json};
 use super::ledger::{self, Contiguity, Evidence, Gap};
 use super::log::{self, NewChange};
-use super::mirror::{Fields, Mirror, RowFacts};
+use super::mirror::{self, Fields, RowFacts};
 use super::pollers::{self, PollNote, PollerRow};
 use crate::record::{Kind, Page, PollerKey, Record, Route, field, same_record};
 
@@ -239,24 +239,15 @@ fn write(
     let Finding { page, steps, row, note, .. } = *finding;
     let route = key.route;
     let stamp = note.at.as_str();
-    if !writer.mirrors.contains_key(&route) {
-        let mirror = Mirror::load(&writer.connection, route)?;
-        writer.mirrors.insert(route, mirror);
-    }
-    let mirror = writer.mirrors.get_mut(&route).expect("just loaded");
+    let mirror = mirror::of_route(&mut writer.mirrors, &writer.connection, route)?;
     let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Before the records of the page, so that a reader of the log learns of the hole first.
     let gap = match gap {
         Some(gap) => Some(write_gap(&tx, &writer.identity, key, gap)?),
         None => None,
     };
-    let parsed: Vec<Fields<'_>> = steps
-        .iter()
-        .map(|(index, _)| {
-            serde_json::from_str(page.text(&page.records()[*index]))
-                .unwrap_or_else(|_| Fields(Vec::new()))
-        })
-        .collect();
+    let parsed: Vec<Fields<'_>> =
+        steps.iter().map(|(index, _)| Fields::of(page.text(&page.records()[*index]))).collect();
     mirror.grow(&tx, &parsed)?;
     // A page is newest first; the log reads better oldest first.
     for ((index, step), fields) in steps.iter().zip(&parsed).rev() {
