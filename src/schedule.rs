@@ -130,13 +130,6 @@ impl Schedule {
         self.pollers[poller].learned()
     }
 
-    /// Changes a poller's settings; what it learned stays.
-    pub fn reconfigure(&mut self, poller: usize, settings: PollerSettings) {
-        self.pollers[poller].reconfigure(settings);
-        // The shares are reckoned anew at the next observation.
-        self.allocated_at = f64::NEG_INFINITY;
-    }
-
     /// Sets the polls a minute that the budget grants now.
     pub fn set_pace(&mut self, per_minute: f64) {
         let pace = sane_pace(per_minute);

@@ -100,11 +100,6 @@ impl Poller {
         }
     }
 
-    pub(super) fn reconfigure(&mut self, settings: PollerSettings) {
-        self.settings = settings;
-        self.bound = (0.0, 0.0);
-    }
-
     /// Learns from a page that was asked for at `started`.
     pub(super) fn read(&mut self, page: Option<&Observation>, started: f64, wall: Timestamp) {
         let span = (started - self.read_at).clamp(0.0, LONGEST_S);
