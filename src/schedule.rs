@@ -97,6 +97,8 @@ pub struct Schedule {
     /// The index at which a poller is due.
     threshold: f64,
     allocated_at: f64,
+    /// The pace that was shared out then.
+    allocated: f64,
 }
 
 impl Schedule {
@@ -111,7 +113,8 @@ impl Schedule {
             .enumerate()
             .map(|(place, settings)| Poller::new(settings, at, at + place as f64 * stagger))
             .collect();
-        let mut schedule = Self { pollers, pace, threshold: 0.0, allocated_at: at };
+        let mut schedule =
+            Self { pollers, pace, threshold: 0.0, allocated_at: at, allocated: pace };
         schedule.allocate(now);
         schedule
     }
@@ -132,11 +135,11 @@ impl Schedule {
 
     /// Sets the polls a minute that the budget grants now.
     pub fn set_pace(&mut self, per_minute: f64) {
-        let pace = sane_pace(per_minute);
-        if (pace - self.pace).abs() > 0.05 * self.pace {
+        self.pace = sane_pace(per_minute);
+        // Beside the pace that was shared out, not the last one: a pace grows by small steps.
+        if (self.pace - self.allocated).abs() > 0.05 * self.allocated {
             self.allocated_at = f64::NEG_INFINITY;
         }
-        self.pace = pace;
     }
 
     /// What to do now. Pollers in flight and paused ones are passed over.
@@ -293,6 +296,7 @@ impl Schedule {
             poller.renew(self.threshold, now.wall);
         }
         self.allocated_at = seconds(now);
+        self.allocated = self.pace;
     }
 }
 

@@ -104,6 +104,21 @@ fn the_busy_are_asked_more_often_by_the_square_root() {
 }
 
 #[test]
+fn a_pace_that_grows_by_small_steps_is_used_as_it_grows() {
+    let mut schedule = Schedule::new(vec![settings(); 6], 4.0, at(0.0));
+    drive(&mut schedule, 0.0, 130.0, 15.0, |_, _| Outcome::Unchanged);
+    let mut pace = 4.0;
+    for second in 130..190 {
+        pace = f64::min(pace * 1.045, 45.0);
+        schedule.set_pace(pace);
+        let from = f64::from(second);
+        drive(&mut schedule, from, from + 1.0, 1.0, |_, _| Outcome::Unchanged);
+    }
+    let polls = drive(&mut schedule, 190.0, 250.0, 60.0 / 45.0, |_, _| Outcome::Unchanged);
+    assert!(polls.len() >= 42, "{} of 45 a minute", polls.len());
+}
+
+#[test]
 fn a_page_with_thin_overlap_is_asked_for_again_at_once() {
     let mut schedule = Schedule::new(vec![settings(); 3], 60.0, at(0.0));
     let end = drive(&mut schedule, 0.0, 600.0, 1.0, |_, _| Outcome::Unchanged).last().unwrap().0;
