@@ -2,6 +2,7 @@
 //! daemon, whose budget they share; without one they ask by themselves.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -15,6 +16,26 @@ use crate::config::Config;
 use crate::record::Kind;
 use crate::status::{Ask, AskError, SearchAsk, Searched, Told, ask};
 use crate::store::{FormChange, Reader, Search, Store};
+
+/// How long an answer may take before it is said what is waited for.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// As [`through_daemon`], for a person who watches.
+async fn patiently<T: DeserializeOwned>(
+    config: &Config,
+    question: &Ask,
+) -> anyhow::Result<Option<Told<T>>> {
+    let answered = through_daemon(config, question);
+    tokio::pin!(answered);
+    tokio::select! {
+        answer = &mut answered => return answer,
+        () = tokio::time::sleep(SILENCE) => {}
+    }
+    anstream::eprintln!(
+        "waiting: the daemon asks when its polls leave a request of the budget, a minute at most as a rule"
+    );
+    answered.await
+}
 
 /// Asks the daemon; `None` when none runs.
 pub(super) async fn through_daemon<T: DeserializeOwned>(
@@ -56,7 +77,7 @@ pub(super) fn search(
             store: store.then_some(Kind::Created),
             backfill: false,
         };
-        match through_daemon(config, &Ask::Search(question)).await? {
+        match patiently(config, &Ask::Search(question)).await? {
             Some(told) => done(told),
             None => search_alone(config, term, business, store).await,
         }
@@ -113,7 +134,7 @@ pub(super) fn custom_fields(
 ) -> anyhow::Result<ExitCode> {
     if refresh {
         let changes = runtime()?.block_on(async {
-            match through_daemon(config, &Ask::CustomFields).await? {
+            match patiently(config, &Ask::CustomFields).await? {
                 Some(told) => done(told),
                 None => refresh_alone(config).await,
             }

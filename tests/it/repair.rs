@@ -3,8 +3,9 @@
 mod bench;
 
 use serde_json::{Map, Value, json};
-use shopmirror::sandbox::Route;
+use shopmirror::sandbox::{Fault, FaultKind, Route};
 
+use crate::support::Workspace;
 use bench::Bench;
 
 fn fields(value: Value) -> Map<String, Value> {
@@ -180,4 +181,18 @@ async fn a_backfill_collects_what_is_older_than_a_page_and_forwards_none_of_it()
     let changes = bench.json(&["log", "--route", "customers", "--limit", "5000"]);
     assert!(changes.as_array().unwrap().iter().all(|change| change["kind"] == "baseline"));
     assert_eq!(bench.json(&["gaps"]), json!([]), "what a search found proves nothing either way");
+}
+
+#[tokio::test]
+async fn a_search_that_waits_for_its_turn_says_so() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let _daemon = place.started().await;
+    let prompt = place.run(["search", "Fischer"]).await;
+    assert_eq!((prompt.code, prompt.err.as_str()), (Some(0), ""));
+    let kind = FaultKind::Slow { ms: 4_000 };
+    workspace.sandbox.fault(Fault { route: Some("search".to_owned()), kind, count: 1 });
+    let late = place.run(["search", "Fischer"]).await;
+    assert_eq!((late.code, &late.out), (Some(0), &prompt.out));
+    assert!(late.err.starts_with("waiting: the daemon asks when its polls leave"), "{late:?}");
 }
