@@ -36,13 +36,14 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Half of the key's requests, the page of the contract, the intervals of the configuration.
+    /// What the configuration leaves to polls by default: the key's requests less the reserve, the
+    /// page of the contract, and its intervals.
     fn default() -> Self {
         Self {
             limit: 100,
-            requests_per_minute: 30,
+            requests_per_minute: 45,
             min_interval: Duration::from_secs(2),
-            max_interval: Duration::from_secs(60),
+            max_interval: Duration::from_secs(90),
             faults: None,
         }
     }

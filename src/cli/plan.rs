@@ -43,7 +43,7 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', group = "traffic")]
     rates: Vec<f64>,
     /// Requests a minute to spend
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 45, value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_minute: u32,
     /// Records a page can hold
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -7,7 +7,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
 
-use super::Comparison;
+use super::{Comparison, ScheduleResult};
 use crate::budget::BudgetSnapshot;
 use crate::schedule::{Forecast, PollerView};
 
@@ -42,7 +42,19 @@ pub fn table(comparison: &Comparison) -> String {
             result.http_429.to_string(),
         ]);
     }
-    table.to_string()
+    let mut text = table.to_string();
+    if let Some(note) = comparison.schedules.first().and_then(hours) {
+        text.push('\n');
+        text.push_str(&note);
+    }
+    text
+}
+
+/// How unequal the hours of a schedule are; the last one, which may be cut short, is left out.
+fn hours(result: &ScheduleResult) -> Option<String> {
+    let (_, whole) = result.requests_by_hour.split_last()?;
+    let (most, least) = (whole.iter().max()?, whole.iter().min()?);
+    Some(format!("{}: {most} requests in its busiest hour, {least} in its quietest", result.name))
 }
 
 /// Whether the budget keeps every page of the named pollers from overflowing, as a table and a
@@ -276,6 +288,14 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} is not in:\n{text}");
         }
+    }
+
+    #[test]
+    fn the_comparison_tells_how_unequal_its_hours_are() {
+        let traffic = super::super::Traffic::shop(super::super::Shop::Busy, 48.0, 1);
+        let text = table(&super::super::compare(&traffic, &super::super::Settings::default()));
+        let note = text.lines().last().unwrap();
+        assert!(note.starts_with("adaptive: ") && note.ends_with(" in its quietest"), "{note}");
     }
 
     #[test]
