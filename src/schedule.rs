@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 
 use self::allocate::Claim;
-use self::poller::{Pause, Poller};
+use self::poller::Poller;
 pub use self::view::{Forecast, PollerView};
 
 /// Moments closer than this are one.
@@ -84,7 +84,7 @@ pub enum Next {
     Poll(usize),
     /// Nothing is due before this reading of [`Moment::elapsed`].
     WaitUntil(Duration),
-    /// Every poller is in flight or paused until further notice.
+    /// Every poller is in flight.
     Idle,
 }
 
@@ -142,7 +142,7 @@ impl Schedule {
         }
     }
 
-    /// What to do now. Pollers in flight and paused ones are passed over.
+    /// What to do now. Pollers in flight are passed over.
     #[must_use]
     pub fn next(&self, now: Moment) -> Next {
         let at = seconds(now);
@@ -155,7 +155,7 @@ impl Schedule {
         // A deadline cannot press sooner than if all others came before it.
         let press = self.pollers.len() as f64 * reserved;
         for (place, poller) in self.pollers.iter().enumerate() {
-            if poller.in_flight.is_some() || poller.pause == Pause::ForNow {
+            if poller.in_flight.is_some() {
                 continue;
             }
             let ready = poller.ready_at();
@@ -202,7 +202,6 @@ impl Schedule {
         let poller = &mut self.pollers[poller];
         poller.in_flight = Some(at);
         poller.last_started = at;
-        poller.forced = false;
         if let Some(every) = poller.settings.every {
             // The grid stays; what was missed of it is skipped.
             let every = every.as_secs_f64().max(0.001);
@@ -232,32 +231,18 @@ impl Schedule {
         }
     }
 
-    /// Stops asking a poller until a reading of [`Moment::elapsed`], or until
-    /// [`resume`](Self::resume).
-    pub fn pause(&mut self, poller: usize, until: Option<Duration>) {
-        self.pollers[poller].pause =
-            until.map_or(Pause::ForNow, |until| Pause::Until(until.as_secs_f64()));
-    }
-
-    /// Ends a pause and whatever an earlier failure asked to wait for.
+    /// Ends whatever an earlier failure asked to wait for.
     pub fn resume(&mut self, poller: usize, now: Moment) {
         let poller = &mut self.pollers[poller];
-        poller.pause = Pause::No;
         poller.not_before = poller.not_before.min(seconds(now));
-    }
-
-    /// Makes a poller the next to be asked, before any interval is over.
-    pub fn poll_now(&mut self, poller: usize) {
-        self.pollers[poller].forced = true;
     }
 
     /// Polls a minute that the deadlines need, with the headroom that makes them feasible.
     #[must_use]
-    pub fn needed_per_minute(&self, _now: Moment) -> f64 {
+    pub fn needed_per_minute(&self) -> f64 {
         let needed: f64 = self
             .pollers
             .iter()
-            .filter(|poller| poller.pause != Pause::ForNow)
             .map(|poller| {
                 let least = poller.settings.min_interval.as_secs_f64().max(0.1);
                 60.0 / poller.plan.safe.max(least)

@@ -54,7 +54,7 @@ impl Dispatcher {
             retry_after: rate.retry_after.filter(|_| rate.refused),
         };
         self.budget.observe(&seen, now);
-        self.budget.set_needed(self.schedule.needed_per_minute(now));
+        self.budget.set_needed(self.schedule.needed_per_minute());
         self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute);
     }
 

@@ -21,14 +21,6 @@ const CHASE_OVERLAP: f64 = 0.4;
 /// The part by which a shape may drift before its bound is reckoned anew.
 const BOUND_DRIFT: f64 = 0.02;
 
-/// Whether a poller may be asked at all.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Pause {
-    No,
-    Until(f64),
-    ForNow,
-}
-
 /// The intervals in force, in seconds; renewed after each observation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
@@ -52,8 +44,6 @@ pub(super) struct Poller {
     pub(super) in_flight: Option<f64>,
     pub(super) last_started: f64,
     pub(super) not_before: f64,
-    pub(super) pause: Pause,
-    pub(super) forced: bool,
     pub(super) chase: bool,
     /// When it is due before anything was read.
     pub(super) first_due: Option<f64>,
@@ -90,8 +80,6 @@ impl Poller {
             in_flight: None,
             last_started: f64::NEG_INFINITY,
             not_before: f64::NEG_INFINITY,
-            pause: Pause::No,
-            forced: false,
             chase: false,
             first_due: Some(first_due),
             fixed_due: first_due,
@@ -182,19 +170,13 @@ impl Poller {
 
     /// Before this it must not be asked, whatever it would be worth.
     pub(super) fn ready_at(&self) -> f64 {
-        let pause = if let Pause::Until(until) = self.pause { until } else { f64::NEG_INFINITY };
-        if self.forced {
-            return pause;
-        }
         let spaced = self.last_started + self.settings.min_interval.as_secs_f64();
-        spaced.max(self.not_before).max(pause)
+        spaced.max(self.not_before)
     }
 
     /// When it is worth asking.
     pub(super) fn due_at(&self) -> f64 {
-        if self.forced {
-            f64::NEG_INFINITY
-        } else if let Some(due) = self.first_due {
+        if let Some(due) = self.first_due {
             due
         } else if self.settings.every.is_some() {
             self.fixed_due
@@ -208,7 +190,7 @@ impl Poller {
 
     /// Whether it is due at one time, neither sooner when a slot is free nor later.
     pub(super) fn is_timed(&self) -> bool {
-        self.first_due.is_some() || self.chase || self.settings.every.is_some() || self.forced
+        self.first_due.is_some() || self.chase || self.settings.every.is_some()
     }
 
     /// When it must have been asked so that nothing is lost, or for good order's sake.

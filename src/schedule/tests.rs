@@ -160,28 +160,19 @@ fn a_failed_poll_waits_as_told_and_others_go_on() {
 }
 
 #[test]
-fn paused_pollers_rest_until_resumed_and_in_flight_ones_are_passed_over() {
+fn pollers_in_flight_are_passed_over_and_a_wait_after_a_failure_can_be_ended() {
     let mut schedule = Schedule::new(vec![settings(); 2], 60.0, at(0.0));
-    schedule.pause(0, None);
-    schedule.pause(1, Some(Duration::from_secs(50)));
-    schedule.poll_now(1);
-    assert_eq!(schedule.next(at(10.0)), Next::WaitUntil(Duration::from_secs(50)));
+    schedule.started(0, at(10.0));
+    let not_before = Duration::from_secs(9000);
+    schedule.observe(0, &Outcome::Failed { not_before }, at(10.0));
     assert_eq!(schedule.next(at(50.0)), Next::Poll(1));
     schedule.started(1, at(50.0));
-    assert_eq!(schedule.next(at(51.0)), Next::Idle);
     assert_eq!(schedule.view(1, at(51.0)).next_poll_s, None);
+    assert_eq!(schedule.next(at(51.0)), Next::WaitUntil(not_before));
     schedule.resume(0, at(51.0));
     assert_eq!(schedule.next(at(51.0)), Next::Poll(0));
-}
-
-#[test]
-fn polling_by_hand_comes_before_any_interval() {
-    let mut schedule = Schedule::new(vec![settings(); 2], 6.0, at(0.0));
-    drive(&mut schedule, 0.0, 600.0, 10.0, |_, _| Outcome::Unchanged);
-    schedule.started(1, at(600.0));
-    schedule.observe(1, &Outcome::Failed { not_before: Duration::from_secs(9000) }, at(600.0));
-    schedule.poll_now(1);
-    assert_eq!(schedule.next(at(600.0)), Next::Poll(1));
+    schedule.started(0, at(51.0));
+    assert_eq!(schedule.next(at(51.0)), Next::Idle);
 }
 
 #[test]
@@ -230,7 +221,7 @@ fn clock_steps_and_strange_pages_do_no_harm() {
                 schedule.observe(poller, &outcome, moment);
             }
             Next::WaitUntil(until) => now = until.as_secs_f64(),
-            Next::Idle => unreachable!("nothing is paused"),
+            Next::Idle => unreachable!("nothing is in flight"),
         }
         let view = schedule.view(step % 2, moment);
         assert!(view.rate_per_hour.is_finite() && view.interval_s.is_finite(), "{view:?}");
@@ -253,6 +244,6 @@ fn a_forecast_names_the_first_route_to_fail_before_anything_is_lost() {
     let short = schedule.forecast(4.0, at(7200.0));
     assert!(!short.feasible && short.load > 1.0, "{short:?}");
     assert_eq!(short.first_to_fail, Some(1));
-    let needed = schedule.needed_per_minute(at(7200.0));
+    let needed = schedule.needed_per_minute();
     assert!((4.0..12.0).contains(&needed), "{needed} a minute");
 }

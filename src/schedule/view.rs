@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::poller::{LONGEST_S, Pause, Poller};
+use super::poller::{LONGEST_S, Poller};
 use super::{Schedule, seconds};
 use crate::clock::Moment;
 
@@ -22,7 +22,7 @@ pub struct PollerView {
     pub rate_high: f64,
     /// The interval in force.
     pub interval_s: f64,
-    /// Until the next poll is due; absent while in flight or paused until further notice.
+    /// Until the next poll is due; absent while in flight.
     pub next_poll_s: Option<f64>,
     /// The longest interval with an overflow less likely than one in a million polls.
     pub safe_interval_s: f64,
@@ -56,14 +56,13 @@ impl Schedule {
         let rate = poller.rate.now(now.wall);
         let spread = 2.0 / poller.rate.slow_level().shape.sqrt();
         let burst = poller.burst_interval(now.wall);
-        let waiting = poller.in_flight.is_some() || poller.pause == Pause::ForNow;
         let planned = poller.ready_at().max(poller.due_at().min(poller.deadline()));
         PollerView {
             rate_per_hour: rate * 3600.0,
             rate_low: rate * 3600.0 * (-spread).exp(),
             rate_high: rate * 3600.0 * spread.exp(),
             interval_s: interval(poller),
-            next_poll_s: (!waiting).then(|| (planned - at).max(0.0)),
+            next_poll_s: poller.in_flight.is_none().then(|| (planned - at).max(0.0)),
             safe_interval_s: poller.safe_interval(now.wall, true),
             burst_interval_s: burst.is_finite().then(|| burst.min(LONGEST_S)),
             index: poller.index(at, 60.0 / self.pace),
@@ -80,9 +79,6 @@ impl Schedule {
         let mut load = 0.0;
         let mut tightest: Option<(f64, usize)> = None;
         for (place, poller) in self.pollers.iter().enumerate() {
-            if poller.pause == Pause::ForNow {
-                continue;
-            }
             let safe = poller.safe_interval(now.wall, true).min(poller.burst_interval(now.wall));
             let settings = &poller.settings;
             let least = settings.every.unwrap_or(settings.min_interval).as_secs_f64();
@@ -118,15 +114,8 @@ fn reason(poller: &Poller, at: f64) -> String {
     let span = |seconds: f64| {
         humantime::format_duration(Duration::from_secs(seconds.round().max(1.0) as u64)).to_string()
     };
-    match poller.pause {
-        Pause::ForNow => return "paused until further notice".into(),
-        Pause::Until(until) if until > at => return format!("paused for {}", span(until - at)),
-        _ => {}
-    }
     if poller.in_flight.is_some() {
         "being asked now".into()
-    } else if poller.forced {
-        "asked for by hand".into()
     } else if poller.not_before > at {
         format!("waits {} after a failure", span(poller.not_before - at))
     } else if poller.first_due.is_some() {

@@ -15,6 +15,9 @@ use crate::clock::Moment;
 use crate::config;
 use crate::schedule::{Next, Outcome, PollerSettings, Schedule};
 
+/// How long the key is refused.
+const PAUSE: Duration = Duration::from_secs(600);
+
 /// What goes wrong during a run, drawn from a seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Faults {
@@ -95,7 +98,7 @@ pub(super) fn run(traffic: &Traffic, settings: &Settings) -> Run {
             (now >= trouble_at, &settings.faults, &mut chance)
         {
             trouble_at = now + between_troubles(faults, chance);
-            trouble(&mut daemon, chance, now);
+            now += trouble(&mut daemon, chance, now);
         }
         let moment = daemon.moment(now);
         let poller = match daemon.schedule.next(moment) {
@@ -125,7 +128,7 @@ pub(super) fn run(traffic: &Traffic, settings: &Settings) -> Run {
             windows[poller].read(at, &mut run)
         };
         daemon.schedule.observe(poller, &outcome, moment);
-        daemon.budget.set_needed(daemon.schedule.needed_per_minute(moment));
+        daemon.budget.set_needed(daemon.schedule.needed_per_minute());
         daemon.schedule.set_pace(daemon.budget.snapshot(moment).pace_per_minute);
     }
     for window in &mut windows {
@@ -139,15 +142,12 @@ fn between_troubles(faults: &Faults, chance: &mut fastrand::Rng) -> Duration {
     Duration::from_secs_f64(seconds.min(1e12))
 }
 
-fn trouble(daemon: &mut Daemon<'_>, chance: &mut fastrand::Rng, now: Duration) {
+/// Brings one trouble about; gives how long nothing can be asked.
+fn trouble(daemon: &mut Daemon<'_>, chance: &mut fastrand::Rng, now: Duration) -> Duration {
     match chance.u8(0..3) {
         0 => daemon.restart(now),
-        1 => {
-            let until = now + Duration::from_secs(600);
-            for poller in 0..daemon.pollers.len() {
-                daemon.schedule.pause(poller, Some(until));
-            }
-        }
+        1 => return PAUSE,
         _ => daemon.off = SignedDuration::from_secs(chance.i64(-86_400..86_400)),
     }
+    Duration::ZERO
 }

@@ -153,7 +153,7 @@ pub fn why(name: &str, view: &PollerView, budget: &BudgetSnapshot, forecast: &Fo
     line(
         "next poll",
         match view.next_poll_s {
-            None => "not planned: it is being asked now or paused".to_owned(),
+            None => "it is being asked now".to_owned(),
             Some(left) if left < 0.5 => "now, with the next request the budget grants".to_owned(),
             Some(left) => format!("in {}", span(left)),
         },
