@@ -23,7 +23,7 @@ const LONGEST_REST: Duration = Duration::from_secs(3600);
 /// The first rest after a 429 that names none; it doubles up to a minute.
 const FIRST_REST: Duration = Duration::from_secs(5);
 /// Seconds between two cuts of the share, so that one shortage counts once.
-const CUT_EVERY_S: f64 = 5.0;
+const CUT_EVERY_S: f64 = 3.0;
 /// Seconds in which a cut share grows back when nobody else spends, and when others do.
 const GROW_ALONE_S: f64 = 40.0;
 const GROW_BESIDE_S: f64 = 120.0;

@@ -135,8 +135,8 @@ fn alone_on_the_key_the_reserve_is_never_touched() {
 #[test]
 fn a_rival_gets_its_fifty_and_afterwards_we_get_ours() {
     for sliding in [true, false] {
-        for phase in 0..12 {
-            let start = 300.0 + f64::from(phase) * 5.0;
+        for phase in 0..60 {
+            let start = 60.0 + f64::from(phase) * 5.0;
             let mut key = Key::new(sliding);
             let mut we = Eager::new(settings(60, 15), 0.0);
             we.budget.set_needed(2.0);
