@@ -219,12 +219,14 @@ impl Schedule {
         let place = poller;
         let poller = &mut self.pollers[place];
         let started = poller.in_flight.take().unwrap_or(at);
+        // A first page changes what is thought of the route altogether.
+        let first = poller.first_due.is_some();
         match outcome {
             Outcome::Page(page) => poller.read(Some(page), started, now.wall),
             Outcome::Unchanged => poller.read(None, started, now.wall),
             Outcome::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
         }
-        if at - self.allocated_at >= ALLOCATE_EVERY_S {
+        if first || at - self.allocated_at >= ALLOCATE_EVERY_S {
             self.allocate(now);
         } else {
             self.pollers[place].renew(self.threshold, now.wall);

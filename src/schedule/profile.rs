@@ -60,7 +60,7 @@ impl Profile {
             visit: Seen::default(),
             visited: None,
             rates: [rate; HOURS],
-            busy_rate: rate,
+            busy_rate: 0.0,
         }
     }
 
@@ -74,7 +74,8 @@ impl Profile {
         self.rates[hour_of(seconds(wall))]
     }
 
-    /// The rate a second that a typical record arrives at: the busy hours' rate, not the mean.
+    /// The rate a second that a typical record arrives at: the busy hours' rate, not the mean. Zero
+    /// before a whole day was seen: until then no hour is known to be a quiet one.
     pub(super) fn busy_rate(&self) -> f64 {
         self.busy_rate
     }
@@ -154,8 +155,9 @@ impl Profile {
                 self.rates[hour] = self.hours[hour].rate_within(of_day_rate);
             }
         }
+        let visited = self.hours.iter().filter(|seen| seen.seconds > 0.0).count();
         let squares: f64 = self.rates.iter().map(|rate| rate * rate).sum();
-        self.busy_rate = squares / self.rates.iter().sum::<f64>();
+        self.busy_rate = if visited < 24 { 0.0 } else { squares / self.rates.iter().sum::<f64>() };
     }
 
     /// The first thing ever seen: a page that spans `span` seconds, given little weight since it

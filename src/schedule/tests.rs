@@ -17,6 +17,10 @@ fn settings() -> PollerSettings {
     }
 }
 
+fn first_page() -> Observation {
+    Observation { records: 100, new: 100, overlap: 0, contiguous: true, window: None }
+}
+
 fn page(new: u32) -> Outcome {
     Outcome::Page(Observation {
         records: 100,
@@ -67,6 +71,21 @@ fn the_first_round_is_staggered_and_reaches_every_poller() {
     let order: Vec<usize> = polls.iter().map(|(_, poller)| *poller).collect();
     assert!(order.starts_with(&[0, 1, 2]), "{order:?}");
     assert!((0..6).all(|poller| count(&polls, poller) > 0), "{order:?}");
+}
+
+#[test]
+fn what_nobody_knows_to_be_a_quiet_hour_gets_the_whole_pace() {
+    let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+    let mut read = [false; 6];
+    let first = Observation { window: Some(Duration::from_secs(1_000_000)), ..first_page() };
+    let polls = drive(&mut schedule, 0.0, 600.0, 60.0 / 45.0, |poller, _| {
+        if std::mem::replace(&mut read[poller], true) {
+            Outcome::Unchanged
+        } else {
+            Outcome::Page(first.clone())
+        }
+    });
+    assert!(polls.len() >= 430, "{} of 450 in the first ten minutes", polls.len());
 }
 
 #[test]
