@@ -96,6 +96,7 @@ fn blocks_of_records_lose_nothing_where_uniform_polls_lose() {
     for seed in 0..1000 {
         let [adaptive, uniform] = adaptive_and_uniform(&blocks(seed, 60), &settings);
         assert_eq!(adaptive.lost, 0, "seed {seed}: {adaptive:?}");
+        assert_eq!(adaptive.gaps, 0, "seed {seed}: {adaptive:?}");
         uniform_lost += u32::from(uniform.lost > 0);
     }
     assert!(uniform_lost > 200, "uniform lost in {uniform_lost} of 1000 only: too easy");
