@@ -47,6 +47,9 @@ use known::Known;
 use mirror::Mirror;
 use pollers::PendingPolls;
 
+/// How long a write waits for a lock that another program was found to hold.
+const LOCK_LOOK: Duration = Duration::from_millis(50);
+
 /// What the one write connection works with.
 struct Writer {
     connection: Connection,
@@ -59,6 +62,7 @@ struct Writer {
     pending: PendingPolls,
     prune_from: i64,
     checkpointed_at: u64,
+    lock_was_held: bool,
 }
 
 impl Writer {
@@ -71,6 +75,16 @@ impl Writer {
             Ok(found) if found.ino() == self.inode => Ok(()),
             _ => Err(StoreError::Gone(self.path.clone())),
         }
+    }
+
+    /// While another program is known to hold the write lock, nobody waits for it for long: behind
+    /// this one connection the waits of all who want to write would add up.
+    fn expect_lock(&mut self, held: bool) -> Result<(), StoreError> {
+        if self.lock_was_held != held {
+            self.connection.busy_timeout(if held { LOCK_LOOK } else { open::LOCK_WAIT })?;
+            self.lock_was_held = held;
+        }
+        Ok(())
     }
 
     fn changed_since_checkpoint(&self) -> bool {
@@ -121,6 +135,7 @@ impl Store {
             known: HashMap::new(),
             pending: PendingPolls::default(),
             prune_from: 0,
+            lock_was_held: false,
         };
         let shared = Shared {
             writer: Mutex::new(Some(writer)),
@@ -316,8 +331,15 @@ impl Store {
             let mut guard = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
             let writer = guard.as_mut().ok_or(StoreError::Closing)?;
             let before = writer.connection.total_changes();
-            let outcome = work(writer)?;
+            let outcome = match work(writer) {
+                Err(StoreError::Busy) => {
+                    writer.expect_lock(true)?;
+                    return Err(StoreError::Busy);
+                }
+                outcome => outcome?,
+            };
             if writer.connection.total_changes() != before {
+                writer.expect_lock(false)?;
                 let last = log::last_seq(&writer.connection)?;
                 shared.last_seq.send_if_modified(|seen| std::mem::replace(seen, last) != last);
             }

@@ -20,6 +20,10 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// A file that was not closed cleanly is checked for at most this long before work begins.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 
+/// How long a write waits for another program's transaction: shorter than those who ask whether the
+/// daemon still works are ready to wait.
+pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
+
 /// Numbered schema steps; `user_version` is how many of them a file has.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_init.sql")];
 
@@ -125,7 +129,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
 }
 
 fn prepare(connection: &mut Connection, path: &Path, clean: bool) -> Result<(), OpenError> {
-    connection.busy_timeout(Duration::from_secs(5)).map_err(failed(path))?;
+    connection.busy_timeout(LOCK_WAIT).map_err(failed(path))?;
     let version = identify(connection, path)?;
     for (option, on) in [
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),

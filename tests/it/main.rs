@@ -17,6 +17,7 @@ mod instance;
 mod interrupted_reload;
 mod layout;
 mod ledger;
+mod locked;
 mod mirror;
 mod reload;
 mod repair;
