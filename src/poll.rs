@@ -96,7 +96,7 @@ struct StorePause {
 
 /// A request that came back.
 enum Answer {
-    Page { poller: usize, result: Result<Page, ApiError>, rate: Rate },
+    Page { poller: usize, asked_after: i64, result: Result<Page, ApiError>, rate: Rate },
     Probe { result: Result<Ping, ApiError>, rate: Rate },
     Background { rate: Rate },
 }
@@ -224,9 +224,10 @@ impl Dispatcher {
                     }
                     self.schedule.started(poller, now);
                     let (client, key) = (self.client.clone(), self.pollers[poller].key.clone());
+                    let asked_after = self.store.seq();
                     under_way.spawn(async move {
                         let (result, rate) = client.poll(&key).await;
-                        Answer::Page { poller, result, rate }
+                        Answer::Page { poller, asked_after, result, rate }
                     });
                     now = self.clock.now();
                 }

@@ -142,6 +142,7 @@ impl Repair {
                     break;
                 }
                 made += 1;
+                let asked_after = self.store.seq();
                 if let Some(page) = self.search(&term, gap.business.as_deref(), stop).await? {
                     let search = Search {
                         business: gap.business.clone(),
@@ -149,6 +150,7 @@ impl Repair {
                         // Whoever was there before the gap is no news.
                         kind: Kind::Baseline,
                         at: self.clock.now().wall,
+                        asked_after,
                         backfill_term: None,
                     };
                     found += self.store.store_found(search).await?.created;

@@ -301,6 +301,13 @@ impl Store {
         self.write(move |writer| sinks::save(&mut writer.connection, &sink, &progress)).await
     }
 
+    /// The number of the last row of the log; to be noted with each question to the workspace, so
+    /// that its answer undoes nothing that was stored since.
+    #[must_use]
+    pub fn seq(&self) -> i64 {
+        *self.shared.last_seq.borrow()
+    }
+
     /// The number of the last row of the log, and a wake-up whenever it grows.
     #[must_use]
     pub fn last_seq(&self) -> watch::Receiver<i64> {

@@ -248,6 +248,7 @@ impl Asker {
                     tokio::time::sleep_until(clock.instant(at)).await;
                 }
                 let SearchAsk { term, business, .. } = question;
+                let asked_after = store.seq();
                 let (page, rate) = client.search_customers(&term, business.as_deref()).await;
                 let seen = Seen {
                     limit: rate.limit,
@@ -280,7 +281,8 @@ impl Asker {
                     .collect::<Result<_, _>>()?;
                 let kind = question.store.unwrap_or(Kind::Baseline);
                 let at = clock.now().wall;
-                let search = Search { business, page, kind, at, backfill_term: Some(term) };
+                let search =
+                    Search { business, page, kind, at, asked_after, backfill_term: Some(term) };
                 let found = Some(store.store_found(search).await?);
                 Ok(Told::Done(Searched { records, found }))
             }

@@ -120,7 +120,14 @@ async fn search_alone(
     let mut found = None;
     if let Some(store) = store {
         let at = jiff::Timestamp::now();
-        let search = Search { business, page, kind: Kind::Created, at, backfill_term: None };
+        let search = Search {
+            business,
+            page,
+            kind: Kind::Created,
+            at,
+            asked_after: store.seq(),
+            backfill_term: None,
+        };
         found = Some(store.store_found(search).await?);
         store.close().await?;
     }

@@ -37,6 +37,7 @@ impl Watch {
 
     async fn searched(&self, ask: SearchAsk) -> Result<Searched, Told<()>> {
         let SearchAsk { term, business, store, backfill } = ask;
+        let asked_after = self.store.seq();
         let page =
             self.spare.search(&term, business.as_deref()).await.map_err(|error| refused(&error))?;
         let records = page
@@ -49,7 +50,7 @@ impl Watch {
             Some(kind) => {
                 let backfill_term = backfill.then_some(term);
                 let at = self.clock.now().wall;
-                let search = Search { business, page, kind, at, backfill_term };
+                let search = Search { business, page, kind, at, asked_after, backfill_term };
                 Some(self.store.store_found(search).await.map_err(|error| not_stored(&error))?)
             }
         };

@@ -33,11 +33,11 @@ impl Dispatcher {
                 self.observe_rate(&rate);
                 Ok(())
             }
-            Answer::Page { poller, result: Ok(page), rate } => {
+            Answer::Page { poller, asked_after, result: Ok(page), rate } => {
                 self.observe_rate(&rate);
-                self.store_page(poller, page, &rate).await
+                self.store_page(poller, asked_after, page, &rate).await
             }
-            Answer::Page { poller, result: Err(error), rate } => {
+            Answer::Page { poller, result: Err(error), rate, .. } => {
                 self.observe_rate(&rate);
                 self.failed(poller, error, &rate).await
             }
@@ -61,6 +61,7 @@ impl Dispatcher {
     async fn store_page(
         &mut self,
         poller: usize,
+        asked_after: i64,
         page: Page,
         rate: &Rate,
     ) -> Result<(), StoreError> {
@@ -68,6 +69,7 @@ impl Dispatcher {
         let key = self.pollers[poller].key.clone();
         let facts = PollFacts {
             at: now.wall,
+            asked_after,
             limit: self.limit,
             latency: rate.latency,
             remaining: rate.remaining,

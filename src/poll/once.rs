@@ -27,12 +27,13 @@ impl Dispatcher {
             }
             let key = self.pollers[index].key.clone();
             self.schedule.started(index, self.clock.now());
+            let asked_after = self.store.seq();
             let (result, rate) = tokio::select! {
                 () = stop.cancelled() => return Ok(failed),
                 answer = self.client.poll(&key) => answer,
             };
             let error = result.as_ref().err().cloned();
-            self.take(Answer::Page { poller: index, result, rate }).await?;
+            self.take(Answer::Page { poller: index, asked_after, result, rate }).await?;
             if let Some(pause) = &self.store_pause {
                 return Err(if pause.full { StoreError::Full } else { StoreError::Busy });
             }

@@ -16,7 +16,7 @@ use super::gaps::{self, Holes, Place};
 use super::log::{self, NewChange};
 use super::mirror::{self, Fields, RowFacts};
 use super::reader::Reader;
-use crate::record::{Kind, Page, RecordId, Route, field, same_meaning};
+use crate::record::{Kind, Page, RecordId, Route, field, same_record};
 
 /// What is to be stored of a search.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub struct Search {
     pub kind: Kind,
     /// When the answer was read.
     pub at: Timestamp,
+    /// The last row of the log when it was asked for; what was stored since is newer than it.
+    pub asked_after: i64,
     /// The term, when it is one of a backfill that is to be resumed.
     pub backfill_term: Option<String>,
 }
@@ -52,7 +54,7 @@ enum Step {
 /// Stores a search; see [`super::Store::store_found`].
 pub(super) fn store(writer: &mut Writer, search: &Search) -> Result<Found, StoreError> {
     writer.refuse_replaced_file()?;
-    let steps = compare(&writer.connection, &search.page)?;
+    let steps = compare(&writer.connection, &search.page, search.asked_after)?;
     let found = Found {
         created: steps.iter().filter(|(_, s)| matches!(s, Step::Create)).count(),
         updated: steps.iter().filter(|(_, s)| matches!(s, Step::Update { .. })).count(),
@@ -72,24 +74,29 @@ pub(super) fn store(writer: &mut Writer, search: &Search) -> Result<Found, Store
     Ok(found)
 }
 
-fn compare(connection: &Connection, page: &Page) -> Result<Vec<(usize, Step)>, StoreError> {
+fn compare(
+    connection: &Connection,
+    page: &Page,
+    asked_after: i64,
+) -> Result<Vec<(usize, Step)>, StoreError> {
     let mut find = connection.prepare_cached(
-        "SELECT m._business, m._via, c.version, c.body FROM customers m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
+        "SELECT m._business, m._via, c.version, c.body, c.seq <= ?2 FROM customers m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
     )?;
     let mut steps = Vec::new();
     for (index, record) in page.records().iter().enumerate() {
         let row = find
-            .query_row([record.id.as_str()], |row| {
+            .query_row((record.id.as_str(), asked_after), |row| {
                 let version: i64 = row.get(2)?;
                 let body: String = row.get(3)?;
-                Ok((row.get(0)?, row.get(1)?, version, body))
+                let older: bool = row.get(4)?;
+                Ok((row.get(0)?, row.get(1)?, version, body, older))
             })
             .optional()?;
         let text = page.text(record);
         match row {
             None => steps.push((index, Step::Create)),
-            Some((business, via, version, body)) => {
-                if !same_meaning(&body, text) && has_every_field(text, &body) {
+            Some((business, via, version, body, older)) => {
+                if older && !same_record(&body, text) && same_fields(&body, text) {
                     steps.push((index, Step::Update { version: version + 1, via, business }));
                 }
             }
@@ -98,14 +105,14 @@ fn compare(connection: &Connection, page: &Page) -> Result<Vec<(usize, Step)>, S
     Ok(steps)
 }
 
-/// Whether a record shows all that is known of it. Absent values are null and their field is
-/// present (contract, "Data conventions"), so one that lacks a field is shown in another shape,
-/// and says nothing about what changed.
-fn has_every_field(text: &str, known: &str) -> bool {
+/// Whether a record is shown with the fields it is known by. Absent values are null and their field
+/// is present (contract, "Data conventions"), so one with other fields is shown in another shape
+/// than a poll shows it in, and says nothing about what changed.
+fn same_fields(known: &str, text: &str) -> bool {
     let names = |text: &str| -> HashSet<String> {
         Fields::of(text).0.into_iter().map(|(name, _)| name.into_owned()).collect()
     };
-    names(known).is_subset(&names(text))
+    names(known) == names(text)
 }
 
 fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Result<(), StoreError> {

@@ -22,6 +22,8 @@ use crate::record::{Kind, Page, PollerKey, Record, Route, field, same_record};
 pub struct PollFacts {
     /// When the page was read.
     pub at: jiff::Timestamp,
+    /// The last row of the log when the page was asked for; what was stored since is newer than it.
+    pub asked_after: i64,
     /// Records asked for.
     pub limit: u32,
     /// How long the request took.
@@ -96,10 +98,10 @@ pub(super) fn store(
         return Ok(stored);
     }
     let known = writer.known.get(key);
-    let (steps, overlap) = {
+    let Compared { steps, overlap, late } = {
         // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
         let snapshot = writer.connection.transaction()?;
-        compare(&snapshot, key, known, &page)?
+        compare(&snapshot, key, known, &page, facts.asked_after)?
     };
     let page_ids = id_bounds(page.records());
     let evidence = Evidence {
@@ -133,6 +135,9 @@ pub(super) fn store(
         let known = writer.known.get_mut(key).expect("an unchanged page has one before it");
         known.row = row;
         known.take_page(page);
+        if late {
+            known.forget_texts();
+        }
         return Ok(stored);
     }
     let older_than = known.and_then(|k| k.older_than(facts.limit));
@@ -157,6 +162,9 @@ pub(super) fn store(
     known.row = row;
     known.take_page(page);
     known.saved.clone_from(&known.head);
+    if late {
+        known.forget_texts();
+    }
     Ok(stored)
 }
 
@@ -184,19 +192,30 @@ impl Finding<'_> {
     }
 }
 
-/// Finds what each record of the page is beside what is stored, and how many the poller knew.
+/// What a page is beside what is stored.
+struct Compared {
+    steps: Vec<(usize, Step)>,
+    /// Ids on the page that the poller knew.
+    overlap: usize,
+    /// Whether a record differs that was stored since the page was asked for: which of the two is
+    /// the newer, the next page tells.
+    late: bool,
+}
+
+/// Finds what each record of the page is beside what is stored.
 fn compare(
     connection: &Connection,
     key: &PollerKey,
     known: Option<&Known>,
     page: &Page,
-) -> Result<(Vec<(usize, Step)>, usize), StoreError> {
+    asked_after: i64,
+) -> Result<Compared, StoreError> {
     let mut find = connection.prepare_cached(&format!(
-        "SELECT m._business, m._via, c.version, c.body FROM \"{}\" m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
+        "SELECT m._business, m._via, c.seq, c.version, c.body FROM \"{}\" m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
         key.route
     ))?;
     let mut steps = Vec::new();
-    let mut overlap = 0;
+    let (mut overlap, mut late) = (0, false);
     for (index, record) in page.records().iter().enumerate() {
         let id = record.id.as_str();
         let text = page.text(record);
@@ -208,12 +227,13 @@ fn compare(
             .query_row([id], |row| {
                 let business: Option<String> = row.get(0)?;
                 let via: Option<String> = row.get(1)?;
-                let version: i64 = row.get(2)?;
-                let body: String = row.get(3)?;
-                Ok((business, via, version, body))
+                let seq: i64 = row.get(2)?;
+                let version: i64 = row.get(3)?;
+                let body: String = row.get(4)?;
+                Ok((business, via, seq, version, body))
             })
             .optional()?;
-        let Some((business, via, version, body)) = row else {
+        let Some((business, via, seq, version, body)) = row else {
             steps.push((index, Step::Create));
             continue;
         };
@@ -221,13 +241,14 @@ fn compare(
         if known.is_some_and(|k| k.head.contains(id)) || (known.is_some() && polled) {
             overlap += 1;
         }
-        if !same_record(&body, text) {
-            steps.push((index, Step::Update { version: version + 1 }));
-        } else if via.is_some() {
-            steps.push((index, Step::Adopt));
+        match same_record(&body, text) {
+            true if via.is_some() => steps.push((index, Step::Adopt)),
+            true => {}
+            false if seq > asked_after => late = true,
+            false => steps.push((index, Step::Update { version: version + 1 })),
         }
     }
-    Ok((steps, overlap))
+    Ok(Compared { steps, overlap, late })
 }
 
 fn write(

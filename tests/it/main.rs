@@ -15,6 +15,7 @@ mod disk;
 mod identity;
 mod instance;
 mod interrupted_reload;
+mod late_answers;
 mod layout;
 mod ledger;
 mod locked;

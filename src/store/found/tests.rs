@@ -27,6 +27,7 @@ fn customers() -> PollerKey {
 fn facts(limit: u32) -> PollFacts {
     PollFacts {
         at: "2026-01-02T03:04:05Z".parse().unwrap(),
+        asked_after: i64::MAX,
         limit,
         latency: Duration::from_millis(5),
         remaining: None,
@@ -36,7 +37,7 @@ fn facts(limit: u32) -> PollFacts {
 
 fn search(page: Page, kind: Kind) -> Search {
     let at = "2026-01-02T03:05:00Z".parse().unwrap();
-    Search { business: None, page, kind, at, backfill_term: None }
+    Search { business: None, page, kind, at, asked_after: i64::MAX, backfill_term: None }
 }
 
 async fn kinds(store: &Store) -> Vec<(String, Kind)> {
@@ -62,14 +63,20 @@ async fn a_customer_found_twice_is_stored_once_and_an_edit_is_an_update() {
 }
 
 #[tokio::test]
-async fn an_answer_that_lacks_fields_changes_nothing() {
+async fn an_answer_with_other_fields_or_another_spelling_of_the_id_changes_nothing() {
     let (_dir, store) = open();
-    store.store_found(search(page(&[(1, "Ann")]), Kind::Created)).await.unwrap();
-    let body = r#"[{"id":1,"name":"Anna"}]"#.to_owned();
-    let id = RecordId::from_text("1").unwrap();
-    let short =
-        Page::new(body.clone(), vec![crate::record::Record { id, span: 1..body.len() - 1 }]);
-    assert_eq!(store.store_found(search(short, Kind::Created)).await.unwrap(), Found::default());
+    store.store_page(customers(), page(&[(1, "Ann")]), facts(100)).await.unwrap();
+    for record in [
+        r#"{"id":1,"name":"Anna"}"#,
+        r#"{"id":1,"name":"Ann","email":null,"city":"Bonn"}"#,
+        r#"{"id":"1","name":"Ann","email":null}"#,
+    ] {
+        let id = RecordId::from_text("1").unwrap();
+        let span = 1..record.len() + 1;
+        let shown = Page::new(format!("[{record}]"), vec![crate::record::Record { id, span }]);
+        let found = store.store_found(search(shown, Kind::Created)).await.unwrap();
+        assert_eq!(found, Found::default(), "{record}");
+    }
 }
 
 #[tokio::test]

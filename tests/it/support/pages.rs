@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::{Place, wait_until};
@@ -17,6 +18,14 @@ use super::{Place, wait_until};
 struct Shown {
     body: String,
     asked: u64,
+    /// What the next answer waits for.
+    held: Option<Arc<Notify>>,
+}
+
+impl Shown {
+    fn new(body: String) -> Self {
+        Self { body, asked: 0, held: None }
+    }
 }
 
 type Routes = Arc<Mutex<HashMap<String, Shown>>>;
@@ -35,6 +44,7 @@ impl Pages {
         let routes = Routes::default();
         let app = Router::new()
             .route("/api/automation/triggers/{route}", get(page))
+            .route("/api/automation/search/{route}", get(found))
             .with_state(Arc::clone(&routes));
         let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { base_url, routes, server }
@@ -48,8 +58,24 @@ impl Pages {
     /// Sets the body a route answers with from now on.
     pub(crate) fn show(&self, route: &str, body: impl Into<String>) {
         let mut routes = self.routes.lock().unwrap();
-        let asked = routes.get(route).map_or(0, |shown| shown.asked);
-        routes.insert(route.to_owned(), Shown { body: body.into(), asked });
+        let shown = routes.entry(route.to_owned()).or_insert_with(|| Shown::new(String::new()));
+        shown.body = body.into();
+    }
+
+    /// Has the next request of a route get, once the caller says so, what the route shows when the
+    /// request arrives.
+    pub(crate) fn hold_next(&self, route: &str) -> Arc<Notify> {
+        let release = Arc::new(Notify::new());
+        let mut routes = self.routes.lock().unwrap();
+        let shown = routes.entry(route.to_owned()).or_insert_with(|| Shown::new("[]".to_owned()));
+        shown.held = Some(Arc::clone(&release));
+        release
+    }
+
+    /// Waits until a request is held back.
+    pub(crate) async fn held(&self, route: &str) {
+        let held = || self.routes.lock().unwrap().get(route).is_some_and(|s| s.held.is_none());
+        wait_until("a request is held back", held).await;
     }
 
     /// As [`Self::show`], and waits until a page with that body has been stored.
@@ -76,6 +102,11 @@ impl Drop for Pages {
     }
 }
 
+/// The customer search is the route `search`.
+async fn found(state: State<Routes>, headers: HeaderMap) -> Response {
+    page(state, Path("search".to_owned()), headers).await
+}
+
 async fn page(
     State(routes): State<Routes>,
     Path(route): Path<String>,
@@ -84,8 +115,14 @@ async fn page(
     if !headers.contains_key(header::AUTHORIZATION) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    let mut routes = routes.lock().unwrap();
-    let shown = routes.entry(route).or_insert_with(|| Shown { body: "[]".to_owned(), asked: 0 });
-    shown.asked += 1;
-    ([(header::CONTENT_TYPE, "application/json")], shown.body.clone()).into_response()
+    let (body, held) = {
+        let mut routes = routes.lock().unwrap();
+        let shown = routes.entry(route).or_insert_with(|| Shown::new("[]".to_owned()));
+        shown.asked += 1;
+        (shown.body.clone(), shown.held.take())
+    };
+    if let Some(release) = held {
+        release.notified().await;
+    }
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

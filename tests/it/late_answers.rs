@@ -1,0 +1,75 @@
+//! An answer that arrives after a later one was stored brings no older state back.
+
+use serde_json::json;
+
+use crate::support::{Daemon, Pages, Place};
+
+const ANN: &str = r#"[{"id":1,"name":"Ann"}]"#;
+const ANNA: &str = r#"[{"id":1,"name":"Anna"}]"#;
+const ANNE: &str = r#"[{"id":1,"name":"Anne"}]"#;
+
+/// A daemon that has stored Ann; `businesses` as they stand in the configuration.
+async fn stored(businesses: &str) -> (Pages, Place, Daemon) {
+    let pages = Pages::start().await;
+    pages.show("customers", ANN);
+    let place = pages.place();
+    place.configure_all(&format!(
+        "{businesses}[budget]\nrequests_per_minute = 60000\nreserve = 0\n\
+         [poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\n"
+    ));
+    let daemon = place.started().await;
+    pages.polled("customers").await;
+    (pages, place, daemon)
+}
+
+fn versions(place: &Place) -> Vec<serde_json::Value> {
+    place.rows("SELECT version, body FROM changes WHERE route = 'customers' ORDER BY seq")
+}
+
+#[tokio::test]
+async fn a_search_answered_late_brings_no_older_state_back() {
+    let (pages, place, _daemon) = stored("").await;
+    pages.show("search", ANN);
+    let release = pages.hold_next("search");
+    let search = async { place.run(["search", "Ann", "--store", "--json"]).await };
+    let polls = async {
+        pages.held("search").await;
+        pages.shown("customers", ANNA).await;
+        release.notify_one();
+    };
+    let (search, ()) = tokio::join!(search, polls);
+    assert_eq!(search.json()[0]["name"], "Ann", "the answer itself is shown as it came");
+    pages.polled("customers").await;
+    let ann = json!([1, r#"{"id":1,"name":"Ann"}"#]);
+    let anna = json!([2, r#"{"id":1,"name":"Anna"}"#]);
+    assert_eq!(versions(&place), [ann, anna]);
+
+    // What a search shows first is stored.
+    pages.show("search", ANNE);
+    let asked = pages.hold_next("customers");
+    pages.held("customers").await;
+    place.run(["search", "Ann", "--store"]).await;
+    assert_eq!(versions(&place).last(), Some(&json!([3, r#"{"id":1,"name":"Anne"}"#])));
+    // The poll that was asked for before that shows what was there before.
+    pages.show("customers", ANNE);
+    asked.notify_one();
+    pages.polled("customers").await;
+    assert_eq!(versions(&place).len(), 3);
+}
+
+#[tokio::test]
+async fn a_page_answered_late_brings_no_older_state_back() {
+    let (pages, place, _daemon) = stored("businesses = [\"1\", \"2\"]\n").await;
+    // Both branches show the customer; one of them answers late.
+    let release = pages.hold_next("customers");
+    pages.held("customers").await;
+    pages.shown("customers", ANNA).await;
+    assert_eq!(versions(&place).len(), 2);
+    release.notify_one();
+    for _ in 0..4 {
+        pages.polled("customers").await;
+    }
+    assert_eq!(versions(&place).len(), 2, "{:?}", versions(&place));
+    pages.shown("customers", ANN).await;
+    assert_eq!(versions(&place).last(), Some(&json!([3, r#"{"id":1,"name":"Ann"}"#])));
+}
