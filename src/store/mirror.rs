@@ -21,6 +21,8 @@ use crate::record::Route;
 const OWN: [&str; 5] = ["_business", "_first_seen_at", "_changed_at", "_seq", "_via"];
 const OWN_DEFINITIONS: &str = "_business, _first_seen_at TEXT NOT NULL, \
      _changed_at TEXT NOT NULL, _seq INTEGER NOT NULL, _via";
+/// What SQLite calls the number of a row, unless a column takes the name.
+const ROW_NUMBER: [&str; 3] = ["rowid", "oid", "_rowid_"];
 /// A field past this many columns is kept in the log's body only.
 const MAX_COLUMNS: usize = 256;
 /// A column's name is cut to this many bytes.
@@ -227,8 +229,7 @@ impl Mirror {
             .columns
             .iter()
             .map(|(_, column)| column.to_ascii_lowercase())
-            .chain(OWN.map(str::to_owned))
-            .chain(["id".to_owned()])
+            .chain(OWN.into_iter().chain(ROW_NUMBER).chain(["id"]).map(str::to_owned))
             .collect();
         let mut base: String =
             field.chars().map(|c| if c.is_control() { '_' } else { c }).collect();

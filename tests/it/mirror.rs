@@ -101,6 +101,21 @@ async fn names_that_differ_by_case_or_collide_with_ours_keep_their_data() {
 }
 
 #[tokio::test]
+async fn fields_named_as_sqlite_names_the_row_number_are_columns_like_others() {
+    let (_pages, place, _daemon) =
+        leads(r#"[{"id":2,"rowid":"a","oid":"b","_ROWID_":"c"},{"id":1,"rowid":"d"}]"#).await;
+    let columns = place.rows("SELECT field, \"column\" FROM columns WHERE field LIKE '%id%'");
+    for (field, value) in [("rowid", "a"), ("oid", "b"), ("_ROWID_", "c")] {
+        let row = columns.iter().find(|row| row[0] == field).unwrap_or_else(|| panic!("{field}"));
+        let column = row[1].as_str().unwrap();
+        let kept = place.rows(&format!("SELECT \"{column}\" FROM leads WHERE id = '2'"));
+        assert_eq!(kept, [json!([value])], "{field} is kept in {column}");
+    }
+    let status = place.status().await;
+    assert_eq!((&status["running"], &status["records"]["leads"]), (&json!(true), &json!(2)));
+}
+
+#[tokio::test]
 async fn values_are_kept_as_they_came() {
     let record = r#"{"id":1,"name":"Zoë Ünal 🛠 李","nested":{"b":[1, 2],"a":null},"list":[],"yes":true,"no":false,"gone":null,"price":-10.50,"big":9223372036854775807,"bigger":123456789012345678901234567890,"escaped":"a\u0000b\n"}"#;
     let (_pages, place, _daemon) = leads(&format!("[{record}]")).await;
