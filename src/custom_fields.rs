@@ -88,9 +88,8 @@ pub async fn keep_fresh(
         }
         wait = LOOK;
         let now = clock.now().wall;
-        let stale = now.checked_sub(EVERY).map(stamp).unwrap_or_default();
         match store.read(|reader| reader.forms_checked_at()).await {
-            Ok(Some(at)) if at > stale => continue,
+            Ok(Some(at)) if is_fresh(&at, now) => continue,
             Ok(_) => {}
             Err(error) if error.passes() => continue,
             Err(error) => return Err(error),
@@ -108,5 +107,25 @@ pub async fn keep_fresh(
             }
             Err(_) => {}
         }
+    }
+}
+
+/// Whether definitions read `at` this stamp need not be read again.
+fn is_fresh(at: &str, now: Timestamp) -> bool {
+    let stale = now.checked_sub(EVERY).map(stamp).unwrap_or_default();
+    // A stamp from the future was taken while the clock was wrong.
+    at > stale.as_str() && at <= stamp(now).as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_fresh_for_a_day_and_never_from_the_future() {
+        let now: Timestamp = "2026-01-02T12:00:00Z".parse().unwrap();
+        assert!(is_fresh("2026-01-02T11:00:00.000000Z", now));
+        assert!(!is_fresh("2026-01-01T11:00:00.000000Z", now));
+        assert!(!is_fresh("2026-01-03T12:00:00.000000Z", now), "the clock was set back since");
     }
 }

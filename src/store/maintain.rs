@@ -68,11 +68,12 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
     let last = log::last_seq(&writer.connection)?;
     let from = if writer.prune_from >= last { 0 } else { writer.prune_from };
     let cutoff = before(retention);
-    // Nothing is old enough yet: the common case on a young store, and it costs one look.
+    // Nothing is old enough yet: the common case on a young store, and it costs one look. A row
+    // from the future was observed while the clock was wrong: it says nothing of those behind it.
     let old: bool = writer
         .connection
-        .prepare_cached("SELECT coalesce((SELECT observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1) < ?2, 0)")?
-        .query_row((from, &cutoff), |row| row.get(0))?;
+        .prepare_cached("SELECT coalesce((SELECT observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1) NOT BETWEEN ?2 AND ?3, 0)")?
+        .query_row((from, &cutoff, stamp(now)), |row| row.get(0))?;
     let mut pruned = 0;
     if old {
         let (deleted, next) = log::prune(&writer.connection, from, PRUNE_SPAN, &cutoff)?;
@@ -95,4 +96,47 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
             .execute((&polls_cutoff, POLLS_STEP))?;
     }
     Ok(pruned)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::record::{Page, PollerKey, Record, RecordId, Route};
+    use crate::store::{PollFacts, Store};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_row_from_the_future_does_not_keep_what_is_old_from_being_pruned() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let now: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
+        for (id, name, at) in [
+            // The clock was wrong when the first page came.
+            ("1", "Ann", "2090-01-01T00:00:00Z"),
+            ("2", "Bo", "2026-01-01T00:00:00Z"),
+            ("2", "Bob", "2026-01-02T00:00:00Z"),
+            ("2", "Rob", "2026-01-03T00:00:00Z"),
+        ] {
+            let body = format!(r#"[{{"id":{id},"name":"{name}"}}]"#);
+            let id = RecordId::from_text(id).unwrap();
+            let span = 1..body.len() - 1;
+            let facts = PollFacts {
+                at: at.parse().unwrap(),
+                asked_after: i64::MAX,
+                limit: 100,
+                latency: Duration::ZERO,
+                remaining: None,
+                learned: String::new(),
+            };
+            let key = PollerKey { route: Route::Leads, business: None };
+            store.store_page(key, Page::new(body, vec![Record { id, span }]), facts).await.unwrap();
+        }
+        for _ in 0..2 {
+            store.upkeep(now, Duration::from_secs(30 * 86_400)).await.unwrap();
+        }
+        let left = store.read(|reader| reader.history(Route::Leads, "2")).await.unwrap();
+        assert_eq!(left.iter().map(|change| change.version).collect::<Vec<_>>(), [3]);
+        let left = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        assert_eq!(left.len(), 1, "the newest version of a record always stays");
+    }
 }
