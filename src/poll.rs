@@ -77,8 +77,6 @@ pub struct Dispatcher {
     read_key: ReadKey,
     gate: Gate,
     store_pause: Option<StorePause>,
-    /// The poller that was refused although the key itself is good.
-    route_refuses: Option<usize>,
     flushed: Duration,
     clocks: Clocks,
     background: spare::Waiting,
@@ -137,7 +135,6 @@ impl Dispatcher {
             read_key,
             gate: Gate::default(),
             store_pause: None,
-            route_refuses: None,
             flushed: now.elapsed,
             clocks: Clocks::default(),
             background: spare::Waiting::default(),
@@ -166,7 +163,9 @@ impl Dispatcher {
                             let _ = reply.send(self.view());
                         }
                         Some(Request::Resume) => {
-                            self.route_refuses = None;
+                            for poller in &mut self.pollers {
+                                poller.refused_alone = false;
+                            }
                             self.resume();
                         }
                         Some(Request::Background(asked)) => self.background.put(asked),

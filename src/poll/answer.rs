@@ -18,7 +18,9 @@ impl Dispatcher {
                 let now = self.clock.now();
                 match result {
                     Ok(_) => {
-                        self.route_refuses = self.gate.closed_by();
+                        if let Some(poller) = self.gate.closed_by() {
+                            self.pollers[poller].refused_alone = true;
+                        }
                         self.resume();
                     }
                     Err(error) => {
@@ -85,9 +87,6 @@ impl Dispatcher {
             }
             Err(error) => return Err(error),
         };
-        if self.route_refuses == Some(poller) {
-            self.route_refuses = None;
-        }
         self.pollers[poller].succeeded(now, &stored);
         self.schedule.observe(poller, &outcome_of(&stored), self.clock.now());
         Ok(())
@@ -100,14 +99,12 @@ impl Dispatcher {
         rate: &Rate,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
+        let standing = &mut self.pollers[poller];
         // A ping was answered since this poller stopped all: the refusal is this route's own.
         let class = match error.class() {
-            Class::KeyRefused | Class::KeyForbidden if self.route_refuses == Some(poller) => {
-                Class::RouteBroken
-            }
+            Class::KeyRefused | Class::KeyForbidden if standing.refused_alone => Class::RouteBroken,
             class => class,
         };
-        let standing = &mut self.pollers[poller];
         standing.failed(&error, class);
         let wait = match class {
             Class::RouteBroken => BROKEN_ROUTE,

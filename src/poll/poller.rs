@@ -17,6 +17,8 @@ pub(super) struct Poller {
     pub(super) last_error: Option<ApiError>,
     pub(super) last_success: Option<Moment>,
     pub(super) route_broken: bool,
+    /// Whether it was refused although the key itself is good.
+    pub(super) refused_alone: bool,
     pub(super) refused_pages: u64,
 }
 
@@ -77,6 +79,7 @@ impl Poller {
             last_error: None,
             last_success: None,
             route_broken: false,
+            refused_alone: false,
             refused_pages: 0,
         }
     }
@@ -93,6 +96,7 @@ impl Poller {
         self.failures = 0;
         self.last_error = None;
         self.route_broken = false;
+        self.refused_alone = false;
         self.last_success = Some(now);
     }
 

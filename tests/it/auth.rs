@@ -104,6 +104,31 @@ async fn the_standard_address_of_a_white_label_workspace_pauses_every_poller() {
 }
 
 #[tokio::test]
+async fn routes_the_key_may_not_read_do_not_pause_the_others_for_ever() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let kind = FaultKind::Status { code: 403, retry_after: None };
+    for route in [Route::Leads, Route::Payments] {
+        workspace.fault(Some(route), kind.clone(), u32::MAX);
+    }
+    let _daemon = place.started().await;
+    let states = |status: &Value, wanted: &str| {
+        let pollers = status["pollers"].as_array().unwrap();
+        pollers.iter().filter(|poller| poller["state"] == wanted).count()
+    };
+    // Each pauses all until a ping is answered, which another key in the file brings about at once.
+    for time in 1..=2 {
+        let paused = || place.log().matches("every poller is paused").count() == time;
+        wait_until("every poller is paused", paused).await;
+        let key = format!("key-{time}");
+        workspace.sandbox.add_key(&key, &key, Provider::Automation);
+        place.write_key(&key);
+    }
+    let settled = |status: &Value| states(status, "route_broken") == 2 && states(status, "ok") == 4;
+    place.status_when("the two are broken and the others read", settled).await;
+}
+
+#[tokio::test]
 async fn a_route_that_refuses_stops_no_other() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
