@@ -20,6 +20,8 @@ pub(super) struct Poller {
     /// Whether it was refused although the key itself is good.
     pub(super) refused_alone: bool,
     pub(super) refused_pages: u64,
+    /// Whether the route shows nothing although it showed records before.
+    emptied: bool,
 }
 
 /// How far this machine's clock may be from the workspace's before it is told of.
@@ -81,6 +83,7 @@ impl Poller {
             route_broken: false,
             refused_alone: false,
             refused_pages: 0,
+            emptied: false,
         }
     }
 
@@ -93,6 +96,12 @@ impl Poller {
                 to = gap.to_at, estimate = gap.estimate,
                 "a page shares nothing with the one before: records may have been missed; see `shopmirror gaps`");
         }
+        let emptied = stored.records == 0 && stored.contiguity == Contiguity::Suspect;
+        if emptied && !std::mem::replace(&mut self.emptied, emptied) {
+            tracing::warn!(poller = %self.key, "the workspace shows no record where it showed some, although nothing on it \
+                is ever deleted: what is stored stays; check what the key may read and which branch is asked");
+        }
+        self.emptied = emptied;
         self.failures = 0;
         self.last_error = None;
         self.route_broken = false;

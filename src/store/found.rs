@@ -130,7 +130,7 @@ fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Resul
         let text = page.text(record);
         let (kind, version, via, business) = match step {
             Step::Create => {
-                let kind = match holes.credit(record, created_at(text)) {
+                let kind = match holes.credit(record, text) {
                     Place::Outside => search.kind,
                     // What was or may have been missed is news.
                     Place::Inside | Place::Unknown => Kind::Created,
@@ -160,10 +160,6 @@ fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Resul
     }
     tx.commit()?;
     Ok(())
-}
-
-fn created_at(text: &str) -> Option<Timestamp> {
-    serde_json::from_str::<String>(field(text, "created_at")?).ok()?.parse().ok()
 }
 
 fn note_term(tx: &Connection, search: &Search, term: &str, at: &str) -> rusqlite::Result<()> {

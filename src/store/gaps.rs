@@ -1,4 +1,4 @@
-//! The life of a gap: `open`, then `partly_repaired` and `repaired` as its records are found, or
+//! The life of a gap: recorded with its bounds as `open`, then `partly_repaired` and `repaired` as its records are found, or
 //! `accepted` by the operator.
 //!
 //! A gap is repaired only when as many records were found in it as it can hold at most.
@@ -7,8 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 
 use super::error::StoreError;
-use super::ledger::Gap;
-use crate::record::{Record, Route};
+use super::known::Known;
+use super::ledger::{self, Contiguity, Evidence, Gap};
+use super::log::{self, NewChange};
+use super::pollers;
+use crate::record::{Kind, PollerKey, Record, Route, field};
 
 /// How far the workspace's clock may be from ours.
 const SKEW: SignedDuration = SignedDuration::from_secs(60);
@@ -121,9 +124,10 @@ impl Holes {
         rows.collect::<rusqlite::Result<_>>().map(Self)
     }
 
-    /// Counts a record in the gap it lies in.
-    pub(super) fn credit(&mut self, record: &Record, created_at: Option<Timestamp>) -> Place {
+    /// Counts a record, given with its text, in the gap it lies in.
+    pub(super) fn credit(&mut self, record: &Record, text: &str) -> Place {
         let id = record.id.as_integer();
+        let created_at = created_at(text);
         let mut place = Place::Outside;
         for hole in &mut self.0 {
             match lies_in(&hole.gap, id, created_at) {
@@ -154,7 +158,9 @@ impl Holes {
 /// By its id while ids are integers, else by when it was made, if that is shown.
 fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<bool> {
     let bound = |text: &Option<String>| text.as_ref()?.parse::<i64>().ok();
+    // Where ids do not grow, the bounds are no bounds.
     if let (Some(id), Some(after), Some(before)) = (id, bound(&gap.after_id), bound(&gap.before_id))
+        && after < before
     {
         return Some(after < id && id < before);
     }
@@ -163,9 +169,82 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
     Some(at.duration_since(from) >= -SKEW && to.duration_since(at) >= -SKEW)
 }
 
+fn created_at(text: &str) -> Option<Timestamp> {
+    serde_json::from_str::<String>(field(text, "created_at")?).ok()?.parse().ok()
+}
+
+/// The gap between what the poller knew and a page.
+pub(super) fn found(
+    connection: &Connection,
+    key: &PollerKey,
+    known: Option<&Known>,
+    evidence: &Evidence,
+    contiguity: Contiguity,
+    stamp: &str,
+) -> rusqlite::Result<Gap> {
+    let estimate = match (evidence.ids_between(), evidence.high_id, evidence.page_ids) {
+        (Some(between), Some(high_id), Some((low, high))) => {
+            let business = pollers::business_text(key);
+            let (seen, span) = history(connection, key.route, business, high_id)?;
+            let on_page = i64::try_from(evidence.records).unwrap_or(i64::MAX);
+            let on_page_span = high.saturating_sub(low).saturating_add(1);
+            Some(estimate(between, seen + on_page, span.saturating_add(on_page_span)))
+        }
+        _ => None,
+    };
+    let last = known.map_or(stamp, |k| k.row.last_success_at.as_str());
+    let (from, to) = in_order(last, stamp);
+    Ok(Gap {
+        id: 0,
+        route: key.route.as_str().to_owned(),
+        business: key.business.clone(),
+        certainty: contiguity.as_str().to_owned(),
+        found_at: stamp.to_owned(),
+        from_at: from.to_owned(),
+        to_at: to.to_owned(),
+        after_id: evidence.high_id.map(|id| id.to_string()),
+        before_id: evidence.page_ids.map(|(lowest, _)| lowest.to_string()),
+        estimate: estimate.map(|(records, _)| records),
+        estimate_error: estimate.map(|(_, error)| error),
+        state: "open".to_owned(),
+        repaired: 0,
+        note: None,
+    })
+}
+
+/// The time from one reading of the clock to a later one, between which it may have been set back.
+fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
+    if last <= now { (last, now) } else { (now, last) }
+}
+
+/// Writes a gap and tells the log of it; returns it with its number.
+pub(super) fn record(
+    connection: &Connection,
+    identity: &str,
+    key: &PollerKey,
+    mut gap: Gap,
+) -> rusqlite::Result<Gap> {
+    gap.id = ledger::insert(connection, key, &gap)?;
+    let body = serde_json::to_string(&gap).expect("a gap holds plain values");
+    log::append(
+        connection,
+        identity,
+        &NewChange {
+            route: key.route,
+            record_id: "",
+            kind: Kind::Gap,
+            version: gap.id,
+            observed_at: &gap.found_at,
+            business: key.business.as_deref(),
+            body: &body,
+        },
+    )?;
+    Ok(gap)
+}
+
 /// How many of the `between` ids of a gap are records, and the error of that, from `seen` ids of
 /// records among `span` ids in stretches without a gap.
-pub(super) fn estimate(between: i64, seen: i64, span: i64) -> (i64, i64) {
+fn estimate(between: i64, seen: i64, span: i64) -> (i64, i64) {
     if between <= 0 || seen <= 0 || span <= 0 {
         return (between.max(0), between.max(0));
     }
@@ -179,7 +258,7 @@ pub(super) fn estimate(between: i64, seen: i64, span: i64) -> (i64, i64) {
 }
 
 /// Ids of records and the ids they span just before `high_id`, since the gap before this one.
-pub(super) fn history(
+fn history(
     connection: &Connection,
     route: Route,
     business: &str,
@@ -203,6 +282,12 @@ pub(super) fn history(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_turns_no_span_around() {
+        assert_eq!(in_order("2026-01-02", "2026-01-03"), ("2026-01-02", "2026-01-03"));
+        assert_eq!(in_order("2026-01-03", "2026-01-02"), ("2026-01-02", "2026-01-03"));
+    }
 
     #[test]
     fn an_estimate_follows_how_densely_ids_are_used_and_tells_its_error() {

@@ -18,7 +18,8 @@ pub enum Contiguity {
     Complete,
     /// The page shares an id with what the poller knew.
     Contiguous,
-    /// Nothing is shared, yet the page gives reason to think that nothing was missed either.
+    /// Nothing is shared, yet the page gives reason to think that nothing was missed either; or it
+    /// is empty although records were known.
     Suspect,
     /// Nothing is shared: records may have been missed.
     Gap,
@@ -71,11 +72,7 @@ impl Evidence {
         if self.records < self.limit {
             // A whole list would still show what was on the page before: nothing on this API
             // deletes. A server that holds pages shorter than asked for looks just like this.
-            return if self.knew_records && self.records > 0 {
-                Contiguity::Suspect
-            } else {
-                Contiguity::Complete
-            };
+            return if self.knew_records { Contiguity::Suspect } else { Contiguity::Complete };
         }
         if self.ids_between() == Some(0) { Contiguity::Suspect } else { Contiguity::Gap }
     }
@@ -201,7 +198,9 @@ mod tests {
         assert_eq!(Evidence { overlap: 30, ..short }.classify(), Contiguity::Complete);
         assert_eq!(short.classify(), Contiguity::Suspect);
         assert_eq!(Evidence { knew_records: false, ..short }.classify(), Contiguity::Complete);
-        assert_eq!(Evidence { records: 0, ..short }.classify(), Contiguity::Complete);
+        let empty = Evidence { records: 0, ..short };
+        assert_eq!(empty.classify(), Contiguity::Suspect);
+        assert_eq!(Evidence { knew_records: false, ..empty }.classify(), Contiguity::Complete);
     }
 
     #[test]

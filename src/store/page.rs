@@ -9,9 +9,9 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::Writer;
 use super::error::StoreError;
-use super::gaps;
+use super::gaps::{self, Holes, Place};
 use super::known::{Known, head_json};
-use super::ledger::{self, Contiguity, Evidence, Gap};
+use super::ledger::{Contiguity, Evidence, Gap};
 use super::log::{self, NewChange};
 use super::mirror::{self, Fields, RowFacts};
 use super::pollers::{self, PollNote, PollerRow};
@@ -126,10 +126,19 @@ pub(super) fn store(
         window: window(&page),
         gap: None,
     };
+    if page.records().is_empty() && contiguity == Contiguity::Suspect {
+        // What was known stays what the next page is judged by.
+        stored.unchanged = true;
+        writer.note(
+            key,
+            PollNote { outcome: contiguity.as_str(), ..poll_note(&stored, &stamp, facts) },
+        );
+        return Ok(stored);
+    }
     let gap = matches!(contiguity, Contiguity::Gap | Contiguity::Suspect)
-        .then(|| new_gap(&writer.connection, key, known, &evidence, contiguity, &stamp))
+        .then(|| gaps::found(&writer.connection, key, known, &evidence, contiguity, &stamp))
         .transpose()?;
-    let mut row = next_row(key, known, page_ids, &stamp, stored.unchanged);
+    let mut row = next_row(key, known, &page, &stamp, stored.unchanged);
     if stored.unchanged && !known.is_some_and(|k| k.has_drifted(&page)) {
         writer.note(key, poll_note(&stored, &stamp, facts));
         let known = writer.known.get_mut(key).expect("an unchanged page has one before it");
@@ -180,15 +189,20 @@ struct Finding<'a> {
 }
 
 impl Finding<'_> {
-    fn kind_of_new(&self, record: &Record) -> Kind {
+    fn kind_of_new(&self, record: &Record, holes: &mut Holes) -> Kind {
         let was_there = match self.contiguity {
-            Contiguity::Baseline => true,
+            Contiguity::Baseline => return Kind::Baseline,
             Contiguity::Contiguous | Contiguity::Complete => {
                 self.older_than.zip(record.id.as_integer()).is_some_and(|(low, id)| id < low)
             }
             Contiguity::Suspect | Contiguity::Gap => false,
         };
-        if was_there { Kind::Baseline } else { Kind::Created }
+        // What was or may have been missed is news.
+        if was_there && holes.credit(record, self.page.text(record)) == Place::Outside {
+            Kind::Baseline
+        } else {
+            Kind::Created
+        }
     }
 }
 
@@ -262,9 +276,10 @@ fn write(
     let stamp = note.at.as_str();
     let mirror = mirror::of_route(&mut writer.mirrors, &writer.connection, route)?;
     let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut holes = Holes::open(&tx, route, key.business.as_deref())?;
     // Before the records of the page, so that a reader of the log learns of the hole first.
     let gap = match gap {
-        Some(gap) => Some(write_gap(&tx, &writer.identity, key, gap)?),
+        Some(gap) => Some(gaps::record(&tx, &writer.identity, key, gap)?),
         None => None,
     };
     let parsed: Vec<Fields<'_>> =
@@ -274,7 +289,7 @@ fn write(
     for ((index, step), fields) in steps.iter().zip(&parsed).rev() {
         let record = &page.records()[*index];
         let (kind, version) = match step {
-            Step::Create => (finding.kind_of_new(record), 1),
+            Step::Create => (finding.kind_of_new(record, &mut holes), 1),
             Step::Update { version } => (Kind::Updated, *version),
             Step::Adopt => {
                 adopt(&tx, route, record)?;
@@ -300,6 +315,7 @@ fn write(
         };
         mirror.put(&tx, &facts, fields)?;
     }
+    holes.save(&tx)?;
     pollers::save(&tx, key, row)?;
     writer.pending.write(&tx, Some((key, note)))?;
     tx.commit()?;
@@ -314,73 +330,13 @@ fn adopt(connection: &Connection, route: Route, record: &Record) -> rusqlite::Re
     Ok(())
 }
 
-fn write_gap(
-    connection: &Connection,
-    identity: &str,
-    key: &PollerKey,
-    mut gap: Gap,
-) -> rusqlite::Result<Gap> {
-    gap.id = ledger::insert(connection, key, &gap)?;
-    let body = serde_json::to_string(&gap).expect("a gap holds plain values");
-    log::append(
-        connection,
-        identity,
-        &NewChange {
-            route: key.route,
-            record_id: "",
-            kind: Kind::Gap,
-            version: gap.id,
-            observed_at: &gap.found_at,
-            business: key.business.as_deref(),
-            body: &body,
-        },
-    )?;
-    Ok(gap)
-}
-
-fn new_gap(
-    connection: &Connection,
-    key: &PollerKey,
-    known: Option<&Known>,
-    evidence: &Evidence,
-    contiguity: Contiguity,
-    stamp: &str,
-) -> rusqlite::Result<Gap> {
-    let estimate = match (evidence.ids_between(), evidence.high_id, evidence.page_ids) {
-        (Some(between), Some(high_id), Some((low, high))) => {
-            let business = pollers::business_text(key);
-            let (seen, span) = gaps::history(connection, key.route, business, high_id)?;
-            let on_page = i64::try_from(evidence.records).unwrap_or(i64::MAX);
-            Some(gaps::estimate(between, seen + on_page, span + (high - low + 1)))
-        }
-        _ => None,
-    };
-    Ok(Gap {
-        id: 0,
-        route: key.route.as_str().to_owned(),
-        business: key.business.clone(),
-        certainty: contiguity.as_str().to_owned(),
-        found_at: stamp.to_owned(),
-        from_at: known.map_or_else(|| stamp.to_owned(), |k| k.row.last_success_at.clone()),
-        to_at: stamp.to_owned(),
-        after_id: evidence.high_id.map(|id| id.to_string()),
-        before_id: evidence.page_ids.map(|(lowest, _)| lowest.to_string()),
-        estimate: estimate.map(|(records, _)| records),
-        estimate_error: estimate.map(|(_, error)| error),
-        state: "open".to_owned(),
-        repaired: 0,
-        note: None,
-    })
-}
-
 fn next_row(
     key: &PollerKey,
     known: Option<&Known>,
-    page_ids: Option<(i64, i64)>,
+    page: &Page,
     stamp: &str,
     unchanged: bool,
 ) -> PollerRow {
-    let high_on_page = page_ids.map(|(_, highest)| highest);
     let mut row = known.map_or_else(
         || PollerRow {
             route: key.route.as_str().to_owned(),
@@ -399,7 +355,12 @@ fn next_row(
     if !unchanged {
         row.last_change_at = Some(stamp.to_owned());
     }
-    row.high_id = row.high_id.max(high_on_page);
+    if let Some((_, highest)) = id_bounds(page.records()) {
+        row.high_id = row.high_id.max(Some(highest));
+    } else if !page.records().is_empty() {
+        // The highest integer would no longer be the last id.
+        row.high_id = None;
+    }
     row
 }
 

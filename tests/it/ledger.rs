@@ -163,6 +163,118 @@ async fn text_ids_make_a_gap_without_an_estimate() {
 }
 
 #[tokio::test]
+async fn an_empty_page_after_records_proves_nothing_and_the_next_page_is_judged_by_those_before() {
+    let (pages, place, daemon) = baseline("").await;
+    pages.shown("leads", "[]").await;
+    let read = "SELECT last_success_at FROM pollers WHERE route = 'leads'";
+    daemon.stop().await;
+    let before = place.rows(read);
+    let daemon = place.daemon();
+    pages.polled("leads").await;
+    assert!(place.log().contains("shows no record where it showed some"), "{}", place.log());
+    assert_eq!(gaps(&place), [] as [Value; 0]);
+    // Nothing on this API deletes: what is shown now does not follow on from what was known.
+    pages.shown("leads", page(31..=35)).await;
+    assert_eq!(gaps(&place), [json!(["leads", "suspect", "20", "31", 10, "open"])]);
+    assert_eq!(place.rows("SELECT from_at FROM gaps"), before, "since the last page with records");
+    pages.shown("leads", page(31..=36)).await;
+    assert_eq!(place.number("SELECT count(*) FROM gaps"), 1);
+    daemon.stop().await;
+    let told =
+        place.rows("SELECT DISTINCT outcome FROM polls WHERE route = 'leads' AND records = 0");
+    assert_eq!(told, [json!(["suspect"])]);
+}
+
+#[tokio::test]
+async fn a_workspace_that_was_empty_from_the_start_is_complete() {
+    let pages = Pages::start().await;
+    let place = pages.place();
+    place.configure(&format!("limit = {LIMIT}\n"));
+    let _daemon = place.daemon();
+    pages.polled("leads").await;
+    pages.shown("leads", page(1..=3)).await;
+    assert_eq!(gaps(&place), [] as [Value; 0]);
+    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'created'"), 3);
+    // As many as a page holds may be more.
+    pages.shown("payments", page(1..=LIMIT)).await;
+    assert_eq!(gaps(&place), [json!(["payments", "gap", null, "1", null, "open"])]);
+}
+
+#[tokio::test]
+async fn a_raised_limit_shows_what_was_there_before_but_what_lay_in_a_gap_is_news() {
+    let pages = Pages::start().await;
+    pages.show("leads", page(101..=120));
+    let place = pages.place();
+    place.configure(&format!("limit = {LIMIT}\n"));
+    let daemon = place.daemon();
+    pages.polled("leads").await;
+    pages.shown("leads", page(128..=147)).await;
+    daemon.stop().await;
+    place.configure("limit = 60\n");
+    pages.show("leads", page(90..=148));
+    let _daemon = place.daemon();
+    pages.polled("leads").await;
+    let kinds = |ids: &str| {
+        place.rows(&format!(
+            "SELECT kind, count(*) FROM changes WHERE CAST(record_id AS INTEGER) {ids} GROUP BY kind"
+        ))
+    };
+    assert_eq!(kinds("BETWEEN 90 AND 100"), [json!(["baseline", 11])], "there before");
+    assert_eq!(kinds("BETWEEN 121 AND 127"), [json!(["created", 7])], "missed until now");
+    assert_eq!(kinds("= 148"), [json!(["created", 1])]);
+    assert_eq!(gaps(&place), [json!(["leads", "gap", "120", "128", 7, "repaired"])]);
+}
+
+#[tokio::test]
+async fn a_lowered_limit_or_ids_that_turn_to_text_leave_no_gap_and_no_wrong_bound() {
+    let (pages, place, daemon) = baseline("").await;
+    daemon.stop().await;
+    place.configure("limit = 5\n");
+    pages.show("leads", page(18..=22));
+    let _daemon = place.daemon();
+    pages.polled("leads").await;
+    let text = |ids: std::ops::RangeInclusive<i64>| {
+        let records: Vec<Value> = ids.rev().map(|id| json!({"id": format!("k{id}")})).collect();
+        Value::from(records).to_string()
+    };
+    let mixed = r#"[{"id":"k24"},{"id":"k23"},{"id":"22","name":"N"},{"id":"21","name":"N"},{"id":"20","name":"N"}]"#;
+    pages.shown("leads", mixed).await;
+    pages.shown("leads", text(23..=27)).await;
+    assert_eq!(gaps(&place), [] as [Value; 0]);
+    pages.shown("leads", text(40..=44)).await;
+    let gap = json!(["leads", "gap", null, null, null, "open"]);
+    assert_eq!(gaps(&place), [gap], "the last integer was not the last id known");
+}
+
+#[tokio::test]
+async fn a_branch_that_is_switched_on_later_begins_with_a_page_of_its_own() {
+    let (pages, place, daemon) = baseline("").await;
+    daemon.stop().await;
+    let head = "[budget]\nrequests_per_minute = 60000\nreserve = 0\n";
+    let poll = "[poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\nlimit = 20\n";
+    place.configure_all(&format!("businesses = [\"1\"]\n{head}{poll}"));
+    pages.show("leads", page(28..=47));
+    let daemon = place.daemon();
+    pages.polled("leads").await;
+    assert_eq!(gaps(&place), [] as [Value; 0], "the first page of a branch");
+    daemon.stop().await;
+    place.configure_all(&format!("businesses = [\"1\", \"2\"]\n{head}{poll}"));
+    let daemon = place.daemon();
+    for _ in 0..3 {
+        pages.polled("leads").await;
+    }
+    assert_eq!(gaps(&place), [] as [Value; 0], "the other shows the same");
+    // Whichever stores it first, both find the hole.
+    pages.show("leads", page(60..=79));
+    for _ in 0..3 {
+        pages.polled("leads").await;
+    }
+    let found = place.rows("SELECT business, after_id, before_id FROM gaps ORDER BY business");
+    assert_eq!(found, [json!(["1", "47", "60"]), json!(["2", "47", "60"])]);
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn each_route_is_judged_by_its_own_pages() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
