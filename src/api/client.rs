@@ -130,7 +130,9 @@ impl Client {
             Err(error) => return (Err(error.into()), Rate { latency, ..Rate::default() }),
         };
         let rate = Rate::read(response.status, &response.headers, received.wall, latency);
-        let result = if response.status == 200 {
+        let result = if response.status == 200 && is_of_another(business, &response.headers) {
+            Err(PageError::OtherBusiness.into())
+        } else if response.status == 200 {
             read(response.body).map_err(ApiError::from)
         } else {
             let secret = key.expose_secret();
@@ -179,6 +181,14 @@ impl Inner {
         }
         Ok(headers)
     }
+}
+
+/// Whether the answer names another business than was asked for; every answer carries the one it was
+/// resolved to (contract, "What the service does"). Only ids can be compared.
+fn is_of_another(asked: Option<&str>, headers: &HeaderMap) -> bool {
+    let id = |text: &str| text.trim().parse::<u64>().ok();
+    let resolved = headers.get("x-business").and_then(|value| id(value.to_str().ok()?));
+    asked.and_then(id).zip(resolved).is_some_and(|(asked, resolved)| asked != resolved)
 }
 
 /// The route's last path segment, which spells it with hyphens.

@@ -62,6 +62,9 @@ pub enum PageError {
     /// Two records with one id.
     #[error("record {0} of the page repeats the id of an earlier one")]
     DuplicateId(usize),
+    /// A page of another business than was asked for, as `X-Business` says.
+    #[error("it is of another branch than the one asked for, see businesses in [workspace]")]
+    OtherBusiness,
     /// An answer other than a page that lacks what the contract shows.
     #[error("the body is not the object the contract describes")]
     UnexpectedShape,
@@ -84,6 +87,7 @@ impl PageError {
             Self::NoId(_) => "no_id",
             Self::BadId(..) => "bad_id",
             Self::DuplicateId(_) => "duplicate_id",
+            Self::OtherBusiness => "other_business",
             Self::UnexpectedShape => "unexpected_shape",
         }
     }

@@ -202,6 +202,32 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_branch_than_the_one_asked_for_is_refused() {
+    let resolved = |business: &'static str| {
+        Recorder::new(move || {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-business", HeaderValue::from_static(business));
+            Ok(Response { status: 200, headers, body: b"[]".to_vec() })
+        })
+    };
+    for (asked, answered, right) in [
+        (Some("7"), "7", true),
+        (Some("7"), " 07 ", true),
+        (Some("7"), "1", false),
+        // Not the id that was asked with: it says nothing.
+        (Some("7"), "north", true),
+        (None, "1", true),
+    ] {
+        let transport = resolved(answered);
+        let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
+        let (page, _) = client.poll(&key_of(Route::Leads, asked)).await;
+        assert_eq!(page.is_ok(), right, "{asked:?} {answered}");
+        let (page, _) = client.search_customers("Ann", asked).await;
+        assert_eq!(page.is_ok(), right, "{asked:?} {answered}");
+    }
+}
+
+#[tokio::test]
 async fn a_page_that_is_refused_puts_nothing_of_its_body_into_the_error() {
     let transport = Recorder::new(|| ok(r#"[{"name":"Canary Smith"}]"#));
     let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
