@@ -120,7 +120,8 @@ pub(super) fn find(connection: &Connection, name: &str) -> rusqlite::Result<Opti
         .optional()
 }
 
-/// Makes the sink's row at its beginning if it has none, marks it active, and returns it.
+/// Makes the sink's row at its beginning if it has none, marks it active, and returns it. A row that
+/// says so already costs no write: it must not matter that the disk is full or the store locked.
 pub(super) fn open(
     connection: &mut Connection,
     name: &str,
@@ -128,6 +129,12 @@ pub(super) fn open(
     begin: &Begin,
     at: &str,
 ) -> Result<SinkRow, StoreError> {
+    if let Some(row) = find(connection, name)?
+        && row.state == "active"
+        && row.type_name == type_name
+    {
+        return Ok(row);
+    }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let exists = tx
         .query_row("SELECT 1 FROM sinks WHERE name = ?1", [name], |_| Ok(()))
@@ -156,11 +163,13 @@ pub(super) fn open(
 
 /// Marks every sink that is not in `configured` as removed, so that it no longer holds the log back.
 pub(super) fn retire(connection: &Connection, configured: &[String]) -> rusqlite::Result<()> {
-    let names = serde_json::to_string(configured).expect("names are text");
-    connection.execute(
-        "UPDATE sinks SET state = 'removed' WHERE state <> 'removed' AND name NOT IN (SELECT value FROM json_each(?1))",
-        [names],
-    )?;
+    let mut statement = connection.prepare("SELECT name FROM sinks WHERE state <> 'removed'")?;
+    let mut present =
+        statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    present.retain(|name| !configured.contains(name));
+    for name in present {
+        connection.execute("UPDATE sinks SET state = 'removed' WHERE name = ?1", [name])?;
+    }
     Ok(())
 }
 

@@ -76,3 +76,24 @@ async fn a_write_lock_held_by_another_program_does_not_hold_up_a_stop() {
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_reload_and_a_start_wait_for_no_write_lock() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::file_sink("audit", ""));
+    let mut daemon = place.started().await;
+    workspace.all_polled().await;
+    let other = Connection::open(place.store()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+
+    daemon.signal(Signal::HUP);
+    wait_until("it runs on", || place.log().matches(" running ").count() == 2).await;
+    daemon.signal(Signal::TERM);
+    daemon.wait().await;
+    let daemon = place.started().await;
+    other.execute_batch("ROLLBACK").unwrap();
+    workspace.sandbox.burst(Route::Leads, 3);
+    wait_until("it stores and delivers", || place.lines("audit.ndjson").len() == 3).await;
+    daemon.stop().await;
+}
