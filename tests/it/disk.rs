@@ -1,13 +1,15 @@
 //! A disk that fills pauses polling, says so, and is over by itself when there is room.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use shopmirror::sandbox::Route;
 
-use crate::support::{Place, Workspace, wait_until};
+use crate::support::{Daemon, Place, Workspace, wait_until};
 
 /// How to get a mount namespace of one's own here; `None` when the system does not allow it.
 fn namespace() -> Option<Vec<&'static str>> {
@@ -18,58 +20,102 @@ fn namespace() -> Option<Vec<&'static str>> {
     })
 }
 
+/// A daemon on a small disk of its own, and how to look at that disk from here.
+struct Small {
+    workspace: Workspace,
+    place: Place,
+    daemon: Daemon,
+    /// The disk, by a path of this process.
+    seen: PathBuf,
+    /// What puts a command beside the daemon.
+    enter: Vec<String>,
+}
+
+impl Small {
+    /// `None` when no disk can be made here.
+    async fn start() -> Option<Self> {
+        let Some(mut wrapper) = namespace() else {
+            eprintln!(
+                "SKIPPED: no mount namespace can be made here, so that no disk can be filled"
+            );
+            return None;
+        };
+        let workspace = Workspace::start().await;
+        let place = workspace.place();
+        let sink = Place::file_sink("audit", "");
+        let disk = place.path("disk");
+        fs::create_dir(&disk).unwrap();
+        place.configure(&format!("[store]\npath = \"disk/mirror.db\"\n{sink}"));
+        let disk = disk.to_str().unwrap();
+        let mount = "mount -t tmpfs -o size=6m tmpfs \"$0\" && exec \"$@\"";
+        wrapper.extend(["sh", "-c", mount, disk]);
+        let daemon = place.daemon_by(&wrapper);
+        workspace.all_polled().await;
+        let pid = daemon.pid().to_string();
+        let seen = PathBuf::from(format!("/proc/{pid}/root{disk}"));
+        let mut enter = ["nsenter", "-t", &pid, "-m"].map(str::to_owned).to_vec();
+        if wrapper.contains(&"-r") {
+            enter.extend(["-U", "--preserve-credentials"].map(str::to_owned));
+        }
+        Some(Self { workspace, place, daemon, seen, enter })
+    }
+
+    async fn json(&self, args: &[&str]) -> Value {
+        let enter: Vec<&str> = self.enter.iter().map(String::as_str).collect();
+        self.place.run_by(&enter, args).await.json()
+    }
+
+    /// Fills the disk, and waits until the daemon has found out.
+    async fn fill(&self) {
+        fill(&self.seen);
+        for route in Route::ALL {
+            self.workspace.sandbox.burst(route, 90);
+        }
+        let log = || self.place.log();
+        let told = || log().contains("polling pauses until the store can be written again");
+        wait_until("it pauses", told).await;
+    }
+}
+
 #[tokio::test]
 async fn a_full_disk_pauses_polling_says_so_and_loses_nothing() {
-    let Some(mut wrapper) = namespace() else {
-        eprintln!("SKIPPED: no mount namespace can be made here, so that no disk can be filled");
-        return;
-    };
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    let sink = Place::file_sink("audit", "");
-    let disk = place.path("disk");
-    fs::create_dir(&disk).unwrap();
-    place.configure(&format!("[store]\npath = \"disk/mirror.db\"\n{sink}"));
-    let disk = disk.to_str().unwrap();
-    let mount = "mount -t tmpfs -o size=6m tmpfs \"$0\" && exec \"$@\"";
-    wrapper.extend(["sh", "-c", mount, disk]);
-    let daemon = place.daemon_by(&wrapper);
-    workspace.all_polled().await;
-
-    // Both ways to look at the daemon's disk from here.
-    let pid = daemon.pid().to_string();
-    let seen = format!("/proc/{pid}/root{disk}");
-    let mut enter = vec!["nsenter", "-t", &pid, "-m"];
-    if wrapper.contains(&"-r") {
-        enter.extend(["-U", "--preserve-credentials"]);
-    }
-    let status = || async { place.run_by(&enter, &["status", "--json"]).await.json() };
+    let Some(small) = Small::start().await else { return };
+    let status = || small.json(&["status", "--json"]);
     assert_eq!(status().await["health"], "ok");
 
-    fill(Path::new(&seen));
-    for route in Route::ALL {
-        workspace.sandbox.burst(route, 90);
-    }
-    let told = || place.log().contains("polling pauses until the store can be written again");
-    wait_until("it pauses", told).await;
+    small.fill().await;
     let said = status().await;
     assert_eq!(said["health"], "failing", "{said}");
     assert!(said["reasons"].to_string().contains("the store is full"), "{said}");
     let states = said["pollers"].as_array().unwrap();
     assert!(states.iter().all(|poller| poller["state"] == "disk_full"), "{said}");
 
-    fs::remove_file(Path::new(&seen).join("filler")).unwrap();
-    let created = || -> Vec<Value> { place.lines("audit.ndjson") };
+    fs::remove_file(small.seen.join("filler")).unwrap();
+    let created = || -> Vec<Value> { small.place.lines("audit.ndjson") };
     wait_until("everything is stored and delivered", || created().len() == 540).await;
-    let log = workspace.sandbox.requests().log;
+    let log = small.workspace.sandbox.requests().log;
     let paused: Vec<f64> = log.windows(2).map(|two| two[1].elapsed_s - two[0].elapsed_s).collect();
     let longest = paused.iter().copied().fold(0.0, f64::max);
     assert!(longest > 5.0, "nothing is asked for while nothing can be stored: {longest}");
     assert_eq!(status().await["records"]["leads"], 190);
-    let said = place.run_by(&enter, &["gaps", "--json"]).await.json();
-    assert_eq!(said, serde_json::json!([]));
-    assert!(place.log().contains("the store takes writes again"), "{}", place.log());
-    daemon.stop().await;
+    assert_eq!(small.json(&["gaps", "--json"]).await, serde_json::json!([]));
+    let log = small.place.log();
+    assert!(log.contains("the store takes writes again"), "{log}");
+    small.daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_holds_up_neither_a_reload_nor_a_stop() {
+    let Some(mut small) = Small::start().await else { return };
+    small.fill().await;
+    small.daemon.signal(Signal::HUP);
+    let running = || small.place.log().matches(" running ").count() == 2;
+    wait_until("it runs on", running).await;
+    assert_eq!(small.json(&["status", "--json"]).await["running"], true);
+    let begun = Instant::now();
+    small.daemon.signal(Signal::TERM);
+    small.daemon.wait().await;
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 /// Leaves no free block.
