@@ -292,7 +292,7 @@ fn write(
             Step::Create => (finding.kind_of_new(record, &mut holes), 1),
             Step::Update { version } => (Kind::Updated, *version),
             Step::Adopt => {
-                adopt(&tx, route, record)?;
+                adopt(&tx, key, record)?;
                 continue;
             }
         };
@@ -323,10 +323,14 @@ fn write(
     Ok(gap)
 }
 
-fn adopt(connection: &Connection, route: Route, record: &Record) -> rusqlite::Result<()> {
+fn adopt(connection: &Connection, key: &PollerKey, record: &Record) -> rusqlite::Result<()> {
     connection
-        .prepare_cached(&format!("UPDATE \"{route}\" SET _via = NULL WHERE id = ?1"))?
-        .execute([record.id.as_str()])?;
+        .prepare_cached(&format!(
+            // Of the branch whose poller saw it: to that one alone it proves contiguity.
+            "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
+            key.route
+        ))?
+        .execute((record.id.as_str(), &key.business))?;
     Ok(())
 }
 
@@ -399,3 +403,6 @@ fn window(page: &Page) -> Option<Duration> {
     let last = at(page.records().last()?)?;
     Some(first.duration_since(last).unsigned_abs())
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,3 +112,15 @@ async fn a_poll_sees_what_a_search_changed_behind_its_page() {
     let stored = store.store_page(customers(), before, facts(100)).await.unwrap();
     assert_eq!((stored.unchanged, stored.updated), (false, 1));
 }
+
+#[tokio::test]
+async fn what_the_poller_of_another_branch_adopts_proves_nothing_to_this_one() {
+    let (_dir, store) = open();
+    let other = PollerKey { business: Some("2".to_owned()), ..customers() };
+    store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2)).await.unwrap();
+    store.store_found(search(page(&[(7, "G")]), Kind::Created)).await.unwrap();
+    let both = page(&[(8, "H"), (7, "G")]);
+    store.store_page(other, both.clone(), facts(2)).await.unwrap();
+    let stored = store.store_page(customers(), both, facts(2)).await.unwrap();
+    assert_eq!(stored.contiguity, Contiguity::Gap);
+}

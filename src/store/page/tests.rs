@@ -1,0 +1,168 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::record::RecordId;
+use crate::store::{Search, Store};
+
+/// A list as the workspace holds it: the state of each record, by its id.
+type List = BTreeMap<i64, u32>;
+
+/// What one poller has been shown.
+#[derive(Default)]
+struct Shown {
+    limit: u32,
+    /// The lowest id of its first page.
+    first: Option<i64>,
+    ids: BTreeSet<i64>,
+    /// The ids of its last page that held any.
+    last: BTreeSet<i64>,
+    /// Whether the process ended since.
+    ended: bool,
+    /// An answer under way.
+    late: Option<(Page, PollFacts)>,
+}
+
+fn page<'a>(records: impl Iterator<Item = (&'a i64, &'a u32)>) -> Page {
+    let (mut body, mut list) = (String::from("["), Vec::new());
+    for (id, state) in records {
+        if !list.is_empty() {
+            body.push(',');
+        }
+        let from = body.len();
+        body.push_str(&format!(r#"{{"id":{id},"state":{state}}}"#));
+        let id = RecordId::from_text(id.to_string()).unwrap();
+        list.push(Record { id, span: from..body.len() });
+    }
+    body.push(']');
+    Page::new(body, list)
+}
+
+fn facts(limit: u32, asked_after: i64) -> PollFacts {
+    PollFacts {
+        at: jiff::Timestamp::now(),
+        asked_after,
+        limit,
+        latency: Duration::ZERO,
+        remaining: None,
+        learned: String::new(),
+    }
+}
+
+/// Two pollers that see one list, bursts of any length, edits, searches, answers that come late,
+/// limits that change, and an end without warning now and then.
+async fn live(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mirror.db");
+    let mut store = Store::open(&path).unwrap();
+    let keys = [None, Some("2".to_owned())]
+        .map(|business| PollerKey { route: Route::Customers, business });
+    let mut shown = [Shown::default(), Shown::default()];
+    let mut list = List::new();
+    let mut newest = 0;
+    let mut late_search: Option<Search> = None;
+    for _ in 0..40 {
+        let most = [2, 6, 14][random.usize(..3)];
+        for _ in 0..random.u32(..most) {
+            newest += random.i64(1..3);
+            list.insert(newest, 0);
+        }
+        if let Some(state) = random.choice(list.values_mut()) {
+            *state += 1;
+        }
+        if random.u8(..8) == 0 {
+            drop(store);
+            store = Store::open(&path).unwrap();
+            late_search = None;
+            shown.iter_mut().for_each(|poller| (poller.ended, poller.late) = (true, None));
+        }
+        if random.u8(..4) == 0 {
+            let few: List =
+                list.iter().filter(|_| random.u8(..4) == 0).map(|(i, s)| (*i, *s)).collect();
+            let search = Search {
+                business: None,
+                page: page(few.iter().rev().take(25)),
+                kind: Kind::Baseline,
+                at: jiff::Timestamp::now(),
+                asked_after: store.seq(),
+                backfill_term: None,
+            };
+            match late_search.take() {
+                Some(late) => store.store_found(late).await.map(drop).unwrap(),
+                None if random.u8(..2) == 0 => late_search = Some(search),
+                None => store.store_found(search).await.map(drop).unwrap(),
+            }
+        }
+        let which = random.usize(..2);
+        let poller = &mut shown[which];
+        if poller.limit == 0 || random.u8(..10) == 0 {
+            poller.limit = random.u32(3..12);
+        }
+        let empty = random.u8(..12) == 0;
+        let most = if empty { 0 } else { poller.limit as usize };
+        let answer = page(list.iter().rev().take(most));
+        let facts = facts(poller.limit, store.seq());
+        let (is_late, (answer, facts)) = match poller.late.take() {
+            Some(late) => (true, late),
+            None if random.u8(..4) == 0 => {
+                poller.late = Some((answer, facts));
+                continue;
+            }
+            None => (false, (answer, facts)),
+        };
+        let ids: Vec<i64> = answer.records().iter().filter_map(|r| r.id.as_integer()).collect();
+        let stored = store.store_page(keys[which].clone(), answer, facts).await.unwrap();
+        if !ids.is_empty() {
+            let follows_on = ids.iter().any(|id| poller.last.contains(id));
+            assert!(!follows_on || poller.ended || stored.gap.is_none(), "seed {seed}: {stored:?}");
+            poller.last = ids.iter().copied().collect();
+            poller.ended = false;
+        }
+        poller.first = poller.first.or(Some(ids.last().map_or(newest + 1, |id| *id)));
+        poller.ids.extend(ids.iter().copied());
+
+        // The mirror shows each record of the page as the page did.
+        let mirror = store.read(|reader| reader.records(Route::Customers, &ALL)).await.unwrap();
+        let mirror: BTreeMap<i64, u64> = mirror
+            .iter()
+            .map(|r| (r["id"].as_str().unwrap().parse().unwrap(), r["state"].as_u64().unwrap()))
+            .collect();
+        for id in ids.iter().filter(|_| !is_late) {
+            assert_eq!(mirror[id], u64::from(list[id]), "seed {seed}: record {id}");
+        }
+    }
+    // A state only ever grows: one that falls was brought back.
+    let mut states = BTreeMap::new();
+    for change in store.read(|reader| reader.changes_after(0, usize::MAX >> 1)).await.unwrap() {
+        let Some(id) = change.record_id else { continue };
+        let state: i64 = field(&change.body, "state").unwrap().parse().unwrap();
+        let before = states.insert(id.clone(), state).unwrap_or(-1);
+        assert!(before < state, "seed {seed}: {id} went from {before} to {state}");
+    }
+    let gaps = store.read(|reader| reader.gaps()).await.unwrap();
+    for (key, poller) in keys.iter().zip(&shown) {
+        let bounds: Vec<(i64, i64)> = gaps
+            .iter()
+            .filter(|gap| gap.business == key.business)
+            .map(|gap| {
+                let number = |text: &Option<String>| text.as_ref().map(|t| t.parse().unwrap());
+                (number(&gap.after_id).unwrap_or(i64::MIN), number(&gap.before_id).unwrap())
+            })
+            .collect();
+        let (Some(first), Some(last)) = (poller.first, poller.ids.last()) else { continue };
+        for (id, _) in list.range(first..=*last) {
+            let told = bounds.iter().any(|(after, before)| after < id && id < before);
+            assert!(poller.ids.contains(id) || told, "seed {seed}: {id} was missed silently");
+        }
+    }
+}
+
+const ALL: crate::store::RecordFilter =
+    crate::store::RecordFilter { equals: Vec::new(), limit: usize::MAX >> 1 };
+
+#[tokio::test]
+async fn whatever_a_poller_was_not_shown_lies_in_a_gap_and_the_mirror_shows_the_last_page() {
+    for seed in 0..12 {
+        live(seed).await;
+    }
+}
