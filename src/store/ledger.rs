@@ -1,7 +1,7 @@
 //! The contiguity ledger: what a page proves about the time since the page before.
 //!
-//! A page proves that nothing was missed when it shares an id with what the same poller already
-//! knew, or when it holds fewer records than were asked for. The order of the page is never
+//! A page proves that nothing was missed when it shares an id with the page before of the same
+//! poller, or when it holds fewer records than were asked for. The order of the page is never
 //! trusted, and ids that came from search prove nothing.
 
 use rusqlite::{Connection, Row};
@@ -16,7 +16,7 @@ pub enum Contiguity {
     Baseline,
     /// The page holds fewer records than were asked for: it is the whole list.
     Complete,
-    /// The page shares an id with what the poller knew.
+    /// The page shares an id with the one before.
     Contiguous,
     /// Nothing is shared, yet the page gives reason to think that nothing was missed either; or it
     /// is empty although records were known.
@@ -50,9 +50,10 @@ pub(super) struct Evidence {
     pub(super) records: usize,
     /// Records asked for.
     pub(super) limit: usize,
-    /// Ids on this page that the poller knew.
+    /// Ids on this page that were on the poller's page before.
     pub(super) overlap: usize,
-    /// The highest integer id known, and the lowest and highest on the page, while all are integers.
+    /// The highest integer id known, and the lowest above it and the highest on the page, while all
+    /// are integers.
     pub(super) high_id: Option<i64>,
     pub(super) page_ids: Option<(i64, i64)>,
 }

@@ -61,7 +61,7 @@ enum Step {
     Update {
         version: i64,
     },
-    /// Found by search before, now seen by a poll: from here on it proves contiguity.
+    /// Found by search before, now seen by a poll.
     Adopt,
 }
 
@@ -101,16 +101,17 @@ pub(super) fn store(
     let Compared { steps, overlap, late } = {
         // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
         let snapshot = writer.connection.transaction()?;
-        compare(&snapshot, key, known, &page, facts.asked_after)?
+        compare(&snapshot, key.route, known, &page, facts.asked_after)?
     };
-    let page_ids = id_bounds(page.records());
+    let high_id = known.and_then(|k| k.row.high_id);
+    let page_ids = id_bounds(page.records(), high_id);
     let evidence = Evidence {
         polled_before: known.is_some(),
         knew_records: known.is_some_and(|k| !k.head.is_empty()),
         records: page.records().len(),
         limit: facts.limit as usize,
         overlap,
-        high_id: known.and_then(|k| k.row.high_id),
+        high_id,
         page_ids,
     };
     let contiguity = evidence.classify();
@@ -209,7 +210,8 @@ impl Finding<'_> {
 /// What a page is beside what is stored.
 struct Compared {
     steps: Vec<(usize, Step)>,
-    /// Ids on the page that the poller knew.
+    /// Ids that were on the poller's page before, too. An older record proves nothing: it may have
+    /// come back for a reason of its own, past others that nobody saw.
     overlap: usize,
     /// Whether a record differs that was stored since the page was asked for: which of the two is
     /// the newer, the next page tells.
@@ -219,42 +221,36 @@ struct Compared {
 /// Finds what each record of the page is beside what is stored.
 fn compare(
     connection: &Connection,
-    key: &PollerKey,
+    route: Route,
     known: Option<&Known>,
     page: &Page,
     asked_after: i64,
 ) -> Result<Compared, StoreError> {
     let mut find = connection.prepare_cached(&format!(
-        "SELECT m._business, m._via, c.seq, c.version, c.body FROM \"{}\" m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
-        key.route
+        "SELECT m._via, c.seq, c.version, c.body FROM \"{route}\" m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
     ))?;
     let mut steps = Vec::new();
     let (mut overlap, mut late) = (0, false);
     for (index, record) in page.records().iter().enumerate() {
         let id = record.id.as_str();
         let text = page.text(record);
+        overlap += usize::from(known.is_some_and(|k| k.head.contains(id)));
         if known.and_then(|k| k.text_of(id)) == Some(text) {
-            overlap += 1;
             continue;
         }
         let row = find
             .query_row([id], |row| {
-                let business: Option<String> = row.get(0)?;
-                let via: Option<String> = row.get(1)?;
-                let seq: i64 = row.get(2)?;
-                let version: i64 = row.get(3)?;
-                let body: String = row.get(4)?;
-                Ok((business, via, seq, version, body))
+                let via: Option<String> = row.get(0)?;
+                let seq: i64 = row.get(1)?;
+                let version: i64 = row.get(2)?;
+                let body: String = row.get(3)?;
+                Ok((via, seq, version, body))
             })
             .optional()?;
-        let Some((business, via, seq, version, body)) = row else {
+        let Some((via, seq, version, body)) = row else {
             steps.push((index, Step::Create));
             continue;
         };
-        let polled = via.is_none() && business == key.business;
-        if known.is_some_and(|k| k.head.contains(id)) || (known.is_some() && polled) {
-            overlap += 1;
-        }
         match same_record(&body, text) {
             true if via.is_some() => steps.push((index, Step::Adopt)),
             true => {}
@@ -326,7 +322,6 @@ fn write(
 fn adopt(connection: &Connection, key: &PollerKey, record: &Record) -> rusqlite::Result<()> {
     connection
         .prepare_cached(&format!(
-            // Of the branch whose poller saw it: to that one alone it proves contiguity.
             "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
             key.route
         ))?
@@ -359,7 +354,7 @@ fn next_row(
     if !unchanged {
         row.last_change_at = Some(stamp.to_owned());
     }
-    if let Some((_, highest)) = id_bounds(page.records()) {
+    if let Some((_, highest)) = id_bounds(page.records(), None) {
         row.high_id = row.high_id.max(Some(highest));
     } else if !page.records().is_empty() {
         // The highest integer would no longer be the last id.
@@ -386,11 +381,12 @@ fn contiguity_of_overlap(records: usize, limit: u32) -> Contiguity {
     if records < limit as usize { Contiguity::Complete } else { Contiguity::Contiguous }
 }
 
-/// The lowest and the highest id, if all of them are integers.
-fn id_bounds(records: &[Record]) -> Option<(i64, i64)> {
+/// The lowest id above `known`, or of all if none is, and the highest; only if all are integers.
+fn id_bounds(records: &[Record], known: Option<i64>) -> Option<(i64, i64)> {
     let ids: Option<Vec<i64>> = records.iter().map(|r| r.id.as_integer()).collect();
     let ids = ids?;
-    Some((*ids.iter().min()?, *ids.iter().max()?))
+    let above = ids.iter().filter(|id| known.is_some_and(|known| **id > known)).min();
+    Some((*above.or(ids.iter().min())?, *ids.iter().max()?))
 }
 
 /// Time from the oldest to the newest `created_at`, reckoned from the first and last record.

@@ -109,6 +109,20 @@ async fn the_order_of_a_page_proves_nothing_and_hides_nothing() {
 }
 
 #[tokio::test]
+async fn an_old_record_that_is_shown_again_proves_nothing() {
+    let (pages, place, _daemon) = baseline("").await;
+    pages.shown("leads", page(11..=30)).await;
+    // Known, but not of the page before: whatever brought it back says nothing of the rest.
+    let mut ids: Vec<i64> = (38..=56).rev().collect();
+    ids.push(3);
+    pages.shown("leads", body(&ids)).await;
+    assert_eq!(gaps(&place), [json!(["leads", "gap", "30", "38", 7, "open"])]);
+    ids.rotate_right(1);
+    pages.shown("leads", body(&ids)).await;
+    assert_eq!(place.number("SELECT count(*) FROM gaps"), 1);
+}
+
+#[tokio::test]
 async fn the_first_page_is_a_baseline_and_no_gap() {
     let (_pages, place, _daemon) = baseline("").await;
     assert_eq!(gaps(&place), [] as [Value; 0]);
