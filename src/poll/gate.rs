@@ -71,6 +71,8 @@ pub(super) struct Closed {
     next_probe: Duration,
     probes: usize,
     probing: bool,
+    /// Whether the probe under way went out with a key that has changed since.
+    outdated: bool,
 }
 
 impl Closed {
@@ -108,6 +110,7 @@ impl Gate {
                     next_probe: now + PROBES[0],
                     probes: 0,
                     probing: false,
+                    outdated: false,
                 });
                 true
             }
@@ -127,6 +130,7 @@ impl Gate {
     pub(super) fn probe_now(&mut self) {
         if let Some(closed) = &mut self.0 {
             closed.next_probe = Duration::ZERO;
+            closed.outdated = closed.probing;
         }
     }
 
@@ -143,7 +147,9 @@ impl Gate {
             closed.halt = halt.unwrap_or(closed.halt);
             closed.probes += 1;
             let wait = PROBES.get(closed.probes).copied().unwrap_or(LATER_PROBES);
-            closed.next_probe = now + wait.mul_f64(0.9 + 0.2 * chance);
+            if !std::mem::take(&mut closed.outdated) {
+                closed.next_probe = now + wait.mul_f64(0.9 + 0.2 * chance);
+            }
         }
     }
 
@@ -202,6 +208,20 @@ mod tests {
             .filter(|now| gate.next_look(*now) <= *now && gate.take_look(*now))
             .count();
         assert_eq!(looks, 4, "one every two seconds of ten, the first after two");
+    }
+
+    #[test]
+    fn a_key_that_changes_while_the_old_one_is_tried_is_tried_next() {
+        let mut gate = Gate::default();
+        gate.close(Halt::KeyRefused, 0, Duration::ZERO);
+        let now = PROBES[0];
+        gate.probe_started();
+        gate.probe_now();
+        gate.probe_failed(Some(Halt::KeyRefused), now, 0.5);
+        assert!(gate.halt().unwrap().probe_due(now));
+        gate.probe_started();
+        gate.probe_failed(Some(Halt::KeyRefused), now, 0.5);
+        assert!(!gate.halt().unwrap().probe_due(now));
     }
 
     #[test]
