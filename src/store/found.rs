@@ -2,7 +2,8 @@
 //!
 //! Such records stand in the mirror with `_via = 'search'` until a poll sees them; they prove
 //! nothing about contiguity, and no poller's state is touched. One that lies in a gap is counted
-//! there and is news, whatever the search was for.
+//! there and is news, whatever the search was for. What was stored since the search was sent is
+//! newer than its answer and stays.
 
 use std::collections::HashSet;
 
