@@ -34,8 +34,6 @@ pub use view::{PollerStanding, PollingView};
 
 /// Waits after a poll that failed in a way that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
-/// A route that answers with another 4xx is asked again after this long.
-const BROKEN_ROUTE: Duration = Duration::from_secs(3600);
 /// How often a full disk is tried.
 const DISK_PROBE: Duration = Duration::from_secs(30);
 /// How often a store is tried whose write lock another program holds.

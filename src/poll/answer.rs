@@ -1,8 +1,8 @@
 //! What the dispatcher makes of each answer: what is stored, learned, told, and paused.
 
-use super::gate::Halt;
+use super::gate::{self, Halt};
 use super::poller::{outcome_of, word};
-use super::{Answer, BROKEN_ROUTE, BUSY, DISK_PROBE, Dispatcher, LOCK_PROBE, StorePause};
+use super::{Answer, BUSY, DISK_PROBE, Dispatcher, LOCK_PROBE, StorePause};
 use crate::api::{ApiError, Class, Rate, Retry};
 use crate::budget::Seen;
 use crate::clock::stamp;
@@ -107,7 +107,8 @@ impl Dispatcher {
         };
         standing.failed(&error, class);
         let wait = match class {
-            Class::RouteBroken => BROKEN_ROUTE,
+            // A route that is missing while the workspace is renewed is back within minutes.
+            Class::RouteBroken => gate::rest(standing.failures as usize - 1, fastrand::f64()),
             _ => {
                 let asked = match error.retry() {
                     Retry::After(wait) => Some(wait),

@@ -17,6 +17,11 @@ const PROBES: [Duration; 4] = [
 ];
 const LATER_PROBES: Duration = Duration::from_secs(3600);
 
+/// How long to ask nothing after `refusals` before this one, ten per cent more or less by chance.
+pub(super) fn rest(refusals: usize, chance: f64) -> Duration {
+    PROBES.get(refusals).copied().unwrap_or(LATER_PROBES).mul_f64(0.9 + 0.2 * chance)
+}
+
 /// Why every poller is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Halt {
@@ -146,9 +151,8 @@ impl Gate {
             closed.probing = false;
             closed.halt = halt.unwrap_or(closed.halt);
             closed.probes += 1;
-            let wait = PROBES.get(closed.probes).copied().unwrap_or(LATER_PROBES);
             if !std::mem::take(&mut closed.outdated) {
-                closed.next_probe = now + wait.mul_f64(0.9 + 0.2 * chance);
+                closed.next_probe = now + rest(closed.probes, chance);
             }
         }
     }
@@ -197,6 +201,13 @@ mod tests {
             assert!((4..=5).contains(&first_hour), "{first_hour}");
             assert!((20..30).contains(&probes.len()), "{}", probes.len());
         }
+    }
+
+    #[test]
+    fn what_is_refused_rests_a_minute_at_first_and_an_hour_at_last() {
+        let minutes: Vec<u64> = (0..6).map(|refusals| rest(refusals, 0.5).as_secs() / 60).collect();
+        assert_eq!(minutes, [1, 5, 15, 30, 60, 60]);
+        assert!(rest(0, 0.0) < rest(0, 1.0));
     }
 
     #[test]
