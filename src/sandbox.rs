@@ -15,8 +15,8 @@
 //! # The portal
 //!
 //! A page for people at `/_sandbox/` (asked for as HTML), and JSON in, JSON out; routes are named
-//! as in their path (`job-status-changes`; `_` for `-` will do). Errors are `{"error": "…"}` with
-//! 404, 409 or 422.
+//! as in their path (`job-status-changes`; `_` for `-` will do). A body needs `Content-Type:
+//! application/json`. Errors are `{"error": "…"}` with 400, 404, 409, 415 or 422.
 //!
 //! | request under `/_sandbox` | body | does |
 //! |---|---|---|

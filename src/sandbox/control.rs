@@ -9,7 +9,7 @@ mod page;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use axum::extract::{Query, Request, State};
+use axum::extract::{FromRequest, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -77,6 +77,20 @@ pub(super) async fn only_by_loopback_name(request: Request, next: Next) -> Respo
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         (self.0, Json(json!({"error": self.1}))).into_response()
+    }
+}
+
+/// A JSON body; one that cannot be taken is refused as the portal refuses everything.
+struct Sent<T>(T);
+
+impl<T: serde::de::DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        match Json::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(refused) => Err(Problem(refused.status(), refused.body_text())),
+        }
     }
 }
 
@@ -159,7 +173,7 @@ struct Addition {
 
 async fn add(
     State(sandbox): State<Sandbox>,
-    Json(addition): Json<Addition>,
+    Sent(addition): Sent<Addition>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let Addition { route: name, business, record } = addition;
     let id = sandbox.add_record(route(&name)?, business, record)?;
@@ -176,7 +190,7 @@ struct Edit {
 
 async fn edit(
     State(sandbox): State<Sandbox>,
-    Json(edit): Json<Edit>,
+    Sent(edit): Sent<Edit>,
 ) -> Result<Json<Value>, Problem> {
     sandbox.edit(route(&edit.route)?, &edit.id, edit.fields)?;
     Ok(Json(json!({"id": edit.id})))
@@ -192,7 +206,7 @@ struct Burst {
 
 async fn burst(
     State(sandbox): State<Sandbox>,
-    Json(burst): Json<Burst>,
+    Sent(burst): Sent<Burst>,
 ) -> Result<Json<Value>, Problem> {
     if burst.count > MOST_BURST {
         let message = format!("a burst is of {MOST_BURST} records at most");
@@ -202,7 +216,7 @@ async fn burst(
     Ok(Json(json!({"added": burst.count})))
 }
 
-async fn fault(State(sandbox): State<Sandbox>, Json(fault): Json<Fault>) -> Json<Value> {
+async fn fault(State(sandbox): State<Sandbox>, Sent(fault): Sent<Fault>) -> Json<Value> {
     sandbox.fault(fault);
     Json(json!({"faults": sandbox.lock().script.pending()}))
 }
@@ -218,7 +232,7 @@ struct Pause {
     paused: bool,
 }
 
-async fn pause(State(sandbox): State<Sandbox>, Json(pause): Json<Pause>) -> Json<Value> {
+async fn pause(State(sandbox): State<Sandbox>, Sent(pause): Sent<Pause>) -> Json<Value> {
     sandbox.pause_growth(pause.paused);
     Json(json!({"paused": pause.paused}))
 }
@@ -231,7 +245,7 @@ struct Move {
 
 async fn clock(
     State(sandbox): State<Sandbox>,
-    Json(ahead): Json<Move>,
+    Sent(ahead): Sent<Move>,
 ) -> Result<Json<Value>, Problem> {
     if ahead.advance_s > MOST_AHEAD_S {
         let message = "the clock is moved by 31 days at most";
@@ -251,7 +265,7 @@ struct Settings {
     standard_host: Option<Option<String>>,
 }
 
-async fn settings(State(sandbox): State<Sandbox>, Json(settings): Json<Settings>) -> Json<Value> {
+async fn settings(State(sandbox): State<Sandbox>, Sent(settings): Sent<Settings>) -> Json<Value> {
     if let Some(limit) = settings.requests_per_minute {
         sandbox.set_requests_per_minute(limit);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::io::ReaderStream;
@@ -32,7 +32,7 @@ pub enum FaultKind {
         /// The HTTP status.
         code: u16,
         /// The `Retry-After` header as it is to be sent: seconds or an HTTP date.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "seconds_or_date")]
         retry_after: Option<String>,
     },
     /// The right answer, late.
@@ -89,6 +89,20 @@ pub struct Fault {
     /// How many requests meet it; 1 when absent.
     #[serde(default = "once")]
     pub count: u32,
+}
+
+/// Takes a number of seconds as well as the header's text.
+fn seconds_or_date<'de, D: Deserializer<'de>>(input: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Wait {
+        Seconds(u64),
+        Text(String),
+    }
+    Ok(Option::deserialize(input)?.map(|wait| match wait {
+        Wait::Seconds(seconds) => seconds.to_string(),
+        Wait::Text(text) => text,
+    }))
 }
 
 const fn once() -> u32 {

@@ -225,6 +225,20 @@ async fn every_refusal_has_the_error_body() {
 }
 
 #[tokio::test]
+async fn the_portal_says_in_json_what_it_cannot_take() {
+    let sandbox = still(Shop::Quiet);
+    for (path, body) in [("/faults", json!({"kind": "no such"})), ("/burst", json!({"count": 1}))] {
+        let answer = control(&sandbox, Method::POST, path, body).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{path}");
+        assert!(answer.json()["error"].as_str().is_some_and(|text| !text.is_empty()), "{path}");
+    }
+    let plain = Request::post("/_sandbox/pause").body(Body::from("{}")).unwrap();
+    let answer = send(&sandbox, plain).await;
+    assert_eq!(answer.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    assert!(answer.json()["error"].as_str().unwrap().contains("application/json"));
+}
+
+#[tokio::test]
 async fn a_scripted_fault_meets_its_requests_and_then_all_is_well() {
     let sandbox = still(Shop::Busy);
     let path = trigger(Route::Leads, "?limit=10");
@@ -236,6 +250,8 @@ async fn a_scripted_fault_meets_its_requests_and_then_all_is_well() {
     };
     let busy = script(json!({"kind": "status", "code": 429, "retry_after": "3"})).await;
     assert_eq!((busy.status.as_u16(), busy.header("retry-after")), (429, "3"));
+    let busy = script(json!({"kind": "status", "code": 503, "retry_after": 4})).await;
+    assert_eq!((busy.status.as_u16(), busy.header("retry-after")), (503, "4"));
     let locked = script(json!({"route": "leads", "kind": "status", "code": 423})).await;
     assert_eq!(locked.status, StatusCode::LOCKED);
     assert!(!locked.headers.contains_key("retry-after"));

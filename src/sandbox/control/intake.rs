@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Problem;
+use super::{Problem, Sent};
 use crate::sandbox::intake::field::Destination;
 use crate::sandbox::intake::form::{Duplicates, Form};
 use crate::sandbox::intake::ledger::Delivery;
@@ -36,7 +36,7 @@ pub(super) struct Defined {
 
 pub(super) async fn define(
     State(sandbox): State<Sandbox>,
-    Json(defined): Json<Defined>,
+    Sent(defined): Sent<Defined>,
 ) -> Result<Json<Value>, Problem> {
     let mut inner = sandbox.lock();
     if inner.intake.definitions.len() >= MOST_FORMS {
@@ -87,7 +87,7 @@ pub(super) struct Configured {
 
 pub(super) async fn configure(
     State(sandbox): State<Sandbox>,
-    Json(sent): Json<Configured>,
+    Sent(sent): Sent<Configured>,
 ) -> Result<Json<Value>, Problem> {
     let mut inner = sandbox.lock();
     if inner.keys.of_integration(sent.integration).is_none() {
@@ -135,7 +135,7 @@ pub(super) struct Retry {
 /// Answers as the route would have answered, with the delivery's own request id.
 pub(super) async fn retry(
     State(sandbox): State<Sandbox>,
-    Json(retry): Json<Retry>,
+    Sent(retry): Sent<Retry>,
 ) -> Result<Response, Problem> {
     let mut inner = sandbox.grown();
     let known = inner.intake.ledger.deliveries().find(|delivery| delivery.id == retry.id);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::Problem;
+use super::{Problem, Sent};
 use crate::sandbox::keys::{KEY_PREFIX, Provider};
 use crate::sandbox::{Inner, Sandbox};
 
@@ -24,7 +24,7 @@ pub(super) struct NewKey {
 
 pub(super) async fn make(
     State(sandbox): State<Sandbox>,
-    Json(new): Json<NewKey>,
+    Sent(new): Sent<NewKey>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let mut inner = sandbox.lock();
     if inner.keys.iter().count() >= MOST_KEYS {
@@ -67,7 +67,7 @@ pub(super) struct Which {
 
 pub(super) async fn reveal(
     State(sandbox): State<Sandbox>,
-    Json(which): Json<Which>,
+    Sent(which): Sent<Which>,
 ) -> Result<Json<Value>, Problem> {
     let inner = sandbox.lock();
     let key = inner.keys.text_of(which.integration).ok_or_else(unknown)?;
@@ -96,7 +96,7 @@ where
 
 pub(super) async fn change(
     State(sandbox): State<Sandbox>,
-    Json(change): Json<Change>,
+    Sent(change): Sent<Change>,
 ) -> Result<Json<Value>, Problem> {
     let mut inner = sandbox.lock();
     let key = inner.keys.get_mut(&change.key).ok_or_else(unknown)?;
@@ -122,7 +122,7 @@ pub(super) struct Rotation {
 
 pub(super) async fn rotate(
     State(sandbox): State<Sandbox>,
-    Json(old): Json<Rotation>,
+    Sent(old): Sent<Rotation>,
 ) -> Result<Json<Value>, Problem> {
     let mut inner = sandbox.lock();
     let new = inner.fresh_key();
@@ -135,7 +135,7 @@ pub(super) async fn rotate(
 
 pub(super) async fn revoke(
     State(sandbox): State<Sandbox>,
-    Json(old): Json<Rotation>,
+    Sent(old): Sent<Rotation>,
 ) -> Result<Json<Value>, Problem> {
     let mut inner = sandbox.lock();
     if !inner.keys.revoke(&old.key) {
