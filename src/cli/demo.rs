@@ -172,15 +172,17 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 
 fn introduce(dir: &Path, workspace: &Workspace) -> anyhow::Result<()> {
     let dir = dir.display();
+    // As the person called it, for it need not lie on the path.
+    let program = std::env::args().next().unwrap_or_else(|| "shopmirror".to_owned());
     output::text(&format!(
         "A shop that does not exist works at {}; shopmirror polls it 60 times a minute at most.\n\n\
          database   {dir}/mirror.db\n\
          every change, one a line   {dir}/audit.ndjson\n\
          configuration   {dir}/config.toml\n\n\
          Try, while it runs:\n\
-         \x20 sqlite3 {dir}/mirror.db 'select id, name, status_stage from leads'\n\
-         \x20 shopmirror --config {dir}/config.toml status\n\
-         \x20 shopmirror --config {dir}/config.toml log --follow\n\n",
+         \x20 sqlite3 -readonly {dir}/mirror.db 'select id, name, status_stage from leads'\n\
+         \x20 {program} --config {dir}/config.toml status\n\
+         \x20 {program} --config {dir}/config.toml log --follow\n\n",
         workspace.base_url
     ))
 }
