@@ -147,7 +147,7 @@ pub(super) fn log(
             return output::json(&found);
         }
         let lines: String = found.iter().map(line).collect();
-        output::text(if lines.is_empty() { "nothing has changed yet\n" } else { &lines })?;
+        output::text(if lines.is_empty() { "no such change\n" } else { &lines })?;
         return Ok(ExitCode::SUCCESS);
     }
     loop {
@@ -222,11 +222,26 @@ pub(super) fn line(change: &Change) -> String {
                 .collect();
             cell(&fields.join(", "), 100)
         }
-        Kind::Gap => format!("records may have been missed: {}", cell(&change.body, 200)),
+        Kind::Gap => missed(&change.body),
         Kind::Baseline | Kind::Created => title(&change.body),
     };
-    let at = change.observed_at.get(..19).unwrap_or(&change.observed_at);
+    let at = to_the_second(&change.observed_at);
     format!("{:>7}  {at}  {:<26} {:<10} {what}\n", change.seq, change.event_type(), cell(id, 20))
+}
+
+/// A time as the store writes it, without the fraction.
+fn to_the_second(at: &str) -> String {
+    at.get(..19).map_or_else(|| at.to_owned(), |seconds| format!("{seconds}Z"))
+}
+
+/// What a gap says to a person.
+fn missed(body: &str) -> String {
+    let gap: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+    let at = |name| gap.get(name).and_then(Value::as_str).map(to_the_second).unwrap_or_default();
+    let count = gap.get("estimate").filter(|estimate| !estimate.is_null());
+    let count = count.map_or_else(String::new, |estimate| format!("about {estimate} "));
+    let between = format!("between {} and {}", at("from_at"), at("to_at"));
+    cell(&format!("{count}records may have been missed {between}; see `shopmirror gaps`"), 160)
 }
 
 /// What names a record to a person.

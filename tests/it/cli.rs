@@ -234,6 +234,21 @@ async fn once_stores_delivers_and_ends() {
 }
 
 #[tokio::test]
+async fn the_log_is_told_in_words_and_in_utc() {
+    let (workspace, place) = filled().await;
+    let none = place.run(["log", "--kind", "updated"]).await;
+    assert_eq!((none.code, none.out.as_str()), (Some(0), "no such change\n"), "{none:?}");
+    let one = place.run(["log", "--limit", "1"]).await;
+    let at = one.out.split_whitespace().nth(1).unwrap();
+    assert!(at.ends_with('Z') && at.parse::<jiff::Timestamp>().is_ok(), "{one:?}");
+    workspace.sandbox.burst(Route::Jobs, 150);
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let gap = place.run(["log", "--kind", "gap"]).await;
+    assert!(gap.out.contains("about 50 records may have been missed between 20"), "{gap:?}");
+    assert!(!gap.out.contains('{'), "{gap:?}");
+}
+
+#[tokio::test]
 async fn the_log_can_be_followed() {
     let (workspace, place) = filled().await;
     let _daemon = place.started().await;
