@@ -58,6 +58,9 @@ fn the_unit_reads_the_files_that_the_documents_name() {
     assert!(service.contains("--config /etc/shopmirror/config.toml"));
     assert!(unit("shopmirror-key.path").contains("PathChanged=/etc/shopmirror/api-key"));
     assert!(unit("drop-ins/credential.conf").contains("LoadCredential=api-key:"));
+    // A check before the first start can create what a sink writes into the state folder.
+    let made = unit("shopmirror.tmpfiles");
+    assert!(directives(&made).contains(&"d /var/lib/shopmirror 0750 shopmirror shopmirror -"));
     // The exit codes of a configuration that only a human can mend.
     assert!(service.contains("RestartPreventExitStatus=64 78"));
 }
