@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::burst::Burst;
 use super::overflow;
-use super::profile::Profile;
+use super::profile::{HOUR_S, Profile};
 use super::rate::{Arrivals, Level, Memory, Rate};
 use super::{Observation, PollerSettings};
 
@@ -62,6 +62,9 @@ struct Learned {
     read: Option<i64>,
     slow: (f64, f64),
     fast: (f64, f64),
+    /// Arrivals an hour that the profile expected at the last read: what the memories are against.
+    #[serde(default)]
+    profile: Option<f64>,
     burst: (f64, f64),
     mean: (f64, f64),
     hours: Vec<(usize, f64, f64)>,
@@ -225,6 +228,7 @@ impl Poller {
             read: self.read_wall.map(Timestamp::as_second),
             slow: memory(self.rate.slow),
             fast: memory(self.rate.fast),
+            profile: self.read_wall.map(|read| rounded(self.rate.profile.rate(read) * HOUR_S)),
             burst: (rounded(self.burst.size), rounded(self.burst.span)),
             mean: (rounded(arrivals), rounded(seconds)),
             hours: self
@@ -249,10 +253,16 @@ impl Poller {
             return;
         }
         let Some(profile) = Profile::from_parts(&learned.hours, learned.mean) else { return };
-        let memory = |(arrivals, expected)| Memory { arrivals, expected };
+        let read = learned.read.and_then(|read| Timestamp::from_second(read).ok());
+        // The profile now holds the hour that was being visited. Its share in the rate must not be
+        // counted once more by the memories, which were against the profile without it.
+        let drift = match (read, learned.profile.filter(|rate| *rate > 0.0 && sane(*rate))) {
+            (Some(read), Some(rate)) => profile.rate(read) * HOUR_S / rate,
+            _ => 1.0,
+        };
+        let memory = |(arrivals, expected)| Memory { arrivals, expected: expected * drift };
         self.rate = Rate { profile, slow: memory(learned.slow), fast: memory(learned.fast) };
         self.burst = Burst { size: learned.burst.0, span: learned.burst.1 };
-        let read = learned.read.and_then(|read| Timestamp::from_second(read).ok());
         // A clock that was set back tells nothing of how long the process was away.
         let away = read.map_or(0.0, |read| wall.duration_since(read).as_secs_f64());
         let away = away.clamp(0.0, LONGEST_S);

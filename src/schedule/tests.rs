@@ -216,6 +216,20 @@ fn what_was_learned_survives_a_restart_and_garbage_is_ignored() {
 }
 
 #[test]
+fn a_restart_in_an_unusual_hour_does_not_count_the_hour_twice() {
+    let mut schedule = Schedule::new(vec![settings()], 30.0, at(0.0));
+    // Ten records a minute, twenty times what is expected of a shop never seen.
+    drive(&mut schedule, 0.0, 900.0, 2.0, |_, now| {
+        if now as u64 % 30 < 2 { page(5) } else { Outcome::Unchanged }
+    });
+    let before = schedule.view(0, at(900.0)).rate_per_hour;
+    let mut restarted = Schedule::new(vec![settings()], 30.0, at(900.0));
+    restarted.restore(0, &schedule.learned(0), at(900.0));
+    let after = restarted.view(0, at(900.0)).rate_per_hour;
+    assert!((after / before - 1.0).abs() < 0.1, "{before} an hour, then {after}");
+}
+
+#[test]
 fn clock_steps_and_strange_pages_do_no_harm() {
     let mut schedule = Schedule::new(vec![settings(); 2], 30.0, at(0.0));
     let mut now = 0.0;
