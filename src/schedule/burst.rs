@@ -40,7 +40,8 @@ impl Burst {
         if self.size < 1.0 {
             f64::INFINITY
         } else if self.size < capacity {
-            (capacity - self.size) / rate.max(1e-12)
+            // Asked twice in the time it took, no burst that is no larger is seen too late.
+            ((capacity - self.size) / rate.max(1e-12)).max(self.span / 2.0)
         } else {
             self.span * capacity / (2.0 * self.size)
         }
@@ -68,6 +69,16 @@ mod tests {
         assert!(burst.safe_interval(100, 0.01) < 10.0);
         burst.fade(10.0 * 7.0 * 86_400.0);
         assert!(burst.safe_interval(100, 0.01) > 9000.0);
+    }
+
+    #[test]
+    fn a_burst_that_just_fits_a_page_claims_no_more_than_one_that_just_does_not() {
+        let capacity = overflow::capacity(100);
+        let interval = |size: f64| Burst { size, span: 60.0 }.safe_interval(100, 0.2);
+        for below in [0.01, 0.1, 1.0] {
+            assert!(interval(capacity - below) >= interval(capacity), "{below} below");
+        }
+        assert!((interval(capacity - 1e-9) - interval(capacity)).abs() < 0.01);
     }
 
     #[test]
