@@ -16,7 +16,8 @@ mod sinks;
 mod webhook;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use url::Url;
 
+pub use address::is_loopback;
 pub use key::KeyError;
 pub use problem::{Problem, Problems};
 pub use webhook::OWN_HEADERS;
@@ -70,12 +72,12 @@ pub struct Base {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read as text.
-    #[error("cannot read the configuration {}: {source}", path.display())]
+    #[error("cannot read the configuration {}: {why}{}", path.display(), advice(why))]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        why: io::Error,
     },
     /// The file can be read and must be mended.
     #[error(transparent)]
@@ -96,12 +98,7 @@ impl Config {
         credentials_dir: Option<&Path>,
         env_key: Option<SecretString>,
     ) -> Result<Self, ConfigError> {
-        let failed = |source| ConfigError::Read { path: path.to_owned(), source };
-        let length = std::fs::metadata(path).map_err(failed)?.len();
-        if length > FILE_MAX {
-            return Err(failed(io::Error::other(format!("it is longer than {FILE_MAX} bytes"))));
-        }
-        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let text = text_of(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
         let base = read::base_of(path, credentials_dir, env_key);
         Ok(Self::parse(&text, &path.display().to_string(), &base)?)
     }
@@ -112,6 +109,27 @@ impl Config {
     /// [`Problems`] with all that is wrong, not only the first.
     pub fn parse(text: &str, file_name: &str, base: &Base) -> Result<Self, Problems> {
         read::document(text, file_name, base)
+    }
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    // A pipe has no length that could be asked for before.
+    let length = File::open(path)?.take(FILE_MAX + 1).read_to_string(&mut text)? as u64;
+    if length > FILE_MAX {
+        return Err(io::Error::other(format!("it is longer than {FILE_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// What the operator can do about a file that cannot be read.
+fn advice(why: &io::Error) -> &'static str {
+    match why.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; run this as root, or join the group that may read it and log in again: usermod -aG shopmirror USER"
+        }
+        io::ErrorKind::NotFound => "; name the right file with --config",
+        _ => "",
     }
 }
 

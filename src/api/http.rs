@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Proxy};
-use url::{Host, Url};
+use url::Url;
 
 use super::foreign::tame;
 use super::transport::{
     Answer, MAX_BODY, MAX_ERROR_BODY, Request, Response, Transport, TransportError,
 };
-use crate::config::Workspace;
+use crate::config::{Workspace, is_loopback};
 
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,12 +42,12 @@ pub enum BuildError {
     )]
     NotHttps,
     /// The file of certificate authorities cannot be read.
-    #[error("could not read the certificates in {}: {source}; check ca_file", path.display())]
+    #[error("could not read the certificates in {}: {why}; check ca_file", path.display())]
     CaFile {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: std::io::Error,
+        why: std::io::Error,
     },
     /// The file holds no certificates.
     #[error("{} holds no certificates in PEM form; check ca_file", .0.display())]
@@ -160,18 +160,12 @@ async fn error_body(answer: &mut reqwest::Response) -> Vec<u8> {
 }
 
 fn is_plain_loopback(url: &Url) -> bool {
-    url.scheme() == "http"
-        && match url.host() {
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback(),
-            Some(Host::Domain(name)) => name == "localhost",
-            None => false,
-        }
+    url.scheme() == "http" && is_loopback(url)
 }
 
 fn certificates(path: &std::path::Path) -> Result<Vec<Certificate>, BuildError> {
-    let pem = std::fs::read(path)
-        .map_err(|source| BuildError::CaFile { path: path.to_owned(), source })?;
+    let pem =
+        std::fs::read(path).map_err(|why| BuildError::CaFile { path: path.to_owned(), why })?;
     match Certificate::from_pem_bundle(&pem) {
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err(BuildError::CaContent(path.to_owned())),

@@ -18,12 +18,12 @@ const SECRET_FILE_MAX: u64 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file is absent, no plain file, no text, or this user may not read it.
-    #[error("cannot read {}: {source}; the user of the service must be able to read it", path.display())]
+    #[error("cannot read {}: {why}; the user of the service must be able to read it", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        why: io::Error,
     },
     /// Other users may replace the content.
     #[error("{} may be written by its group or by everyone (mode {mode:04o}): run chmod 0640 on it", path.display())]
@@ -95,7 +95,7 @@ fn one_word(content: &str, place: &str) -> Result<SecretString, KeyError> {
 
 /// The text of a small file that only its owner may write.
 pub(super) fn read_secret_file(path: &Path) -> Result<SecretString, KeyError> {
-    let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
+    let unreadable = |why| KeyError::Unreadable { path: path.to_owned(), why };
     // Asked before the file is opened, since opening a pipe would wait for its writer.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {

@@ -15,10 +15,10 @@ use reqwest::{Client, Method, redirect};
 use secrecy::ExposeSecret;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use url::{Host, Url};
+use url::Url;
 
 use super::{BuildError, Verdict};
-use crate::config::{OWN_HEADERS, Webhook as Settings, WebhookFormat};
+use crate::config::{OWN_HEADERS, Webhook as Settings, WebhookFormat, is_loopback};
 use crate::record::Change;
 use sign::Signer;
 
@@ -163,15 +163,6 @@ fn address(name: &str, text: &str) -> Result<Url, BuildError> {
         "http" if is_loopback(&url) => Ok(url),
         "http" => Err(refuse("must begin with https: plain http is for this machine only")),
         _ => Err(refuse("must begin with https://")),
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 
