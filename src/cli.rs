@@ -170,7 +170,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("shopmirror: {}", output::plain(&format!("{error:#}")));
+            output::aside(&format!("shopmirror: {error:#}"));
             ExitCode::from(code_of(&error))
         }
     }
@@ -225,7 +225,10 @@ fn config_path(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     if let Some(path) = given {
         return Ok(path);
     }
-    PLACES.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
+    let places = || PLACES.iter().map(PathBuf::from);
+    // Failing all else a place that this user may not look into: reading it says so.
+    let hidden = || places().rev().find(|path| path.try_exists().is_err());
+    places().find(|path| path.exists()).or_else(hidden).ok_or_else(|| {
         anyhow::Error::new(exit::Wrong {
             code: exit::CONFIG,
             text: "there is no config.toml here and no /etc/shopmirror/config.toml: name one with --config, or try `shopmirror demo`"

@@ -83,7 +83,7 @@ async fn supervise(
         let mut running =
             Running::start(&config, client, clock.clone(), store, budget.take()).await?;
         notify::ready();
-        tracing::info!(store = %store.path().display(), pollers = running.pollers, sinks = config.sinks.len(), "running");
+        tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
         let mut accepted = loop {
             let signal = tokio::select! {
                 signal = signals.recv() => signal.unwrap_or(Signal::Stop),
@@ -174,7 +174,6 @@ struct Running {
     /// Cuts the unit in hand.
     cut: CancellationToken,
     requests: mpsc::Sender<poll::Request>,
-    pollers: usize,
 }
 
 impl Running {
@@ -192,9 +191,8 @@ impl Running {
         let (requests, inbox) = mpsc::channel(16);
 
         let mut views = Vec::new();
-        for deliverer in deliverers(config, &clock, store, &poked)? {
-            // Before the first poll: a new sink is to miss nothing of what that brings.
-            deliverer.open().await?;
+        // Before the first poll: a new sink is to miss nothing of what that brings.
+        for deliverer in deliverers(config, &clock, store, &poked).await? {
             views.push(deliverer.view.subscribe());
             let (name, finish, cut) = (deliverer.name.clone(), finish.clone(), cut.clone());
             tasks.spawn(async move {
@@ -202,7 +200,6 @@ impl Running {
                 Ok(Ended::Other)
             });
         }
-        store.retire_sinks(config.sinks.keys().cloned().collect()).await?;
 
         let spare = Spare::new(requests.clone());
         let repair = Repair { store: store.clone(), spare: spare.clone(), clock: clock.clone() };
@@ -218,9 +215,7 @@ impl Running {
             Ok(Ended::Other)
         });
 
-        let plan = poller_plan(config);
-        let pollers = plan.len();
-        let dispatcher = dispatcher(config, client, clock.clone(), store, plan, budget).await?;
+        let dispatcher = dispatcher(config, client, clock.clone(), store, budget).await?;
         let stop = finish.clone();
         tasks.spawn(async move {
             Ok(Ended::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
@@ -237,7 +232,7 @@ impl Running {
         tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(notify::watch(watch, finish.clone()));
         tasks.spawn(upkeep::run(config.store.log_retention, clock, store.clone(), finish.clone()));
-        Ok(Self { tasks, finish, cut, requests, pollers })
+        Ok(Self { tasks, finish, cut, requests })
     }
 
     fn resume(&self) {

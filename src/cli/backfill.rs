@@ -325,7 +325,7 @@ impl Shown {
             bar.set_message(text);
         } else if self.lines && self.said.elapsed() >= LINE_EVERY {
             self.said = Instant::now();
-            anstream::eprintln!("{text}");
+            output::aside(&text);
         }
     }
 

@@ -9,9 +9,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{exit, logging, output, read_config, runtime};
+use super::exit::{self, Wrong};
+use super::{logging, output, read_config, runtime};
+use crate::api::ApiError;
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::daemon::{self, Signal};
+use crate::record::PollerKey;
 use crate::store::Store;
 
 /// Runs the daemon until SIGTERM or SIGINT; SIGHUP reloads.
@@ -59,63 +63,70 @@ pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
     logging::start("warn");
     let config = read_config(path)?;
     runtime()?.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
         let stop = CancellationToken::new();
-        let clock = Clock::system();
-        let store = Store::open(&config.store.path)?;
-        let dispatcher = daemon::dispatcher(
-            &config,
-            daemon::client(&config)?,
-            clock.clone(),
-            &store,
-            daemon::poller_plan(&config),
-            None,
-        )
-        .await?;
-        let before = store.read(|reader| reader.last_seq()).await?;
-        // Sinks that are new begin after what is there now, not after what this run brings.
-        store.retire_sinks(config.sinks.keys().cloned().collect()).await?;
-        let deliverers = daemon::deliverers(&config, &clock, &store, &watch::channel(()).1)?;
-        for deliverer in &deliverers {
-            deliverer.open().await?;
+        let work = poll_and_deliver(&config, &stop);
+        tokio::pin!(work);
+        tokio::select! {
+            outcome = &mut work => return outcome,
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
         }
-        let mut interrupted = signal(SignalKind::interrupt())?;
-        let failed = tokio::select! {
-            failed = dispatcher.once(&stop) => failed.map_err(anyhow::Error::from),
-            _ = interrupted.recv() => {
-                stop.cancel();
-                Err(anyhow::anyhow!("interrupted"))
-            }
-        };
-        let mut unsettled = Vec::new();
-        for deliverer in deliverers {
-            if let Some(view) = deliverer.once(&stop).await.context("delivering")?
-                && (view.behind + view.retrying > 0 || view.state != "active")
-            {
-                unsettled.push(view);
-            }
-        }
-        let after = store.read(|reader| reader.last_seq()).await?;
-        store.upkeep(clock.now().wall, config.store.log_retention).await?;
-        let closed = store.close().await;
-        let failed = failed?;
-        closed?;
-        output::text(&format!("{} change(s) stored\n", after - before))?;
-        for view in &unsettled {
-            let why = view.last_error.as_deref().unwrap_or("it takes nothing at the moment");
-            anstream::eprintln!(
-                "sink {}: {} change(s) not delivered: {}",
-                view.name,
-                view.behind + view.retrying,
-                output::plain(why)
-            );
-        }
-        for (key, error) in &failed {
-            anstream::eprintln!("{key}: {}", output::plain(&error.to_string()));
-        }
-        Ok(match (failed.first(), unsettled.is_empty()) {
-            (Some((_, error)), _) => ExitCode::from(exit::code_of_api(error)),
-            (None, false) => ExitCode::from(exit::TRY_AGAIN),
-            (None, true) => ExitCode::SUCCESS,
-        })
+        // What is under way is cut, and what it came to is kept.
+        stop.cancel();
+        work.await?;
+        let text = "interrupted: the next run goes on from here".to_owned();
+        Err(Wrong { code: exit::TRY_AGAIN, text }.into())
     })
+}
+
+async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
+    let clock = Clock::system();
+    let client = daemon::client(config)?;
+    let store = Store::open(&config.store.path)?;
+    let dispatcher = daemon::dispatcher(config, client, clock.clone(), &store, None).await?;
+    let before = store.read(|reader| reader.last_seq()).await?;
+    // Sinks that are new begin after what is there now, not after what this run brings.
+    let deliverers = daemon::deliverers(config, &clock, &store, &watch::channel(()).1).await?;
+    let failed = dispatcher.once(stop).await;
+    let mut unsettled = Vec::new();
+    for deliverer in deliverers {
+        if let Some(view) = deliverer.once(stop).await.context("delivering")?
+            && (view.behind + view.retrying > 0 || view.state != "active")
+        {
+            unsettled.push(view);
+        }
+    }
+    let after = store.read(|reader| reader.last_seq()).await?;
+    store.upkeep(clock.now().wall, config.store.log_retention).await?;
+    let closed = store.close().await;
+    let failed = failed?;
+    closed?;
+    output::text(&format!("{} change(s) stored\n", after - before))?;
+    for view in &unsettled {
+        let why = view.last_error.as_deref().unwrap_or("it takes nothing at the moment");
+        let behind = view.behind + view.retrying;
+        output::aside(&format!("sink {}: {behind} change(s) not delivered: {why}", view.name));
+    }
+    tell_failed(&failed);
+    Ok(match (failed.first(), unsettled.is_empty()) {
+        (Some((_, error)), _) => ExitCode::from(exit::code_of_api(error)),
+        (None, false) => ExitCode::from(exit::TRY_AGAIN),
+        (None, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// Says each failure once, with every poller that met it.
+fn tell_failed(failed: &[(PollerKey, ApiError)]) {
+    let mut told: Vec<(&ApiError, Vec<String>)> = Vec::new();
+    for (key, error) in failed {
+        match told.iter_mut().find(|(other, _)| *other == error) {
+            Some((_, keys)) => keys.push(key.to_string()),
+            None => told.push((error, vec![key.to_string()])),
+        }
+    }
+    for (error, keys) in told {
+        output::aside(&format!("{}: {error}", keys.join(", ")));
+    }
 }

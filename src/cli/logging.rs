@@ -15,6 +15,8 @@ pub(super) fn start(default: &str) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)
+        // Its own word on a line that cannot be written is a panic where nothing can be written.
+        .log_internal_errors(false)
         .with_ansi(colour);
     // A second start, as in tests, keeps the first.
     let _ = if std::env::var("SHOPMIRROR_LOG_FORMAT").is_ok_and(|format| format == "json") {

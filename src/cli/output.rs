@@ -50,6 +50,12 @@ pub(super) fn text(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
+/// Says something beside the output; it is no failure when nobody can be told.
+pub(super) fn aside(text: &str) {
+    // A full disk or a reader that has gone must not change what the command does.
+    let _ = writeln!(anstream::stderr().lock(), "{}", plain(text));
+}
+
 /// Prints bytes as they are.
 pub(super) fn raw(bytes: &[u8]) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();

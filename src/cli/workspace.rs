@@ -31,8 +31,8 @@ async fn patiently<T: DeserializeOwned>(
         answer = &mut answered => return answer,
         () = tokio::time::sleep(SILENCE) => {}
     }
-    anstream::eprintln!(
-        "waiting: the daemon asks when its polls leave a request of the budget, a minute at most as a rule"
+    output::aside(
+        "waiting: the daemon asks when its polls leave a request of the budget, a minute at most as a rule",
     );
     answered.await
 }

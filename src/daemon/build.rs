@@ -15,17 +15,18 @@ use crate::schedule::PollerSettings;
 use crate::sink::Sink;
 use crate::store::Store;
 
-/// One delivery task for each sink, not started yet.
+/// One delivery task for each sink, not started yet. From here on each misses nothing, and a sink
+/// that is no longer configured holds the log back no more.
 ///
 /// # Errors
-/// When a sink's configuration can never work.
-pub fn deliverers(
+/// When a sink's configuration can never work, or the store fails.
+pub async fn deliverers(
     config: &Config,
     clock: &Clock,
     store: &Store,
     poked: &watch::Receiver<()>,
 ) -> anyhow::Result<Vec<Deliverer>> {
-    config
+    let built: anyhow::Result<Vec<Deliverer>> = config
         .sinks
         .iter()
         .map(|(name, settings)| {
@@ -39,7 +40,13 @@ pub fn deliverers(
                 view: watch::Sender::new(None::<SinkView>),
             })
         })
-        .collect()
+        .collect();
+    let deliverers = built?;
+    for deliverer in &deliverers {
+        deliverer.open().await?;
+    }
+    store.retire_sinks(config.sinks.keys().cloned().collect()).await?;
+    Ok(deliverers)
 }
 
 /// One poller for each enabled route and business.
@@ -90,7 +97,6 @@ pub async fn dispatcher(
     client: Client,
     clock: Clock,
     store: &Store,
-    plan: Vec<PollerPlan>,
     budget: Option<Budget>,
 ) -> anyhow::Result<Dispatcher> {
     let now = clock.now();
@@ -107,7 +113,7 @@ pub async fn dispatcher(
         store.clone(),
         clock,
         budget,
-        plan,
+        poller_plan(config),
         Arc::new(move || read_key(&source)),
     )
     .await?)

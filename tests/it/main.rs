@@ -7,6 +7,7 @@ mod bad_pages;
 mod budget;
 mod changes;
 mod cli;
+mod commands;
 mod config_files;
 mod conformance;
 mod delivery;

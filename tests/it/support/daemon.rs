@@ -152,6 +152,11 @@ impl Place {
         self.spawn(self.command(["run"]))
     }
 
+    /// Starts any other command as a process to be signalled; what it says goes to `daemon.log`.
+    pub(crate) fn background<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Daemon {
+        self.spawn(self.command(args))
+    }
+
     /// As [`Self::daemon`], through a program that ends by becoming the arguments after its own.
     pub(crate) fn daemon_by(&self, wrapper: &[&str]) -> Daemon {
         let mut command = self.bare(wrapper[0]);
