@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use super::problem::{Problem, Quote};
+use super::problem::{Problem, Quote, named};
 
 /// What was noted while a file is read.
 pub(super) struct Findings<'t> {
@@ -85,7 +85,8 @@ impl<'t> Findings<'t> {
             } else {
                 format!("in [{section}]")
             };
-            self.note(&place, format!("unknown key `{key}` {place_name}; {hint}"));
+            let key = named(&key);
+            self.note(&place, format!("unknown key{key} {place_name}; {hint}"));
         }
         self.problems.take()
     }

@@ -58,7 +58,10 @@ impl Problem {
             Quote::Masked | Quote::Nothing => false,
         };
         let shown = if public { from..from + width } else { 0..0 };
+        // A key is not masked: one that may be a secret takes its line with it.
+        let slipped = quote == Quote::Shown && !public;
         let quotable = quote != Quote::Nothing
+            && !(slipped && masked(line, &(0..0)).contains(&text[start..end]))
             && !line.trim().is_empty()
             && line.chars().count() <= QUOTED_LINE_MAX;
         Self {
@@ -99,6 +102,11 @@ fn looks_secret(value: &str) -> bool {
 /// A value as a message may repeat it.
 pub(super) fn repeated(value: &str) -> String {
     if looks_secret(value) { "this value".to_owned() } else { format!("{value:?}") }
+}
+
+/// A key as a message may repeat it, after a space; nothing when it may not.
+pub(super) fn named(key: &str) -> String {
+    if looks_secret(key) { String::new() } else { format!(" `{key}`") }
 }
 
 fn floor_char(text: &str, at: usize) -> usize {

@@ -50,8 +50,8 @@ pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<
             findings.note(
                 &name.place,
                 format!(
-                    "the name of a sink is 1 to {NAME_LEN_MAX} of a-z, 0-9, _ and -, not {:?}",
-                    name.value
+                    "the name of a sink is 1 to {NAME_LEN_MAX} of a-z, 0-9, _ and -, not {}",
+                    repeated(&name.value)
                 ),
             );
         }

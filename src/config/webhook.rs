@@ -146,7 +146,11 @@ fn headers(section: &mut Section<'_>) -> BTreeMap<String, SecretString> {
         if name.is_empty()
             || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         {
-            findings.note(&key.span(), format!("{name:?} is not the name of a header"));
+            // It may well be the value, written on the wrong side.
+            let message =
+                "a name in `headers` is not the name of a header: use letters, digits, - _ .";
+            findings.note_secret(&key.span(), message);
+            continue;
         } else if OWN_HEADERS.contains(&lower.as_str()) {
             findings
                 .note(&key.span(), format!("the header {name} is set by shopmirror: remove it"));
