@@ -184,7 +184,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args),
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Check(args) => check::run(&config_path(place)?, args),
-        Command::Status(json) => status::status(&load(place)?, json.json),
+        Command::Status(json) => status::status(&config_path(place)?, json.json),
         Command::Why(args) => plan::why(&load(place)?, &args),
         Command::Plan(json) => plan::plan(&load(place)?, json.json),
         Command::Simulate(args) => plan::simulate(&args),

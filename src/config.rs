@@ -103,6 +103,14 @@ impl Config {
         Ok(Self::parse(&text, &path.display().to_string(), &base)?)
     }
 
+    /// Where the file at `path` says the store is, whatever else may be wrong with it; `None` when
+    /// it cannot be read.
+    #[must_use]
+    pub fn store_path(path: &Path) -> Option<PathBuf> {
+        let text = text_of(path).ok()?;
+        Some(read::store_path(&text, &read::base_of(path, None, None)))
+    }
+
     /// Checks the text of a file; `file_name` is what messages call it.
     ///
     /// # Errors

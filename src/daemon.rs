@@ -10,6 +10,7 @@ mod health;
 mod notify;
 mod upkeep;
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Client;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::custom_fields;
 use crate::poll::{self, Spare};
 use crate::repair::Repair;
@@ -58,45 +59,74 @@ pub async fn run(
     clock: Clock,
     mut signals: mpsc::Receiver<Signal>,
 ) -> anyhow::Result<()> {
-    let store = Store::open(&config.store.path)?;
-    let outcome = supervise(config, reread, clock, &store, &mut signals).await;
+    let Some((store, reload)) = open(&config.store.path, &mut signals).await? else {
+        return Ok(());
+    };
+    let outcome = supervise(config, reread, reload, clock, &store, &mut signals).await;
     notify::stopping();
     let closed = store.close().await;
     outcome?;
     closed.context("could not close the store in order; the next start settles it")
 }
 
+/// Opens the store, which may check gigabytes first; `None` when told to stop meanwhile, else also
+/// whether a reload was asked for.
+async fn open(
+    path: &Path,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> anyhow::Result<Option<(Store, bool)>> {
+    let path = path.to_owned();
+    // After a stop it is left to the end of the process: an unfinished migration is rolled back.
+    let mut opening = tokio::task::spawn_blocking(move || Store::open(&path));
+    let mut reload = false;
+    loop {
+        tokio::select! {
+            opened = &mut opening => return Ok(Some((opened??, reload))),
+            signal = signals.recv() => match signal {
+                Some(Signal::Reload) => reload = true,
+                _ => return Ok(None),
+            },
+        }
+    }
+}
+
 async fn supervise(
     mut config: Config,
     reread: Reread,
+    mut reload: bool,
     clock: Clock,
     store: &Store,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> anyhow::Result<()> {
     let mut client = client(&config)?;
     let mut budget: Option<Budget> = None;
+    let refusal = watch::Sender::new(None);
     loop {
+        // Asked for while the store was opened, or while the tasks before ended.
+        if std::mem::take(&mut reload)
+            && let Some(newer) = accepted(&reread, &config, &refusal)
+        {
+            (config, client) = newer;
+        }
         if let Some(status) = &config.status {
             tracing::warn!(listen = %status.listen,
                 "[status] is set, but this version has no status page and opens no port: use `shopmirror status`");
         }
+        let told = refusal.subscribe();
         let mut running =
-            Running::start(&config, client, clock.clone(), store, budget.take()).await?;
+            Running::start(&config, client, clock.clone(), store, budget.take(), told).await?;
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
-        let mut accepted = loop {
+        let newer = loop {
             let signal = tokio::select! {
                 signal = signals.recv() => signal.unwrap_or(Signal::Stop),
                 ended = running.tasks.join_next() => return Err(running.ended_early(ended)),
             };
             match signal {
-                Signal::Reload => match reread().and_then(|new| acceptable(new, &config)) {
-                    Ok(accepted) => break accepted,
-                    Err(error) => {
-                        refused(&error);
-                        // The key may have changed all the same.
-                        running.resume();
-                    }
+                Signal::Reload => match accepted(&reread, &config, &refusal) {
+                    Some(newer) => break newer,
+                    // The key may have changed all the same.
+                    None => running.resume(),
                 },
                 Signal::Stop | Signal::Abort => {
                     stopping();
@@ -114,14 +144,8 @@ async fn supervise(
             stopping();
             return Ok(());
         }
-        if finished.reload_asked {
-            match reread().and_then(|new| acceptable(new, &config)) {
-                Ok(newer) => accepted = newer,
-                Err(error) => refused(&error),
-            }
-        }
-        (config, client) = accepted;
-        budget = finished.budget;
+        (config, client) = newer;
+        (budget, reload) = (finished.budget, finished.reload_asked);
     }
 }
 
@@ -130,11 +154,28 @@ fn stopping() {
     tracing::info!("stopping");
 }
 
-fn refused(error: &anyhow::Error) {
-    tracing::error!(
-        error = format!("{error:#}"),
-        "the reload was refused, the old configuration stays"
-    );
+/// What the daemon is to go on with, read again; a refusal is logged, and told by the status until
+/// a reload succeeds.
+fn accepted(
+    reread: &Reread,
+    old: &Config,
+    refusal: &watch::Sender<Option<String>>,
+) -> Option<(Config, Client)> {
+    match reread().and_then(|new| acceptable(new, old)) {
+        Ok(newer) => {
+            refusal.send_replace(None);
+            Some(newer)
+        }
+        Err(error) => {
+            let text = format!("{error:#}");
+            refusal.send_replace(Some(match error.downcast_ref() {
+                Some(ConfigError::Invalid(problems)) => problems.summary(),
+                _ => text.clone(),
+            }));
+            tracing::error!(error = text, "the reload was refused, the old configuration stays");
+            None
+        }
+    }
 }
 
 /// A new configuration and its client, if the daemon can go on with them: what would end it, such
@@ -183,6 +224,7 @@ impl Running {
         clock: Clock,
         store: &Store,
         budget: Option<Budget>,
+        refusal: watch::Receiver<Option<String>>,
     ) -> anyhow::Result<Self> {
         let finish = CancellationToken::new();
         let cut = CancellationToken::new();
@@ -228,6 +270,7 @@ impl Running {
             spare,
             views,
             poke,
+            refusal,
         };
         tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(notify::watch(watch, finish.clone()));

@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub running: bool,
     /// The daemon's process id.
     pub pid: Option<u32>,
+    /// Why the last reload was refused: the daemon runs with an older configuration than the file.
+    pub reload_refused: Option<String>,
     /// When this was taken.
     pub at: String,
     /// One entry a poller.
@@ -107,6 +109,7 @@ impl Snapshot {
         polling: PollingView,
         sinks: Vec<SinkView>,
         stored: Stored,
+        reload_refused: Option<String>,
         now: Timestamp,
     ) -> Self {
         let mut health = Findings::default();
@@ -124,11 +127,18 @@ impl Snapshot {
                 format!("the budget does not suffice: {route} will lose records first; raise requests_per_minute, lower reserve or disable a route"),
             );
         }
+        if let Some(why) = &reload_refused {
+            health.add(
+                Health::Degraded,
+                format!("the last reload was refused, the configuration before it stays: {why}; mend it, then reload"),
+            );
+        }
         let mut snapshot = Self {
             health: Health::Ok,
             reasons: Vec::new(),
             running: true,
             pid: Some(std::process::id()),
+            reload_refused,
             at: crate::clock::stamp(now),
             pollers: polling.pollers,
             budget: Some(polling.budget),
@@ -145,16 +155,20 @@ impl Snapshot {
         snapshot
     }
 
-    /// What the store alone says, when no daemon answers.
+    /// What the store alone says, when no daemon answers for the reason `why`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn of_store(reader: &Reader, now: Timestamp) -> Result<Self, StoreError> {
+    pub fn of_store(reader: &Reader, why: &AskError, now: Timestamp) -> Result<Self, StoreError> {
         let stored = Stored::read(reader)?;
         let mut health = Findings::default();
         health.add(
             Health::Failing,
-            "no daemon is running on this store: start it with `shopmirror run`, or `systemctl start shopmirror`".to_owned(),
+            match why {
+                AskError::NotRunning => "no daemon is running on this store: start it with `shopmirror run`, or `systemctl start shopmirror`".to_owned(),
+                AskError::NotListening(_) => why.to_string(),
+                AskError::NoAnswer(_) => "a daemon runs on this store but does not answer: look at its log, restart it".to_owned(),
+            },
         );
         let pollers = reader
             .pollers()?
@@ -201,6 +215,7 @@ impl Snapshot {
             reasons: Vec::new(),
             running: false,
             pid: None,
+            reload_refused: None,
             at: crate::clock::stamp(now),
             pollers,
             budget: None,

@@ -36,6 +36,7 @@ pub use found::{CustomerText, Found, Search};
 pub use gaps::Repairable;
 pub use ledger::{Contiguity, Gap};
 pub use maintain::Upkeep;
+pub use open::holder;
 pub use operate::Operator;
 pub use page::{PollFacts, Stored};
 pub use pollers::{PollNote, PollerRow};

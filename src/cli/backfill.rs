@@ -22,7 +22,7 @@ use crate::budget::{Budget, Purpose, Seen};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::record::{Kind, Route};
-use crate::status::{Ask, SearchAsk, Searched, Told};
+use crate::status::{Ask, AskError, SearchAsk, Searched, Told};
 use crate::store::{CustomerText, Reader, Search, Store};
 
 /// Waits after a failure that may pass and names no time.
@@ -189,8 +189,12 @@ async fn walk(
 
 impl Asker {
     async fn choose(config: &Config) -> anyhow::Result<Self> {
-        if crate::status::ask(&config.store.path, &Ask::Status).await.is_ok() {
-            return Ok(Self::Daemon);
+        match crate::status::ask(&config.store.path, &Ask::Status).await {
+            Ok(_) => return Ok(Self::Daemon),
+            Err(AskError::NotRunning) => {}
+            Err(error) => {
+                return Err(Wrong { code: TRY_AGAIN, text: error.to_string() }.into());
+            }
         }
         let clock = Clock::system();
         let budget = Box::new(Budget::new(config.budget, clock.now()));

@@ -1,39 +1,50 @@
 //! `status` and `sinks`: how everything stands, beside a running daemon and without one.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use serde::de::DeserializeOwned;
 
+use super::exit::{UNAVAILABLE, Wrong};
 use super::output::{self, ago, cell};
-use super::runtime;
+use super::{read_config, runtime};
 use crate::config::Config;
 use crate::deliver::SinkView;
 use crate::poll::PollerStanding;
-use crate::status::{Ask, AskError, Health, Snapshot, ask};
+use crate::status::{Ask, Health, Snapshot, ask};
 use crate::store::Reader;
 
 /// The snapshot of the daemon, or of the store when no daemon answers.
 pub(super) fn snapshot(config: &Config) -> anyhow::Result<Snapshot> {
     match runtime()?.block_on(ask(&config.store.path, &Ask::Status)) {
-        Ok(answer) => serde_json::from_slice(&answer)
-            .context("the daemon answered something else: it is of another version, restart it"),
-        Err(error) => {
+        Ok(answer) => understood(&answer),
+        Err(why) => {
             let reader = Reader::open(&config.store.path)?;
-            let mut snapshot = Snapshot::of_store(&reader, jiff::Timestamp::now())?;
-            if let AskError::NoAnswer(_) = error {
-                snapshot.reasons.insert(
-                    0,
-                    "a daemon runs on this store but does not answer: look at its log, restart it"
-                        .to_owned(),
-                );
-            }
-            Ok(snapshot)
+            Ok(Snapshot::of_store(&reader, &why, jiff::Timestamp::now())?)
         }
     }
 }
 
-pub(super) fn status(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let snapshot = snapshot(config)?;
+/// What a daemon answered, unless it is of another version.
+pub(super) fn understood<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(answer).map_err(|_| {
+        let text = "the daemon answered something else: it is of another version, restart it";
+        Wrong { code: UNAVAILABLE, text: text.to_owned() }.into()
+    })
+}
+
+pub(super) fn status(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let (store, snapshot) = match read_config(path) {
+        Ok(config) => (config.store.path.clone(), snapshot(&config)?),
+        Err(error) => {
+            // The daemon runs on with what it read before, and can say how it is.
+            let Some(store) = Config::store_path(path) else { return Err(error) };
+            let asked = runtime()?.block_on(ask(&store, &Ask::Status));
+            let Ok(answer) = asked else { return Err(error) };
+            output::aside(&format!("shopmirror: {error:#}"));
+            (store, understood(&answer)?)
+        }
+    };
     if json {
         return output::json(&snapshot);
     }
@@ -57,7 +68,7 @@ pub(super) fn status(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     }
     text.push_str(&format!(
         "store    {}, {} change(s) in the log\n\n",
-        config.store.path.display(),
+        store.display(),
         snapshot.last_seq
     ));
     output::text(&text)?;

@@ -8,10 +8,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::exit::{TRY_AGAIN, UNAVAILABLE, Wrong};
+use super::exit::{TRY_AGAIN, Wrong};
 use super::listing::value_cell;
 use super::output::{self, cell};
 use super::runtime;
+use super::status::understood;
 use crate::config::Config;
 use crate::record::Kind;
 use crate::status::{Ask, AskError, SearchAsk, Searched, Told, ask};
@@ -43,11 +44,11 @@ pub(super) async fn through_daemon<T: DeserializeOwned>(
     question: &Ask,
 ) -> anyhow::Result<Option<Told<T>>> {
     match ask(&config.store.path, question).await {
-        Ok(answer) => Ok(Some(serde_json::from_slice(&answer).map_err(|_| Wrong {
-            code: UNAVAILABLE,
-            text: "the daemon answered something else: it is of another version, restart it".to_owned(),
-        })?)),
+        Ok(answer) => Ok(Some(understood(&answer)?)),
         Err(AskError::NotRunning) => Ok(None),
+        Err(error @ AskError::NotListening(_)) => {
+            Err(Wrong { code: TRY_AGAIN, text: error.to_string() }.into())
+        }
         Err(AskError::NoAnswer(_)) => Err(Wrong {
             code: TRY_AGAIN,
             text: "the daemon runs but has not answered: polls need its whole budget, or it waits for something; see `shopmirror status` and try again".to_owned(),

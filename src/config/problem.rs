@@ -158,6 +158,19 @@ impl Problems {
         Self { file: file.to_owned(), list }
     }
 
+    /// The first of them in one line, and how many more there are.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let Some(Problem { line, column, message, .. }) = self.list.first() else {
+            return self.to_string();
+        };
+        let more = match self.list.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        format!("{}:{line}:{column}: {message}{more}", self.file)
+    }
+
     /// The problems in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.list.iter()

@@ -43,6 +43,13 @@ pub(super) fn document(text: &str, file_name: &str, base: &Base) -> Result<Confi
     }
 }
 
+/// Where a document says the store is, as far as it can be read.
+pub(super) fn store_path(text: &str, base: &Base) -> PathBuf {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let findings = Findings::new(text);
+    store(Section::root(&findings, table.get_ref()).section("store"), base).path
+}
+
 /// The sections of a document; `None` only when a problem was noted.
 pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let workspace = workspace(root.section("workspace"), base);

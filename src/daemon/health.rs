@@ -22,6 +22,8 @@ pub(super) struct Watch {
     pub(super) spare: poll::Spare,
     pub(super) views: Vec<watch::Receiver<Option<SinkView>>>,
     pub(super) poke: watch::Sender<()>,
+    /// Why the last reload was refused, in one line.
+    pub(super) refusal: watch::Receiver<Option<String>>,
 }
 
 impl Watch {
@@ -45,7 +47,8 @@ impl Watch {
                 view
             })
             .collect();
-        Some(Snapshot::of_daemon(polling, sinks, stored, self.clock.now().wall))
+        let refusal = self.refusal.borrow().clone();
+        Some(Snapshot::of_daemon(polling, sinks, stored, refusal, self.clock.now().wall))
     }
 
     pub(super) fn answer(&self, ask: Ask) -> impl Future<Output = Vec<u8>> + use<> {

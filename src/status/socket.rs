@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::record::Kind;
-use crate::store::Found;
+use crate::store::{self, Found};
 
 /// The longest a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -122,6 +122,11 @@ pub enum AskError {
     /// None listens there.
     #[error("no daemon is running on this store")]
     NotRunning,
+    /// A process holds the store and takes no questions.
+    #[error(
+        "process {0} holds the store but takes no questions: a daemon that starts, reloads or stops, or another command; try again in a few seconds"
+    )]
+    NotListening(u32),
     /// One does, and did not answer.
     #[error("the daemon did not answer")]
     NoAnswer(#[source] io::Error),
@@ -158,8 +163,9 @@ impl Address {
 /// # Errors
 /// [`AskError`] when there is none, or it does not answer in time.
 pub async fn ask(store: &Path, what: &Ask) -> Result<Vec<u8>, AskError> {
-    let address = Address::of(store).map_err(|_| AskError::NotRunning)?;
-    let mut stream = UnixStream::connect(&address.path).await.map_err(|_| AskError::NotRunning)?;
+    let nobody = |_| store::holder(store).map_or(AskError::NotRunning, AskError::NotListening);
+    let address = Address::of(store).map_err(nobody)?;
+    let mut stream = UnixStream::connect(&address.path).await.map_err(nobody)?;
     let talk = async {
         stream.write_all(what.line().as_bytes()).await?;
         let mut answer = Vec::new();

@@ -86,6 +86,20 @@ impl Lock {
     }
 }
 
+/// The process that holds the store, as far as the system tells; asking takes no lock, which
+/// could be in the way of a process that starts just now.
+#[must_use]
+pub fn holder(store: &Path) -> Option<u32> {
+    let inode = fs::metadata(with_suffix(store, "-lock")).ok()?.ino().to_string();
+    // `1: FLOCK  ADVISORY  WRITE PID MAJOR:MINOR:INODE 0 EOF`, see proc(5).
+    let held = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(3);
+        let pid = words.next()?.parse().ok()?;
+        (words.next()?.rsplit(':').next()? == inode).then_some(pid)
+    };
+    fs::read_to_string("/proc/locks").ok()?.lines().find_map(held)
+}
+
 /// A store opened for writing.
 pub(super) struct Opened {
     pub(super) connection: Connection,

@@ -7,6 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::json;
 use shopmirror::sandbox::Route;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
 use crate::support::{Place, Workspace, wait_until};
@@ -137,4 +138,63 @@ fn a_configuration_in_a_folder_that_may_not_be_read_is_not_called_absent() {
         }
         assert_eq!((ended.status.code(), said.contains(word)), (Some(78), true), "{said}");
     }
+}
+
+#[tokio::test]
+async fn a_daemon_that_does_not_answer_is_not_called_absent() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    daemon.signal(Signal::STOP);
+    let reasons = place.status().await["reasons"].to_string();
+    daemon.signal(Signal::CONT);
+    assert!(reasons.contains("does not answer"), "{reasons}");
+    assert!(!reasons.contains("no daemon is running"), "{reasons}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_of_another_version_is_the_daemons_fault() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let listener = tokio::net::UnixListener::bind(place.path("mirror.db-sock")).unwrap();
+    for args in [&["status"][..], &["sinks"], &["search", "x"]] {
+        let answered = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = BufReader::new(&mut stream);
+            asked.read_line(&mut String::new()).await.unwrap();
+            stream.write_all(b"{\"another\": 1}\n").await.unwrap();
+        };
+        let (ended, ()) = tokio::join!(place.run(args), answered);
+        assert_eq!(ended.code, Some(69), "{args:?}: {ended:?}");
+        assert!(ended.err.contains("another version"), "{args:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_in_use_by_another_command_is_neither_stopped_nor_asked_around() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let rest = "timeout = \"1h\"\nstart = \"beginning\"\nchanges = [\"baseline\"]";
+    place.configure(&Place::webhook_sink("hangs", &url, rest));
+    workspace.add(Route::Leads, json!({"name": "Ada"}));
+    let mut once = place.background(["once"]);
+    let _connection = listener.accept().await.unwrap();
+    let asked = workspace.sandbox.requests().total;
+    let told = format!("process {} holds the store", once.pid());
+    let reasons = place.status().await["reasons"].to_string();
+    assert!(reasons.contains(&told) && !reasons.contains("no daemon is running"), "{reasons}");
+    for args in [&["search", "x"][..], &["custom-fields", "--refresh"], &["backfill", "customers"]]
+    {
+        let ended = place.run(args).await;
+        assert_eq!(ended.code, Some(75), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(&told), "{args:?}: {ended:?}");
+    }
+    assert_eq!(workspace.sandbox.requests().total, asked, "beside the budget of the one at work");
+    once.signal(Signal::TERM);
+    assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
 }

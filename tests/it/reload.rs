@@ -116,3 +116,27 @@ async fn a_reload_takes_routes_and_sinks_away_and_brings_them_back_where_they_we
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn the_status_tells_of_a_refused_reload_until_one_succeeds() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    place.configure("[sinks.audit]\ntype = \"file\"\npaht = \"CANARY\"\n");
+    daemon.signal(Signal::HUP);
+    let refused = |status: &Value| status["reload_refused"].is_string();
+    let status = place.status_when("the refusal is told", refused).await;
+    assert_eq!(status["health"], "degraded", "{status}");
+    let why = status["reload_refused"].as_str().unwrap();
+    assert!(why.contains("config.toml:") && why.contains("`path`"), "{why}");
+    assert!(!why.contains('\n') && !why.contains("CANARY"), "{why}");
+    let reasons = status["reasons"].as_array().unwrap();
+    let told = |reason: &&Value| reason.as_str().unwrap().contains(why);
+    assert_eq!(reasons.iter().filter(told).count(), 1, "{reasons:?}");
+
+    place.configure("");
+    daemon.signal(Signal::HUP);
+    place.status_when("it is over", |status| status["reload_refused"].is_null()).await;
+    daemon.stop().await;
+}

@@ -105,3 +105,37 @@ async fn a_stop_in_the_middle_of_a_delivery_repeats_nothing() {
     arrived.dedup();
     assert_eq!((arrived.len(), all), (270, 270));
 }
+
+/// A daemon that waits for the store, whose write lock somebody else holds for the moment.
+async fn opening(place: &Place) -> (rusqlite::Connection, crate::support::Daemon) {
+    let other = rusqlite::Connection::open(place.store()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let daemon = place.daemon();
+    let holder = || std::fs::read_to_string(place.path("mirror.db-lock")).unwrap();
+    wait_until("it opens the store", || holder().trim() == daemon.pid().to_string()).await;
+    (other, daemon)
+}
+
+#[tokio::test]
+async fn a_stop_while_the_store_is_being_opened_is_obeyed_before_it_is_open() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let (_other, mut daemon) = opening(&place).await;
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
+    assert!(!place.log().contains(" running "), "{}", place.log());
+}
+
+#[tokio::test]
+async fn a_reload_while_the_store_is_being_opened_is_done_when_it_is() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let (other, daemon) = opening(&place).await;
+    place.configure(&Place::file_sink("audit", ""));
+    daemon.signal(Signal::HUP);
+    other.execute_batch("COMMIT").unwrap();
+    wait_until("the newer one runs", || place.log().contains("sinks=1")).await;
+    daemon.stop().await;
+}
