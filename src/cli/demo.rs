@@ -28,6 +28,10 @@ use crate::daemon::{self, Signal};
 use crate::sandbox::{self, Options, Sandbox, Shop};
 use crate::store::Reader;
 
+/// How the configuration that the demo writes begins; only such a one is written anew.
+const MARK: &str = "# Made by `shopmirror demo`";
+/// What the demo writes into its folder.
+const FILES: [&str; 5] = ["config.toml", "api-key", "hook-secret", "mirror.db", "audit.ndjson"];
 /// How often the log is looked at for something to print.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long after its time the demo waits for the sinks to have everything.
@@ -49,6 +53,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::start("warn");
     let dir = folder(args.dir.clone())?;
+    refuse_foreign(&dir)?;
     runtime()?.block_on(async {
         let stop = CancellationToken::new();
         let (address, serving) = serve_sandbox(args.speed, &stop).await?;
@@ -123,6 +128,22 @@ fn folder(wanted: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))
 }
 
+/// Refuses a folder that holds what may be a shop's own.
+fn refuse_foreign(dir: &Path) -> anyhow::Result<()> {
+    let config = fs::read(dir.join(FILES[0])).unwrap_or_default();
+    let found = FILES.into_iter().find(|name| dir.join(name).exists());
+    match found {
+        Some(name) if !config.starts_with(MARK.as_bytes()) => {
+            let text = format!(
+                "{} holds {name}, which no demo made: name another folder with --dir",
+                dir.display()
+            );
+            Err(exit::Wrong { code: exit::USAGE, text }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes the configuration a person would write, and reads it as `run` would.
 fn configure(dir: &Path, workspace: &Workspace, hook: &str) -> anyhow::Result<Config> {
     let secret = format!(
@@ -133,7 +154,7 @@ fn configure(dir: &Path, workspace: &Workspace, hook: &str) -> anyhow::Result<Co
     write(&dir.join("hook-secret"), &secret)?;
     let path = dir.join("config.toml");
     let text = format!(
-        r#"# Made by `shopmirror demo`: the workspace is a sandbox on this machine.
+        r#"{MARK}: the workspace is a sandbox on this machine.
 [workspace]
 base_url = "{base_url}"
 api_key_file = "api-key"
