@@ -10,9 +10,9 @@ use super::runtime;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::status::{Ask, ask};
-use crate::store::{Operator, Reader};
+use crate::store::{Operator, Reader, SinkRow};
 
-/// Dead letters shown at most.
+/// Dead letters listed at most.
 const MOST: usize = 10_000;
 
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ struct Which {
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let path = &config.store.path;
     let reader = Reader::open(path)?;
-    if reader.sink(&args.sink)?.is_none() {
+    let Some(sink) = reader.sink(&args.sink)? else {
         let names: Vec<String> = reader.sinks()?.into_iter().map(|sink| sink.name).collect();
         let text = format!(
             "there is no sink {:?} in this store; there are: {}",
@@ -62,17 +62,22 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
             names.join(", ")
         );
         return Err(Wrong { code: USAGE, text }.into());
-    }
+    };
     let json = args.json;
     match args.action.unwrap_or(Action::List) {
-        Action::List => list(&reader, &args.sink, json),
+        Action::List => list(&reader, &sink, json),
         Action::Show { seq } => show(&reader, &args.sink, seq, json),
         Action::Redrive(which) => {
             let now = stamp(jiff::Timestamp::now());
             let count = Operator::open(path)?.redrive(&args.sink, which.seq, &now)?;
             // Without a daemon they are sent when it starts.
             let woken = runtime()?.block_on(ask(path, &Ask::Wake)).is_ok();
-            let when = if woken { "now" } else { "when the daemon runs" };
+            let when = match sink.state.as_str() {
+                "disabled" => "when its url is mended and the daemon has reloaded",
+                "removed" => "when the sink stands in the configuration again",
+                _ if woken => "now",
+                _ => "when the daemon runs",
+            };
             let left = reader.sink(&args.sink)?.map_or(0, |sink| sink.dead);
             let more = match which.seq {
                 None if left > 0 => {
@@ -109,8 +114,11 @@ fn told(count: usize, which: Which, json: bool, text: &str) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(reader: &Reader, sink: &str, json: bool) -> anyhow::Result<ExitCode> {
-    let dead = reader.deliveries(sink, Some("dead"), MOST)?;
+fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode> {
+    let dead = reader.deliveries(&sink.name, Some("dead"), MOST)?;
+    if dead.len() == MOST {
+        output::aside(&format!("the oldest {MOST} of {} are shown", sink.dead));
+    }
     if json {
         return output::json(&dead);
     }
@@ -131,7 +139,8 @@ fn list(reader: &Reader, sink: &str, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn show(reader: &Reader, sink: &str, seq: i64, json: bool) -> anyhow::Result<ExitCode> {
-    let delivery = reader.deliveries(sink, Some("dead"), MOST)?.into_iter().find(|d| d.seq == seq);
+    let all = reader.deliveries(sink, Some("dead"), usize::MAX)?;
+    let delivery = all.into_iter().find(|d| d.seq == seq);
     let (Some(delivery), Some(change)) = (delivery, reader.changes(&[seq])?.pop()) else {
         return Err(
             Wrong { code: DATA, text: format!("change {seq} is not dead at this sink") }.into()
