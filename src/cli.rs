@@ -74,7 +74,7 @@ enum Command {
         wheres: Vec<(String, String)>,
         /// At most this many
         #[arg(long, default_value_t = 50)]
-        limit: usize,
+        limit: u32,
         #[command(flatten)]
         json: Json,
     },
@@ -103,7 +103,7 @@ enum Command {
         kind: Option<Kind>,
         /// At most this many
         #[arg(long, default_value_t = 50)]
-        limit: usize,
+        limit: u32,
         #[command(flatten)]
         json: Json,
     },
@@ -111,6 +111,7 @@ enum Command {
     /// minute to get while polls need the budget
     Search {
         /// 1 to 100 characters
+        #[arg(value_parser = search_term)]
         term: String,
         /// Store what is found, and forward who is new
         #[arg(long)]
@@ -155,6 +156,13 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+fn search_term(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        1..=100 => Ok(text.to_owned()),
+        _ => Err("a search term has 1 to 100 characters".to_owned()),
+    }
+}
+
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -170,7 +178,8 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::aside(&format!("shopmirror: {error:#}"));
+            let advice = exit::advice(&error).unwrap_or_default();
+            output::aside(&format!("shopmirror: {error:#}{advice}"));
             ExitCode::from(code_of(&error))
         }
     }
@@ -193,11 +202,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backfill(args) => backfill::run(&load(place)?, &args),
         Command::Gaps(args) => gaps::run(&load(place)?, args),
         Command::Records { route, wheres, limit, json } => {
-            listing::records(&load(place)?, route, wheres, limit, json.json)
+            listing::records(&load(place)?, route, wheres, limit as usize, json.json)
         }
         Command::Show { route, id, json } => listing::show(&load(place)?, route, &id, json.json),
         Command::Log { follow, after, route, kind, limit, json } => {
-            let wanted = listing::LogFilter { after, route, kind, limit };
+            let wanted = listing::LogFilter { after, route, kind, limit: limit as usize };
             listing::log(&load(place)?, &wanted, follow, json.json)
         }
         Command::Search { term, store, json } => {

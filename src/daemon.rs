@@ -28,6 +28,7 @@ use crate::repair::Repair;
 use crate::sink::Sink;
 use crate::store::Store;
 pub use build::{client, deliverers, dispatcher, poller_plan};
+pub use errand::exit_code;
 use health::Watch;
 
 /// How long a unit in hand may take before it is cut; what it was doing is repeated after a restart.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::value::RawValue;
 
-use super::exit::{self, TRY_AGAIN, UNAVAILABLE, Wrong};
+use super::exit::{self, CONFIG, TRY_AGAIN, UNAVAILABLE, Wrong};
 use super::output::{self, ago};
 use super::runtime;
 use super::workspace::through_daemon;
@@ -73,8 +73,8 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             store.close().await?;
         }
         if !walked? {
-            output::text("interrupted; the same command goes on from here\n")?;
-            return Ok(ExitCode::from(TRY_AGAIN));
+            let text = "interrupted; the same command goes on from here".to_owned();
+            return Err(Wrong { code: TRY_AGAIN, text }.into());
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -86,11 +86,13 @@ async fn walk_all(config: &Config, asker: &mut Asker, args: &Args) -> anyhow::Re
         named => named.iter().cloned().map(Some).collect(),
     };
     let mut told = Vec::new();
+    let mut left = args.most;
     for business in businesses {
         let mut planner = planner(config, business.as_deref())?;
         let before = planner.standing();
         let mut shown = Shown::new(args.json.json);
-        walk(config, asker, &mut planner, business.as_deref(), args, &mut shown).await?;
+        walk(config, asker, &mut planner, business.as_deref(), args.forward, &mut left, &mut shown)
+            .await?;
         let after = planner.standing();
         shown.end();
         if args.json.json {
@@ -153,13 +155,15 @@ async fn walk(
     asker: &mut Asker,
     planner: &mut Planner,
     business: Option<&str>,
-    args: &Args,
+    forward: bool,
+    left: &mut usize,
     shown: &mut Shown,
 ) -> anyhow::Result<()> {
-    let kind = if args.forward { Kind::Created } else { Kind::Baseline };
+    let kind = if forward { Kind::Created } else { Kind::Baseline };
     let mut refused = 0;
-    for _ in 0..args.most {
+    while *left > 0 {
         let Some(term) = planner.next_term() else { break };
+        *left -= 1;
         let question = SearchAsk {
             term: term.clone(),
             business: business.map(str::to_owned),
@@ -216,7 +220,8 @@ impl Asker {
             };
             let wrong = Wrong { code, text };
             let Some(wait) = wait else {
-                return if code == UNAVAILABLE { Ok(Err(wrong)) } else { Err(wrong.into()) };
+                // What a 4xx that is about neither the key nor the pace comes to.
+                return if code == CONFIG { Ok(Err(wrong)) } else { Err(wrong.into()) };
             };
             failures += 1;
             if failures >= MOST_FAILURES {
@@ -270,7 +275,6 @@ impl Asker {
                             Retry::Never => None,
                         };
                         let code = exit::code_of_api(&error);
-                        let code = if code == exit::CONFIG { UNAVAILABLE } else { code };
                         return Ok(Told::Failed {
                             code,
                             text: error.to_string(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{exit, output, read_config, runtime};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
-use crate::config::{Config, KeySource, SinkKind};
+use crate::config::{Config, SinkKind};
 use crate::sink::Sink;
 use crate::store::Reader;
 
@@ -34,7 +34,8 @@ struct Finding {
 #[derive(Default)]
 struct Findings {
     list: Vec<Finding>,
-    worst: Option<u8>,
+    /// That of the first thing wrong.
+    code: Option<u8>,
 }
 
 impl Findings {
@@ -44,14 +45,32 @@ impl Findings {
 
     fn wrong(&mut self, code: u8, what: impl Into<String>, said: impl Into<String>) {
         self.list.push(Finding { what: what.into(), ok: false, said: said.into() });
-        self.worst.get_or_insert(code);
+        self.code.get_or_insert(code);
+    }
+
+    fn tell(&self, json: bool) -> anyhow::Result<ExitCode> {
+        if json {
+            output::json(&self.list)?;
+        } else {
+            for Finding { what, ok, said } in &self.list {
+                let mark = if *ok { "ok   " } else { "WRONG" };
+                output::text(&format!("{mark} {what:<10} {}\n", output::plain(said)))?;
+            }
+        }
+        Ok(self.code.map_or(ExitCode::SUCCESS, ExitCode::from))
     }
 }
 
 /// Tries everything that can be tried without changing anything.
 pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
-    let config = read_config(path)?;
     let mut findings = Findings::default();
+    let config = match read_config(path) {
+        Ok(config) => config,
+        Err(error) => {
+            findings.wrong(exit::code_of(&error), "config", format!("{error:#}"));
+            return findings.tell(args.json.json);
+        }
+    };
     findings.ok(
         "config",
         format!(
@@ -71,19 +90,7 @@ pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
             }
         });
     }
-    if args.json.json {
-        output::json(&findings.list)?;
-    } else {
-        for finding in &findings.list {
-            let mark = if finding.ok { "ok   " } else { "WRONG" };
-            output::text(&format!(
-                "{mark} {:<10} {}\n",
-                finding.what,
-                output::plain(&finding.said)
-            ))?;
-        }
-    }
-    Ok(findings.worst.map_or(ExitCode::SUCCESS, ExitCode::from))
+    findings.tell(args.json.json)
 }
 
 fn check_modes(path: &Path, config: &Config, findings: &mut Findings) {
@@ -103,62 +110,39 @@ fn check_modes(path: &Path, config: &Config, findings: &mut Findings) {
             format!("everyone may read {} (mode {mode:04o}), and webhook addresses are secrets: run chmod 0640 on it", path.display()),
         );
     }
-    if let KeySource::File(key) = &config.workspace.key
-        && let Ok(found) = std::fs::metadata(key)
-    {
-        let mode = found.permissions().mode() & 0o7777;
-        if mode & 0o004 != 0 {
-            findings.wrong(
-                exit::CONFIG,
-                "key",
-                format!(
-                    "everyone may read {} (mode {mode:04o}): run chmod 0640 on it",
-                    key.display()
-                ),
-            );
-        }
+    if let Some(warning) = config.workspace.key.warning() {
+        findings.wrong(exit::CONFIG, "key", warning);
     }
 }
 
 fn check_store(config: &Config, findings: &mut Findings) {
     let path = &config.store.path;
-    if path.exists() {
-        match Reader::open(path).and_then(|reader| {
-            reader
-                .counts()
-                .map_err(|source| crate::store::OpenError::Sqlite { path: path.clone(), source })
-        }) {
-            Ok(counts) => {
-                let records: i64 = counts.iter().map(|(_, count)| count).sum();
-                findings.ok("store", format!("{}: {records} record(s)", path.display()));
-            }
-            Err(error) => {
-                findings.wrong(exit::DATA, "store", format!("{:#}", anyhow::Error::new(error)))
-            }
-        }
-        return;
-    }
-    // The first folder that exists decides whether the rest can be made.
-    let folder = path
+    // The first that exists decides whether the rest can be made.
+    let there = path
         .ancestors()
-        .skip(1)
         .map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p })
-        .find(|p| p.exists());
-    match folder.map(|folder| (folder, rustix::fs::access(folder, rustix::fs::Access::WRITE_OK))) {
-        Some((_, Ok(()))) => {
-            findings.ok("store", format!("{} is made at the first start", path.display()))
+        .find(|p| p.exists())
+        .unwrap_or(Path::new("/"));
+    let folder = if there == path { path.parent().unwrap_or(path) } else { there };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let closed = |p: &&Path| rustix::fs::access(*p, rustix::fs::Access::WRITE_OK).is_err();
+    if let Some(closed) = [there, folder].iter().find(|p| closed(p)) {
+        let text = format!(
+            "this user may not write to {}: check as the user of the service, change its owner, or [store] path",
+            closed.display()
+        );
+        return findings.wrong(exit::CONFIG, "store", text);
+    }
+    if there != path {
+        return findings.ok("store", format!("{} is made at the first start", path.display()));
+    }
+    let counted = Reader::open(path).map_err(anyhow::Error::new).and_then(|r| Ok(r.counts()?));
+    match counted {
+        Ok(counts) => {
+            let records: i64 = counts.iter().map(|(_, count)| count).sum();
+            findings.ok("store", format!("{}: {records} record(s)", path.display()));
         }
-        Some((folder, Err(_))) => findings.wrong(
-            exit::CONFIG,
-            "store",
-            format!(
-                "this user may not write to {}: change its owner, or [store] path",
-                folder.display()
-            ),
-        ),
-        None => {
-            findings.wrong(exit::CONFIG, "store", format!("no folder of {} exists", path.display()))
-        }
+        Err(error) => findings.wrong(exit::code_of(&error), "store", format!("{error:#}")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::api::{ApiError, Class};
+use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
 use crate::sink::BuildError;
 use crate::store::{OpenError, StoreError};
@@ -77,14 +77,17 @@ fn code_of_store(error: &StoreError) -> u8 {
     }
 }
 
-/// The code for an answer of the workspace.
+/// What to do about an error that does not say it: a file this user may not use.
+pub(super) fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes
+        .any(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
+        .then_some("; run this as root, or as the user of the service")
+}
+
+/// The code for an answer of the workspace, the same whoever asked it.
 pub(super) fn code_of_api(error: &ApiError) -> u8 {
-    match error.class() {
-        Class::KeyRefused | Class::KeyForbidden => PERMISSION,
-        Class::WrongHost | Class::RouteBroken => CONFIG,
-        Class::Busy => TRY_AGAIN,
-        Class::BadPage => DATA,
-    }
+    crate::daemon::exit_code(error)
 }
 
 fn code_of_io(error: &io::Error) -> u8 {

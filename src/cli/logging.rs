@@ -6,8 +6,13 @@ use tracing_subscriber::EnvFilter;
 
 /// Starts logging; `SHOPMIRROR_LOG` chooses what is logged, `SHOPMIRROR_LOG_FORMAT=json` how.
 pub(super) fn start(default: &str) {
-    let filter =
-        EnvFilter::try_from_env("SHOPMIRROR_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let wanted = std::env::var("SHOPMIRROR_LOG").ok().filter(|text| !text.is_empty());
+    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or(default)).unwrap_or_else(|error| {
+        super::output::aside(&format!(
+            "SHOPMIRROR_LOG cannot be used ({error}) and is ignored: write it as debug, or as shopmirror=debug"
+        ));
+        EnvFilter::new(default)
+    });
     let under_journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let colour =
         !under_journal && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

@@ -38,7 +38,7 @@ pub(super) fn cell(text: &str, most: usize) -> String {
 }
 
 /// C0, C1, DEL, line and paragraph separators, and what turns the direction of text.
-fn is_unsafe(c: char) -> bool {
+pub(super) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

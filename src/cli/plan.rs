@@ -14,7 +14,7 @@ use crate::daemon;
 use crate::record::{Kind, Route, field};
 use crate::schedule::{Forecast, PollerView, Schedule};
 use crate::simulate::{self, Settings, Shop, Traffic};
-use crate::store::Reader;
+use crate::store::{OpenError, Reader};
 
 /// Rows of the log read at once.
 const LOG_STEP: usize = 1_000;
@@ -69,7 +69,8 @@ struct Planned {
 }
 
 fn planned(config: &Config) -> anyhow::Result<Planned> {
-    if config.store.path.exists() {
+    let there = store_is_there(config)?;
+    if there {
         let snapshot = status::snapshot(config)?;
         if let (Some(forecast), Some(budget)) = (snapshot.forecast, snapshot.budget) {
             let name = |route: String, business: Option<String>| match business {
@@ -89,7 +90,7 @@ fn planned(config: &Config) -> anyhow::Result<Planned> {
     let plan = daemon::poller_plan(config);
     let settings = plan.iter().map(|poller| poller.settings.clone()).collect();
     let mut schedule = Schedule::new(settings, budget.pace_per_minute, now);
-    if config.store.path.exists() {
+    if there {
         for row in Reader::open(&config.store.path)?.pollers()? {
             let index = row.key().and_then(|key| plan.iter().position(|poller| poller.key == key));
             if let (Some(index), Some(learned)) = (index, &row.learned) {
@@ -104,6 +105,15 @@ fn planned(config: &Config) -> anyhow::Result<Planned> {
         .collect();
     let forecast = schedule.forecast(budget.pace_per_minute, now);
     Ok(Planned { pollers, forecast, budget })
+}
+
+/// Whether anything was learned yet; a store that may not be read is a failure.
+fn store_is_there(config: &Config) -> anyhow::Result<bool> {
+    match Reader::open(&config.store.path) {
+        Ok(_) => Ok(true),
+        Err(OpenError::Missing(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 pub(super) fn why(config: &Config, args: &WhyArgs) -> anyhow::Result<ExitCode> {
@@ -145,6 +155,16 @@ pub(super) fn simulate(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
         requests_per_minute: args.requests_per_minute,
         ..Settings::default()
     };
+    if traffic.routes.iter().all(|route| route.arrivals.is_empty()) {
+        let why = if args.trace.is_some() {
+            "the trace shows no record that early"
+        } else if args.rates.is_empty() {
+            "the shop opens at 9, and the run begins at midnight"
+        } else {
+            "no rate brought a record"
+        };
+        output::aside(&format!("nothing arrived: {why}; give it more --hours"));
+    }
     let comparison = simulate::compare(&traffic, &settings);
     if let Some(path) = &args.svg {
         std::fs::write(path, simulate::svg(&comparison))
@@ -172,12 +192,14 @@ fn traffic(args: &SimulateArgs) -> anyhow::Result<Traffic> {
         })?);
     }
     if !args.rates.is_empty() {
-        if args.rates.len() > Route::ALL.len()
+        if args.rates.len() != Route::ALL.len()
             || args.rates.iter().any(|rate| !(0.0..=1e6).contains(rate))
         {
-            return Err(
-                wrong("--rates takes up to six numbers from 0 to 1000000".to_owned()).into()
-            );
+            let names = Route::ALL.map(Route::as_str).join(", ");
+            return Err(wrong(format!(
+                "--rates takes six numbers from 0 to 1000000, arrivals an hour of {names}"
+            ))
+            .into());
         }
         return Ok(Traffic::rates(&args.rates, hours, args.seed));
     }
@@ -216,8 +238,8 @@ pub(super) fn trace(config: &Config) -> anyhow::Result<ExitCode> {
     let mut text = String::from("seconds,route,id\n");
     for (at, route, id) in &arrivals {
         let seconds = at.duration_since(first).as_secs_f64();
-        // An id that would break the line is no use to a simulation, its arrival is.
-        let id = if id.contains(['"', ',', '\n', '\r']) { "-" } else { id };
+        // An id that would break the line, or steer a terminal, is no use to a simulation, its arrival is.
+        let id = if id.contains(['"', ',']) || id.contains(output::is_unsafe) { "-" } else { id };
         text.push_str(&format!("{seconds:.3},{route},{id}\n"));
     }
     output::raw(text.as_bytes())

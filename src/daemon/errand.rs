@@ -13,10 +13,12 @@ use crate::poll::SpareError;
 use crate::status::{SearchAsk, Searched, Told};
 use crate::store::{Search, StoreError};
 
-/// sysexits: the service is not available, a temporary failure, not permitted.
+// sysexits(3): wrong data, not available, a temporary failure, not permitted, wrong configuration.
+const DATA: u8 = 65;
 const UNAVAILABLE: u8 = 69;
 const TRY_AGAIN: u8 = 75;
 const PERMISSION: u8 = 77;
+const CONFIG: u8 = 78;
 /// How long to wait after a failure that names no time.
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -70,16 +72,19 @@ fn refused(error: &SpareError) -> Told<()> {
     let (code, wait) = match error {
         SpareError::Ended => (TRY_AGAIN, Some(WAIT)),
         SpareError::Halted(_) => (UNAVAILABLE, Some(WAIT)),
-        SpareError::Api(error) => (code_of(error), wait_of(error)),
+        SpareError::Api(error) => (exit_code(error), wait_of(error)),
     };
     failed(code, error.to_string(), wait)
 }
 
-fn code_of(error: &ApiError) -> u8 {
+/// The exit code, as sysexits(3) has them, for what the workspace answered.
+#[must_use]
+pub fn exit_code(error: &ApiError) -> u8 {
     match error.class() {
         Class::KeyRefused | Class::KeyForbidden => PERMISSION,
+        Class::WrongHost | Class::RouteBroken => CONFIG,
         Class::Busy => TRY_AGAIN,
-        Class::WrongHost | Class::RouteBroken | Class::BadPage => UNAVAILABLE,
+        Class::BadPage => DATA,
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rustix::fs::Access;
+use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
 
@@ -251,11 +253,20 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
     tx.commit()
 }
 
+/// Refuses a file that is absent, or that this user may not use so.
+///
+/// Asks instead of trying: to close a file drops the locks this process has on it.
+pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Result<(), OpenError> {
+    match rustix::fs::access(path, how) {
+        Ok(()) => Ok(()),
+        Err(Errno::NOENT) => Err(OpenError::Missing(path.to_owned())),
+        Err(why) => Err(OpenError::Io { action, path: path.to_owned(), source: why.into() }),
+    }
+}
+
 /// Opens a second connection that can only read.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
-    if !path.exists() {
-        return Err(OpenError::Missing(path.to_owned()));
-    }
+    permitted(path, "read", Access::READ_OK)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed(path))?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed(path))?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::Access;
 
 use super::error::{OpenError, StoreError};
 use super::{gaps, open, sinks};
@@ -24,6 +25,7 @@ impl Operator {
     /// [`OpenError`] when there is none, or it is not ours.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         drop(open::open_reader(path)?);
+        open::permitted(path, "write to", Access::WRITE_OK)?;
         let failed = |error: rusqlite::Error| OpenError::Sqlite {
             path: path.to_owned(),
             source: error.into(),

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::json;
-use shopmirror::sandbox::Route;
+use shopmirror::sandbox::{Fault, FaultKind, Options, Route, Shop};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-use crate::support::{Place, Workspace, wait_until};
+use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
 /// Begins the program with a standard error that takes nothing.
 const MUTE: [&str; 4] = ["sh", "-c", "exec \"$@\" 2>/dev/full", "sh"];
@@ -113,6 +113,26 @@ async fn who_may_not_read_or_write_is_told_so_and_what_to_do() {
     let ended = place.run_by(&STRANGER, &["status"]).await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
     assert!(ended.err.contains("join the group"), "{ended:?}");
+
+    // The files may be read, but not written.
+    for name in ["config.toml", "api-key", "mirror.db", "mirror.db-wal", "mirror.db-shm"] {
+        mode(name, 0o644);
+    }
+    for args in [&["gaps", "accept", "--all"][..], &["once"]] {
+        let ended = place.run_by(&STRANGER, args).await;
+        assert_eq!(ended.code, Some(77), "{args:?}: {ended:?}");
+        assert!(ended.err.contains("as the user of the service"), "{args:?}: {ended:?}");
+    }
+    let ended = place.run_by(&STRANGER, &["check"]).await;
+    assert!(ended.out.contains("this user may not write to"), "{ended:?}");
+
+    // Not even read: what was learned is not passed over.
+    mode("mirror.db", 0o600);
+    for args in [&["status"][..], &["plan"], &["why", "leads"], &["records", "leads"]] {
+        let ended = place.run_by(&STRANGER, args).await;
+        assert_eq!(ended.code, Some(77), "{args:?}: {ended:?}");
+        assert!(!ended.err.contains("there is no store"), "{args:?}: {ended:?}");
+    }
 }
 
 #[test]
@@ -197,4 +217,151 @@ async fn a_store_in_use_by_another_command_is_neither_stopped_nor_asked_around()
     assert_eq!(workspace.sandbox.requests().total, asked, "beside the budget of the one at work");
     once.signal(Signal::TERM);
     assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
+}
+
+#[tokio::test]
+async fn check_says_what_is_wrong_with_the_configuration_as_json_too() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure("[sinks.audit]\ntype = \"file\"\n");
+    let ended = place.run(["check", "--json"]).await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    let found = ended.json();
+    assert_eq!((&found[0]["what"], &found[0]["ok"]), (&json!("config"), &json!(false)), "{found}");
+    assert!(found[0]["said"].as_str().unwrap().contains("needs `path`"), "{found}");
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_be_meant_are_refused_as_such() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let asked = workspace.sandbox.requests().total;
+    let long = "x".repeat(101);
+    for args in [
+        &["search", ""][..],
+        &["search", &long],
+        &["records", "leads", "--limit", "18446744073709551615"],
+        &["log", "--limit", "18446744073709551615"],
+        &["simulate", "--rates", "5"],
+        &["simulate", "--rates", "1,2,3,4,5,6,7"],
+    ] {
+        let ended = place.run(args).await;
+        assert_eq!(ended.code, Some(64), "{args:?}: {ended:?}");
+    }
+    assert_eq!(workspace.sandbox.requests().total, asked);
+    let ended = place.run(["simulate", "--rates", "5"]).await;
+    assert!(ended.err.contains("jobs, customers, leads"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_simulation_in_which_nothing_arrives_says_why() {
+    let place = Place::new("https://unused.example.com/api", "unused");
+    let ended = place.run(["simulate", "--shop", "quiet", "--hours", "3"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.err.contains("opens at 9") && ended.err.lines().count() == 1, "{ended:?}");
+    let ended = place.run(["simulate", "--shop", "quiet", "--hours", "11", "--json"]).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+#[tokio::test]
+async fn the_demo_overwrites_nothing_that_is_not_its_own() {
+    let place = Place::new("https://real.example.com/api", "real-key");
+    let before = place.files();
+    let dir = place.path("").display().to_string();
+    let ended = place.run(["demo", "--for", "1s", "--dir", &dir]).await;
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert_eq!(place.files(), before);
+    place.write("config.toml", "# Made by `shopmirror demo`: an earlier one\n");
+    let ended = place.run(["demo", "--for", "1s", "--dir", &dir]).await;
+    assert!(ended.out.contains("A shop that does not exist"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn every_dead_letter_can_be_shown_and_a_short_list_says_so() {
+    let gone = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    gone.always(Answer::status(410));
+    place.configure(&Place::webhook_sink(
+        "erp",
+        &gone.url("/"),
+        "start = \"beginning\"\nchanges = [\"baseline\"]",
+    ));
+    assert_eq!(place.run(["once"]).await.code, Some(75));
+    let store = rusqlite::Connection::open(place.store()).unwrap();
+    store
+        .execute_batch(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001) \
+             INSERT INTO changes (seq, event_id, route, record_id, kind, version, observed_at, body) \
+             SELECT 10000 + i, 'evt_' || i, 'leads', 'x' || i, 'created', 1, '2026-01-01T00:00:00Z', '{}' FROM n; \
+             INSERT INTO deliveries (sink, seq, route, record_id, state, attempts, since) \
+             SELECT 'erp', seq, route, record_id, 'dead', 1, observed_at FROM changes WHERE seq > 10000;",
+        )
+        .unwrap();
+    let ended = place.run(["dead", "erp", "show", "20001", "--json"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.json()["delivery"]["seq"], 20_001);
+    let ended = place.run(["dead", "erp"]).await;
+    assert!(ended.err.contains("the oldest 10000 of 10001"), "{}", ended.err);
+    // Its endpoint is gone: nothing is sent before that is mended, daemon or not.
+    let _daemon = place.daemon();
+    let ended = place.run(["dead", "erp", "redrive", "10001"]).await;
+    assert!(ended.out.contains("when its url is mended"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_trace_steers_no_terminal() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    workspace.add(Route::Leads, json!({"id": "a\u{1b}[31m\u{9b}\u{202e}", "name": "x"}));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let ended = place.run(["trace"]).await;
+    assert_eq!((ended.code, ended.out.lines().count()), (Some(0), 2), "{ended:?}");
+    assert!(ended.out.ends_with(",leads,-\n"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_log_filter_that_cannot_be_used_is_told() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let ended = place.run_by(&["env", "SHOPMIRROR_LOG=a=b=c"], &["once"]).await;
+    assert!(ended.err.contains("SHOPMIRROR_LOG cannot be used"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_search_that_fails_ends_alike_with_a_daemon_and_without() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    for (kind, code) in [
+        (FaultKind::Status { code: 404, retry_after: None }, 78),
+        (FaultKind::Status { code: 503, retry_after: None }, 75),
+        (FaultKind::Html, 65),
+    ] {
+        workspace.sandbox.clear_faults();
+        let route = Some("search".to_owned());
+        workspace.sandbox.fault(Fault { route, kind, count: u32::MAX });
+        assert_eq!(place.run(["search", "x"]).await.code, Some(code), "alone");
+        let daemon = place.started().await;
+        place.status_when("the daemon answers", |status| status["running"] == true).await;
+        assert_eq!(place.run(["search", "x"]).await.code, Some(code), "with a daemon");
+        daemon.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_backfill_of_several_branches_makes_no_more_searches_than_it_was_given() {
+    let options = Options { shop: Shop::Chain, ..Workspace::usual() };
+    let workspace = Workspace::of(Options { requests_per_minute: 60_000, ..options }).await;
+    workspace.sandbox.pause_growth(true);
+    let place = workspace.place();
+    place.configure_all(
+        "businesses = [1, 2, 3]\n[budget]\nrequests_per_minute = 60000\nreserve = 0\n",
+    );
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let ended = place.run(["backfill", "customers", "--most", "2", "--json"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let asked = workspace.sandbox.requests().log;
+    assert_eq!(asked.iter().filter(|request| request.route == "search").count(), 2);
 }
