@@ -24,6 +24,10 @@ use crate::store::{self, Found};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest a connection may take that asks the workspace.
 const LONG_PATIENCE: Duration = Duration::from_secs(90);
+/// How long the socket of a process that holds the store may be away, as it is during a reload.
+const AWAY: Duration = Duration::from_secs(2);
+/// How often it is looked for meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Connections served at a time.
 const MOST_AT_ONCE: usize = 8;
 /// The longest line a command may send.
@@ -126,7 +130,7 @@ pub enum AskError {
     #[error(
         "process {0} holds the store but takes no questions: a daemon that starts, reloads or stops, or another command; try again in a few seconds"
     )]
-    NotListening(u32),
+    NotListening(String),
     /// One does, and did not answer.
     #[error("the daemon did not answer")]
     NoAnswer(#[source] io::Error),
@@ -163,9 +167,7 @@ impl Address {
 /// # Errors
 /// [`AskError`] when there is none, or it does not answer in time.
 pub async fn ask(store: &Path, what: &Ask) -> Result<Vec<u8>, AskError> {
-    let nobody = |_| store::holder(store).map_or(AskError::NotRunning, AskError::NotListening);
-    let address = Address::of(store).map_err(nobody)?;
-    let mut stream = UnixStream::connect(&address.path).await.map_err(nobody)?;
+    let mut stream = connect(store).await?;
     let talk = async {
         stream.write_all(what.line().as_bytes()).await?;
         let mut answer = Vec::new();
@@ -175,6 +177,23 @@ pub async fn ask(store: &Path, what: &Ask) -> Result<Vec<u8>, AskError> {
     match tokio::time::timeout(what.patience(), talk).await {
         Ok(answer) => answer.map_err(AskError::NoAnswer),
         Err(_) => Err(AskError::NoAnswer(io::ErrorKind::TimedOut.into())),
+    }
+}
+
+/// Opens the socket; one that is away for the moment of a reload is waited for.
+async fn connect(store: &Path) -> Result<UnixStream, AskError> {
+    let limit = tokio::time::Instant::now() + AWAY;
+    loop {
+        if let Ok(address) = Address::of(store)
+            && let Ok(stream) = UnixStream::connect(&address.path).await
+        {
+            return Ok(stream);
+        }
+        let holder = store::holder(store).ok_or(AskError::NotRunning)?;
+        if tokio::time::Instant::now() >= limit {
+            return Err(AskError::NotListening(holder));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

@@ -25,6 +25,9 @@ const CHECK_LIMIT: Duration = Duration::from_secs(60);
 /// How long a write waits for another program's transaction: shorter than those who ask whether the
 /// daemon still works are ready to wait.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// A command that looks whether the store is held has its lock for a moment, see [`holder`].
+const LOCK_TRIES: u32 = 5;
+const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Numbered schema steps; `user_version` is how many of them a file has.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_init.sql")];
@@ -46,9 +49,15 @@ impl Lock {
             .mode(0o640)
             .open(&path)
             .map_err(|source| OpenError::Io { action: "open", path: path.clone(), source })?;
-        let locked = file.try_lock();
-        let mut said = String::new();
-        Read::take(&mut file, 64).read_to_string(&mut said).map_err(|source| OpenError::Io {
+        let mut locked = file.try_lock();
+        for _ in 0..LOCK_TRIES {
+            if !matches!(locked, Err(fs::TryLockError::WouldBlock)) {
+                break;
+            }
+            std::thread::sleep(LOCK_RETRY);
+            locked = file.try_lock();
+        }
+        let said = named_in(&mut file).map_err(|source| OpenError::Io {
             action: "read",
             path: path.clone(),
             source,
@@ -56,15 +65,13 @@ impl Lock {
         match locked {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
-                let holder = said.trim();
-                let holder = if holder.is_empty() { "(unknown)" } else { holder }.to_owned();
-                return Err(OpenError::Held { path: store.to_owned(), holder });
+                return Err(OpenError::Held { path: store.to_owned(), holder: known(said) });
             }
             Err(fs::TryLockError::Error(source)) => {
                 return Err(OpenError::Io { action: "lock", path, source });
             }
         }
-        let clean = said.trim().is_empty();
+        let clean = said.is_empty();
         let mut lock = Self { file };
         match lock.write(&format!("{}\n", std::process::id())) {
             // On a full disk the lock holds all the same, it only does not say whose it is.
@@ -88,18 +95,24 @@ impl Lock {
     }
 }
 
-/// The process that holds the store, as far as the system tells; asking takes no lock, which
-/// could be in the way of a process that starts just now.
+/// The number of the process that holds the store, as its lock file tells it.
 #[must_use]
-pub fn holder(store: &Path) -> Option<u32> {
-    let inode = fs::metadata(with_suffix(store, "-lock")).ok()?.ino().to_string();
-    // `1: FLOCK  ADVISORY  WRITE PID MAJOR:MINOR:INODE 0 EOF`, see proc(5).
-    let held = |line: &str| {
-        let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(3);
-        let pid = words.next()?.parse().ok()?;
-        (words.next()?.rsplit(':').next()? == inode).then_some(pid)
-    };
-    fs::read_to_string("/proc/locks").ok()?.lines().find_map(held)
+pub fn holder(store: &Path) -> Option<String> {
+    let mut file = File::open(with_suffix(store, "-lock")).ok()?;
+    match file.try_lock_shared() {
+        Err(fs::TryLockError::WouldBlock) => named_in(&mut file).ok().map(known),
+        _ => None,
+    }
+}
+
+fn named_in(file: &mut File) -> std::io::Result<String> {
+    let mut said = String::new();
+    Read::take(file, 64).read_to_string(&mut said)?;
+    Ok(said.trim().to_owned())
+}
+
+fn known(holder: String) -> String {
+    if holder.is_empty() { "(unknown)".to_owned() } else { holder }
 }
 
 /// A store opened for writing.

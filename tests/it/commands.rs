@@ -91,7 +91,7 @@ async fn an_endless_configuration_is_refused_and_a_piped_one_is_read() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let ended = place.run(["--config", "/dev/zero", "check"]).await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
-    assert!(ended.err.contains("longer than"), "{ended:?}");
+    assert!(ended.out.contains("longer than"), "{ended:?}");
 }
 
 /// Somebody else on this machine, who is in no group; only root can become him.

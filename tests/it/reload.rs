@@ -140,3 +140,17 @@ async fn the_status_tells_of_a_refused_reload_until_one_succeeds() {
     place.status_when("it is over", |status| status["reload_refused"].is_null()).await;
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_reload_is_no_outage_for_who_asks_meanwhile() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    for _ in 0..20 {
+        daemon.signal(Signal::HUP);
+        let status = place.status().await;
+        assert_eq!(status["running"], true, "{status}");
+    }
+    daemon.stop().await;
+}
