@@ -158,6 +158,17 @@ pub struct Workspace {
     pub ca_file: Option<PathBuf>,
 }
 
+impl Workspace {
+    /// The branches to ask for, each an id, or the workspace default alone.
+    #[must_use]
+    pub fn branches(&self) -> Vec<Option<String>> {
+        match self.businesses.as_slice() {
+            [] => vec![None],
+            named => named.iter().cloned().map(Some).collect(),
+        }
+    }
+}
+
 /// Where the API key comes from; never from an argument.
 #[derive(Debug, Clone)]
 pub enum KeySource {

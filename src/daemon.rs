@@ -23,16 +23,19 @@ use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::custom_fields;
+use crate::deliver::Deliverer;
 use crate::poll::{self, Spare};
 use crate::repair::Repair;
 use crate::sink::Sink;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 pub use build::{client, deliverers, dispatcher, poller_plan};
 pub use errand::exit_code;
-use health::Watch;
+use health::{Outside, Watch};
 
 /// How long a unit in hand may take before it is cut; what it was doing is repeated after a restart.
 const GRACE: Duration = Duration::from_secs(6);
+/// How often a store is tried that cannot be written at the start of its sinks.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
 /// How long what was cut may take to end, before it is given up.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
@@ -102,20 +105,39 @@ async fn supervise(
     let mut client = client(&config)?;
     let mut budget: Option<Budget> = None;
     let refusal = watch::Sender::new(None);
+    let mut told = false;
     loop {
-        // Asked for while the store was opened, or while the tasks before ended.
+        // Asked for while the store was waited for, or while the tasks before ended.
         if std::mem::take(&mut reload)
             && let Some(newer) = accepted(&reread, &config, &refusal)
         {
             (config, client) = newer;
         }
+        let (poke, poked) = watch::channel(());
+        // Before the first poll: a new sink is to miss nothing of what that brings.
+        let sinks = match deliverers(&config, &clock, store, &poked).await {
+            Err(error) if error.downcast_ref().is_some_and(StoreError::passes) => {
+                match wait_for_store(&error, &mut told, signals).await {
+                    None => {}
+                    Some(Signal::Reload) => reload = true,
+                    Some(Signal::Stop | Signal::Abort) => {
+                        stopping();
+                        return Ok(());
+                    }
+                }
+                continue;
+            }
+            opened => opened?,
+        };
+        told = false;
         if let Some(status) = &config.status {
             tracing::warn!(listen = %status.listen,
                 "[status] is set, but this version has no status page and opens no port: use `shopmirror status`");
         }
-        let told = refusal.subscribe();
+        let outside = Outside { poke, refusal: refusal.subscribe() };
         let mut running =
-            Running::start(&config, client, clock.clone(), store, budget.take(), told).await?;
+            Running::start(&config, client, clock.clone(), store, budget.take(), sinks, outside)
+                .await?;
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
         let newer = loop {
@@ -147,6 +169,21 @@ async fn supervise(
         }
         (config, client) = newer;
         (budget, reload) = (finished.budget, finished.reload_asked);
+    }
+}
+
+/// Says once that the store cannot be written, and waits a moment; the signal that ended the wait.
+async fn wait_for_store(
+    error: &anyhow::Error,
+    told: &mut bool,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> Option<Signal> {
+    if !std::mem::replace(told, true) {
+        tracing::warn!(error = format!("{error:#}"), "could not open the sinks; trying again");
+    }
+    tokio::select! {
+        signal = signals.recv() => Some(signal.unwrap_or(Signal::Stop)),
+        () = tokio::time::sleep(OPEN_AGAIN) => None,
     }
 }
 
@@ -225,17 +262,16 @@ impl Running {
         clock: Clock,
         store: &Store,
         budget: Option<Budget>,
-        refusal: watch::Receiver<Option<String>>,
+        sinks: Vec<Deliverer>,
+        outside: Outside,
     ) -> anyhow::Result<Self> {
         let finish = CancellationToken::new();
         let cut = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let (poke, poked) = watch::channel(());
         let (requests, inbox) = mpsc::channel(16);
 
         let mut views = Vec::new();
-        // Before the first poll: a new sink is to miss nothing of what that brings.
-        for deliverer in deliverers(config, &clock, store, &poked).await? {
+        for deliverer in sinks {
             views.push(deliverer.view.subscribe());
             let (name, finish, cut) = (deliverer.name.clone(), finish.clone(), cut.clone());
             tasks.spawn(async move {
@@ -270,8 +306,7 @@ impl Running {
             requests: requests.clone(),
             spare,
             views,
-            poke,
-            refusal,
+            outside,
         };
         tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(notify::watch(watch, finish.clone()));

@@ -81,13 +81,9 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn walk_all(config: &Config, asker: &mut Asker, args: &Args) -> anyhow::Result<()> {
-    let businesses: Vec<Option<String>> = match config.workspace.businesses.as_slice() {
-        [] => vec![None],
-        named => named.iter().cloned().map(Some).collect(),
-    };
     let mut told = Vec::new();
     let mut left = args.most;
-    for business in businesses {
+    for business in config.workspace.branches() {
         let mut planner = planner(config, business.as_deref())?;
         let before = planner.standing();
         let mut shown = Shown::new(args.json.json);

@@ -77,11 +77,12 @@ fn code_of_store(error: &StoreError) -> u8 {
     }
 }
 
-/// What to do about an error that does not say it: a file this user may not use.
+/// What to do about an error that does not say it: a store this user may not use.
 pub(super) fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    causes
-        .any(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
+    let refused = |cause: &OpenError| matches!(cause, OpenError::Io { source, .. } if code_of_io(source) == PERMISSION);
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref().is_some_and(refused))
         .then_some("; run this as root, or as the user of the service")
 }
 

@@ -84,11 +84,14 @@ pub(super) fn status(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
 
 fn poller_row(poller: &PollerStanding, snapshot: &Snapshot) -> Vec<String> {
     let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ago);
+    // A route's records are counted together, so they stand beside the first of its pollers.
+    let first = snapshot.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
+    let records = snapshot.records.get(&poller.route).filter(|_| first);
     vec![
         poller.route.clone(),
         poller.business.as_deref().map_or_else(|| "-".to_owned(), |b| cell(b, 20)),
         poller.state.clone(),
-        snapshot.records.get(&poller.route).copied().unwrap_or_default().to_string(),
+        records.map_or_else(|| "-".to_owned(), ToString::to_string),
         poller
             .last_success_age_s
             .map_or_else(|| "never".to_owned(), |age| format!("{} ago", ago(age))),

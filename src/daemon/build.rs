@@ -52,16 +52,12 @@ pub async fn deliverers(
 /// One poller for each enabled route and business.
 #[must_use]
 pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
-    let businesses: Vec<Option<String>> = if config.workspace.businesses.is_empty() {
-        vec![None]
-    } else {
-        config.workspace.businesses.iter().cloned().map(Some).collect()
-    };
+    let branches = config.workspace.branches();
     config
         .routes
         .iter()
         .flat_map(|route| {
-            businesses.iter().map(|business| PollerPlan {
+            branches.iter().map(|business| PollerPlan {
                 key: PollerKey { route: route.route, business: business.clone() },
                 settings: PollerSettings {
                     limit: config.poll.limit,

@@ -21,6 +21,13 @@ pub(super) struct Watch {
     pub(super) requests: mpsc::Sender<poll::Request>,
     pub(super) spare: poll::Spare,
     pub(super) views: Vec<watch::Receiver<Option<SinkView>>>,
+    pub(super) outside: Outside,
+}
+
+/// What passes between whoever asks and the daemon's other parts.
+#[derive(Clone)]
+pub(super) struct Outside {
+    /// Wakes every sink.
     pub(super) poke: watch::Sender<()>,
     /// Why the last reload was refused, in one line.
     pub(super) refusal: watch::Receiver<Option<String>>,
@@ -47,7 +54,7 @@ impl Watch {
                 view
             })
             .collect();
-        let refusal = self.refusal.borrow().clone();
+        let refusal = self.outside.refusal.borrow().clone();
         Some(Snapshot::of_daemon(polling, sinks, stored, refusal, self.clock.now().wall))
     }
 
@@ -64,7 +71,7 @@ impl Watch {
                 Ask::Search(ask) => watch.search(ask).await,
                 Ask::CustomFields => watch.custom_fields().await,
                 Ask::Wake => {
-                    watch.poke.send_replace(());
+                    watch.outside.poke.send_replace(());
                     b"ok\n".to_vec()
                 }
             }

@@ -167,22 +167,29 @@ impl Address {
 /// # Errors
 /// [`AskError`] when there is none, or it does not answer in time.
 pub async fn ask(store: &Path, what: &Ask) -> Result<Vec<u8>, AskError> {
-    let mut stream = connect(store).await?;
-    let talk = async {
-        stream.write_all(what.line().as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
-        if answer.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(answer) }
-    };
-    match tokio::time::timeout(what.patience(), talk).await {
-        Ok(answer) => answer.map_err(AskError::NoAnswer),
-        Err(_) => Err(AskError::NoAnswer(io::ErrorKind::TimedOut.into())),
+    let limit = tokio::time::Instant::now() + AWAY;
+    loop {
+        let stream = connect(store, limit).await?;
+        match tokio::time::timeout(what.patience(), talk(stream, what)).await {
+            // Closed without a word, as a reload does to whoever has just come.
+            Ok(Err(_)) if tokio::time::Instant::now() < limit => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            Ok(answer) => return answer.map_err(AskError::NoAnswer),
+            Err(_) => return Err(AskError::NoAnswer(io::ErrorKind::TimedOut.into())),
+        }
     }
 }
 
+async fn talk(mut stream: UnixStream, what: &Ask) -> io::Result<Vec<u8>> {
+    stream.write_all(what.line().as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
+    if answer.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(answer) }
+}
+
 /// Opens the socket; one that is away for the moment of a reload is waited for.
-async fn connect(store: &Path) -> Result<UnixStream, AskError> {
-    let limit = tokio::time::Instant::now() + AWAY;
+async fn connect(store: &Path, limit: tokio::time::Instant) -> Result<UnixStream, AskError> {
     loop {
         if let Ok(address) = Address::of(store)
             && let Ok(stream) = UnixStream::connect(&address.path).await

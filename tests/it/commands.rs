@@ -360,6 +360,11 @@ async fn a_backfill_of_several_branches_makes_no_more_searches_than_it_was_given
         "businesses = [1, 2, 3]\n[budget]\nrequests_per_minute = 60000\nreserve = 0\n",
     );
     assert_eq!(place.run(["once"]).await.code, Some(0));
+    let shown = place.run(["status"]).await.out;
+    let leads: Vec<&str> = shown.lines().filter(|line| line.starts_with(" leads ")).collect();
+    // The fourth column is that of the records.
+    let counted = leads.iter().filter(|line| line.split_whitespace().nth(3) != Some("-"));
+    assert_eq!((leads.len(), counted.count()), (3, 1), "they are counted once: {shown}");
     let ended = place.run(["backfill", "customers", "--most", "2", "--json"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let asked = workspace.sandbox.requests().log;
