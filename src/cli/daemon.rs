@@ -103,7 +103,11 @@ async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::
     let closed = store.close().await;
     let failed = failed?;
     closed?;
-    output::text(&format!("{} change(s) stored\n", after - before))?;
+    match output::text(&format!("{} change(s) stored\n", after - before)) {
+        // Who reads no further may still want to know how it ended.
+        Err(error) if exit::is_closed_pipe(&error) => {}
+        told => told?,
+    }
     for view in &unsettled {
         let why = view.last_error.as_deref().unwrap_or("it takes nothing at the moment");
         let behind = view.behind + view.retrying;

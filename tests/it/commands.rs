@@ -36,6 +36,13 @@ async fn a_command_that_cannot_say_what_is_wrong_ends_with_the_code_for_it() {
 }
 
 #[tokio::test]
+async fn once_that_nobody_reads_fails_all_the_same() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let unread = ["bash", "-o", "pipefail", "-c", "\"$@\" | true", "bash"];
+    assert_eq!(place.run_by(&unread, &["once"]).await.code, Some(75));
+}
+
+#[tokio::test]
 async fn once_says_a_failure_that_every_route_met_once() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
     let ended = place.run(["once"]).await;

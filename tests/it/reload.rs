@@ -131,6 +131,9 @@ async fn the_status_tells_of_a_refused_reload_until_one_succeeds() {
     let why = status["reload_refused"].as_str().unwrap();
     assert!(why.contains("config.toml:") && why.contains("`path`"), "{why}");
     assert!(!why.contains('\n') && !why.contains("CANARY"), "{why}");
+    // What is no TOML at all does not keep it from being asked either.
+    place.configure("[sinks");
+    assert_eq!(place.status().await["reload_refused"], status["reload_refused"]);
     let reasons = status["reasons"].as_array().unwrap();
     let told = |reason: &&Value| reason.as_str().unwrap().contains(why);
     assert_eq!(reasons.iter().filter(told).count(), 1, "{reasons:?}");
