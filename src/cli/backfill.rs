@@ -14,12 +14,10 @@ use serde_json::value::RawValue;
 use super::exit::{self, CONFIG, TRY_AGAIN, UNAVAILABLE, Wrong};
 use super::output::{self, ago};
 use super::runtime;
-use super::workspace::through_daemon;
-use crate::api::{Client, Retry};
+use super::workspace::{Alone, through_daemon};
+use crate::api::Retry;
 use crate::backfill::{Customer, Planner, Standing};
 use crate::backoff::Backoff;
-use crate::budget::{Budget, Purpose, Seen};
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::record::{Kind, Route};
 use crate::status::{Ask, AskError, SearchAsk, Searched, Told};
@@ -58,7 +56,7 @@ enum What {
 /// Who asks the workspace.
 enum Asker {
     Daemon,
-    Alone { client: Client, store: Store, budget: Box<Budget>, clock: Clock },
+    Alone { alone: Box<Alone>, store: Store },
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -196,10 +194,8 @@ impl Asker {
                 return Err(Wrong { code: TRY_AGAIN, text: error.to_string() }.into());
             }
         }
-        let clock = Clock::system();
-        let budget = Box::new(Budget::new(config.budget, clock.now()));
         let store = Store::open(&config.store.path)?;
-        Ok(Self::Alone { client: crate::daemon::client(config)?, store, budget, clock })
+        Ok(Self::Alone { alone: Box::new(Alone::new(config)?), store })
     }
 
     /// Asks until answered; the inner error is the workspace's word on this term.
@@ -248,20 +244,12 @@ impl Asker {
                 }),
                 Err(error) => Err(error),
             },
-            Self::Alone { client, store, budget, clock } => {
-                while let Err(at) = budget.try_take(Purpose::Poll, clock.now()) {
-                    tokio::time::sleep_until(clock.instant(at)).await;
-                }
+            Self::Alone { alone, store } => {
                 let SearchAsk { term, business, .. } = question;
                 let asked_after = store.seq();
-                let (page, rate) = client.search_customers(&term, business.as_deref()).await;
-                let seen = Seen {
-                    limit: rate.limit,
-                    remaining: rate.remaining,
-                    refused: rate.refused,
-                    retry_after: rate.retry_after.filter(|_| rate.refused),
-                };
-                budget.observe(&seen, clock.now());
+                let asked = business.as_deref();
+                let page =
+                    alone.ask(async |client| client.search_customers(&term, asked).await).await;
                 let page = match page {
                     Ok(page) => page,
                     Err(error) => {
@@ -284,7 +272,7 @@ impl Asker {
                     .map(|record| RawValue::from_string(page.text(record).to_owned()))
                     .collect::<Result<_, _>>()?;
                 let kind = question.store.unwrap_or(Kind::Baseline);
-                let at = clock.now().wall;
+                let at = jiff::Timestamp::now();
                 let search =
                     Search { business, page, kind, at, asked_after, backfill_term: Some(term) };
                 let found = Some(store.store_found(search).await?);

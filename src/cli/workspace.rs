@@ -13,6 +13,9 @@ use super::listing::value_cell;
 use super::output::{self, cell};
 use super::runtime;
 use super::status::understood;
+use crate::api::{ApiError, Client, Rate};
+use crate::budget::{Budget, Purpose, Seen};
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::record::Kind;
 use crate::status::{Ask, AskError, SearchAsk, Searched, Told, ask};
@@ -20,6 +23,40 @@ use crate::store::{FormChange, Reader, Search, Store};
 
 /// How long an answer may take before it is said what is waited for.
 const SILENCE: Duration = Duration::from_secs(2);
+
+/// Asks the workspace while no daemon runs, within the same budget.
+pub(super) struct Alone {
+    client: Client,
+    budget: Budget,
+    clock: Clock,
+}
+
+impl Alone {
+    pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+        let clock = Clock::system();
+        let budget = Budget::new(config.budget, clock.now());
+        Ok(Self { client: crate::daemon::client(config)?, budget, clock })
+    }
+
+    /// Makes one request when the budget grants it.
+    pub(super) async fn ask<T>(
+        &mut self,
+        request: impl AsyncFnOnce(&Client) -> (Result<T, ApiError>, Rate),
+    ) -> Result<T, ApiError> {
+        while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
+            tokio::time::sleep_until(self.clock.instant(at)).await;
+        }
+        let (answer, rate) = request(&self.client).await;
+        let seen = Seen {
+            limit: rate.limit,
+            remaining: rate.remaining,
+            refused: rate.refused,
+            retry_after: rate.retry_after.filter(|_| rate.refused),
+        };
+        self.budget.observe(&seen, self.clock.now());
+        answer
+    }
+}
 
 /// As [`through_daemon`], for a person who watches.
 async fn patiently<T: DeserializeOwned>(
@@ -109,10 +146,10 @@ async fn search_alone(
     business: Option<String>,
     store: bool,
 ) -> anyhow::Result<Searched> {
-    let client = crate::daemon::client(config)?;
+    let mut alone = Alone::new(config)?;
     let store = if store { Some(Store::open(&config.store.path)?) } else { None };
-    let (page, _) = client.search_customers(term, business.as_deref()).await;
-    let page = page?;
+    let asked = business.as_deref();
+    let page = alone.ask(async |client| client.search_customers(term, asked).await).await?;
     let records = page
         .records()
         .iter()
@@ -187,13 +224,14 @@ fn members(field: &Value) -> String {
 }
 
 async fn refresh_alone(config: &Config) -> anyhow::Result<Vec<FormChange>> {
-    let client = crate::daemon::client(config)?;
+    let mut alone = Alone::new(config)?;
     let store = Store::open(&config.store.path)?;
     let at = jiff::Timestamp::now();
-    let forms = client.form_types().await.0?;
+    let forms = alone.ask(async |client| client.form_types().await).await?;
     let mut changes = Vec::new();
     for form_type in &forms {
-        let definition = client.custom_fields(form_type).await.0?.join(",");
+        let fields = alone.ask(async |client| client.custom_fields(form_type).await).await?;
+        let definition = fields.join(",");
         changes.extend(store.store_form(form_type.clone(), format!("[{definition}]"), at).await?);
     }
     changes.extend(store.keep_forms(forms, at).await?);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -376,4 +377,19 @@ async fn a_backfill_of_several_branches_makes_no_more_searches_than_it_was_given
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let asked = workspace.sandbox.requests().log;
     assert_eq!(asked.iter().filter(|request| request.route == "search").count(), 2);
+}
+
+#[tokio::test]
+async fn a_refresh_without_a_daemon_keeps_within_the_budget() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure_all("[budget]\nrequests_per_minute = 240\nreserve = 0\n");
+    let begun = Instant::now();
+    let ended = place.run(["custom-fields", "--refresh"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let asked = workspace.sandbox.requests().total;
+    assert!(asked > 3, "one for the list and one a form: {asked}");
+    // Two may go at once; after them comes one in a quarter of a second.
+    let least = Duration::from_millis(250) * u32::try_from(asked - 2).unwrap();
+    assert!(begun.elapsed() >= least, "{asked} requests in {:?}", begun.elapsed());
 }
