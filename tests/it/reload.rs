@@ -159,7 +159,7 @@ async fn a_reload_is_no_outage_for_who_asks_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_reload_while_another_program_writes_to_the_store_waits_for_it() {
+async fn a_reload_that_adds_a_sink_while_another_program_writes_waits_for_it() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     place.configure(&Place::file_sink("audit", ""));
@@ -167,12 +167,15 @@ async fn a_reload_while_another_program_writes_to_the_store_waits_for_it() {
     workspace.all_polled().await;
     let other = rusqlite::Connection::open(place.store()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // A new sink begins with a row of its own.
+    place.configure(&[Place::file_sink("audit", ""), Place::file_sink("second", "")].concat());
     daemon.signal(Signal::HUP);
     let told = || place.log().contains("could not open the sinks") || !daemon.is_running();
     wait_until("the daemon has tried", told).await;
     other.execute_batch("COMMIT").unwrap();
     wait_until("it runs", || place.log().matches(" running ").count() == 2).await;
     workspace.sandbox.burst(Route::Leads, 1);
-    wait_until("and delivers", || place.lines("audit.ndjson").len() == 1).await;
+    let both = || ["audit.ndjson", "second.ndjson"].iter().all(|name| place.lines(name).len() == 1);
+    wait_until("and delivers", both).await;
     daemon.stop().await;
 }
