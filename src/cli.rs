@@ -140,8 +140,11 @@ enum Command {
         /// bash, zsh, fish, elvish or powershell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page of the program, or of one of its commands
+    Man {
+        /// The command: `man run` prints shopmirror-run(1)
+        command: Option<String>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -221,12 +224,26 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             clap_complete::generate(shell, &mut Cli::command(), "shopmirror", &mut text);
             output::raw(&text)
         }
-        Command::Man => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
-            output::raw(&text)
-        }
+        Command::Man { command } => output::raw(&manual_page(command.as_deref())?),
     }
+}
+
+fn manual_page(of: Option<&str>) -> anyhow::Result<Vec<u8>> {
+    let mut program = Cli::command();
+    program.build();
+    let page = match of {
+        None => program,
+        Some(name) => {
+            let found = program.find_subcommand(name).cloned().ok_or_else(|| exit::Wrong {
+                code: exit::USAGE,
+                text: format!("there is no command {name:?}: see `shopmirror help`"),
+            })?;
+            found.display_name(format!("shopmirror-{name}"))
+        }
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text)?;
+    Ok(text)
 }
 
 /// Where the configuration is.

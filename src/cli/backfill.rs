@@ -61,6 +61,11 @@ enum Asker {
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let What::Customers = args.what;
+    let mirrored: i64 = Reader::open(&config.store.path)?.counts()?.iter().map(|(_, n)| n).sum();
+    if mirrored == 0 {
+        let text = "nothing is mirrored yet that a search could begin with: poll first, with `shopmirror once` or the daemon";
+        return Err(Wrong { code: UNAVAILABLE, text: text.to_owned() }.into());
+    }
     runtime()?.block_on(async {
         let mut asker = Asker::choose(config).await?;
         let walked = tokio::select! {

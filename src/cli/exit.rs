@@ -4,6 +4,7 @@ use std::io;
 
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
+use crate::sandbox::StateError;
 use crate::sink::BuildError;
 use crate::store::{OpenError, StoreError};
 
@@ -58,6 +59,9 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             OpenError::Io { source, .. } => code_of_io(source),
             OpenError::Sqlite { source, .. } => code_of_store(source),
         });
+    }
+    if let Some(StateError::Foreign { .. } | StateError::Other { .. }) = cause.downcast_ref() {
+        return Some(DATA);
     }
     if let Some(error) = cause.downcast_ref::<StoreError>() {
         return Some(code_of_store(error));

@@ -393,3 +393,35 @@ async fn a_refresh_without_a_daemon_keeps_within_the_budget() {
     let least = Duration::from_millis(250) * u32::try_from(asked - 2).unwrap();
     assert!(begun.elapsed() >= least, "{asked} requests in {:?}", begun.elapsed());
 }
+
+#[tokio::test]
+async fn every_command_has_its_page_in_the_manual() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let program = place.run(["man"]).await;
+    let named: Vec<&str> = program
+        .out
+        .lines()
+        .filter_map(|line| line.strip_suffix("(1)")?.split("\\-").nth(1))
+        .collect();
+    assert!(named.len() > 20, "{named:?}");
+    let page = place.run(["man", "why"]).await;
+    assert!(page.out.contains(".TH shopmirror-why 1"), "{page:?}");
+    assert!(page.out.contains("The branch, when several are polled"), "{page:?}");
+    assert_eq!(place.run(["man", "nothing"]).await.code, Some(64));
+}
+
+#[tokio::test]
+async fn a_backfill_before_the_first_poll_says_what_comes_first() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let ended = place.run(["backfill", "customers"]).await;
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(!place.store().exists(), "it made a store");
+}
+
+#[tokio::test]
+async fn a_sandbox_overwrites_no_file_that_is_not_its_own() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let args = ["sandbox", "--listen", "127.0.0.1:0", "--state", "config.toml"];
+    let ended = place.run(args).await;
+    assert_eq!(ended.code, Some(65), "{ended:?}");
+}
