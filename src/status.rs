@@ -244,7 +244,8 @@ impl Snapshot {
                 Health::Degraded,
                 format!(
                     "{}: {} open gap(s), records may be missing; see `shopmirror gaps`",
-                    poller.route, poller.gaps
+                    poller.name(),
+                    poller.gaps
                 ),
             );
         }
@@ -285,19 +286,19 @@ fn judge_pollers(pollers: &[PollerStanding], health: &mut Findings) {
         if poller.failures >= 2 || poller.state == "route_broken" {
             let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
             let level = if failing == pollers.len() { Health::Failing } else { Health::Degraded };
-            health.add(level, format!("{}: {why}", poller.route));
+            health.add(level, format!("{}: {why}", poller.name()));
         } else if stale {
             let age = poller.last_success_age_s.unwrap_or_default();
             health.add(
                 Health::Degraded,
-                format!("{}: nothing was read for {age:.0} s", poller.route),
+                format!("{}: nothing was read for {age:.0} s", poller.name()),
             );
         }
         if poller.refused_pages > 0 && poller.failures > 0 && poller.failures < 2 {
             let word = poller.last_error.as_deref().unwrap_or("unknown");
             health.add(
                 Health::Degraded,
-                format!("{}: the last page was refused ({word})", poller.route),
+                format!("{}: the last page was refused ({word})", poller.name()),
             );
         }
     }

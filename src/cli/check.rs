@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{exit, output, read_config, runtime};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
 use crate::config::{Config, SinkKind};
+use crate::record::PollerKey;
 use crate::sink::Sink;
 use crate::store::Reader;
 
@@ -158,10 +159,28 @@ async fn check_workspace(config: &Config, findings: &mut Findings) {
     findings.ok("key", "it can be read");
     let client = Client::new(&config.workspace, &config.poll, transport, key);
     match client.automation_ping().await.0 {
-        Ok(ping) => findings.ok("workspace", answered(&ping)),
+        Ok(ping) => {
+            findings.ok("workspace", answered(&ping));
+            check_branches(config, &client, findings).await;
+        }
         Err(error) => {
             let advice = explain(&client, &error).await;
             findings.wrong(exit::code_of_api(&error), "workspace", advice);
+        }
+    }
+}
+
+/// A branch the workspace does not know is refused by every route alike.
+async fn check_branches(config: &Config, client: &Client, findings: &mut Findings) {
+    let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
+    for business in &config.workspace.businesses {
+        let what = format!("branch {business}");
+        match client.poll(&PollerKey { route, business: Some(business.clone()) }).await.0 {
+            Ok(_) => findings.ok(what, "the workspace knows it"),
+            Err(error) => {
+                let text = format!("mend `businesses` under [workspace]: {error}");
+                findings.wrong(exit::code_of_api(&error), what, text);
+            }
         }
     }
 }

@@ -66,6 +66,8 @@ struct Planned {
     pollers: Vec<(String, PollerView)>,
     forecast: Forecast,
     budget: BudgetSnapshot,
+    /// Whether a daemon polls as planned.
+    running: bool,
 }
 
 fn planned(config: &Config) -> anyhow::Result<Planned> {
@@ -73,16 +75,9 @@ fn planned(config: &Config) -> anyhow::Result<Planned> {
     if there {
         let snapshot = status::snapshot(config)?;
         if let (Some(forecast), Some(budget)) = (snapshot.forecast, snapshot.budget) {
-            let name = |route: String, business: Option<String>| match business {
-                Some(business) => format!("{route}@{business}"),
-                None => route,
-            };
-            let pollers = snapshot
-                .pollers
-                .into_iter()
-                .filter_map(|p| Some((name(p.route, p.business), p.plan?)))
-                .collect();
-            return Ok(Planned { pollers, forecast, budget });
+            let pollers =
+                snapshot.pollers.into_iter().filter_map(|p| Some((p.name(), p.plan?))).collect();
+            return Ok(Planned { pollers, forecast, budget, running: true });
         }
     }
     let now = Clock::system().now();
@@ -104,7 +99,7 @@ fn planned(config: &Config) -> anyhow::Result<Planned> {
         .map(|(index, poller)| (poller.key.to_string(), schedule.view(index, now)))
         .collect();
     let forecast = schedule.forecast(budget.pace_per_minute, now);
-    Ok(Planned { pollers, forecast, budget })
+    Ok(Planned { pollers, forecast, budget, running: false })
 }
 
 /// Whether anything was learned yet; a store that may not be read is a failure.
@@ -124,23 +119,37 @@ pub(super) fn why(config: &Config, args: &WhyArgs) -> anyhow::Result<ExitCode> {
     };
     let of_route =
         |name: &str| args.business.is_none() && name.split('@').next() == Some(args.route.as_str());
-    let found = planned.pollers.iter().find(|(name, _)| *name == wanted || of_route(name));
-    let Some((name, view)) = found else {
-        let names: Vec<&str> = planned.pollers.iter().map(|(name, _)| name.as_str()).collect();
-        let text = format!("{wanted} is not polled; polled are: {}", names.join(", "));
+    let found: Vec<_> =
+        planned.pollers.iter().filter(|(name, _)| *name == wanted || of_route(name)).collect();
+    let [(name, view)] = found.as_slice() else {
+        let names = |pollers: Vec<&(String, PollerView)>| {
+            pollers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let text = if found.is_empty() {
+            format!(
+                "{wanted} is not polled; polled are: {}",
+                names(planned.pollers.iter().collect())
+            )
+        } else {
+            format!(
+                "{wanted} is polled in several branches, name one with --business: {}",
+                names(found)
+            )
+        };
         return Err(Wrong { code: USAGE, text }.into());
     };
     if args.json.json {
         return output::json(&serde_json::json!({
-            "poller": name, "plan": view, "budget": planned.budget, "feasible": planned.forecast.feasible,
+            "poller": name, "plan": view, "budget": planned.budget,
+            "feasible": planned.forecast.feasible, "running": planned.running,
         }));
     }
-    output::text(&simulate::why(name, view, &planned.budget, &planned.forecast))?;
+    output::text(&simulate::why(name, view, &planned.budget, &planned.forecast, planned.running))?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn plan(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let Planned { pollers, forecast, budget } = planned(config)?;
+    let Planned { pollers, forecast, budget, .. } = planned(config)?;
     if json {
         return output::json(&simulate::plan_json(&pollers, &forecast, budget.pace_per_minute));
     }

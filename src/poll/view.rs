@@ -37,6 +37,17 @@ pub struct PollerStanding {
     pub last_error_text: Option<String>,
 }
 
+impl PollerStanding {
+    /// The route, and the branch if one is named: `leads@12`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.business {
+            Some(business) => format!("{}@{business}", self.route),
+            None => self.route.clone(),
+        }
+    }
+}
+
 /// How polling stands as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PollingView {
@@ -58,12 +69,20 @@ impl Dispatcher {
         let halt = self.gate.halt();
         let budget = self.budget.snapshot(now);
         let forecast = self.schedule.forecast(budget.pace_per_minute, now);
+        let paused =
+            self.store_pause.as_ref().map(|pause| (pause.until, pause.why.clone())).or_else(|| {
+                halt.map(|closed| (closed.next_probe(), closed.halt.advice().to_owned()))
+            });
         let pollers = self
             .pollers
             .iter()
             .enumerate()
             .map(|(index, poller)| {
-                let plan = self.schedule.view(index, now);
+                let mut plan = self.schedule.view(index, now);
+                if let Some((until, why)) = &paused {
+                    plan.next_poll_s = Some(until.saturating_sub(now.elapsed).as_secs_f64());
+                    plan.reason = format!("every poller is paused: {why}");
+                }
                 let state = match () {
                     () if self.store_pause.as_ref().is_some_and(|pause| pause.full) => "disk_full",
                     () if self.store_pause.is_some() => "store_locked",
@@ -73,12 +92,6 @@ impl Dispatcher {
                     () if poller.last_success.is_none() => "starting",
                     () => "ok",
                 };
-                let next_poll_s = match halt {
-                    Some(closed) => {
-                        Some(closed.next_probe().saturating_sub(now.elapsed).as_secs_f64())
-                    }
-                    None => plan.next_poll_s,
-                };
                 PollerStanding {
                     route: poller.key.route.as_str().to_owned(),
                     business: poller.key.business.clone(),
@@ -87,7 +100,7 @@ impl Dispatcher {
                         .last_success
                         .map(|at| now.elapsed.saturating_sub(at.elapsed).as_secs_f64()),
                     interval_s: Some(plan.interval_s),
-                    next_poll_s,
+                    next_poll_s: plan.next_poll_s,
                     rate_per_hour: Some(plan.rate_per_hour),
                     plan: Some(plan),
                     gaps: 0,

@@ -133,7 +133,13 @@ pub fn plan_json(
 
 /// Why a poller is asked when it is, in sentences.
 #[must_use]
-pub fn why(name: &str, view: &PollerView, budget: &BudgetSnapshot, forecast: &Forecast) -> String {
+pub fn why(
+    name: &str,
+    view: &PollerView,
+    budget: &BudgetSnapshot,
+    forecast: &Forecast,
+    running: bool,
+) -> String {
     let mut text = String::new();
     let mut line = |label: &str, words: String| {
         // Writing to a String cannot fail.
@@ -153,6 +159,7 @@ pub fn why(name: &str, view: &PollerView, budget: &BudgetSnapshot, forecast: &Fo
     line(
         "next poll",
         match view.next_poll_s {
+            _ if !running => "when a daemon runs; none does now".to_owned(),
             None => "it is being asked now".to_owned(),
             Some(left) if left < 0.5 => "now, with the next request the budget grants".to_owned(),
             Some(left) => format!("in {}", span(left)),
@@ -276,7 +283,7 @@ mod tests {
             resting_s: None,
         };
         let forecast = Forecast { feasible: true, load: 0.02, first_to_fail: None };
-        let text = why("jobs", &view(), &budget, &forecast);
+        let text = why("jobs", &view(), &budget, &forecast, true);
         for words in [
             "20 new records an hour, likely between 15 and 26",
             "every 9.6s: its share of the budget",
@@ -288,6 +295,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} is not in:\n{text}");
         }
+        assert!(why("jobs", &view(), &budget, &forecast, false).contains("when a daemon runs"));
     }
 
     #[test]

@@ -39,6 +39,9 @@ async fn a_refused_key_pauses_every_poller_until_the_key_file_holds_another() {
     workspace.sandbox.disable_key(&old, true);
     let status = place.status_when("every poller is paused", all_are("key_refused")).await;
     assert_advice(&status, "key file");
+    let why = place.run(["why", "jobs", "--json"]).await.json();
+    assert!(why["plan"]["reason"].as_str().unwrap().contains("the key file"), "{why}");
+    assert!(why["plan"]["next_poll_s"].as_f64().unwrap() > 1.0, "{why}");
 
     // Another key that is wrong costs one request, and changes nothing.
     let refused = answered(&workspace, 401);

@@ -4,6 +4,7 @@
 
 mod auth;
 mod bad_pages;
+mod branches;
 mod budget;
 mod changes;
 mod cli;
