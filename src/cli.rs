@@ -161,7 +161,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 fn search_term(text: &str) -> Result<String, String> {
     match text.chars().count() {
-        1..=100 => Ok(text.to_owned()),
+        1..=100 if !text.trim().is_empty() => Ok(text.to_owned()),
         _ => Err("a search term has 1 to 100 characters".to_owned()),
     }
 }

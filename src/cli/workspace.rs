@@ -24,6 +24,9 @@ use crate::store::{FormChange, Reader, Search, Store};
 /// How long an answer may take before it is said what is waited for.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// The most customers an answer holds (contract, "Limits").
+const MOST_FOUND: usize = 25;
+
 /// Asks the workspace while no daemon runs, within the same budget.
 pub(super) struct Alone {
     client: Client,
@@ -134,6 +137,11 @@ pub(super) fn search(
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
         .collect();
     output::table(&shown, rows, "no customer matches")?;
+    if found.len() >= MOST_FOUND {
+        output::aside(
+            "a search returns no more than 25: there may be others, make the term longer",
+        );
+    }
     if let Some(found) = searched.found {
         output::text(&format!("{} stored as new, {} as changed\n", found.created, found.updated))?;
     }
