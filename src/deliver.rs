@@ -86,6 +86,16 @@ struct Memory {
     faults: u32,
     paused_until: Option<Duration>,
     last_fault: Option<String>,
+    /// Set while a pause may be one change's own doing and the log held nothing to tell by: the new
+    /// changes that were tried then. More of them end the pause.
+    alone: Option<usize>,
+}
+
+impl Memory {
+    /// How much longer the sink pauses.
+    fn pause(&self, now: Duration) -> Option<Duration> {
+        self.paused_until.filter(|until| *until > now).map(|until| until - now)
+    }
 }
 
 impl Deliverer {
@@ -103,12 +113,14 @@ impl Deliverer {
         let mut log = self.store.last_seq();
         // A first delivery may take its time; who asks sees the sink all the same.
         self.tell(&memory).await?;
+        let mut grown = false;
         loop {
             // Before reading: growth between the read and the wait would otherwise be missed.
             log.borrow_and_update();
-            let now = self.clock.now().elapsed;
-            let wait = if memory.paused_until.is_some_and(|until| until > now) {
-                memory.paused_until.map(|until| until - now)
+            let pause = memory.pause(self.clock.now().elapsed);
+            let stirred = std::mem::take(&mut grown);
+            let wait = if pause.is_some() && !stirred {
+                pause
             } else {
                 match self.round(&mut memory, &finish, &cut).await {
                     Ok(wait) => wait,
@@ -121,12 +133,16 @@ impl Deliverer {
             if wait.is_zero() && !finish.is_cancelled() {
                 continue;
             }
-            let paused = memory.paused_until.is_some();
+            let deaf = memory.paused_until.is_some() && memory.alone.is_none();
             tokio::select! {
+                biased;
                 () = finish.cancelled() => return Ok(()),
                 () = poked(&mut self.poke) => memory.paused_until = None,
+                changed = log.changed(), if !deaf => match changed {
+                    Ok(()) => grown = true,
+                    Err(_) => return Ok(()),
+                },
                 () = tokio::time::sleep(wait) => {}
-                changed = log.changed(), if !paused => if changed.is_err() { return Ok(()) },
             }
         }
     }
@@ -169,18 +185,22 @@ impl Deliverer {
         finish: &CancellationToken,
         cut: &CancellationToken,
     ) -> Result<Option<Duration>, StoreError> {
-        let Some(round) = self.plan(memory).await? else { return Ok(None) };
-        let changes = round.changes();
-        let suspect = memory.faults >= SUSPECT_AFTER;
-        let verdicts = self.hand_over(&changes, suspect, cut).await;
+        let suspect = memory.faults >= SUSPECT_AFTER && self.sink.can_fail_for_one();
+        let Some(round) = self.plan(memory, suspect).await? else { return Ok(None) };
+        let pause = memory.pause(self.clock.now().elapsed);
+        if pause.is_some() && memory.alone.is_some_and(|tried| round.fresh() <= tried) {
+            return Ok(pause);
+        }
+        let verdicts = self.hand_over(round.changes(), suspect, cut).await;
         let moment = self.clock.now();
         let refusals = round::Refusals {
             waits: &self.settings.retry,
             chance: fastrand::f64(),
             now: moment.wall,
         };
-        let result = round.settle(&verdicts, suspect, &refusals);
         let stopping = cut.is_cancelled();
+        // What was cut short is nobody's refusal.
+        let result = round.settle(&verdicts, suspect && !stopping, &refusals);
         let mut progress = result.progress;
         let first_fault = result.fault.is_some() && memory.faults == 0 && !stopping;
         if let Some((reason, _)) = &result.fault
@@ -207,9 +227,11 @@ impl Deliverer {
                 let wait = PAUSE.wait(memory.faults, fastrand::f64(), asked);
                 memory.paused_until = Some(moment.elapsed + wait);
                 memory.last_fault = Some(reason);
+                memory.alone = result.alone.filter(|_| suspect && asked.is_none());
                 return Ok(Some(wait));
             }
             Some(_) => {}
+            None if progress.disable => memory.last_fault = progress.fault,
             None => {
                 if memory.faults > 0 && !verdicts.is_empty() {
                     tracing::info!(sink = %self.name, "the sink takes changes again");
@@ -270,13 +292,15 @@ impl Deliverer {
     }
 
     /// Reads what the next round is made of; `None` while the sink is to do nothing.
-    async fn plan(&self, memory: &Memory) -> Result<Option<Round>, StoreError> {
+    async fn plan(&self, memory: &Memory, suspect: bool) -> Result<Option<Round>, StoreError> {
         // A sink that was at fault is probed with one change, and with ever more once that one is
         // suspect: several in a row may be to blame themselves.
         let batch = match memory.faults {
             0 => self.sink.batch(),
-            faults if faults < SUSPECT_AFTER => 1,
-            faults => usize::try_from(faults - 1).map_or(MAX_PROBES, |n| n.min(MAX_PROBES)),
+            faults if suspect => {
+                usize::try_from(faults - 1).map_or(MAX_PROBES, |n| n.min(MAX_PROBES))
+            }
+            _ => 1,
         };
         let name = self.name.clone();
         let position = memory.position;
@@ -302,6 +326,7 @@ impl Deliverer {
                         batch,
                         now: &now,
                         latest: &latest,
+                        suspect,
                         only_due: full,
                     },
                 )?))

@@ -150,6 +150,12 @@ impl Sink {
         }
     }
 
+    /// Whether what it reports as its own fault may be one change's after all; a file's never is.
+    #[must_use]
+    pub fn can_fail_for_one(&self) -> bool {
+        !matches!(self, Self::File(_))
+    }
+
     /// Hands over `changes`, which are of distinct records and in the order of the log; one verdict
     /// each, in the same order.
     ///

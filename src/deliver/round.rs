@@ -17,6 +17,9 @@ use crate::store::{Reader, StoreError};
 
 /// Rows of the log looked at in one round.
 const SCAN: usize = 512;
+/// Past this many bytes of records a round takes no further change, so that memory is bounded by
+/// the largest record and not by the batch.
+const ROUND_BYTES: usize = 4 * 1024 * 1024;
 
 /// What a round is read from.
 pub(super) struct Scope<'a> {
@@ -27,6 +30,8 @@ pub(super) struct Scope<'a> {
     pub(super) now: &'a str,
     /// No attempt is planned for later than this.
     pub(super) latest: &'a str,
+    /// Part of the batch is kept for what is new: several of what is due may be to blame themselves.
+    pub(super) suspect: bool,
     /// Too much is parked: only what is due again is tried.
     pub(super) only_due: bool,
 }
@@ -81,6 +86,8 @@ pub(super) struct Round {
     /// Exceptions whose change is no longer in the log.
     lost: Vec<i64>,
     more: bool,
+    /// The scan came to the end of the log.
+    exhausted: bool,
     next_due: Option<String>,
     now: String,
 }
@@ -91,6 +98,8 @@ pub(super) struct Settled {
     pub(super) fault: Option<(String, Option<Duration>)>,
     pub(super) more: bool,
     pub(super) next_due: Option<Duration>,
+    /// The new changes tried, where the log holds no other to tell the endpoint's fault from theirs.
+    pub(super) alone: Option<usize>,
 }
 
 impl Round {
@@ -113,32 +122,45 @@ impl Round {
             .filter(is_due)
             .cloned()
             .collect();
-        let more = due.len() > scope.batch;
-        due.truncate(scope.batch);
+        let room = if scope.suspect { scope.batch.div_ceil(2) } else { scope.batch };
+        let mut more = due.len() > room;
+        due.truncate(room);
         let next_due = open
             .iter()
             .filter(|d| d.state == "retrying")
             .filter_map(|d| d.next_attempt_at.clone())
             .filter(|at| at.as_str() > scope.now)
             .min();
-        let seqs: Vec<i64> = due.iter().map(|d| d.seq).collect();
-        let mut changes = reader.changes(&seqs)?;
-        let found: HashSet<i64> = changes.iter().map(|c| c.seq).collect();
-        let lost = seqs.into_iter().filter(|seq| !found.contains(seq)).collect();
-        due.retain(|d| found.contains(&d.seq));
+        let (mut changes, mut lost, mut bytes) = (Vec::with_capacity(due.len()), Vec::new(), 0);
+        let mut known = Vec::with_capacity(due.len());
+        for delivery in due {
+            if bytes >= ROUND_BYTES {
+                more = true;
+                break;
+            }
+            match reader.changes(&[delivery.seq])?.pop() {
+                Some(change) => {
+                    bytes += weight(&change);
+                    changes.push(change);
+                    known.push(delivery);
+                }
+                None => lost.push(delivery.seq),
+            }
+        }
 
         let mut round = Self {
-            due,
+            due: known,
             changes: Vec::new(),
             steps: Vec::new(),
             waiting: Vec::new(),
             lost,
             more,
+            exhausted: false,
             next_due,
             now: scope.now.to_owned(),
         };
         if !scope.only_due {
-            round.scan(reader, scope, &blocked, &mut changes)?;
+            round.scan(reader, scope, &blocked, &mut changes, bytes)?;
         }
         round.changes = changes;
         Ok(round)
@@ -150,6 +172,7 @@ impl Round {
         scope: &Scope<'_>,
         blocked: &HashSet<(String, String)>,
         changes: &mut Vec<Change>,
+        mut bytes: usize,
     ) -> Result<(), StoreError> {
         let mut in_round: HashSet<(String, String)> =
             changes.iter().filter_map(record_key).collect();
@@ -166,20 +189,28 @@ impl Round {
                 self.steps.push((seq, Step::Wait));
                 return ControlFlow::Continue(());
             }
-            if changes.len() >= scope.batch || key.is_some_and(|key| !in_round.insert(key)) {
+            let room = changes.len() < scope.batch && bytes < ROUND_BYTES;
+            if !room || key.is_some_and(|key| !in_round.insert(key)) {
                 full = true;
                 return ControlFlow::Break(());
             }
+            bytes += weight(&change);
             self.steps.push((seq, Step::Hand(changes.len())));
             changes.push(change);
             ControlFlow::Continue(())
         })?;
-        self.more |= full || shown == SCAN;
+        self.exhausted = !full && shown < SCAN;
+        self.more |= !self.exhausted;
         Ok(())
     }
 
-    pub(super) fn changes(&self) -> Vec<Change> {
-        self.changes.clone()
+    pub(super) fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// How many changes are handed over for the first time, or for as long as they hold the position.
+    pub(super) fn fresh(&self) -> usize {
+        self.changes.len() - self.due.len()
     }
 
     /// Turns the verdicts, one for each change, into what is saved.
@@ -191,6 +222,7 @@ impl Round {
         suspect: bool,
         refusals: &Refusals<'_>,
     ) -> Settled {
+        let alone = Some(self.fresh()).filter(|fresh| self.exhausted && *fresh <= 1);
         let mut progress =
             Progress { at: self.now.clone(), settled: self.lost, ..Progress::default() };
         let mut fault: Option<(String, Option<Duration>)> = None;
@@ -271,7 +303,7 @@ impl Round {
         // What was settled or parked may have made something else due.
         let stirred = !progress.put.is_empty() || !progress.settled.is_empty();
         let more = (self.more || stirred) && fault.is_none() && !progress.disable;
-        Settled { progress, fault, more, next_due }
+        Settled { progress, fault, more, next_due, alone }
     }
 }
 
@@ -286,6 +318,10 @@ fn new_exception(change: &Change, state: &str, now: &str) -> Delivery {
         last_error: None,
         since: now.to_owned(),
     }
+}
+
+fn weight(change: &Change) -> usize {
+    change.body.len() + change.before.as_ref().map_or(0, String::len)
 }
 
 /// What keeps order: a gap belongs to no record and may pass any.

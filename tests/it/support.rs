@@ -7,6 +7,8 @@ mod workspace;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -32,6 +35,33 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) 
     while !condition() {
         assert!(Instant::now() < limit, "waited in vain until {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A file system of 64 KiB, gone with the value.
+pub(crate) struct TinyDisk(TempDir);
+
+impl TinyDisk {
+    /// `None` where this user may not mount one.
+    pub(crate) fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=64k", "none"])
+            .arg(dir.path())
+            .status()
+            .is_ok_and(|status| status.success());
+        mounted.then_some(Self(dir))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for TinyDisk {
+    fn drop(&mut self) {
+        // Lazily: a process that was killed may still hold a file on it for a moment.
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
 }
 
@@ -57,11 +87,17 @@ pub(crate) struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: String,
+    silent: bool,
 }
 
 impl Answer {
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: String::new() }
+        Self { status, headers: Vec::new(), body: String::new(), silent: false }
+    }
+
+    /// None at all: the connection stays open.
+    pub(crate) fn silence() -> Self {
+        Self { silent: true, ..Self::status(204) }
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -187,6 +223,9 @@ async fn answer(
             None => scripted.unwrap_or_else(|| shared.usual.lock().unwrap().clone()),
         }
     };
+    if answer.silent {
+        std::future::pending::<()>().await;
+    }
     // An error means that the gate was closed, which lets everything through.
     let _ = shared.gate.acquire().await;
     let mut response = answer.body.into_response();

@@ -175,6 +175,7 @@ async fn a_vanished_endpoint_disables_its_sink_which_keeps_its_changes_for_a_rel
     workspace.polled(Route::Leads).await;
     let status = place.status().await;
     assert_eq!(status["sinks"][0]["state"], "disabled");
+    assert_eq!(status["sinks"][0]["last_error"], "answered 410: the endpoint is gone");
     assert_eq!(status["sinks"][0]["behind"], 6);
     assert!(status["reasons"].to_string().contains("410"), "{status}");
     assert_eq!(hook.received().len(), tried, "it is asked no more");

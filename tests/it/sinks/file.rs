@@ -10,6 +10,7 @@ use shopmirror::sink::Verdict;
 use tempfile::TempDir;
 
 use super::{all_done, build, change, changes, deliver, deliver_one, file, ids, is_fault, reason};
+use crate::support::TinyDisk;
 
 fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -166,35 +167,14 @@ async fn lines_added_by_others_are_kept() {
     assert_eq!(lines_in(&path), ["evt_0001", "mark", "evt_0002"]);
 }
 
-/// A file system of 64 KiB, gone with the value.
-struct TinyDisk(TempDir);
-
-impl TinyDisk {
-    fn mount() -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=64k", "none"])
-            .arg(dir.path())
-            .status()
-            .is_ok_and(|status| status.success());
-        mounted.then_some(Self(dir))
-    }
-}
-
-impl Drop for TinyDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 #[tokio::test]
 async fn a_full_disk_is_a_fault_that_leaves_whole_lines_and_goes_on_with_space() {
     let Some(disk) = TinyDisk::mount() else {
         eprintln!("SKIPPED: a full disk needs the right to mount a tmpfs");
         return;
     };
-    let path = disk.0.path().join("audit.ndjson");
-    let ballast = disk.0.path().join("ballast");
+    let path = disk.path().join("audit.ndjson");
+    let ballast = disk.path().join("ballast");
     fs::write(&ballast, vec![0; 40 * 1024]).unwrap();
     let mut sink = build(&file(&path));
     let first = changes(1..=20);
