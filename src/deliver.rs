@@ -157,9 +157,18 @@ impl Deliverer {
         // A run that is to end does not wait for room on the disk.
         let finish = CancellationToken::new();
         finish.cancel();
-        while self.round(&mut memory, &finish, cut).await? == Some(Duration::ZERO)
-            && !cut.is_cancelled()
-        {}
+        loop {
+            let wait = self.round(&mut memory, &finish, cut).await?;
+            let more = wait == Some(Duration::ZERO);
+            // It cannot wait, so that it looks at once whether what failed fails alone.
+            let look = memory.faults == 1 && self.sink.can_fail_for_one();
+            if cut.is_cancelled() || !(more || look) {
+                break;
+            }
+            if look {
+                memory.faults = SUSPECT_AFTER;
+            }
+        }
         self.tell(&memory).await?;
         Ok(self.view.borrow().clone())
     }

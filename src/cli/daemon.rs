@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::{self, Wrong};
@@ -90,14 +91,21 @@ async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::
     // Sinks that are new begin after what is there now, not after what this run brings.
     let deliverers = daemon::deliverers(config, &clock, &store, &watch::channel(()).1).await?;
     let failed = dispatcher.once(stop).await;
-    let mut unsettled = Vec::new();
+    // Side by side, so that one that hangs holds up no other.
+    let mut delivering = JoinSet::new();
     for deliverer in deliverers {
-        if let Some(view) = deliverer.once(stop).await.context("delivering")?
+        let stop = stop.clone();
+        delivering.spawn(async move { deliverer.once(&stop).await });
+    }
+    let mut unsettled = Vec::new();
+    while let Some(ended) = delivering.join_next().await {
+        if let Some(view) = ended.context("delivering")?.context("delivering")?
             && (view.behind + view.retrying > 0 || view.state != "active")
         {
             unsettled.push(view);
         }
     }
+    unsettled.sort_by(|a, b| a.name.cmp(&b.name));
     let after = store.read(|reader| reader.last_seq()).await?;
     store.upkeep(clock.now().wall, config.store.log_retention).await?;
     let closed = store.close().await;

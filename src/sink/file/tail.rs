@@ -111,7 +111,11 @@ fn unfinished_line_of_ours(file: &File, start: u64, size: u64) -> Result<bool, T
     Ok(OPENING.starts_with(&head[..text]))
 }
 
+/// The event id of a whole line; a power failure may have left zeros inside one as well.
 fn event_id(line: &[u8]) -> Option<String> {
+    if line.contains(&0) {
+        return None;
+    }
     let rest = line.strip_prefix(OPENING)?;
     let end = rest.iter().position(|byte| *byte == b'"')?;
     String::from_utf8(rest[..end].to_vec()).ok()
@@ -152,6 +156,14 @@ mod tests {
         assert_eq!(tail(&zeros).unwrap().length, line(1).len() as u64);
         let half = [line(1).as_bytes(), b"{\"event", &[0; 90]].concat();
         assert_eq!(tail(&half).unwrap().length, line(1).len() as u64);
+    }
+
+    #[test]
+    fn a_line_with_zeros_in_it_is_not_taken_for_written() {
+        let broken = [b"{\"event_id\":\"evt_2\",\"seq\":".as_slice(), &[0; 90], b"\n"].concat();
+        let content = [line(1).as_bytes(), &broken, line(3).as_bytes()].concat();
+        let known = tail(&content).unwrap().event_ids;
+        assert_eq!(known, HashSet::from(["evt_1".to_owned(), "evt_3".to_owned()]));
     }
 
     #[test]

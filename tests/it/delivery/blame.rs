@@ -162,3 +162,51 @@ async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
     assert!(grown < 64 * 1024, "{grown} KiB on top of {before}");
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_single_run_passes_what_fails_alone_and_a_dead_sink_slows_no_other() {
+    let hook = Receiver::start().await;
+    let silent = Receiver::start_held().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&format!(
+        "{}{}{}",
+        Place::webhook_sink("a-silent", &silent.url("/"), "timeout = \"10m\""),
+        Place::webhook_sink("hook", &hook.url("/"), "concurrency = 1"),
+        Place::file_sink("well", ""),
+    ));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    daemon.stop().await;
+    hook.refuse("Poison", Answer::status(500));
+    for name in ["Good", "Poison", "Good", "Good", "Poison", "Good"] {
+        workspace.add(Route::Leads, json!({"name": name}));
+    }
+    let run = place.run(["once"]);
+    let delivered = async {
+        wait_until("the others have what they can take", || {
+            count(&hook, "Good") == 4 && place.lines("well.ndjson").len() == 6
+        })
+        .await;
+        let parked = [json!(["retrying", 1]), json!(["retrying", 1])];
+        wait_until("what fails is parked", || exceptions(&place) == parked).await;
+    };
+    tokio::select! {
+        ended = run => panic!("the silent sink is still asked: {ended:?}"),
+        () = delivered => {}
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_single_run_that_waits_for_a_sink() {
+    let silent = Receiver::start_held().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("silent", &silent.url("/"), "timeout = \"10m\""));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    workspace.add(Route::Leads, json!({}));
+    let ended = place.run_by(&["timeout", "--preserve-status", "-s", "INT", "5"], &["once"]).await;
+    assert!(ended.err.contains("interrupted"), "{ended:?}");
+    let lock = fs::read_to_string(place.path("mirror.db-lock")).unwrap();
+    assert_eq!(lock, "", "the store was closed in order");
+}
