@@ -378,6 +378,19 @@ impl Deliverer {
     }
 }
 
+/// Lets go of the sinks that are configured no longer, and says what each leaves undelivered.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreError> {
+    for (sink, behind) in store.retire_sinks(configured).await? {
+        if behind > 0 {
+            tracing::warn!(%sink, behind, "the sink is no longer configured and had not got everything: it goes on from there when it is configured again under this name");
+        }
+    }
+    Ok(())
+}
+
 /// Ends when an operator changed something; never when nobody can any more.
 async fn poked(poke: &mut watch::Receiver<()>) {
     if poke.changed().await.is_err() {

@@ -286,11 +286,15 @@ impl Store {
             .await
     }
 
-    /// Marks every sink not named as removed, so that it holds the log back no longer.
+    /// Marks every sink not named as removed, so that it holds the log back no longer; returns each
+    /// with what it had not got yet.
     ///
     /// # Errors
     /// Nothing is stored.
-    pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<(), StoreError> {
+    pub async fn retire_sinks(
+        &self,
+        configured: Vec<String>,
+    ) -> Result<Vec<(String, i64)>, StoreError> {
         self.write(move |writer| Ok(sinks::retire(&writer.connection, &configured)?)).await
     }
 

@@ -8,7 +8,7 @@ use crate::api::{Client, HttpTransport, Transport};
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, KeySource};
-use crate::deliver::{Deliverer, SinkView};
+use crate::deliver::{self, Deliverer, SinkView};
 use crate::poll::{Dispatcher, PollerPlan};
 use crate::record::PollerKey;
 use crate::schedule::PollerSettings;
@@ -45,7 +45,7 @@ pub async fn deliverers(
     for deliverer in &deliverers {
         deliverer.open().await?;
     }
-    store.retire_sinks(config.sinks.keys().cloned().collect()).await?;
+    deliver::retire(store, config.sinks.keys().cloned().collect()).await?;
     Ok(deliverers)
 }
 

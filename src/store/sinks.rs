@@ -161,16 +161,27 @@ pub(super) fn open(
     Ok(row)
 }
 
-/// Marks every sink that is not in `configured` as removed, so that it no longer holds the log back.
-pub(super) fn retire(connection: &Connection, configured: &[String]) -> rusqlite::Result<()> {
+/// Marks every sink that is not in `configured` as removed, so that it no longer holds the log back;
+/// returns their names, each with what it had not got yet: rows of the log and open exceptions.
+pub(super) fn retire(
+    connection: &Connection,
+    configured: &[String],
+) -> rusqlite::Result<Vec<(String, i64)>> {
     let mut statement = connection.prepare("SELECT name FROM sinks WHERE state <> 'removed'")?;
     let mut present =
         statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
     present.retain(|name| !configured.contains(name));
-    for name in present {
-        connection.execute("UPDATE sinks SET state = 'removed' WHERE name = ?1", [name])?;
-    }
-    Ok(())
+    let retired = present.into_iter().map(|name| {
+        let behind = connection.query_row(
+            "UPDATE sinks SET state = 'removed' WHERE name = ?1 \
+             RETURNING (SELECT coalesce(max(seq), 0) FROM changes) - position \
+             + (SELECT count(*) FROM deliveries d WHERE d.sink = name AND d.state <> 'dead')",
+            [&name],
+            |row| row.get(0),
+        )?;
+        Ok((name, behind))
+    });
+    retired.collect()
 }
 
 /// Saves one round in one transaction.

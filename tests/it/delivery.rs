@@ -209,6 +209,37 @@ async fn a_new_sink_begins_where_it_says() {
 }
 
 #[tokio::test]
+async fn a_sink_taken_out_says_what_it_has_not_got_and_gets_it_when_it_is_back() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let sink = |name: &str| Place::webhook_sink(name, &hook.url("/"), "");
+    place.configure(&sink("erp"));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.add(Route::Leads, json!({}));
+    wait_until("the first arrives", || hook.events().len() == 1).await;
+    hook.always(Answer::status(503));
+    workspace.add(Route::Leads, json!({}));
+    wait_until("the second is refused", || hook.events().len() == 2).await;
+    place.configure(&sink("erp-new"));
+    daemon.signal(Signal::HUP);
+    let said = || place.log().contains("no longer configured");
+    wait_until("it is said", said).await;
+    let line = place.log().lines().find(|line| line.contains("no longer")).unwrap().to_owned();
+    assert!(line.contains("sink=erp behind=1"), "{line}");
+
+    hook.always(Answer::status(204));
+    let tried = hook.events().len();
+    place.configure(&sink("erp"));
+    daemon.signal(Signal::HUP);
+    wait_until("the second arrives", || hook.events().len() > tried).await;
+    let events = hook.events();
+    assert_eq!(events.last(), events.get(1), "under the same event id");
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_command_gets_each_change_on_its_standard_input() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
