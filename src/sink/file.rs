@@ -30,6 +30,8 @@ enum FileError {
     Foreign(PathBuf),
     #[error("{0} is being written by another process or sink: give each a file of its own")]
     Held(PathBuf),
+    #[error("{0} is taken away each time it is written: rotate it less often")]
+    Moving(PathBuf),
     #[error("{doing} {path}: {source}{}", hint(source))]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }

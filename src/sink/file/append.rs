@@ -15,6 +15,9 @@ use rustix::io::Errno;
 use super::tail::{Tail, TailError};
 use super::{FileError, Line};
 
+/// How often the file may be taken away during one write.
+const ROTATIONS: usize = 3;
+
 /// Appends to one path.
 pub(super) struct Appender {
     sink: String,
@@ -39,23 +42,17 @@ impl Appender {
 
     /// Writes the lines that are not there yet, in one piece, and syncs.
     pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), FileError> {
-        let mut open = self.reopened()?;
-        let fresh: Vec<&Line> =
-            lines.iter().filter(|line| !open.recent.contains(&line.event_id)).collect();
-        let bytes: String = fresh.iter().map(|line| line.text.as_str()).collect();
-        // Synced even when nothing is new: a line found after a crash may not be on the disk yet.
-        let written = open.file.write_all(bytes.as_bytes()).and_then(|()| open.file.sync_data());
-        if let Err(source) = written {
-            // Dropping it, on top, makes the next attempt look at what really is there.
-            let _ = open.file.set_len(open.length);
-            return Err(FileError::io("appending to", &self.path)(source));
+        for _ in 0..ROTATIONS {
+            let mut open = self.reopened()?;
+            open.write(lines).map_err(FileError::io("appending to", &self.path))?;
+            // Who took the file away may have read it before these lines stood in it.
+            let named = fs::symlink_metadata(&self.path).is_ok_and(|now| open.is_in(&now));
+            self.open = Some(open);
+            if named {
+                return Ok(());
+            }
         }
-        if !fresh.is_empty() {
-            open.length += bytes.len() as u64;
-            open.recent = lines.iter().map(|line| line.event_id.clone()).collect();
-        }
-        self.open = Some(open);
-        Ok(())
+        Err(FileError::Moving(self.path.clone()))
     }
 
     /// Takes the open file if it still is what the path names, else opens the path.
@@ -125,8 +122,32 @@ impl Open {
         Ok(Opened { open, torn })
     }
 
+    fn write(&mut self, lines: &[Line]) -> io::Result<()> {
+        let fresh: Vec<&Line> =
+            lines.iter().filter(|line| !self.recent.contains(&line.event_id)).collect();
+        let bytes: String = fresh.iter().map(|line| line.text.as_str()).collect();
+        // Synced even when nothing is new: a line found after a crash may not be on the disk yet.
+        let written = self.file.write_all(bytes.as_bytes()).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // The caller drops it on top, so that the next attempt looks at what really is there.
+            let _ = self.file.set_len(self.length);
+            return Err(error);
+        }
+        if !fresh.is_empty() {
+            self.length += bytes.len() as u64;
+            self.recent = lines.iter().map(|line| line.event_id.clone()).collect();
+        }
+        Ok(())
+    }
+
+    /// Whether nobody else has touched what the path names now.
     fn is(&self, now: &Metadata) -> bool {
-        (now.dev(), now.ino(), now.len()) == (self.device, self.inode, self.length)
+        self.is_in(now) && now.len() == self.length
+    }
+
+    /// Whether the path names this file, with all that was written to it.
+    fn is_in(&self, now: &Metadata) -> bool {
+        (now.dev(), now.ino()) == (self.device, self.inode) && now.len() >= self.length
     }
 }
 

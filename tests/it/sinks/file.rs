@@ -5,6 +5,8 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use shopmirror::sink::Verdict;
 use tempfile::TempDir;
@@ -121,6 +123,46 @@ async fn a_rotated_file_is_left_and_a_new_one_begun() {
     fs::write(&path, "").unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(6..=7)).await));
     assert_eq!(lines_in(&path), ids(&changes(6..=7)));
+}
+
+/// Takes the file away as fast as it can, each time reading it once: what it misses is lost.
+fn rotate(path: &Path, done: &AtomicBool) -> Vec<String> {
+    let old = path.with_extension("old");
+    let mut found = Vec::new();
+    loop {
+        let last = done.load(Ordering::Relaxed);
+        if fs::rename(path, &old).is_ok() {
+            let text = fs::read_to_string(&old).unwrap();
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            for line in whole.lines() {
+                let data: serde_json::Value = serde_json::from_str(line).unwrap();
+                found.push(data["event_id"].as_str().unwrap().to_owned());
+            }
+        }
+        if last {
+            return found;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_rotated_at_any_moment_loses_no_line() {
+    let (_dir, path) = place();
+    let done = Arc::new(AtomicBool::new(false));
+    let rotating = {
+        let (path, done) = (path.clone(), done.clone());
+        tokio::task::spawn_blocking(move || rotate(&path, &done))
+    };
+    let mut sink = build(&file(&path));
+    let given = changes(1..=60);
+    for change in &given {
+        while deliver_one(&mut sink, change).await != Verdict::Done {}
+    }
+    done.store(true, Ordering::Relaxed);
+    let mut found = rotating.await.unwrap();
+    found.sort();
+    found.dedup();
+    assert_eq!(found, ids(&given));
 }
 
 #[tokio::test]
