@@ -1,9 +1,10 @@
 //! A program that is run once for each change, with the change as JSON on its standard input.
 //!
 //! No shell, no inherited environment, no data in an argument. Exit 0 is the acknowledgement; 65
-//! refuses the change for good; 75 and 69 (try again, unavailable), 126, 127 and a program that
-//! cannot be started are the destination's fault and pause the sink. Any other code, a signal and a
-//! time-out park the one change, so that what the program cannot digest never holds up the rest.
+//! refuses the change for good; 75 and 69 (try again, unavailable), 126, 127, being told to end and
+//! a program that cannot be started are the destination's fault and pause the sink. Any other code
+//! or signal and a time-out park the one change, so that what the program cannot digest never holds
+//! up the rest.
 
 use std::ffi::OsString;
 use std::io;
@@ -33,6 +34,9 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How much of standard error is looked at, and how much of its first line a reason quotes.
 const STDERR_BYTES: usize = 1024;
 const QUOTED_CHARS: usize = 160;
+
+/// Signals that say nothing about the change.
+const TOLD_TO_END: [i32; 3] = [Signal::HUP.as_raw(), Signal::INT.as_raw(), Signal::TERM.as_raw()];
 
 /// How long standard error may stay open after the program's end; a child it left may hold it.
 const STDERR_GRACE: Duration = Duration::from_millis(100);
@@ -213,6 +217,10 @@ fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
             Verdict::fault(format!("ended with {code}, a program it needs cannot be run{said}"))
         }
         (Some(code), _) => Verdict::refused(format!("ended with {code}{said}")),
+        // A service manager that stops or restarts the service may tell all of its processes.
+        (None, Some(signal)) if TOLD_TO_END.contains(&signal) => {
+            Verdict::fault(format!("told to end by signal {signal}{said}"))
+        }
         (None, Some(signal)) => Verdict::refused(format!("ended by signal {signal}{said}")),
         (None, None) => Verdict::refused(format!("ended without a code{said}")),
     }

@@ -5,7 +5,7 @@ mod exceptions;
 
 use std::collections::{HashMap, HashSet};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use shopmirror::sandbox::Route;
 
@@ -205,6 +205,34 @@ async fn a_new_sink_begins_where_it_says() {
     assert_eq!(got("now"), [first + 2]);
     assert_eq!(got("beginning"), [first, first + 1, first + 2]);
     assert_eq!(got("time"), [first, first + 1, first + 2]);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_stopped_together_with_the_service_is_run_again() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let (program, pid) = (place.path("take"), place.path("pid"));
+    place.write("take", "echo $$ > \"$1.new\"; mv \"$1.new\" \"$1\"; sleep 600\n");
+    place.configure(&format!(
+        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\nretry = []\n",
+        program.display(),
+        pid.display(),
+    ));
+    let mut daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.add(Route::Leads, json!({}));
+    wait_until("the program runs", || pid.exists()).await;
+    // A service manager may tell every process of the service.
+    daemon.signal(Signal::TERM);
+    let group = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    kill_process_group(Pid::from_raw(group).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
+    assert_eq!(place.rows("SELECT state FROM deliveries"), [] as [Value; 0], "{}", place.log());
+
+    place.write("take", "cat > \"$1\"\n");
+    let daemon = place.started().await;
+    wait_until("it is run again", || place.lines("pid").len() == 1).await;
     daemon.stop().await;
 }
 

@@ -57,6 +57,8 @@ async fn the_exit_code_says_whose_fault_it_is() {
     let verdict = deliver_one(&mut shell("kill -SEGV $$", here(), LONG), &change(1)).await;
     assert!(matches!(verdict, Verdict::Refused { for_good: false, .. }), "{verdict:?}");
     assert!(reason(&verdict).contains("signal 11"), "{verdict:?}");
+    let verdict = deliver_one(&mut shell("kill -TERM $$", here(), LONG), &change(1)).await;
+    assert!(is_fault(&verdict) && reason(&verdict).contains("signal 15"), "{verdict:?}");
 }
 
 #[tokio::test]
