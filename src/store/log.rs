@@ -19,7 +19,8 @@ pub(super) struct NewChange<'a> {
     pub(super) body: &'a str,
 }
 
-/// The event id: the same for the same version of the same record of the same store, always.
+/// The event id: the same for the same version of the same record of the same store, always. The
+/// text is part of it, since a restored backup counts on from an older version.
 fn event_id(identity: &str, change: &NewChange<'_>) -> String {
     let mut hash = Sha256::new();
     for part in [identity, change.route.as_str(), change.record_id] {
@@ -27,6 +28,7 @@ fn event_id(identity: &str, change: &NewChange<'_>) -> String {
         hash.update([0]);
     }
     hash.update(change.version.to_be_bytes());
+    hash.update(change.body.as_bytes());
     let mut id = String::with_capacity(36);
     id.push_str("evt_");
     for byte in &hash.finalize()[..16] {

@@ -209,6 +209,37 @@ async fn a_new_sink_begins_where_it_says() {
 }
 
 #[tokio::test]
+async fn two_different_changes_never_share_an_event_id_not_even_after_a_backup_was_restored() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), ""));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let lead = workspace.add(Route::Leads, json!({"name": "First"}));
+    wait_until("it arrives", || hook.events().len() == 1).await;
+    daemon.stop().await;
+    std::fs::copy(place.store(), place.path("backup.db")).unwrap();
+
+    let daemon = place.started().await;
+    workspace.edit(Route::Leads, &lead, json!({"name": "Second"}));
+    wait_until("the edit arrives", || hook.events().len() == 2).await;
+    daemon.stop().await;
+    for file in ["mirror.db", "mirror.db-wal", "mirror.db-shm"] {
+        let _ = std::fs::remove_file(place.path(file));
+    }
+    std::fs::copy(place.path("backup.db"), place.store()).unwrap();
+
+    workspace.edit(Route::Leads, &lead, json!({"name": "Third"}));
+    let daemon = place.started().await;
+    wait_until("the other edit arrives", || hook.events().len() == 3).await;
+    let events = hook.events();
+    assert_eq!((&events[1]["version"], &events[2]["version"]), (&json!(2), &json!(2)));
+    assert_ne!(events[1]["event_id"], events[2]["event_id"], "a receiver drops repeats by it");
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_command_that_is_stopped_together_with_the_service_is_run_again() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
