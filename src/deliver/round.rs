@@ -71,7 +71,7 @@ impl Refusals<'_> {
 enum Step {
     /// The sink did not ask for it.
     Pass,
-    /// An open exception of its record is before it.
+    /// A change of its record is before it that is still open.
     Wait,
     /// To be handed over: an index into the changes of the round.
     Hand(usize),
@@ -134,7 +134,7 @@ impl Round {
         let (mut changes, mut lost, mut bytes) = (Vec::with_capacity(due.len()), Vec::new(), 0);
         let mut known = Vec::with_capacity(due.len());
         for delivery in due {
-            if bytes >= ROUND_BYTES {
+            if bytes >= ROUND_BYTES && !scope.suspect {
                 more = true;
                 break;
             }
@@ -184,12 +184,15 @@ impl Round {
                 return ControlFlow::Continue(());
             }
             let key = record_key(&change);
-            if key.as_ref().is_some_and(|key| blocked.contains(key)) {
+            // What comes behind a suspect of its own record waits for it, and lets others be tried.
+            let behind = |key| blocked.contains(key) || (scope.suspect && in_round.contains(key));
+            if key.as_ref().is_some_and(behind) {
                 self.waiting.push(new_exception(&change, "waiting", scope.now));
                 self.steps.push((seq, Step::Wait));
                 return ControlFlow::Continue(());
             }
-            let room = changes.len() < scope.batch && bytes < ROUND_BYTES;
+            // Suspects are few and tried one by one, so that their size must not keep others out.
+            let room = changes.len() < scope.batch && (bytes < ROUND_BYTES || scope.suspect);
             if !room || key.is_some_and(|key| !in_round.insert(key)) {
                 full = true;
                 return ControlFlow::Break(());

@@ -75,6 +75,28 @@ async fn a_change_that_fails_alone_does_not_hold_up_the_next_one() {
 }
 
 #[tokio::test]
+async fn a_record_that_fails_and_changes_again_does_not_hold_up_others() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "concurrency = 1"));
+    let _daemon = place.started().await;
+    workspace.all_polled().await;
+    hook.refuse("Poison", Answer::status(500));
+    let id = workspace.add(Route::Leads, json!({"name": "Poison"}));
+    workspace.polled(Route::Leads).await;
+    workspace.edit(Route::Leads, &id, json!({"name": "Poison again"}));
+    workspace.polled(Route::Leads).await;
+    workspace.add(Route::Leads, json!({"name": "Good"}));
+    wait_until("the good one arrives", || count(&hook, "Good") == 1).await;
+    let parked = [json!(["retrying", 1]), json!(["waiting", 0])];
+    wait_until("both versions are parked", || exceptions(&place) == parked).await;
+    assert_eq!(count(&hook, "Poison again"), 0, "it waits for the one before");
+    hook.forgive();
+    wait_until("both arrive in order", || count(&hook, "Poison again") == 1).await;
+}
+
+#[tokio::test]
 async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;
@@ -209,4 +231,24 @@ async fn an_interrupt_ends_a_single_run_that_waits_for_a_sink() {
     assert!(ended.err.contains("interrupted"), "{ended:?}");
     let lock = fs::read_to_string(place.path("mirror.db-lock")).unwrap();
     assert_eq!(lock, "", "the store was closed in order");
+}
+
+#[tokio::test]
+async fn a_large_change_that_fails_alone_does_not_hold_up_the_next_one() {
+    let pages = Pages::start().await;
+    let place = pages.place();
+    let (program, taken) = (place.path("take"), place.path("taken"));
+    place.write("take", "if grep -q Poison; then exit 75; fi; echo taken >> \"$1\"\n");
+    place.configure(&format!(
+        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\n",
+        program.display(),
+        taken.display(),
+    ));
+    let daemon = place.started().await;
+    pages.shown("leads", json!([{"id": 1}]).to_string()).await;
+    let poison = json!({"id": 2, "name": "Poison", "note": "x".repeat(5 << 20)});
+    pages.shown("leads", json!([poison, {"id": 1}]).to_string()).await;
+    pages.shown("leads", json!([{"id": 3}, {"id": 1}]).to_string()).await;
+    wait_until("the next one arrives", || taken.exists()).await;
+    daemon.stop().await;
 }
