@@ -2,7 +2,7 @@
 //!
 //! Such records stand in the mirror with `_via = 'search'` until a poll sees them; they prove
 //! nothing about contiguity, and no poller's state is touched. One that lies in a gap is counted
-//! there and is news, whatever the search was for. What was stored since the search was sent is
+//! there and is news, whatever the search was for, as is one that no poll has come to yet. What was stored since the search was sent is
 //! newer than its answer and stays.
 
 use std::collections::HashSet;
@@ -16,8 +16,9 @@ use super::error::StoreError;
 use super::gaps::{self, Holes, Place};
 use super::log::{self, NewChange};
 use super::mirror::{self, Fields, RowFacts};
+use super::pollers::{self, PollerRow};
 use super::reader::Reader;
-use crate::record::{Kind, Page, RecordId, Route, field, same_record};
+use crate::record::{Kind, Page, PollerKey, Record, RecordId, Route, field, same_record};
 
 /// What is to be stored of a search.
 #[derive(Debug, Clone)]
@@ -120,6 +121,11 @@ fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Resul
     let route = Route::Customers;
     let stamp = crate::clock::stamp(search.at);
     let page = &search.page;
+    let key = PollerKey { route, business: search.business.clone() };
+    let poller = match writer.known.get(&key) {
+        Some(known) => Some(known.row.clone()),
+        None => pollers::find(&writer.connection, &key)?,
+    };
     let mirror = mirror::of_route(&mut writer.mirrors, &writer.connection, route)?;
     let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut holes = Holes::open(&tx, route, search.business.as_deref())?;
@@ -131,10 +137,11 @@ fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Resul
         let text = page.text(record);
         let (kind, version, via, business) = match step {
             Step::Create => {
+                let newer = poller.as_ref().is_some_and(|row| is_newer(row, record, text));
                 let kind = match holes.credit(record, text) {
-                    Place::Outside => search.kind,
-                    // What was or may have been missed is news.
-                    Place::Inside | Place::Unknown => Kind::Created,
+                    Place::Outside if !newer => search.kind,
+                    // What was or may have been missed is news, as is what no poll has come to yet.
+                    _ => Kind::Created,
                 };
                 (kind, 1, Some("search"), search.business.as_deref())
             }
@@ -161,6 +168,16 @@ fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Resul
     }
     tx.commit()?;
     Ok(())
+}
+
+/// Whether a record came after the poller's last page: the next one finds it in the mirror.
+fn is_newer(row: &PollerRow, record: &Record, text: &str) -> bool {
+    match row.high_id.zip(record.id.as_integer()) {
+        Some((high, id)) => id > high,
+        None => gaps::created_at(text)
+            .zip(row.last_success_at.parse::<Timestamp>().ok())
+            .is_some_and(|(made, read)| made.duration_since(read) >= -gaps::SKEW),
+    }
 }
 
 fn note_term(tx: &Connection, search: &Search, term: &str, at: &str) -> rusqlite::Result<()> {

@@ -14,7 +14,7 @@ use super::pollers;
 use crate::record::{Kind, PollerKey, Record, Route, field};
 
 /// How far the workspace's clock may be from ours.
-const SKEW: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(60);
 /// Ids before a gap that the density is reckoned from.
 const HISTORY: i64 = 5_000;
 /// Standard deviations of the error that is told with an estimate.
@@ -169,7 +169,7 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
     Some(at.duration_since(from) >= -SKEW && to.duration_since(at) >= -SKEW)
 }
 
-fn created_at(text: &str) -> Option<Timestamp> {
+pub(super) fn created_at(text: &str) -> Option<Timestamp> {
     serde_json::from_str::<String>(field(text, "created_at")?).ok()?.parse().ok()
 }
 

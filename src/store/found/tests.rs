@@ -63,6 +63,20 @@ async fn a_customer_found_twice_is_stored_once_and_an_edit_is_an_update() {
 }
 
 #[tokio::test]
+async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_first() {
+    let (_dir, store) = open();
+    store.store_page(customers(), page(&[(3, "Bob"), (2, "Ann")]), facts(100)).await.unwrap();
+    let found = search(page(&[(4, "Cleo"), (1, "Zoe")]), Kind::Baseline);
+    store.store_found(found).await.unwrap();
+    let now = page(&[(4, "Cleo"), (3, "Bob"), (2, "Ann")]);
+    store.store_page(customers(), now, facts(100)).await.unwrap();
+    let told = kinds(&store).await;
+    let of = |id: &str| told.iter().filter(|(told, _)| told == id).collect::<Vec<_>>();
+    assert_eq!(of("4"), [&("4".to_owned(), Kind::Created)]);
+    assert_eq!(of("1"), [&("1".to_owned(), Kind::Baseline)]);
+}
+
+#[tokio::test]
 async fn an_answer_with_other_fields_or_another_spelling_of_the_id_changes_nothing() {
     let (_dir, store) = open();
     store.store_page(customers(), page(&[(1, "Ann")]), facts(100)).await.unwrap();
