@@ -102,13 +102,17 @@ impl Dispatcher {
         let standing = &mut self.pollers[poller];
         // A ping was answered since this poller stopped all: the refusal is this route's own.
         let class = match error.class() {
-            Class::KeyRefused | Class::KeyForbidden if standing.refused_alone => Class::RouteBroken,
+            Class::KeyRefused | Class::KeyForbidden | Class::WrongHost
+                if standing.refused_alone =>
+            {
+                Class::RouteBroken
+            }
             class => class,
         };
         standing.failed(&error, class);
         let wait = match class {
             // A route that is missing while the workspace is renewed is back within minutes.
-            Class::RouteBroken => gate::rest(standing.failures as usize - 1, fastrand::f64()),
+            Class::RouteBroken => gate::rest(standing.refusals - 1, fastrand::f64()),
             _ => {
                 let asked = match error.retry() {
                     Retry::After(wait) => Some(wait),
@@ -117,7 +121,6 @@ impl Dispatcher {
                 BUSY.wait(standing.failures, fastrand::f64(), asked)
             }
         };
-        standing.route_broken = class == Class::RouteBroken;
         let key = standing.key.clone();
         let note = PollNote {
             outcome: "failed",
@@ -132,6 +135,10 @@ impl Dispatcher {
         };
         let outcome = Outcome::Failed { not_before: now.elapsed + wait };
         self.schedule.observe(poller, &outcome, now);
+        // The gate stays open for the others, so nothing else looks for the key that may mend it.
+        if class == Class::RouteBroken && error.class() != class {
+            self.take_new_key();
+        }
         if let Some(halt) = Halt::of(class)
             && self.gate.close(halt, poller, now.elapsed)
         {
@@ -159,12 +166,24 @@ impl Dispatcher {
 
     /// A key that differs from the refused one is tried at once.
     pub(super) fn look_for_new_key(&mut self) {
-        if let Some(key) = (self.read_key)()
-            && self.client.set_key(key)
-        {
-            tracing::info!("the key has changed: trying it");
+        if self.read_new_key() {
             self.gate.probe_now();
         }
+    }
+
+    /// A key that differs from the one a route refused is tried on all routes that refuse.
+    fn take_new_key(&mut self) {
+        if self.read_new_key() {
+            self.resume();
+        }
+    }
+
+    fn read_new_key(&mut self) -> bool {
+        let changed = (self.read_key)().is_some_and(|key| self.client.set_key(key));
+        if changed {
+            tracing::info!("the key has changed: trying it");
+        }
+        changed
     }
 
     pub(super) fn resume(&mut self) {
@@ -177,9 +196,9 @@ impl Dispatcher {
             tracing::info!("polling goes on");
         }
         for (index, poller) in self.pollers.iter_mut().enumerate() {
-            if was_closed || poller.route_broken {
+            if was_closed || poller.refusals > 0 {
                 poller.failures = 0;
-                poller.route_broken = false;
+                poller.refusals = 0;
                 self.schedule.resume(index, now);
             }
         }

@@ -16,7 +16,8 @@ pub(super) struct Poller {
     pub(super) failures: u32,
     pub(super) last_error: Option<ApiError>,
     pub(super) last_success: Option<Moment>,
-    pub(super) route_broken: bool,
+    /// Times in a row that the route itself refused; the route is broken while there are any.
+    pub(super) refusals: usize,
     /// Whether it was refused although the key itself is good.
     pub(super) refused_alone: bool,
     pub(super) refused_pages: u64,
@@ -80,7 +81,7 @@ impl Poller {
             failures: 0,
             last_error: None,
             last_success: None,
-            route_broken: false,
+            refusals: 0,
             refused_alone: false,
             refused_pages: 0,
             emptied: false,
@@ -104,13 +105,14 @@ impl Poller {
         self.emptied = emptied;
         self.failures = 0;
         self.last_error = None;
-        self.route_broken = false;
+        self.refusals = 0;
         self.refused_alone = false;
         self.last_success = Some(now);
     }
 
     pub(super) fn failed(&mut self, error: &ApiError, class: Class) {
         self.failures = self.failures.saturating_add(1);
+        self.refusals = if class == Class::RouteBroken { self.refusals + 1 } else { 0 };
         if class == Class::BadPage {
             self.refused_pages += 1;
         }

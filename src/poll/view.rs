@@ -87,7 +87,7 @@ impl Dispatcher {
                     () if self.store_pause.as_ref().is_some_and(|pause| pause.full) => "disk_full",
                     () if self.store_pause.is_some() => "store_locked",
                     () if halt.is_some() => halt.map_or("", |h| h.halt.as_str()),
-                    () if poller.route_broken => "route_broken",
+                    () if poller.refusals > 0 => "route_broken",
                     () if poller.failures > 0 => "backoff",
                     () if poller.last_success.is_none() => "starting",
                     () => "ok",

@@ -156,3 +156,21 @@ async fn a_route_that_refuses_stops_no_other() {
     daemon.signal(Signal::HUP);
     place.status_when("the route is read again", |status| state(status, "ok")).await;
 }
+
+#[tokio::test]
+async fn a_route_that_is_missing_after_other_failures_rests_a_minute_at_first() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    for (code, count) in [(503, 3), (404, u32::MAX)] {
+        workspace.fault(Some(Route::Leads), FaultKind::Status { code, retry_after: None }, count);
+    }
+    let _daemon = place.started().await;
+    let leads = |status: &Value| {
+        let pollers = status["pollers"].as_array().unwrap();
+        pollers.iter().find(|poller| poller["route"] == "leads").unwrap().clone()
+    };
+    let broken = |status: &Value| leads(status)["state"] == "route_broken";
+    let status = place.status_when("the route is broken", broken).await;
+    let rest = leads(&status)["next_poll_s"].as_f64().unwrap();
+    assert!(rest < 67.0, "{status}");
+}
