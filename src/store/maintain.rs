@@ -80,7 +80,7 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
         writer.prune_from = next;
         pruned += deleted;
     } else {
-        writer.prune_from = last;
+        writer.prune_from = 0;
     }
     let polls_cutoff = before(POLLS_KEPT);
     let old_polls: bool = writer
@@ -105,38 +105,55 @@ mod tests {
 
     use super::*;
 
+    async fn see(store: &Store, id: &str, name: &str, at: &str) {
+        let body = format!(r#"[{{"id":{id},"name":"{name}"}}]"#);
+        let id = RecordId::from_text(id).unwrap();
+        let span = 1..body.len() - 1;
+        let facts = PollFacts {
+            at: at.parse().unwrap(),
+            asked_after: i64::MAX,
+            limit: 100,
+            latency: Duration::ZERO,
+            remaining: None,
+            learned: String::new(),
+        };
+        let key = PollerKey { route: Route::Leads, business: None };
+        store.store_page(key, Page::new(body, vec![Record { id, span }]), facts).await.unwrap();
+    }
+
+    async fn versions(store: &Store, id: &'static str) -> Vec<i64> {
+        let left = store.read(|reader| reader.history(Route::Leads, id)).await.unwrap();
+        left.iter().map(|change| change.version).collect()
+    }
+
+    const MONTH: Duration = Duration::from_secs(30 * 86_400);
+
     #[tokio::test]
     async fn a_row_from_the_future_does_not_keep_what_is_old_from_being_pruned() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("mirror.db")).unwrap();
-        let now: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
-        for (id, name, at) in [
-            // The clock was wrong when the first page came.
-            ("1", "Ann", "2090-01-01T00:00:00Z"),
-            ("2", "Bo", "2026-01-01T00:00:00Z"),
-            ("2", "Bob", "2026-01-02T00:00:00Z"),
-            ("2", "Rob", "2026-01-03T00:00:00Z"),
-        ] {
-            let body = format!(r#"[{{"id":{id},"name":"{name}"}}]"#);
-            let id = RecordId::from_text(id).unwrap();
-            let span = 1..body.len() - 1;
-            let facts = PollFacts {
-                at: at.parse().unwrap(),
-                asked_after: i64::MAX,
-                limit: 100,
-                latency: Duration::ZERO,
-                remaining: None,
-                learned: String::new(),
-            };
-            let key = PollerKey { route: Route::Leads, business: None };
-            store.store_page(key, Page::new(body, vec![Record { id, span }]), facts).await.unwrap();
-        }
+        // The clock was wrong when the first page came.
+        see(&store, "1", "Ann", "2090-01-01T00:00:00Z").await;
+        see(&store, "2", "Bo", "2026-01-01T00:00:00Z").await;
+        see(&store, "2", "Bob", "2026-01-02T00:00:00Z").await;
+        see(&store, "2", "Rob", "2026-01-03T00:00:00Z").await;
         for _ in 0..2 {
-            store.upkeep(now, Duration::from_secs(30 * 86_400)).await.unwrap();
+            store.upkeep("2026-06-01T00:00:00Z".parse().unwrap(), MONTH).await.unwrap();
         }
-        let left = store.read(|reader| reader.history(Route::Leads, "2")).await.unwrap();
-        assert_eq!(left.iter().map(|change| change.version).collect::<Vec<_>>(), [3]);
-        let left = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
-        assert_eq!(left.len(), 1, "the newest version of a record always stays");
+        assert_eq!(versions(&store, "2").await, [3]);
+        assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
+    }
+
+    #[tokio::test]
+    async fn what_grows_old_is_pruned_although_the_log_never_rests() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        for month in 1..=9 {
+            let at = format!("2026-0{month}-01T00:00:00Z");
+            see(&store, "1", &format!("Ann {month}"), &at).await;
+            store.upkeep(at.parse().unwrap(), MONTH * 4).await.unwrap();
+        }
+        let left = versions(&store, "1").await;
+        assert!(left.len() < 7 && left.contains(&9), "{left:?}");
     }
 }
