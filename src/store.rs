@@ -295,7 +295,7 @@ impl Store {
         &self,
         configured: Vec<String>,
     ) -> Result<Vec<(String, i64)>, StoreError> {
-        self.write(move |writer| Ok(sinks::retire(&writer.connection, &configured)?)).await
+        self.write(move |writer| Ok(sinks::retire(&mut writer.connection, &configured)?)).await
     }
 
     /// Saves one round of a sink's work in one transaction.

@@ -164,15 +164,20 @@ pub(super) fn open(
 /// Marks every sink that is not in `configured` as removed, so that it no longer holds the log back;
 /// returns their names, each with what it had not got yet: rows of the log and open exceptions.
 pub(super) fn retire(
-    connection: &Connection,
+    connection: &mut Connection,
     configured: &[String],
 ) -> rusqlite::Result<Vec<(String, i64)>> {
-    let mut statement = connection.prepare("SELECT name FROM sinks WHERE state <> 'removed'")?;
-    let mut present =
-        statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    let mut present = connection
+        .prepare("SELECT name FROM sinks WHERE state <> 'removed'")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<String>>>()?;
     present.retain(|name| !configured.contains(name));
+    if present.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let retired = present.into_iter().map(|name| {
-        let behind = connection.query_row(
+        let behind = tx.query_row(
             "UPDATE sinks SET state = 'removed' WHERE name = ?1 \
              RETURNING (SELECT coalesce(max(seq), 0) FROM changes) - position \
              + (SELECT count(*) FROM deliveries d WHERE d.sink = name AND d.state <> 'dead')",
@@ -181,7 +186,9 @@ pub(super) fn retire(
         )?;
         Ok((name, behind))
     });
-    retired.collect()
+    let retired = retired.collect::<rusqlite::Result<_>>()?;
+    tx.commit()?;
+    Ok(retired)
 }
 
 /// Saves one round in one transaction.
