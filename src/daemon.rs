@@ -181,6 +181,7 @@ async fn wait_for_store(
     if !std::mem::replace(told, true) {
         tracing::warn!(error = format!("{error:#}"), "could not open the sinks; trying again");
     }
+    notify::waiting("waiting for the store, which takes no writes: see the journal");
     tokio::select! {
         signal = signals.recv() => Some(signal.unwrap_or(Signal::Stop)),
         () = tokio::time::sleep(OPEN_AGAIN) => None,

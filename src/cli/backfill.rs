@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::value::RawValue;
 
-use super::exit::{self, CONFIG, TRY_AGAIN, UNAVAILABLE, Wrong};
+use super::exit::{self, CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, Wrong};
 use super::output::{self, ago};
 use super::runtime;
 use super::workspace::{Alone, through_daemon};
@@ -217,8 +217,9 @@ impl Asker {
             };
             let wrong = Wrong { code, text };
             let Some(wait) = wait else {
-                // What a 4xx that is about neither the key nor the pace comes to.
-                return if code == CONFIG { Ok(Err(wrong)) } else { Err(wrong.into()) };
+                // A 4xx that is about neither the key nor the pace, or an answer that is none.
+                let of_term = matches!(code, CONFIG | DATA);
+                return if of_term { Ok(Err(wrong)) } else { Err(wrong.into()) };
             };
             failures += 1;
             if failures >= MOST_FAILURES {

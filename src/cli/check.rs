@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::workspace::Alone;
 use super::{exit, output, read_config, runtime};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
 use crate::config::{Config, SinkKind};
@@ -161,7 +162,7 @@ async fn check_workspace(config: &Config, findings: &mut Findings) {
     match client.automation_ping().await.0 {
         Ok(ping) => {
             findings.ok("workspace", answered(&ping));
-            check_branches(config, &client, findings).await;
+            check_branches(config, findings).await;
         }
         Err(error) => {
             let advice = explain(&client, &error).await;
@@ -171,17 +172,26 @@ async fn check_workspace(config: &Config, findings: &mut Findings) {
 }
 
 /// A branch the workspace does not know is refused by every route alike.
-async fn check_branches(config: &Config, client: &Client, findings: &mut Findings) {
+async fn check_branches(config: &Config, findings: &mut Findings) {
     let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
+    let mut alone = match Alone::new(config) {
+        Ok(alone) => alone,
+        Err(error) => {
+            return findings.wrong(exit::code_of(&error), "branches", format!("{error:#}"));
+        }
+    };
     for business in &config.workspace.businesses {
         let what = format!("branch {business}");
-        match client.poll(&PollerKey { route, business: Some(business.clone()) }).await.0 {
-            Ok(_) => findings.ok(what, "the workspace knows it"),
-            Err(error) => {
-                let text = format!("mend `businesses` under [workspace]: {error}");
-                findings.wrong(exit::code_of_api(&error), what, text);
-            }
+        let key = PollerKey { route, business: Some(business.clone()) };
+        let Err(error) = alone.ask(async |client| client.poll(&key).await).await else {
+            findings.ok(what, "the workspace knows it");
+            continue;
+        };
+        let code = exit::code_of_api(&error);
+        if error.class() != Class::RouteBroken {
+            return findings.wrong(code, what, error.to_string());
         }
+        findings.wrong(code, what, format!("mend `businesses` under [workspace]: {error}"));
     }
 }
 

@@ -17,6 +17,9 @@ const STATUS_EVERY: Duration = Duration::from_secs(30);
 /// How often it is renewed while some pollers have not read anything yet.
 const STATUS_AT_FIRST: Duration = Duration::from_secs(2);
 
+/// How long a wait that was told of may go on before it is told of again.
+const WAITING_USEC: u32 = 60_000_000;
+
 pub(super) fn ready() {
     tell(&[NotifyState::Ready]);
 }
@@ -30,6 +33,16 @@ pub(super) fn reloading() {
 
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
+}
+
+/// Says what is waited for, and that waiting is work: neither the watchdog nor the limit of a start or
+/// reload is to end it.
+pub(super) fn waiting(why: &str) {
+    tell(&[
+        NotifyState::Status(why),
+        NotifyState::Watchdog,
+        NotifyState::ExtendTimeoutUsec(WAITING_USEC),
+    ]);
 }
 
 fn tell(states: &[NotifyState<'_>]) {
