@@ -89,6 +89,8 @@ struct Memory {
     /// Set while a pause may be one change's own doing and the log held nothing to tell by: the new
     /// changes that were tried then. More of them end the pause.
     alone: Option<usize>,
+    /// The last fault came with a wait that the destination asked for.
+    told_to_wait: bool,
 }
 
 impl Memory {
@@ -161,7 +163,7 @@ impl Deliverer {
             let wait = self.round(&mut memory, &finish, cut).await?;
             let more = wait == Some(Duration::ZERO);
             // It cannot wait, so that it looks at once whether what failed fails alone.
-            let look = memory.faults == 1 && self.sink.can_fail_for_one();
+            let look = memory.faults == 1 && !memory.told_to_wait && self.sink.can_fail_for_one();
             if cut.is_cancelled() || !(more || look) {
                 break;
             }
@@ -236,6 +238,7 @@ impl Deliverer {
                 let wait = PAUSE.wait(memory.faults, fastrand::f64(), asked);
                 memory.paused_until = Some(moment.elapsed + wait);
                 memory.last_fault = Some(reason);
+                memory.told_to_wait = asked.is_some();
                 memory.alone = result.alone.filter(|_| suspect && asked.is_none());
                 return Ok(Some(wait));
             }
@@ -295,6 +298,11 @@ impl Deliverer {
         for change in changes.iter().rev() {
             let now = self.clock.now().wall;
             verdicts.extend(self.sink.deliver(std::slice::from_ref(change), now, cut).await);
+            if let Some(told @ Verdict::Fault { retry_after: Some(_), .. }) = verdicts.last() {
+                // It asks for a wait: nothing more is sent, and nothing is learned of the rest.
+                verdicts.resize(changes.len(), told.clone());
+                break;
+            }
         }
         verdicts.reverse();
         verdicts

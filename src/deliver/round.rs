@@ -218,7 +218,8 @@ impl Round {
 
     /// Turns the verdicts, one for each change, into what is saved.
     ///
-    /// With `suspect` set, a change at fault that a later one passes is parked: the fault is its own.
+    /// With `suspect` set, a change at fault that a later one passes is parked: the fault is its own,
+    /// unless the destination asked for a wait.
     pub(super) fn settle(
         self,
         verdicts: &[Verdict],
@@ -243,7 +244,7 @@ impl Round {
                     progress.put.push(refusals.refused(delivery.clone(), reason, *for_good));
                 }
                 Verdict::Fault { reason, retry_after } => {
-                    if suspect && verdicts.contains(&Verdict::Done) {
+                    if suspect && retry_after.is_none() && verdicts.contains(&Verdict::Done) {
                         progress.put.push(refusals.refused(delivery.clone(), reason, false));
                     } else {
                         note_fault(reason, *retry_after);
@@ -273,7 +274,7 @@ impl Round {
                         Verdict::Refused { reason, for_good } => {
                             progress.put.push(refusals.refused(exception, reason, *for_good));
                         }
-                        Verdict::Fault { reason, .. } if passed && suspect => {
+                        Verdict::Fault { reason, retry_after: None } if passed && suspect => {
                             progress.put.push(refusals.refused(exception, reason, false));
                         }
                         Verdict::Fault { reason, retry_after } => {

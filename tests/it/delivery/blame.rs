@@ -252,3 +252,24 @@ async fn a_large_change_that_fails_alone_does_not_hold_up_the_next_one() {
     wait_until("the next one arrives", || taken.exists()).await;
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn an_endpoint_that_asks_for_a_wait_refuses_no_change_by_it() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "retry = []"));
+    let _daemon = place.started().await;
+    workspace.all_polled().await;
+    hook.refuse("Busy", Answer::status(429).header("retry-after", "1"));
+    for name in ["Busy", "Good"] {
+        workspace.add(Route::Leads, json!({"name": name}));
+        workspace.polled(Route::Leads).await;
+    }
+    wait_until("the other passes it", || count(&hook, "Good") == 1).await;
+    let before = count(&hook, "Busy");
+    wait_until("it is tried again", || count(&hook, "Busy") > before + 1).await;
+    assert_eq!(exceptions(&place), [json!(["retrying", 0])], "{}", place.log());
+    hook.forgive();
+    wait_until("nothing is left of it", || exceptions(&place).is_empty()).await;
+}
