@@ -55,7 +55,7 @@ pub struct Observation {
     pub records: u32,
     /// Ids not known before.
     pub new: u32,
-    /// Ids this poller knew.
+    /// Ids that were on the poller's page before, too.
     pub overlap: u32,
     /// Whether the page proved that nothing was missed before it.
     pub contiguous: bool,

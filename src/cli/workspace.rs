@@ -157,6 +157,7 @@ async fn search_alone(
     let mut alone = Alone::new(config)?;
     let store = if store { Some(Store::open(&config.store.path)?) } else { None };
     let asked = business.as_deref();
+    let asked_after = store.as_ref().map_or(0, Store::seq);
     let page = alone.ask(async |client| client.search_customers(term, asked).await).await?;
     let records = page
         .records()
@@ -166,14 +167,8 @@ async fn search_alone(
     let mut found = None;
     if let Some(store) = store {
         let at = jiff::Timestamp::now();
-        let search = Search {
-            business,
-            page,
-            kind: Kind::Created,
-            at,
-            asked_after: store.seq(),
-            backfill_term: None,
-        };
+        let search =
+            Search { business, page, kind: Kind::Created, at, asked_after, backfill_term: None };
         found = Some(store.store_found(search).await?);
         store.close().await?;
     }

@@ -33,8 +33,8 @@ impl Burst {
         self.size *= (-span / HALF_LIFE_S).exp2();
     }
 
-    /// The longest interval, in seconds, that survives the burst at `rate` a second;
-    /// unbounded when no burst is known.
+    /// The longest interval, in seconds, that survives the burst at `rate` a second if it comes no
+    /// faster than it did; unbounded when no burst is known.
     pub(super) fn safe_interval(&self, limit: u32, rate: f64) -> f64 {
         let capacity = overflow::capacity(limit);
         if self.size < 1.0 {

@@ -166,7 +166,7 @@ impl Poller {
         })
     }
 
-    /// The longest interval that survives the largest burst known.
+    /// The longest interval that survives the largest burst known if it comes no faster than it did.
     pub(super) fn burst_interval(&self, wall: Timestamp) -> f64 {
         self.burst.safe_interval(self.settings.limit, self.rate.now(wall))
     }

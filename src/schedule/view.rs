@@ -26,7 +26,7 @@ pub struct PollerView {
     pub next_poll_s: Option<f64>,
     /// The longest interval with an overflow less likely than one in a million polls.
     pub safe_interval_s: f64,
-    /// The longest interval that survives the largest burst seen; absent if none was.
+    /// The longest interval that survives the largest burst seen if it comes no faster; absent if none was.
     pub burst_interval_s: Option<f64>,
     /// What waiting costs now: w·λ·τ²/2, rounded up to whole slots, in record-seconds.
     pub index: f64,

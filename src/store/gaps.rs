@@ -1,5 +1,5 @@
-//! The life of a gap: recorded with its bounds as `open`, then `partly_repaired` and `repaired` as its records are found, or
-//! `accepted` by the operator.
+//! The life of a gap: recorded with its bounds as `open`, then `partly_repaired` and `repaired` as
+//! its records are found, or `accepted` by the operator.
 //!
 //! A gap is repaired only when as many records were found in it as it can hold at most.
 

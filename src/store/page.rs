@@ -47,7 +47,7 @@ pub struct Stored {
     pub created: usize,
     /// Records whose meaning changed.
     pub updated: usize,
-    /// Ids on the page that this poller knew.
+    /// Ids that were on the poller's page before, too.
     pub overlap: usize,
     /// Time from the oldest to the newest `created_at` on the page, where records show it.
     pub window: Option<Duration>,

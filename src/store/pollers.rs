@@ -132,7 +132,7 @@ pub struct PollNote {
     pub created: usize,
     /// Records whose meaning changed.
     pub updated: usize,
-    /// Ids on the page that the poller knew.
+    /// Ids that were on the poller's page before, too.
     pub overlap: usize,
     /// How long the request took.
     pub latency: Duration,
