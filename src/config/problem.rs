@@ -58,10 +58,7 @@ impl Problem {
             Quote::Masked | Quote::Nothing => false,
         };
         let shown = if public { from..from + width } else { 0..0 };
-        // A key is not masked: one that may be a secret takes its line with it.
-        let slipped = quote == Quote::Shown && !public;
         let quotable = quote != Quote::Nothing
-            && !(slipped && masked(line, &(0..0)).contains(&text[start..end]))
             && !line.trim().is_empty()
             && line.chars().count() <= QUOTED_LINE_MAX;
         Self {
@@ -109,6 +106,11 @@ pub(super) fn named(key: &str) -> String {
     if looks_secret(key) { String::new() } else { format!(" `{key}`") }
 }
 
+/// A part of a dotted name as a message may repeat it.
+pub(super) fn shown(key: &str) -> &str {
+    if looks_secret(key) { "(not shown)" } else { key }
+}
+
 fn floor_char(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
@@ -133,15 +135,19 @@ fn masked(line: &str, shown: &Range<usize>) -> String {
 
 /// Whether what stands before the first `=` is a key, or the line is the header of a table.
 ///
-/// A line within a value has neither, but base64 ends in `=`: what looks unlike our keys is none.
+/// A line within a value has neither, but base64 ends in `=`: what looks unlike our keys is none,
+/// and neither is a name that may be a secret.
 fn starts_with_key(line: &str) -> bool {
     match line.split_once('=') {
         Some((key, _)) => {
             let usual =
                 |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || " \t_-.".contains(c);
-            key.len() <= KEY_MAX && key.chars().all(usual)
+            !looks_secret(key) && key.chars().all(usual)
         }
-        None => line.trim_start().starts_with('['),
+        None => {
+            let header = line.split('#').next().unwrap_or(line).trim();
+            header.starts_with('[') && !looks_secret(header)
+        }
     }
 }
 

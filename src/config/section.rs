@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::{Findings, Unknown, choice};
-use super::problem::{Quote, repeated};
+use super::problem::{Quote, repeated, shown};
 
 /// A value and where it stands in the file.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(super) struct Found<T> {
 /// One table of the file, present or not.
 pub(super) struct Section<'d> {
     pub(super) findings: &'d Findings<'d>,
-    /// The table's dotted name; empty for the whole document.
+    /// The table's dotted name as messages repeat it; empty for the whole document.
     name: String,
     /// The header, where missing keys are reported; `None` while the table is absent.
     place: Option<Range<usize>>,
@@ -51,6 +51,7 @@ impl<'d> Section<'d> {
             DeValue::Table(table) => Some(table),
             _ => None,
         });
+        let name = shown(name);
         if let (Some(value), None) = (value, table) {
             self.wrong_type(name, "a table", value.get_ref(), &value.span(), Quote::Masked);
         }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::findings::choice;
-use super::problem::{Quote, repeated};
+use super::problem::{Quote, repeated, shown};
 use super::read::state_path;
 use super::section::{Found, Section, unfit};
 use super::webhook;
@@ -61,7 +61,7 @@ pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<
             if path == store {
                 findings.note(&name.place, "this sink would write into the file of [store]");
             } else if let Some((other, _)) = sinks.iter().find(|(_, other)| same(other)) {
-                let message = format!("this sink writes the same file as [sinks.{other}]");
+                let message = format!("this sink writes the same file as [sinks.{}]", shown(other));
                 findings.note(&name.place, message);
             }
         }
@@ -128,7 +128,7 @@ fn fields(section: &mut Section<'_>) -> BTreeMap<String, Value> {
             }
             None => {
                 let wanted = "a string, a number or a boolean";
-                let key = format!("where.{name}");
+                let key = format!("where.{}", shown(&name));
                 section.wrong_type(&key, wanted, value.get_ref(), &value.span(), Quote::Shown);
             }
         }

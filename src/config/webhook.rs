@@ -14,7 +14,7 @@ use toml::de::DeValue;
 
 use super::address;
 use super::key::read_secret_file;
-use super::problem::Quote;
+use super::problem::{Quote, shown};
 use super::section::{Found, Section};
 use super::sinks::{TIMEOUT, lines};
 use super::{Base, Webhook, WebhookFormat};
@@ -154,7 +154,9 @@ fn headers(section: &mut Section<'_>) -> BTreeMap<String, SecretString> {
         } else if OWN_HEADERS.contains(&lower.as_str()) {
             findings
                 .note(&key.span(), format!("the header {name} is set by shopmirror: remove it"));
-        } else if headers.contains_key(&lower) {
+        }
+        let name = shown(name);
+        if headers.contains_key(&lower) {
             findings.note(&key.span(), format!("the header {name} is given twice"));
         }
         match value.get_ref() {
