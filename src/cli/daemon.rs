@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -12,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::{self, Wrong};
 use super::{logging, output, read_config, runtime};
-use crate::api::ApiError;
+use crate::api::{ApiError, Client};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon::{self, Signal};
+use crate::deliver::SinkView;
 use crate::record::PollerKey;
 use crate::store::Store;
 
@@ -63,33 +63,72 @@ pub(super) async fn forward_signals(sender: mpsc::Sender<Signal>) -> anyhow::Res
 pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
     logging::start("warn");
     let config = read_config(path)?;
-    runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut told = async || {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
         let stop = CancellationToken::new();
         let work = poll_and_deliver(&config, &stop);
         tokio::pin!(work);
         tokio::select! {
             outcome = &mut work => return outcome,
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            () = told() => {}
         }
-        // What is under way is cut, and what it came to is kept.
+        // What is under way is cut, and what it came to is kept; a second signal means now.
         stop.cancel();
-        work.await?;
+        tokio::select! {
+            outcome = &mut work => { outcome?; }
+            () = told() => {}
+        }
         let text = "interrupted: the next run goes on from here".to_owned();
         Err(Wrong { code: exit::TRY_AGAIN, text }.into())
-    })
+    });
+    // As for `run`: what blocks must not keep the process from ending.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+/// What one run came to.
+struct Outcome {
+    stored: i64,
+    failed: Vec<(PollerKey, ApiError)>,
+    unsettled: Vec<SinkView>,
 }
 
 async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
-    let clock = Clock::system();
     let client = daemon::client(config)?;
-    let store = Store::open(&config.store.path)?;
-    let dispatcher = daemon::dispatcher(config, client, clock.clone(), &store, None).await?;
+    let path = config.store.path.clone();
+    // It may check gigabytes first.
+    let opening = tokio::task::spawn_blocking(move || Store::open(&path));
+    let store = tokio::select! {
+        opened = opening => opened??,
+        () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
+    };
+    let outcome = work_on(config, client, &store, stop).await;
+    let closed = store.close().await;
+    let outcome = outcome?;
+    closed?;
+    tell(&outcome)
+}
+
+/// Polls and delivers; after an error what was begun is finished, and the first one is returned.
+async fn work_on(
+    config: &Config,
+    client: Client,
+    store: &Store,
+    stop: &CancellationToken,
+) -> anyhow::Result<Outcome> {
+    let clock = Clock::system();
+    let dispatcher = daemon::dispatcher(config, client, clock.clone(), store, None).await?;
     let before = store.read(|reader| reader.last_seq()).await?;
     // Sinks that are new begin after what is there now, not after what this run brings.
-    let deliverers = daemon::deliverers(config, &clock, &store, &watch::channel(()).1).await?;
+    let deliverers = daemon::deliverers(config, &clock, store, &watch::channel(()).1).await?;
     let failed = dispatcher.once(stop).await;
     // Side by side, so that one that hangs holds up no other.
     let mut delivering = JoinSet::new();
@@ -98,30 +137,39 @@ async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::
         delivering.spawn(async move { deliverer.once(&stop).await });
     }
     let mut unsettled = Vec::new();
+    let mut delivered = Ok(());
     while let Some(ended) = delivering.join_next().await {
-        if let Some(view) = ended.context("delivering")?.context("delivering")?
-            && (view.behind + view.retrying > 0 || view.state != "active")
-        {
-            unsettled.push(view);
+        match ended.map_err(anyhow::Error::from).and_then(|view| Ok(view?)) {
+            Ok(Some(view)) if view.behind + view.retrying > 0 || view.state != "active" => {
+                unsettled.push(view);
+            }
+            Ok(_) => {}
+            Err(error) => delivered = delivered.and(Err(error.context("delivering"))),
         }
     }
     unsettled.sort_by(|a, b| a.name.cmp(&b.name));
-    let after = store.read(|reader| reader.last_seq()).await?;
-    store.upkeep(clock.now().wall, config.store.log_retention).await?;
-    let closed = store.close().await;
+    let after = store.read(|reader| reader.last_seq()).await;
+    let kept = store.upkeep(clock.now().wall, config.store.log_retention).await;
     let failed = failed?;
-    closed?;
-    match output::text(&format!("{} change(s) stored\n", after - before)) {
+    delivered?;
+    let stored = after? - before;
+    kept?;
+    Ok(Outcome { stored, failed, unsettled })
+}
+
+fn tell(outcome: &Outcome) -> anyhow::Result<ExitCode> {
+    let Outcome { stored, failed, unsettled } = outcome;
+    match output::text(&format!("{stored} change(s) stored\n")) {
         // Who reads no further may still want to know how it ended.
         Err(error) if exit::is_closed_pipe(&error) => {}
         told => told?,
     }
-    for view in &unsettled {
+    for view in unsettled {
         let why = view.last_error.as_deref().unwrap_or("it takes nothing at the moment");
         let behind = view.behind + view.retrying;
         output::aside(&format!("sink {}: {behind} change(s) not delivered: {why}", view.name));
     }
-    tell_failed(&failed);
+    tell_failed(failed);
     Ok(match (failed.first(), unsettled.is_empty()) {
         (Some((_, error)), _) => ExitCode::from(exit::code_of_api(error)),
         (None, false) => ExitCode::from(exit::TRY_AGAIN),

@@ -22,6 +22,7 @@ mod layout;
 mod ledger;
 mod locked;
 mod mirror;
+mod once;
 mod reload;
 mod repair;
 mod restart;
