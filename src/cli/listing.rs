@@ -147,7 +147,13 @@ pub(super) fn log(
             return output::json(&found);
         }
         let lines: String = found.iter().map(line).collect();
-        output::text(if lines.is_empty() { "no such change\n" } else { &lines })?;
+        let none = match filter {
+            LogFilter { after: None, route: None, kind: None, .. } if position == 0 => {
+                "nothing has changed yet\n"
+            }
+            _ => "no such change\n",
+        };
+        output::text(if lines.is_empty() { none } else { &lines })?;
         return Ok(ExitCode::SUCCESS);
     }
     loop {

@@ -249,6 +249,17 @@ async fn the_log_is_told_in_words_and_in_utc() {
 }
 
 #[tokio::test]
+async fn an_empty_log_is_not_told_as_a_wrong_question() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    // It makes the store and reaches nobody.
+    assert_eq!(place.run(["once"]).await.code, Some(75));
+    assert_eq!(place.run(["log"]).await.out, "nothing has changed yet\n");
+    for args in [["--route", "jobs"], ["--kind", "created"], ["--after", "0"]] {
+        assert_eq!(place.run(["log"].iter().chain(&args)).await.out, "no such change\n");
+    }
+}
+
+#[tokio::test]
 async fn the_log_can_be_followed() {
     let (workspace, place) = filled().await;
     let _daemon = place.started().await;
