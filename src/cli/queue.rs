@@ -115,7 +115,7 @@ fn told(count: usize, which: Which, json: bool, text: &str) -> anyhow::Result<Ex
 }
 
 fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode> {
-    let dead = reader.deliveries(&sink.name, Some("dead"), MOST)?;
+    let dead = reader.dead_letters(&sink.name, MOST)?;
     if dead.len() == MOST {
         output::aside(&format!("the oldest {MOST} of {} are shown", sink.dead));
     }
@@ -139,8 +139,7 @@ fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode>
 }
 
 fn show(reader: &Reader, sink: &str, seq: i64, json: bool) -> anyhow::Result<ExitCode> {
-    let all = reader.deliveries(sink, Some("dead"), usize::MAX)?;
-    let delivery = all.into_iter().find(|d| d.seq == seq);
+    let delivery = reader.dead_letter(sink, seq)?;
     let (Some(delivery), Some(change)) = (delivery, reader.changes(&[seq])?.pop()) else {
         return Err(
             Wrong { code: DATA, text: format!("change {seq} is not dead at this sink") }.into()

@@ -126,17 +126,20 @@ impl Reader {
         Ok(sinks::open_deliveries(&self.connection, sink)?)
     }
 
-    /// The exceptions of one sink, oldest first; only those in `state` when given.
+    /// Up to `limit` dead letters of one sink, oldest first.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn deliveries(
-        &self,
-        sink: &str,
-        state: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<Delivery>, StoreError> {
-        Ok(sinks::deliveries(&self.connection, sink, state, limit)?)
+    pub fn dead_letters(&self, sink: &str, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        Ok(sinks::dead_letters(&self.connection, sink, limit)?)
+    }
+
+    /// One dead letter of one sink, by its number in the log.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn dead_letter(&self, sink: &str, seq: i64) -> Result<Option<Delivery>, StoreError> {
+        Ok(sinks::dead_letter(&self.connection, sink, seq)?)
     }
 
     /// How many records each route has.

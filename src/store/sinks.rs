@@ -264,19 +264,29 @@ fn read_delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     })
 }
 
-/// The exceptions of one sink, oldest first; only those in `state` when given.
-pub(super) fn deliveries(
+/// Up to `limit` dead letters of one sink, oldest first.
+pub(super) fn dead_letters(
     connection: &Connection,
     name: &str,
-    state: Option<&str>,
     limit: usize,
 ) -> rusqlite::Result<Vec<Delivery>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached(&format!(
-        "{SELECT_DELIVERY} AND (?2 IS NULL OR state = ?2) ORDER BY seq LIMIT ?3"
-    ))?;
-    let rows = statement.query_map((name, state, limit), read_delivery)?;
+    let mut statement = connection
+        .prepare_cached(&format!("{SELECT_DELIVERY} AND state = 'dead' ORDER BY seq LIMIT ?2"))?;
+    let rows = statement.query_map((name, limit), read_delivery)?;
     rows.collect()
+}
+
+/// One dead letter of one sink.
+pub(super) fn dead_letter(
+    connection: &Connection,
+    name: &str,
+    seq: i64,
+) -> rusqlite::Result<Option<Delivery>> {
+    connection
+        .prepare_cached(&format!("{SELECT_DELIVERY} AND state = 'dead' AND seq = ?2"))?
+        .query_row((name, seq), read_delivery)
+        .optional()
 }
 
 /// The exceptions of one sink that are still tried, oldest first; the caller bounds how many there can be.

@@ -312,6 +312,11 @@ async fn every_dead_letter_can_be_shown_and_a_short_list_says_so() {
     assert_eq!(ended.json()["delivery"]["seq"], 20_001);
     let ended = place.run(["dead", "erp"]).await;
     assert!(ended.err.contains("the oldest 10000 of 10001"), "{}", ended.err);
+    // To show one, none of the others is read, not even one that cannot be.
+    let unreadable = "UPDATE deliveries SET last_error = CAST(x'ff' AS TEXT) WHERE seq = 10002";
+    store.execute_batch(unreadable).unwrap();
+    let ended = place.run(["dead", "erp", "show", "20001", "--json"]).await;
+    assert_eq!(ended.json()["delivery"]["seq"], 20_001);
     // Its endpoint is gone: nothing is sent before that is mended, daemon or not.
     let _daemon = place.daemon();
     let ended = place.run(["dead", "erp", "redrive", "10001"]).await;
