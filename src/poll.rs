@@ -27,6 +27,7 @@ use crate::clock::Clock;
 use crate::record::{Page, PollerKey};
 use crate::schedule::{Next, PollerSettings, Schedule};
 use crate::store::{Store, StoreError};
+pub use answer::seen;
 use gate::Gate;
 use poller::{Clocks, Poller, word};
 pub use spare::{Background, Spare, SpareError};

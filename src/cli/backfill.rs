@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::value::RawValue;
 
 use super::exit::{self, CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, Wrong};
 use super::output::{self, ago};
@@ -21,7 +20,7 @@ use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::record::{Kind, Route};
 use crate::status::{Ask, AskError, SearchAsk, Searched, Told};
-use crate::store::{CustomerText, Reader, Search, Store};
+use crate::store::{CustomerText, Reader, Store};
 
 /// Waits after a failure that may pass and names no time.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(120) };
@@ -251,38 +250,17 @@ impl Asker {
                 Err(error) => Err(error),
             },
             Self::Alone { alone, store } => {
-                let SearchAsk { term, business, .. } = question;
-                let asked_after = store.seq();
-                let asked = business.as_deref();
-                let page =
-                    alone.ask(async |client| client.search_customers(&term, asked).await).await;
-                let page = match page {
-                    Ok(page) => page,
-                    Err(error) => {
-                        let wait = match error.retry() {
-                            Retry::After(wait) => Some(wait.as_secs_f64()),
-                            Retry::Backoff => Some(0.0),
-                            Retry::Never => None,
-                        };
-                        let code = exit::code_of_api(&error);
-                        return Ok(Told::Failed {
-                            code,
-                            text: error.to_string(),
-                            retry_after_s: wait,
-                        });
-                    }
+                let error = match alone.search(Some(store), question).await? {
+                    Ok(searched) => return Ok(Told::Done(searched)),
+                    Err(error) => error,
                 };
-                let records = page
-                    .records()
-                    .iter()
-                    .map(|record| RawValue::from_string(page.text(record).to_owned()))
-                    .collect::<Result<_, _>>()?;
-                let kind = question.store.unwrap_or(Kind::Baseline);
-                let at = jiff::Timestamp::now();
-                let search =
-                    Search { business, page, kind, at, asked_after, backfill_term: Some(term) };
-                let found = Some(store.store_found(search).await?);
-                Ok(Told::Done(Searched { records, found }))
+                let wait = match error.retry() {
+                    Retry::After(wait) => Some(wait.as_secs_f64()),
+                    Retry::Backoff => Some(0.0),
+                    Retry::Never => None,
+                };
+                let code = exit::code_of_api(&error);
+                Ok(Told::Failed { code, text: error.to_string(), retry_after_s: wait })
             }
         }
     }

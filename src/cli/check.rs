@@ -162,7 +162,7 @@ async fn check_workspace(config: &Config, findings: &mut Findings) {
     match client.automation_ping().await.0 {
         Ok(ping) => {
             findings.ok("workspace", answered(&ping));
-            check_branches(config, findings).await;
+            check_branches(config, client, findings).await;
         }
         Err(error) => {
             let advice = explain(&client, &error).await;
@@ -172,14 +172,9 @@ async fn check_workspace(config: &Config, findings: &mut Findings) {
 }
 
 /// A branch the workspace does not know is refused by every route alike.
-async fn check_branches(config: &Config, findings: &mut Findings) {
+async fn check_branches(config: &Config, client: Client, findings: &mut Findings) {
     let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
-    let mut alone = match Alone::new(config) {
-        Ok(alone) => alone,
-        Err(error) => {
-            return findings.wrong(exit::code_of(&error), "branches", format!("{error:#}"));
-        }
-    };
+    let mut alone = Alone::with(client, config);
     for business in &config.workspace.businesses {
         let what = format!("branch {business}");
         let key = PollerKey { route, business: Some(business.clone()) };

@@ -14,9 +14,10 @@ use super::output::{self, cell};
 use super::runtime;
 use super::status::understood;
 use crate::api::{ApiError, Client, Rate};
-use crate::budget::{Budget, Purpose, Seen};
+use crate::budget::{Budget, Purpose};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::poll;
 use crate::record::Kind;
 use crate::status::{Ask, AskError, SearchAsk, Searched, Told, ask};
 use crate::store::{FormChange, Reader, Search, Store};
@@ -36,9 +37,13 @@ pub(super) struct Alone {
 
 impl Alone {
     pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+        Ok(Self::with(crate::daemon::client(config)?, config))
+    }
+
+    pub(super) fn with(client: Client, config: &Config) -> Self {
         let clock = Clock::system();
         let budget = Budget::new(config.budget, clock.now());
-        Ok(Self { client: crate::daemon::client(config)?, budget, clock })
+        Self { client, budget, clock }
     }
 
     /// Makes one request when the budget grants it.
@@ -50,14 +55,40 @@ impl Alone {
             tokio::time::sleep_until(self.clock.instant(at)).await;
         }
         let (answer, rate) = request(&self.client).await;
-        let seen = Seen {
-            limit: rate.limit,
-            remaining: rate.remaining,
-            refused: rate.refused,
-            retry_after: rate.retry_after.filter(|_| rate.refused),
-        };
-        self.budget.observe(&seen, self.clock.now());
+        self.budget.observe(&poll::seen(&rate), self.clock.now());
         answer
+    }
+
+    /// Searches customers, and stores what is found if that is asked; the inner error is the
+    /// workspace's.
+    pub(super) async fn search(
+        &mut self,
+        store: Option<&Store>,
+        question: SearchAsk,
+    ) -> anyhow::Result<Result<Searched, ApiError>> {
+        let SearchAsk { term, business, store: kind, backfill } = question;
+        let asked_after = store.map_or(0, Store::seq);
+        let asked = business.as_deref();
+        let page = match self.ask(async |client| client.search_customers(&term, asked).await).await
+        {
+            Ok(page) => page,
+            Err(error) => return Ok(Err(error)),
+        };
+        let records = page
+            .records()
+            .iter()
+            .map(|record| RawValue::from_string(page.text(record).to_owned()))
+            .collect::<Result<_, _>>()?;
+        let found = match store.zip(kind) {
+            None => None,
+            Some((store, kind)) => {
+                let at = jiff::Timestamp::now();
+                let backfill_term = backfill.then_some(term);
+                let search = Search { business, page, kind, at, asked_after, backfill_term };
+                Some(store.store_found(search).await?)
+            }
+        };
+        Ok(Ok(Searched { records, found }))
     }
 }
 
@@ -110,17 +141,16 @@ pub(super) fn search(
     store: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let business = config.workspace.businesses.first().cloned();
+    let question = SearchAsk {
+        term: term.to_owned(),
+        business: config.workspace.businesses.first().cloned(),
+        store: store.then_some(Kind::Created),
+        backfill: false,
+    };
     let searched = runtime()?.block_on(async {
-        let question = SearchAsk {
-            term: term.to_owned(),
-            business: business.clone(),
-            store: store.then_some(Kind::Created),
-            backfill: false,
-        };
-        match patiently(config, &Ask::Search(question)).await? {
+        match patiently(config, &Ask::Search(question.clone())).await? {
             Some(told) => done(told),
-            None => search_alone(config, term, business, store).await,
+            None => search_alone(config, question).await,
         }
     })?;
     if json {
@@ -148,31 +178,17 @@ pub(super) fn search(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn search_alone(
-    config: &Config,
-    term: &str,
-    business: Option<String>,
-    store: bool,
-) -> anyhow::Result<Searched> {
+async fn search_alone(config: &Config, question: SearchAsk) -> anyhow::Result<Searched> {
     let mut alone = Alone::new(config)?;
-    let store = if store { Some(Store::open(&config.store.path)?) } else { None };
-    let asked = business.as_deref();
-    let asked_after = store.as_ref().map_or(0, Store::seq);
-    let page = alone.ask(async |client| client.search_customers(term, asked).await).await?;
-    let records = page
-        .records()
-        .iter()
-        .map(|record| RawValue::from_string(page.text(record).to_owned()))
-        .collect::<Result<_, _>>()?;
-    let mut found = None;
+    let store = match question.store {
+        Some(_) => Some(Store::open(&config.store.path)?),
+        None => None,
+    };
+    let searched = alone.search(store.as_ref(), question).await??;
     if let Some(store) = store {
-        let at = jiff::Timestamp::now();
-        let search =
-            Search { business, page, kind: Kind::Created, at, asked_after, backfill_term: None };
-        found = Some(store.store_found(search).await?);
         store.close().await?;
     }
-    Ok(Searched { records, found })
+    Ok(searched)
 }
 
 pub(super) fn custom_fields(

@@ -10,6 +10,18 @@ use crate::record::Page;
 use crate::schedule::Outcome;
 use crate::store::{PollFacts, PollNote, StoreError};
 
+/// What the budget learns from an answer. A `Retry-After` of any other refusal than a 429 is about
+/// the route alone.
+#[must_use]
+pub fn seen(rate: &Rate) -> Seen {
+    Seen {
+        limit: rate.limit,
+        remaining: rate.remaining,
+        refused: rate.refused,
+        retry_after: rate.retry_after.filter(|_| rate.refused),
+    }
+}
+
 impl Dispatcher {
     pub(super) async fn take(&mut self, answer: Answer) -> Result<(), StoreError> {
         match answer {
@@ -49,13 +61,7 @@ impl Dispatcher {
     fn observe_rate(&mut self, rate: &Rate) {
         let now = self.clock.now();
         self.clocks.compare(rate.server_time, now);
-        let seen = Seen {
-            limit: rate.limit,
-            remaining: rate.remaining,
-            refused: rate.refused,
-            retry_after: rate.retry_after.filter(|_| rate.refused),
-        };
-        self.budget.observe(&seen, now);
+        self.budget.observe(&seen(rate), now);
         self.budget.set_needed(self.schedule.needed_per_minute());
         self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute);
     }
