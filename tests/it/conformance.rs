@@ -11,6 +11,7 @@ mod conventions;
 mod custom_fields;
 mod errors;
 mod idempotency;
+mod input;
 mod lead_input;
 mod limits;
 mod marketplaces;
