@@ -14,6 +14,12 @@ fn all_are(state: &'static str) -> impl Fn(&Value) -> bool {
     }
 }
 
+/// The poller of the leads.
+fn leads(status: &Value) -> &Value {
+    let pollers = status["pollers"].as_array().unwrap();
+    pollers.iter().find(|poller| poller["route"] == "leads").unwrap()
+}
+
 fn answered(workspace: &Workspace, status: u16) -> usize {
     workspace.sandbox.requests().log.iter().filter(|r| r.status == status).count()
 }
@@ -139,11 +145,7 @@ async fn a_route_that_refuses_stops_no_other() {
     workspace.all_polled().await;
     let kind = FaultKind::Status { code: 404, retry_after: None };
     workspace.fault(Some(Route::Leads), kind, u32::MAX);
-    let state = |status: &Value, wanted: &str| {
-        let pollers = status["pollers"].as_array().unwrap();
-        let leads = pollers.iter().find(|poller| poller["route"] == "leads").unwrap();
-        leads["state"] == wanted
-    };
+    let state = |status: &Value, wanted: &str| leads(status)["state"] == wanted;
     let broken = |status: &Value| state(status, "route_broken");
     let status = place.status_when("the route is broken", broken).await;
     assert!(status["reasons"].to_string().contains("leads"), "{status}");
@@ -165,10 +167,6 @@ async fn a_route_that_is_missing_after_other_failures_rests_a_minute_at_first() 
         workspace.fault(Some(Route::Leads), FaultKind::Status { code, retry_after: None }, count);
     }
     let _daemon = place.started().await;
-    let leads = |status: &Value| {
-        let pollers = status["pollers"].as_array().unwrap();
-        pollers.iter().find(|poller| poller["route"] == "leads").unwrap().clone()
-    };
     let broken = |status: &Value| leads(status)["state"] == "route_broken";
     let status = place.status_when("the route is broken", broken).await;
     let rest = leads(&status)["next_poll_s"].as_f64().unwrap();

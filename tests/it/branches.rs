@@ -3,16 +3,14 @@
 use serde_json::Value;
 use shopmirror::sandbox::{Options, Shop};
 
-use crate::support::{Place, Workspace};
+use crate::support::{BUDGET, EAGER, Place, Workspace};
 
 async fn chain(businesses: &str) -> (Workspace, Place) {
     let options = Options { shop: Shop::Chain, requests_per_minute: 60_000, ..Workspace::usual() };
     let workspace = Workspace::of(options).await;
     workspace.sandbox.pause_growth(true);
     let place = workspace.place();
-    let budget = "[budget]\nrequests_per_minute = 60000\nreserve = 0\n";
-    let poll = "[poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\n";
-    place.configure_all(&format!("businesses = {businesses}\n{budget}{poll}"));
+    place.configure_all(&format!("businesses = {businesses}\n{BUDGET}{EAGER}"));
     (workspace, place)
 }
 

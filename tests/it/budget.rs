@@ -4,10 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use shopmirror::sandbox::{FaultKind, Options, Received, Route, Shop};
 
-use crate::support::{Workspace, wait_until};
-
-/// As fast as the configuration can ask.
-const EAGER: &str = "[poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\n";
+use crate::support::{EAGER, Workspace, wait_until};
 
 #[tokio::test]
 async fn no_minute_ever_holds_more_requests_than_the_limit_restarts_included() {

@@ -9,7 +9,19 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use shopmirror::sandbox::Route;
 
-use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
+use crate::support::{Answer, Daemon, Place, Receiver, Workspace, wait_until};
+
+/// A receiver, and a daemon that has read everything once and whose one sink posts to it, with
+/// `rest` in the sink's section.
+async fn hooked(rest: &str) -> (Receiver, Workspace, Place, Daemon) {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), rest));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    (hook, workspace, place, daemon)
+}
 
 /// The numbers of the log's changes of these kinds.
 fn logged(place: &Place, kinds: &str) -> Vec<i64> {
@@ -25,12 +37,7 @@ const NEW: &str = "'created', 'updated'";
 
 #[tokio::test]
 async fn each_record_arrives_in_order_under_one_event_id_a_version_whatever_goes_wrong() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "concurrency = 8"));
-    let _daemon = place.started().await;
-    workspace.all_polled().await;
+    let (hook, workspace, place, _daemon) = hooked("concurrency = 8").await;
     // Every third answer is no acknowledgement, as if it had been lost after the change arrived.
     let lost = |n: u32| Answer::status(if n.is_multiple_of(3) { 503 } else { 204 });
     hook.script((0..9).map(lost));
@@ -210,12 +217,7 @@ async fn a_new_sink_begins_where_it_says() {
 
 #[tokio::test]
 async fn two_different_changes_never_share_an_event_id_not_even_after_a_backup_was_restored() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), ""));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
+    let (hook, workspace, place, daemon) = hooked("").await;
     let lead = workspace.add(Route::Leads, json!({"name": "First"}));
     wait_until("it arrives", || hook.events().len() == 1).await;
     daemon.stop().await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Daemon, Pages, Place};
+use crate::support::{BUDGET, Daemon, EAGER, Pages, Place};
 
 const ANN: &str = r#"[{"id":1,"name":"Ann"}]"#;
 const ANNA: &str = r#"[{"id":1,"name":"Anna"}]"#;
@@ -13,10 +13,7 @@ async fn stored(businesses: &str) -> (Pages, Place, Daemon) {
     let pages = Pages::start().await;
     pages.show("customers", ANN);
     let place = pages.place();
-    place.configure_all(&format!(
-        "{businesses}[budget]\nrequests_per_minute = 60000\nreserve = 0\n\
-         [poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\n"
-    ));
+    place.configure_all(&format!("{businesses}{BUDGET}{EAGER}"));
     let daemon = place.started().await;
     pages.polled("customers").await;
     (pages, place, daemon)

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shopmirror::sandbox::Route;
 
-use crate::support::{Daemon, Pages, Place, Receiver, Workspace, wait_until};
+use crate::support::{BUDGET, Daemon, EAGER, Pages, Place, Receiver, Workspace, wait_until};
 
 /// Records asked for in these tests.
 const LIMIT: i64 = 20;
@@ -264,15 +264,14 @@ async fn a_lowered_limit_or_ids_that_turn_to_text_leave_no_gap_and_no_wrong_boun
 async fn a_branch_that_is_switched_on_later_begins_with_a_page_of_its_own() {
     let (pages, place, daemon) = baseline("").await;
     daemon.stop().await;
-    let head = "[budget]\nrequests_per_minute = 60000\nreserve = 0\n";
-    let poll = "[poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\nlimit = 20\n";
-    place.configure_all(&format!("businesses = [\"1\"]\n{head}{poll}"));
+    let rest = format!("{BUDGET}{EAGER}limit = 20\n");
+    place.configure_all(&format!("businesses = [\"1\"]\n{rest}"));
     pages.show("leads", page(28..=47));
     let daemon = place.daemon();
     pages.polled("leads").await;
     assert_eq!(gaps(&place), [] as [Value; 0], "the first page of a branch");
     daemon.stop().await;
-    place.configure_all(&format!("businesses = [\"1\", \"2\"]\n{head}{poll}"));
+    place.configure_all(&format!("businesses = [\"1\", \"2\"]\n{rest}"));
     let daemon = place.daemon();
     for _ in 0..3 {
         pages.polled("leads").await;

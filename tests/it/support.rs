@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-pub(crate) use daemon::{Daemon, Place};
+pub(crate) use daemon::{BUDGET, Daemon, EAGER, Place};
 pub(crate) use pages::Pages;
 pub(crate) use workspace::{Workspace, text};
 

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use shopmirror::sandbox::Route;
 
+use super::hooked;
 use crate::support::{Answer, Pages, Place, Receiver, TinyDisk, Workspace, wait_until};
 
 fn names(hook: &Receiver) -> Vec<String> {
@@ -24,12 +25,7 @@ fn exceptions(place: &Place) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_stop_counts_as_a_refusal_of_nothing() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "retry = []"));
-    let mut daemon = place.started().await;
-    workspace.all_polled().await;
+    let (hook, workspace, place, mut daemon) = hooked("retry = []").await;
     hook.always(Answer::status(503));
     for name in ["First", "Second"] {
         workspace.add(Route::Leads, json!({"name": name}));
@@ -55,12 +51,7 @@ async fn a_stop_counts_as_a_refusal_of_nothing() {
 
 #[tokio::test]
 async fn a_change_that_fails_alone_does_not_hold_up_the_next_one() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), ""));
-    let _daemon = place.started().await;
-    workspace.all_polled().await;
+    let (hook, workspace, place, _daemon) = hooked("").await;
     hook.refuse("Poison", Answer::status(500));
     workspace.add(Route::Leads, json!({"name": "Poison"}));
     let pause = |status: &Value| status["sinks"][0]["next_attempt_s"].as_f64().unwrap_or_default();
@@ -76,12 +67,7 @@ async fn a_change_that_fails_alone_does_not_hold_up_the_next_one() {
 
 #[tokio::test]
 async fn a_record_that_fails_and_changes_again_does_not_hold_up_others() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "concurrency = 1"));
-    let _daemon = place.started().await;
-    workspace.all_polled().await;
+    let (hook, workspace, place, _daemon) = hooked("concurrency = 1").await;
     hook.refuse("Poison", Answer::status(500));
     let id = workspace.add(Route::Leads, json!({"name": "Poison"}));
     workspace.polled(Route::Leads).await;
@@ -255,12 +241,7 @@ async fn a_large_change_that_fails_alone_does_not_hold_up_the_next_one() {
 
 #[tokio::test]
 async fn an_endpoint_that_asks_for_a_wait_refuses_no_change_by_it() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "retry = []"));
-    let _daemon = place.started().await;
-    workspace.all_polled().await;
+    let (hook, workspace, place, _daemon) = hooked("retry = []").await;
     hook.refuse("Busy", Answer::status(429).header("retry-after", "1"));
     for name in ["Busy", "Good"] {
         workspace.add(Route::Leads, json!({"name": name}));

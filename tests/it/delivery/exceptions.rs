@@ -4,19 +4,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use shopmirror::sandbox::Route;
 
-use super::seqs;
-use crate::support::{Answer, Daemon, Place, Receiver, Workspace, wait_until};
-
-/// A daemon with one webhook sink that has read the workspace once.
-async fn hooked(retry: &str) -> (Receiver, Workspace, Place, Daemon) {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), &format!("retry = {retry}")));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    (hook, workspace, place, daemon)
-}
+use super::{hooked, seqs};
+use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
 /// Adds a lead that the receiver refuses, and waits until the refusal is recorded.
 async fn poison(hook: &Receiver, workspace: &Workspace, place: &Place, state: &str) -> String {
@@ -38,7 +27,7 @@ fn versions(hook: &Receiver, id: &str) -> Vec<i64> {
 
 #[tokio::test]
 async fn a_refused_change_holds_up_its_own_record_alone() {
-    let (hook, workspace, place, daemon) = hooked("[\"1h\"]").await;
+    let (hook, workspace, place, daemon) = hooked("retry = [\"1h\"]").await;
     let bad = poison(&hook, &workspace, &place, "retrying").await;
     let good = workspace.add(Route::Leads, json!({"name": "Good"}));
     workspace.polled(Route::Leads).await;
@@ -99,7 +88,7 @@ async fn later_versions_in_a_backlog_wait_for_the_first_as_well() {
 #[tokio::test]
 async fn a_refused_change_is_tried_again_under_its_event_id_and_its_followers_come_after_it() {
     let waits = format!("[{}]", vec!["\"300ms\""; 32].join(", "));
-    let (hook, workspace, place, _daemon) = hooked(&waits).await;
+    let (hook, workspace, place, _daemon) = hooked(&format!("retry = {waits}")).await;
     let id = poison(&hook, &workspace, &place, "retrying").await;
     workspace.edit(Route::Leads, &id, json!({"name": "Mended"}));
     wait_until("it was tried again", || versions(&hook, &id).len() >= 2).await;
@@ -121,7 +110,7 @@ async fn a_refused_change_is_tried_again_under_its_event_id_and_its_followers_co
 
 #[tokio::test]
 async fn dead_letters_are_listed_shown_sent_again_and_dropped_by_command() {
-    let (hook, workspace, place, _daemon) = hooked("[]").await;
+    let (hook, workspace, place, _daemon) = hooked("retry = []").await;
     let bad = poison(&hook, &workspace, &place, "dead").await;
     workspace.edit(Route::Leads, &bad, json!({"name": "Poison again"}));
     wait_until("the later version is dead too", || states(&place).len() == 2).await;
@@ -165,7 +154,7 @@ async fn dead_letters_are_listed_shown_sent_again_and_dropped_by_command() {
 
 #[tokio::test]
 async fn a_vanished_endpoint_disables_its_sink_which_keeps_its_changes_for_a_reload() {
-    let (hook, workspace, place, daemon) = hooked("[\"1h\"]").await;
+    let (hook, workspace, place, daemon) = hooked("retry = [\"1h\"]").await;
     hook.always(Answer::status(410));
     workspace.sandbox.burst(Route::Leads, 3);
     let sink = "SELECT state FROM sinks";

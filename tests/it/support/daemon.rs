@@ -73,8 +73,7 @@ impl Place {
     /// Writes the usual configuration, every poller ten times a second, with `rest` behind it:
     /// keys of `[poll]` first, then further sections.
     pub(crate) fn configure(&self, rest: &str) {
-        let poll = "[poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\n";
-        self.configure_all(&format!("{BUDGET}{poll}{rest}"));
+        self.configure_all(&format!("{BUDGET}{EAGER}{rest}"));
     }
 
     /// Writes the configuration: where the workspace is, and `rest`.
@@ -246,8 +245,11 @@ impl Place {
     }
 }
 
+/// As fast as the configuration can ask; keys of `[poll]` may follow.
+pub(crate) const EAGER: &str = "[poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\n";
+
 /// More than the tests ask for, so that the pace is what they set.
-const BUDGET: &str = "[budget]\nrequests_per_minute = 60000\nreserve = 0\n";
+pub(crate) const BUDGET: &str = "[budget]\nrequests_per_minute = 60000\nreserve = 0\n";
 
 fn query(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<Value>> {
     use rusqlite::types::ValueRef;
