@@ -20,6 +20,8 @@ type Record = Map<String, Value>;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
+    // An error says that a provider is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let given: Vec<String> = std::env::args().skip(1).collect();
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
     match given[..] {

@@ -22,7 +22,7 @@ ROUTES = ["jobs", "customers", "leads", "payments", "job_status_changes", "outso
 
 def build(bench=True):
     """Builds the release binary, and the bare program beside it; returns both paths."""
-    command = ["cargo", "build", "--release", "--locked", "--message-format=json", "--bin", "shopmirror"]
+    command = ["cargo", "build", "--profile", "dist", "--locked", "--message-format=json", "--bin", "shopmirror"]
     if bench:
         command += ["--bench", "bare"]
     made = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)

@@ -6,6 +6,7 @@
 mod backfill;
 mod check;
 mod daemon;
+#[cfg(feature = "sandbox")]
 mod demo;
 mod exit;
 mod gaps;
@@ -14,6 +15,7 @@ mod logging;
 mod output;
 mod plan;
 mod queue;
+#[cfg(feature = "sandbox")]
 mod sandbox;
 mod status;
 mod workspace;
@@ -50,8 +52,10 @@ enum Command {
     /// Poll every route once, deliver, and end: for cron and CI
     Once,
     /// Show everything at work on this machine alone: sandbox, daemon, a file and a webhook
+    #[cfg(feature = "sandbox")]
     Demo(demo::Args),
     /// Run the imitation of the workspace API alone
+    #[cfg(feature = "sandbox")]
     Sandbox(sandbox::Args),
     /// Say what is wrong with the configuration, the key, the address and the sinks; writes nothing
     Check(check::Args),
@@ -193,7 +197,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Run => daemon::run(&config_path(place)?),
         Command::Once => daemon::once(&config_path(place)?),
+        #[cfg(feature = "sandbox")]
         Command::Demo(args) => demo::run(&args),
+        #[cfg(feature = "sandbox")]
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Check(args) => check::run(&config_path(place)?, args),
         Command::Status(json) => status::status(&config_path(place)?, json.json),
@@ -283,6 +289,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 /// Reads a clock's speed: more than zero, at most 100,000.
+#[cfg(feature = "sandbox")]
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if speed > 0.0 && speed <= 100_000.0 => Ok(speed),

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | [`record`] | the nouns: routes, record ids, pages, changes; what counts as a change |
 //! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
+//! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
 //! | [`config`] | the TOML file: read, checked, every problem reported at once |
 //! | [`schedule`] | when each poller asks next; pure |
 //! | [`budget`] | how many requests this process may spend; pure |
@@ -31,7 +32,6 @@
 //! | [`sink`] | how one change is handed to a webhook, a file, a command |
 //! | [`status`] | the snapshot people and tools look at, and the socket it is read from |
 //! | [`daemon`] | builds everything, supervises the tasks |
-//! | [`sandbox`] | an imitation of the API that knows nothing of the rest |
 //! | [`cli`] | the commands |
 //!
 //! # The rules
@@ -54,9 +54,9 @@ pub mod deliver;
 pub mod poll;
 pub mod record;
 pub mod repair;
-pub mod sandbox;
 pub mod schedule;
 pub mod simulate;
 pub mod sink;
 pub mod status;
 pub mod store;
+pub mod tls;

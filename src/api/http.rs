@@ -8,7 +8,6 @@ use std::error::Error as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
 use reqwest::{Certificate, Proxy};
 use url::Url;
 
@@ -17,6 +16,7 @@ use super::transport::{
     Answer, MAX_BODY, MAX_ERROR_BODY, Request, Response, Transport, TransportError,
 };
 use crate::config::{Workspace, is_loopback};
+use crate::tls::client_builder;
 
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,11 +72,7 @@ impl HttpTransport {
         if !https && !is_plain_loopback(&workspace.base_url) {
             return Err(BuildError::NotHttps);
         }
-        let mut builder = reqwest::Client::builder()
-            .redirect(Policy::none())
-            .referer(false)
-            .retry(reqwest::retry::never())
-            .no_proxy()
+        let mut builder = client_builder()
             .https_only(https)
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)

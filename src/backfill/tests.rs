@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::text::Place;
 use super::*;
 use crate::record::field;
-use crate::sandbox::{Options, Route, Sandbox, Shop};
+use sandbox::{Options, Route, Sandbox, Shop};
 
 struct Made {
     id: String,

@@ -25,8 +25,8 @@ use super::{daemon as cli_daemon, exit, logging, output, read_config, runtime};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon::{self, Signal};
-use crate::sandbox::{self, Options, Sandbox, Shop};
 use crate::store::Reader;
+use ::sandbox::{self, Options, Sandbox, Shop};
 
 /// How the configuration that the demo writes begins; only such a one is written anew.
 const MARK: &str = "# Made by `shopmirror demo`";

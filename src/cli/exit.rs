@@ -4,7 +4,6 @@ use std::io;
 
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
-use crate::sandbox::StateError;
 use crate::sink::BuildError;
 use crate::store::{OpenError, StoreError};
 
@@ -60,7 +59,10 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             OpenError::Sqlite { source, .. } => code_of_store(source),
         });
     }
-    if let Some(StateError::Foreign { .. } | StateError::Other { .. }) = cause.downcast_ref() {
+    #[cfg(feature = "sandbox")]
+    if let Some(::sandbox::StateError::Foreign { .. } | ::sandbox::StateError::Other { .. }) =
+        cause.downcast_ref()
+    {
         return Some(DATA);
     }
     if let Some(error) = cause.downcast_ref::<StoreError>() {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::{USAGE, Wrong};
 use super::{logging, output};
-use crate::sandbox::{self, Options, Sandbox, Shop};
+use ::sandbox::{self, Options, Sandbox, Shop};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, redirect};
+use reqwest::{Client, Method};
 use secrecy::ExposeSecret;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,7 @@ use url::Url;
 use super::{BuildError, Verdict};
 use crate::config::{OWN_HEADERS, Webhook as Settings, WebhookFormat, is_loopback};
 use crate::record::Change;
+use crate::tls::client_builder;
 use sign::Signer;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -167,12 +168,8 @@ fn address(name: &str, text: &str) -> Result<Url, BuildError> {
 }
 
 fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, BuildError> {
-    let mut builder = Client::builder()
+    let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .referer(false)
-        .no_proxy()
-        .retry(reqwest::retry::never())
         .gzip(false)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))

@@ -2,8 +2,8 @@
 //! is over as soon as it is mended.
 
 use rustix::process::Signal;
+use sandbox::{FaultKind, Provider, Route};
 use serde_json::Value;
-use shopmirror::sandbox::{FaultKind, Provider, Route};
 
 use crate::support::{Place, Workspace, wait_until};
 

@@ -1,8 +1,8 @@
 //! Bad pages: whatever is not the page the contract shows is refused, counted and shown, changes
 //! nothing that is stored, and is over when the workspace answers well again.
 
+use sandbox::{FaultKind, Route};
 use serde_json::{Value, json};
-use shopmirror::sandbox::{FaultKind, Route};
 
 use crate::support::{Pages, Place, Workspace, wait_until};
 

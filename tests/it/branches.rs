@@ -1,7 +1,7 @@
 //! Several branches under one key: each has its own name in what is said of it.
 
+use sandbox::{Options, Shop};
 use serde_json::Value;
-use shopmirror::sandbox::{Options, Shop};
 
 use crate::support::{BUDGET, EAGER, Place, Workspace};
 

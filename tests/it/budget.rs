@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use shopmirror::sandbox::{FaultKind, Options, Received, Route, Shop};
+use sandbox::{FaultKind, Options, Received, Route, Shop};
 
 use crate::support::{EAGER, Workspace, wait_until};
 

@@ -1,7 +1,7 @@
 //! The commands: JSON that parses, exit codes, foreign text that steers no terminal, and no trace.
 
+use sandbox::{Provider, Route};
 use serde_json::{Value, json};
-use shopmirror::sandbox::{Provider, Route};
 
 use crate::support::{Place, Receiver, Workspace, wait_until};
 

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use sandbox::{Fault, FaultKind, Options, Route, Shop};
 use serde_json::json;
-use shopmirror::sandbox::{Fault, FaultKind, Options, Route, Shop};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 

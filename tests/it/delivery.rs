@@ -6,8 +6,8 @@ mod exceptions;
 use std::collections::{HashMap, HashSet};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use sandbox::Route;
 use serde_json::{Value, json};
-use shopmirror::sandbox::Route;
 
 use crate::support::{Answer, Daemon, Place, Receiver, Workspace, wait_until};
 

@@ -1,6 +1,6 @@
 //! The demo: one command shows the main job at work, and ends well.
 
-use shopmirror::sandbox::Route;
+use sandbox::Route;
 
 use crate::support::{Place, wait_until};
 

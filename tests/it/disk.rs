@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use sandbox::Route;
 use serde_json::Value;
-use shopmirror::sandbox::Route;
 
 use crate::support::{Daemon, Place, Workspace, wait_until};
 

@@ -1,7 +1,7 @@
 //! Identity: an id is opaque text; how it is written in JSON makes no other record of it.
 
+use sandbox::Route;
 use serde_json::{Value, json};
-use shopmirror::sandbox::Route;
 
 use crate::support::{Pages, Place, Workspace, wait_until};
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rusqlite::Connection;
-use shopmirror::sandbox::Route;
+use sandbox::Route;
 
 use crate::support::{Place, Workspace};
 

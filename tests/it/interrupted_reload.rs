@@ -3,8 +3,8 @@
 use std::fs;
 
 use rustix::process::Signal;
+use sandbox::Route;
 use serde_json::json;
-use shopmirror::sandbox::Route;
 use tokio::net::TcpListener;
 
 use crate::support::{Place, Workspace, wait_until};

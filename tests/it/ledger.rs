@@ -1,7 +1,7 @@
 //! The ledger: a page that cannot prove contiguity is a gap, told everywhere; any other is not.
 
+use sandbox::Route;
 use serde_json::{Value, json};
-use shopmirror::sandbox::Route;
 
 use crate::support::{BUDGET, Daemon, EAGER, Pages, Place, Receiver, Workspace, wait_until};
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rustix::process::Signal;
+use sandbox::Route;
 use serde_json::Value;
-use shopmirror::sandbox::Route;
 
 use crate::support::{Daemon, Place, Receiver, Workspace, wait_until};
 

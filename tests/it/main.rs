@@ -10,7 +10,6 @@ mod changes;
 mod cli;
 mod commands;
 mod config_files;
-mod conformance;
 mod delivery;
 mod demo;
 mod disk;

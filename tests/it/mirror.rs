@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::SystemTime;
 
+use sandbox::Route;
 use serde_json::{Value, json};
-use shopmirror::sandbox::Route;
 
 use crate::support::{Pages, Place, Workspace, wait_until};
 

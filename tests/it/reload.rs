@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use rustix::process::Signal;
+use sandbox::Route;
 use serde_json::{Value, json};
-use shopmirror::sandbox::Route;
 
 use crate::support::{Place, Receiver, Workspace, wait_until};
 

@@ -2,8 +2,8 @@
 
 mod bench;
 
+use sandbox::{Fault, FaultKind, Route};
 use serde_json::{Map, Value, json};
-use shopmirror::sandbox::{Fault, FaultKind, Route};
 
 use crate::support::Workspace;
 use bench::Bench;

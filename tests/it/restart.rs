@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use sandbox::Route;
 use serde_json::{Value, json};
-use shopmirror::sandbox::Route;
 
 use crate::support::{Daemon, Place, Receiver, Workspace, text, wait_until};
 

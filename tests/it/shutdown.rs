@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use shopmirror::sandbox::{FaultKind, Route};
+use sandbox::{FaultKind, Route};
 
 use crate::support::{Place, Receiver, Workspace, wait_until};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use sandbox::Route;
 use serde_json::{Value, json};
-use shopmirror::sandbox::Route;
 
 use super::hooked;
 use crate::support::{Answer, Pages, Place, Receiver, TinyDisk, Workspace, wait_until};

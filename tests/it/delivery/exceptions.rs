@@ -1,8 +1,8 @@
 //! Exceptions: what one change's refusal, a dead letter and a vanished endpoint come to.
 
 use rustix::process::Signal;
+use sandbox::Route;
 use serde_json::{Value, json};
-use shopmirror::sandbox::Route;
 
 use super::{hooked, seqs};
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sandbox::{self, Options, Sandbox, Shop};
 use serde_json::Value;
-use shopmirror::sandbox::{self, Options, Sandbox, Shop};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::process::Child;

@@ -1,7 +1,7 @@
 //! The sandbox on a free loopback port, in this process: the test edits it and asks it for the truth.
 
+use sandbox::{self, Fault, FaultKind, Options, Route, Sandbox, Shop};
 use serde_json::{Map, Value};
-use shopmirror::sandbox::{self, Fault, FaultKind, Options, Route, Sandbox, Shop};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

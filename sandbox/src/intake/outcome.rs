@@ -1,0 +1,225 @@
+//! The steps of the pipeline, in the contract's order, and what a submission comes to.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::field::Destination;
+use super::form::{Duplicates, Form};
+use super::ledger::{Delivery, Made, Remembered};
+use super::{How, Submission, check};
+use crate::envelope::Refusal;
+use crate::route::Route;
+use crate::state::Inner;
+
+/// Leads, and self check-ins, beyond which the workspace takes no more.
+const MOST_HELD: usize = 1_000_000;
+
+/// What a submission that is not refused comes to: the intake envelope.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) status: StatusCode,
+    name: &'static str,
+    request_id: String,
+    made: Option<Made>,
+    data: Value,
+    /// The branch that the submission was resolved to.
+    pub(crate) business: i64,
+}
+
+impl Outcome {
+    /// The envelope's JSON.
+    pub(crate) fn envelope(&self) -> Value {
+        json!({"status": self.name, "request_id": self.request_id, "data": self.data})
+    }
+}
+
+impl Inner {
+    /// Submits and logs the delivery.
+    pub(crate) fn submit(
+        &mut self,
+        submission: Submission,
+        request_id: &str,
+    ) -> Result<Outcome, Refusal> {
+        let outcome = self.decide(&submission, request_id);
+        let route = submission.route.clone();
+        let integration = submission.integration;
+        self.log_delivery(request_id, integration, route, Some(submission), &outcome);
+        outcome
+    }
+
+    /// Logs a delivery that could not be read, or was, with what became of it.
+    pub(crate) fn log_delivery(
+        &mut self,
+        request_id: &str,
+        integration: u32,
+        route: String,
+        submission: Option<Submission>,
+        outcome: &Result<Outcome, Refusal>,
+    ) {
+        let key = self.keys.of_integration(integration).map(|key| key.name.clone());
+        let (http, name, made) = told(outcome);
+        let delivery = Delivery {
+            id: 0,
+            request_id: request_id.to_owned(),
+            at: self.now(),
+            key: key.unwrap_or_default(),
+            route,
+            http,
+            outcome: name,
+            made,
+            submission,
+        };
+        self.intake.ledger.log(delivery);
+        self.changed();
+    }
+
+    /// Submits a logged delivery once more; `destination` pins one that could not be decided.
+    ///
+    /// `None` when there is no such delivery, or nothing of it that could be submitted.
+    pub(crate) fn retry(
+        &mut self,
+        id: u64,
+        destination: Option<Destination>,
+    ) -> Option<Result<Outcome, Refusal>> {
+        let delivery = self.intake.ledger.delivery_mut(id)?;
+        let mut submission = delivery.submission.clone()?;
+        let request_id = delivery.request_id.clone();
+        let parked = delivery.made.is_none() && delivery.http == 202;
+        submission.destination = destination.or(submission.destination);
+        let outcome = if parked {
+            // The key of a parked submission stands for the submission itself.
+            let key = submission.idempotency_key.take();
+            let outcome = self.decide(&submission, &request_id);
+            submission.idempotency_key = key;
+            if let Ok(outcome) = &outcome {
+                self.remember(&submission, &request_id, outcome.made);
+            }
+            outcome
+        } else {
+            self.decide(&submission, &request_id)
+        };
+        let (http, name, made) = told(&outcome);
+        let delivery = self.intake.ledger.delivery_mut(id)?;
+        delivery.submission = Some(submission);
+        (delivery.http, delivery.outcome, delivery.made) = (http, name, made.or(delivery.made));
+        self.changed();
+        Some(outcome)
+    }
+
+    /// The original answer, when the key was seen before; whatever the body says now.
+    pub(crate) fn replay(
+        &mut self,
+        integration: u32,
+        key: Option<&str>,
+        business: i64,
+    ) -> Option<Outcome> {
+        let known = self.intake.ledger.remembered(integration, key?)?;
+        let (request_id, made) = (known.request_id.clone(), known.made);
+        let data = made.map_or(Value::Null, |made| self.shown(made));
+        let (status, name) = (StatusCode::OK, "duplicate");
+        Some(Outcome { status, name, request_id, made, data, business })
+    }
+
+    fn decide(&mut self, sent: &Submission, request_id: &str) -> Result<Outcome, Refusal> {
+        let replayed =
+            self.replay(sent.integration, sent.idempotency_key.as_deref(), sent.business);
+        if let Some(outcome) = replayed {
+            return Ok(outcome);
+        }
+        let held = self.records.len(Route::Leads).max(self.intake.checkins.len());
+        if held >= MOST_HELD {
+            return Err(Refusal::scripted(StatusCode::LOCKED, None));
+        }
+        let form = self.intake.form(sent).cloned();
+        let Some(destination) = destination(sent, form.as_ref()) else {
+            return Ok(self.park(sent, request_id));
+        };
+        let form = form.filter(|form| form.active);
+        let data = match &form {
+            Some(form) => form.apply(sent.data.clone()),
+            None => sent.data.clone(),
+        };
+        let clean = {
+            let defined = self.intake.defined(destination);
+            match sent.how {
+                How::Strict => check::strict(destination, data, &defined),
+                _ => check::lenient(destination, data, &defined),
+            }
+        };
+        let mut clean = clean.map_err(Refusal::invalid)?;
+        let business = self.business(sent, &mut clean)?;
+        let policy = form.map_or(Duplicates::Default, |form| form.duplicates);
+        let found = self.same_as(destination, &clean, policy);
+        let (status, name, made) = match found {
+            Some(made) => (StatusCode::OK, "duplicate", made),
+            None => {
+                let source = sent.how == How::Fixed;
+                let made = self.make(destination, business, &clean, source);
+                (StatusCode::CREATED, "completed", made)
+            }
+        };
+        self.remember(sent, request_id, Some(made));
+        let request_id = request_id.to_owned();
+        let data = self.shown(made);
+        Ok(Outcome { status, name, request_id, made: Some(made), data, business })
+    }
+
+    fn park(&mut self, sent: &Submission, request_id: &str) -> Outcome {
+        self.remember(sent, request_id, None);
+        Outcome {
+            status: StatusCode::ACCEPTED,
+            name: "received",
+            request_id: request_id.to_owned(),
+            made: None,
+            data: Value::Null,
+            business: sent.business,
+        }
+    }
+
+    fn remember(&mut self, sent: &Submission, request_id: &str, made: Option<Made>) {
+        if let Some(key) = &sent.idempotency_key {
+            let what = Remembered { request_id: request_id.to_owned(), made };
+            self.intake.ledger.remember(sent.integration, key, what);
+        }
+    }
+
+    /// The branch: of the body, else of the header, else the default one.
+    fn business(&self, sent: &Submission, clean: &mut check::Clean) -> Result<i64, Refusal> {
+        let Some(id) = clean.values.remove("business_id") else { return Ok(sent.business) };
+        match id.as_i64().filter(|id| self.businesses.contains(id)) {
+            Some(id) => Ok(id),
+            None if sent.how == How::Strict => Err(Refusal::unknown_business()),
+            None => {
+                clean.custom.insert("business_id".to_owned(), id);
+                Ok(sent.business)
+            }
+        }
+    }
+}
+
+/// What the record becomes; `None`: the submission is parked.
+fn destination(sent: &Submission, form: Option<&Form>) -> Option<Destination> {
+    let configured = form.is_some_and(|form| form.active);
+    let unmapped = form.is_none_or(|form| form.map.is_none());
+    match sent.how {
+        How::Fixed => sent.destination,
+        How::Strict => {
+            let waits = sent.provider.maps_forms() && sent.form_id.is_some();
+            sent.destination.filter(|_| !waits || (configured && !unmapped))
+        }
+        How::Mapped if !configured || unmapped => None,
+        How::Lenient if form.is_some() && sent.form_id.is_some() && !configured => None,
+        How::Lenient if sent.provider.maps_forms() && sent.form_id.is_some() && unmapped => None,
+        How::Mapped | How::Lenient => {
+            let of_form = form.filter(|form| form.active).and_then(|form| form.destination);
+            sent.destination.or(of_form)
+        }
+    }
+}
+
+fn told(outcome: &Result<Outcome, Refusal>) -> (u16, String, Option<Made>) {
+    match outcome {
+        Ok(outcome) => (outcome.status.as_u16(), outcome.name.to_owned(), outcome.made),
+        Err(refusal) => (refusal.status.as_u16(), refusal.code.to_owned(), None),
+    }
+}
