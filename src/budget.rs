@@ -54,7 +54,7 @@ pub struct Seen {
 
 /// The budget as people and tools see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BudgetSnapshot {
+pub struct BudgetStatus {
     /// Requests a minute the key has for all of its clients.
     pub limit: u32,
     /// Our own requests in the last 60 seconds.
@@ -184,9 +184,9 @@ impl Budget {
 
     /// The state as people and tools see it.
     #[must_use]
-    pub fn snapshot(&self, now: Moment) -> BudgetSnapshot {
+    pub fn snapshot(&self, now: Moment) -> BudgetStatus {
         let at = now.elapsed.as_secs_f64();
-        BudgetSnapshot {
+        BudgetStatus {
             limit: self.limit(),
             used_last_60s: self.pace.sent_within(Duration::from_secs(60), now.elapsed),
             remaining_seen: self.remaining_seen,

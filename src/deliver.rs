@@ -18,7 +18,7 @@ use crate::clock::{Clock, stamp};
 use crate::config;
 use crate::record::Change;
 use crate::sink::{Sink, Verdict};
-use crate::store::{Begin, Delivery, Progress, SinkRow, Store, StoreError};
+use crate::store::{Begin, PendingDelivery, Progress, SinkRow, Store, StoreError};
 use round::Round;
 
 /// Waits between the probes of an endpoint that is at fault.
@@ -37,7 +37,7 @@ const DISK_WAIT: Duration = Duration::from_secs(10);
 
 /// How a sink stands, for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SinkView {
+pub struct SinkStatus {
     /// The sink's name.
     pub name: String,
     /// `webhook`, `file`, `command`
@@ -76,7 +76,7 @@ pub struct Deliverer {
     /// Woken when an operator changed something.
     pub poke: watch::Receiver<()>,
     /// Where the sink's standing is told.
-    pub view: watch::Sender<Option<SinkView>>,
+    pub view: watch::Sender<Option<SinkStatus>>,
 }
 
 /// What is remembered between two rounds; all of it may be lost.
@@ -153,7 +153,7 @@ impl Deliverer {
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
-    pub async fn once(mut self, cut: &CancellationToken) -> Result<Option<SinkView>, StoreError> {
+    pub async fn once(mut self, cut: &CancellationToken) -> Result<Option<SinkStatus>, StoreError> {
         let row = self.open().await?;
         let mut memory = Memory { position: row.position, ..Memory::default() };
         // A run that is to end does not wait for room on the disk.
@@ -368,7 +368,7 @@ impl Deliverer {
             () if row.retrying >= MAX_PARKED => "holding",
             () => "active",
         };
-        self.view.send_replace(Some(SinkView {
+        self.view.send_replace(Some(SinkStatus {
             name: row.name,
             type_name: row.type_name,
             state: state.to_owned(),

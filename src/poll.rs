@@ -10,7 +10,7 @@ mod gate;
 mod once;
 mod poller;
 mod spare;
-mod view;
+mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,14 @@ use crate::api::{ApiError, Client, Ping, Rate};
 use crate::backoff::Backoff;
 use crate::budget::{Budget, Purpose};
 use crate::clock::Clock;
-use crate::record::{Page, PollerKey};
+use crate::record::{Page, PollerId};
 use crate::schedule::{Next, PollerSettings, Schedule};
 use crate::store::{Store, StoreError};
 pub use answer::seen;
 use gate::Gate;
 use poller::{Clocks, Poller, word};
 pub use spare::{Background, Spare, SpareError};
-pub use view::{PollerStanding, PollingView};
+pub use status::{PollerStatus, PollingStatus};
 
 /// Waits after a poll that failed in a way that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
@@ -49,7 +49,7 @@ pub type ReadKey = Arc<dyn Fn() -> Option<SecretString> + Send + Sync>;
 #[derive(Debug, Clone)]
 pub struct PollerPlan {
     /// What it asks for.
-    pub key: PollerKey,
+    pub key: PollerId,
     /// How often it may.
     pub settings: PollerSettings,
 }
@@ -57,7 +57,7 @@ pub struct PollerPlan {
 /// What the dispatcher can be asked while it runs.
 pub enum Request {
     /// How everything stands.
-    View(oneshot::Sender<PollingView>),
+    View(oneshot::Sender<PollingStatus>),
     /// Read the key again and end every pause; SIGHUP asks for it.
     Resume,
     /// Ask something else when no poll needs the request; see [`Spare`].

@@ -82,14 +82,14 @@ impl FromStr for Route {
 
 /// What one poller asks for: a route, in one business or in the workspace's default one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PollerKey {
+pub struct PollerId {
     /// The route that is polled.
     pub route: Route,
     /// The branch sent as `X-Business`; `None` is the workspace default.
     pub business: Option<String>,
 }
 
-impl fmt::Display for PollerKey {
+impl fmt::Display for PollerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.business {
             Some(business) => write!(f, "{}@{business}", self.route),

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::budget::BudgetSnapshot;
-use crate::deliver::SinkView;
-use crate::poll::{PollerStanding, PollingView};
+use crate::budget::BudgetStatus;
+use crate::deliver::SinkStatus;
+use crate::poll::{PollerStatus, PollingStatus};
 use crate::schedule::Forecast;
 use crate::store::{Gap, Reader, StoreError};
 pub use socket::{Ask, AskError, SearchAsk, Searched, Told, ask, serve};
@@ -52,13 +52,13 @@ pub struct Snapshot {
     /// When this was taken.
     pub at: String,
     /// One entry a poller.
-    pub pollers: Vec<PollerStanding>,
+    pub pollers: Vec<PollerStatus>,
     /// What was spent and what is left; only of a running daemon.
-    pub budget: Option<BudgetSnapshot>,
+    pub budget: Option<BudgetStatus>,
     /// Whether the budget suffices; only of a running daemon.
     pub forecast: Option<Forecast>,
     /// One entry a sink.
-    pub sinks: Vec<SinkView>,
+    pub sinks: Vec<SinkStatus>,
     /// Records of each route.
     pub records: BTreeMap<String, i64>,
     /// The last row of the log.
@@ -106,8 +106,8 @@ impl Snapshot {
     /// Joins what a running daemon knows with what the store holds.
     #[must_use]
     pub fn of_daemon(
-        polling: PollingView,
-        sinks: Vec<SinkView>,
+        polling: PollingStatus,
+        sinks: Vec<SinkStatus>,
         stored: Stored,
         reload_refused: Option<String>,
         now: Timestamp,
@@ -173,7 +173,7 @@ impl Snapshot {
         let pollers = reader
             .pollers()?
             .into_iter()
-            .map(|row| PollerStanding {
+            .map(|row| PollerStatus {
                 last_success_age_s: row
                     .last_success_at
                     .parse::<Timestamp>()
@@ -197,7 +197,7 @@ impl Snapshot {
             .sinks()?
             .into_iter()
             .filter(|row| row.state != "removed")
-            .map(|row| SinkView {
+            .map(|row| SinkStatus {
                 behind: (stored.last_seq - row.position).max(0),
                 name: row.name,
                 type_name: row.type_name,
@@ -276,7 +276,7 @@ impl Snapshot {
     }
 }
 
-fn judge_pollers(pollers: &[PollerStanding], health: &mut Findings) {
+fn judge_pollers(pollers: &[PollerStatus], health: &mut Findings) {
     let failing = pollers.iter().filter(|p| p.failures >= 2 || p.state == "route_broken").count();
     for poller in pollers {
         let stale = match (poller.last_success_age_s, poller.interval_s) {

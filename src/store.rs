@@ -41,9 +41,9 @@ pub use operate::Operator;
 pub use page::{PollFacts, Stored};
 pub use pollers::{PollNote, PollerRow};
 pub use reader::{Reader, RecordFilter};
-pub use sinks::{Begin, Delivery, Progress, SinkRow};
+pub use sinks::{Begin, PendingDelivery, Progress, SinkRow};
 
-use crate::record::{Page, PollerKey, Route};
+use crate::record::{Page, PollerId, Route};
 use known::Known;
 use mirror::Mirror;
 use pollers::PendingPolls;
@@ -59,7 +59,7 @@ struct Writer {
     inode: u64,
     identity: String,
     mirrors: HashMap<Route, Mirror>,
-    known: HashMap<PollerKey, Known>,
+    known: HashMap<PollerId, Known>,
     pending: PendingPolls,
     prune_from: i64,
     checkpointed_at: u64,
@@ -67,7 +67,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn note(&mut self, key: &PollerKey, note: PollNote) {
+    fn note(&mut self, key: &PollerId, note: PollNote) {
         self.pending.add(key, note);
     }
 
@@ -160,7 +160,7 @@ impl Store {
     /// Nothing of the page is stored.
     pub async fn store_page(
         &self,
-        key: PollerKey,
+        key: PollerId,
         page: Page,
         facts: PollFacts,
     ) -> Result<Stored, StoreError> {
@@ -213,7 +213,7 @@ impl Store {
     ///
     /// # Errors
     /// Only when the store is closing.
-    pub async fn note_failed_poll(&self, key: PollerKey, note: PollNote) -> Result<(), StoreError> {
+    pub async fn note_failed_poll(&self, key: PollerId, note: PollNote) -> Result<(), StoreError> {
         self.write(move |writer| {
             writer.note(&key, note);
             if writer.pending.is_full() { flush(writer) } else { Ok(()) }
@@ -235,7 +235,7 @@ impl Store {
     /// Nothing is lost by a failure but what was learned since the last write.
     pub async fn remember_learned(
         &self,
-        learned: Vec<(PollerKey, String)>,
+        learned: Vec<(PollerId, String)>,
     ) -> Result<(), StoreError> {
         self.write(move |writer| {
             for (key, text) in learned {

@@ -17,7 +17,7 @@ use super::transport::{Request, Transport};
 use super::wire::{self, Ping};
 use crate::clock::Clock;
 use crate::config::{Auth, Poll, Workspace};
-use crate::record::{Page, PollerKey, Route};
+use crate::record::{Page, PollerId, Route};
 
 /// The longest search term, in characters (contract, "Limits").
 const MAX_SEARCH_TERM: usize = 100;
@@ -68,7 +68,7 @@ impl Client {
     }
 
     /// Asks for the newest records of a route (contract, "Automation-read routes").
-    pub async fn poll(&self, key: &PollerKey) -> Outcome<Page> {
+    pub async fn poll(&self, key: &PollerId) -> Outcome<Page> {
         let path = ["automation", "triggers", path_of(key.route)];
         let query = [("limit", self.0.limit.as_str())];
         self.ask(&path, &query, key.business.as_deref(), page::decode).await

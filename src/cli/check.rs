@@ -12,7 +12,7 @@ use super::workspace::Alone;
 use super::{exit, output, read_config, runtime};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
 use crate::config::{Config, SinkKind};
-use crate::record::PollerKey;
+use crate::record::PollerId;
 use crate::sink::Sink;
 use crate::store::Reader;
 
@@ -177,7 +177,7 @@ async fn check_branches(config: &Config, client: Client, findings: &mut Findings
     let mut alone = Alone::with(client, config);
     for business in &config.workspace.businesses {
         let what = format!("branch {business}");
-        let key = PollerKey { route, business: Some(business.clone()) };
+        let key = PollerId { route, business: Some(business.clone()) };
         let Err(error) = alone.ask(async |client| client.poll(&key).await).await else {
             findings.ok(what, "the workspace knows it");
             continue;

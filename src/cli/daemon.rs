@@ -15,8 +15,8 @@ use crate::api::{ApiError, Client};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon::{self, Signal};
-use crate::deliver::SinkView;
-use crate::record::PollerKey;
+use crate::deliver::SinkStatus;
+use crate::record::PollerId;
 use crate::store::Store;
 
 /// Runs the daemon until SIGTERM or SIGINT; SIGHUP reloads.
@@ -97,8 +97,8 @@ pub(super) fn once(path: &Path) -> anyhow::Result<ExitCode> {
 /// What one run came to.
 struct Outcome {
     stored: i64,
-    failed: Vec<(PollerKey, ApiError)>,
-    unsettled: Vec<SinkView>,
+    failed: Vec<(PollerId, ApiError)>,
+    unsettled: Vec<SinkStatus>,
 }
 
 async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
@@ -178,7 +178,7 @@ fn tell(outcome: &Outcome) -> anyhow::Result<ExitCode> {
 }
 
 /// Says each failure once, with every poller that met it.
-fn tell_failed(failed: &[(PollerKey, ApiError)]) {
+fn tell_failed(failed: &[(PollerId, ApiError)]) {
     let mut told: Vec<(&ApiError, Vec<String>)> = Vec::new();
     for (key, error) in failed {
         match told.iter_mut().find(|(other, _)| *other == error) {

@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::exit::{DATA, USAGE, Wrong};
 use super::{output, status};
-use crate::budget::{Budget, BudgetSnapshot};
+use crate::budget::{Budget, BudgetStatus};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon;
@@ -65,7 +65,7 @@ pub(super) struct SimulateArgs {
 struct Planned {
     pollers: Vec<(String, PollerView)>,
     forecast: Forecast,
-    budget: BudgetSnapshot,
+    budget: BudgetStatus,
     /// Whether a daemon polls as planned.
     running: bool,
 }

@@ -9,8 +9,8 @@ use super::exit::{UNAVAILABLE, Wrong};
 use super::output::{self, ago, cell};
 use super::{read_config, runtime};
 use crate::config::Config;
-use crate::deliver::SinkView;
-use crate::poll::PollerStanding;
+use crate::deliver::SinkStatus;
+use crate::poll::PollerStatus;
 use crate::status::{Ask, Health, Snapshot, ask};
 use crate::store::Reader;
 
@@ -82,7 +82,7 @@ pub(super) fn status(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
     sink_table(&snapshot.sinks)
 }
 
-fn poller_row(poller: &PollerStanding, snapshot: &Snapshot) -> Vec<String> {
+fn poller_row(poller: &PollerStatus, snapshot: &Snapshot) -> Vec<String> {
     let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ago);
     // A route's records are counted together, so they stand beside the first of its pollers.
     let first = snapshot.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
@@ -107,7 +107,7 @@ pub(super) fn sinks(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     if json { output::json(&snapshot.sinks) } else { sink_table(&snapshot.sinks) }
 }
 
-fn sink_table(sinks: &[SinkView]) -> anyhow::Result<ExitCode> {
+fn sink_table(sinks: &[SinkStatus]) -> anyhow::Result<ExitCode> {
     let rows = sinks
         .iter()
         .map(|sink| {

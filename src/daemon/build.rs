@@ -8,9 +8,9 @@ use crate::api::{Client, HttpTransport, Transport};
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, KeySource};
-use crate::deliver::{self, Deliverer, SinkView};
+use crate::deliver::{self, Deliverer, SinkStatus};
 use crate::poll::{Dispatcher, PollerPlan};
-use crate::record::PollerKey;
+use crate::record::PollerId;
 use crate::schedule::PollerSettings;
 use crate::sink::Sink;
 use crate::store::Store;
@@ -37,7 +37,7 @@ pub async fn deliverers(
                 store: store.clone(),
                 clock: clock.clone(),
                 poke: poked.clone(),
-                view: watch::Sender::new(None::<SinkView>),
+                view: watch::Sender::new(None::<SinkStatus>),
             })
         })
         .collect();
@@ -58,7 +58,7 @@ pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
         .iter()
         .flat_map(|route| {
             branches.iter().map(|business| PollerPlan {
-                key: PollerKey { route: route.route, business: business.clone() },
+                key: PollerId { route: route.route, business: business.clone() },
                 settings: PollerSettings {
                     limit: config.poll.limit,
                     // A fixed schedule is not slowed by the bounds of the adaptive one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
-use crate::deliver::SinkView;
+use crate::deliver::SinkStatus;
 use crate::poll;
 use crate::status::{Ask, Snapshot, Stored};
 use crate::store::Store;
@@ -20,7 +20,7 @@ pub(super) struct Watch {
     pub(super) clock: Clock,
     pub(super) requests: mpsc::Sender<poll::Request>,
     pub(super) spare: poll::Spare,
-    pub(super) views: Vec<watch::Receiver<Option<SinkView>>>,
+    pub(super) views: Vec<watch::Receiver<Option<SinkStatus>>>,
     pub(super) outside: Outside,
 }
 

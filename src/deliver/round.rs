@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Change, Delivery, Progress, Verdict};
+use super::{Change, PendingDelivery, Progress, Verdict};
 use crate::clock::stamp;
 use crate::config::SinkFilter;
 use crate::record::{Kind, field, same_meaning};
@@ -47,7 +47,12 @@ pub(super) struct Refusals<'a> {
 
 impl Refusals<'_> {
     /// The exception as it stands after one more refusal.
-    fn refused(&self, mut delivery: Delivery, reason: &str, for_good: bool) -> Delivery {
+    fn refused(
+        &self,
+        mut delivery: PendingDelivery,
+        reason: &str,
+        for_good: bool,
+    ) -> PendingDelivery {
         delivery.attempts += 1;
         delivery.last_error = Some(reason.to_owned());
         let attempts = usize::try_from(delivery.attempts).unwrap_or(usize::MAX);
@@ -79,10 +84,10 @@ enum Step {
 
 /// What one round is made of.
 pub(super) struct Round {
-    due: Vec<Delivery>,
+    due: Vec<PendingDelivery>,
     changes: Vec<Change>,
     steps: Vec<(i64, Step)>,
-    waiting: Vec<Delivery>,
+    waiting: Vec<PendingDelivery>,
     /// Exceptions whose change is no longer in the log.
     lost: Vec<i64>,
     more: bool,
@@ -107,7 +112,7 @@ impl Round {
         let open = reader.open_deliveries(scope.sink)?;
         let blocked: HashSet<(String, String)> =
             open.iter().map(|d| (d.route.clone(), d.record_id.clone())).collect();
-        let is_due = |d: &&Delivery| {
+        let is_due = |d: &&PendingDelivery| {
             // An attempt that lies beyond any wait was planned while the clock was wrong.
             d.state == "retrying"
                 && d.next_attempt_at
@@ -116,7 +121,7 @@ impl Round {
         };
         // Of one record only the oldest is tried: what comes behind it must not overtake it.
         let mut first = HashSet::new();
-        let mut due: Vec<Delivery> = open
+        let mut due: Vec<PendingDelivery> = open
             .iter()
             .filter(|d| d.record_id.is_empty() || first.insert((&d.route, &d.record_id)))
             .filter(is_due)
@@ -311,8 +316,8 @@ impl Round {
     }
 }
 
-fn new_exception(change: &Change, state: &str, now: &str) -> Delivery {
-    Delivery {
+fn new_exception(change: &Change, state: &str, now: &str) -> PendingDelivery {
+    PendingDelivery {
         seq: change.seq,
         route: change.route.as_str().to_owned(),
         record_id: change.record_id.clone().unwrap_or_default(),

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Answer, Dispatcher};
 use crate::api::{ApiError, Class};
 use crate::budget::Purpose;
-use crate::record::PollerKey;
+use crate::record::PollerId;
 use crate::store::StoreError;
 
 impl Dispatcher {
@@ -16,7 +16,7 @@ impl Dispatcher {
     pub async fn once(
         mut self,
         stop: &CancellationToken,
-    ) -> Result<Vec<(PollerKey, ApiError)>, StoreError> {
+    ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
         let mut failed = Vec::new();
         for index in 0..self.pollers.len() {
             while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {

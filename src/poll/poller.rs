@@ -6,13 +6,13 @@ use jiff::Timestamp;
 
 use crate::api::{ApiError, Class};
 use crate::clock::Moment;
-use crate::record::PollerKey;
+use crate::record::PollerId;
 use crate::schedule::{Observation, Outcome};
 use crate::store::{Contiguity, Stored};
 
 /// One poller's standing.
 pub(super) struct Poller {
-    pub(super) key: PollerKey,
+    pub(super) key: PollerId,
     pub(super) failures: u32,
     pub(super) last_error: Option<ApiError>,
     pub(super) last_success: Option<Moment>,
@@ -75,7 +75,7 @@ pub(super) fn word(error: &ApiError) -> String {
 }
 
 impl Poller {
-    pub(super) fn new(key: PollerKey) -> Self {
+    pub(super) fn new(key: PollerId) -> Self {
         Self {
             key,
             failures: 0,

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
 
 use super::{Comparison, ScheduleResult};
-use crate::budget::BudgetSnapshot;
+use crate::budget::BudgetStatus;
 use crate::schedule::{Forecast, PollerView};
 
 /// The comparison as a table for people.
@@ -136,7 +136,7 @@ pub fn plan_json(
 pub fn why(
     name: &str,
     view: &PollerView,
-    budget: &BudgetSnapshot,
+    budget: &BudgetStatus,
     forecast: &Forecast,
     running: bool,
 ) -> String {
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn why_tells_rate_bounds_budget_and_next_poll() {
-        let budget = BudgetSnapshot {
+        let budget = BudgetStatus {
             limit: 60,
             used_last_60s: 44,
             remaining_seen: Some(16),

@@ -18,7 +18,7 @@ use super::log::{self, NewChange};
 use super::mirror::{self, Fields, RowFacts};
 use super::pollers::{self, PollerRow};
 use super::reader::Reader;
-use crate::record::{Kind, Page, PollerKey, Record, RecordId, Route, field, same_record};
+use crate::record::{Kind, Page, PollerId, Record, RecordId, Route, field, same_record};
 
 /// What is to be stored of a search.
 #[derive(Debug, Clone)]
@@ -121,7 +121,7 @@ fn write(writer: &mut Writer, search: &Search, steps: &[(usize, Step)]) -> Resul
     let route = Route::Customers;
     let stamp = crate::clock::stamp(search.at);
     let page = &search.page;
-    let key = PollerKey { route, business: search.business.clone() };
+    let key = PollerId { route, business: search.business.clone() };
     let poller = match writer.known.get(&key) {
         Some(known) => Some(known.row.clone()),
         None => pollers::find(&writer.connection, &key)?,

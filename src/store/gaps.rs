@@ -11,7 +11,7 @@ use super::known::Known;
 use super::ledger::{self, Contiguity, Evidence, Gap};
 use super::log::{self, NewChange};
 use super::pollers;
-use crate::record::{Kind, PollerKey, Record, Route, field};
+use crate::record::{Kind, PollerId, Record, Route, field};
 
 /// How far the workspace's clock may be from ours.
 pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(60);
@@ -176,7 +176,7 @@ pub(super) fn created_at(text: &str) -> Option<Timestamp> {
 /// The gap between what the poller knew and a page.
 pub(super) fn found(
     connection: &Connection,
-    key: &PollerKey,
+    key: &PollerId,
     known: Option<&Known>,
     evidence: &Evidence,
     contiguity: Contiguity,
@@ -221,7 +221,7 @@ fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
 pub(super) fn record(
     connection: &Connection,
     identity: &str,
-    key: &PollerKey,
+    key: &PollerId,
     mut gap: Gap,
 ) -> rusqlite::Result<Gap> {
     gap.id = ledger::insert(connection, key, &gap)?;

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use super::Writer;
 use super::pollers::{self, PollerRow};
-use crate::record::{Page, PollerKey, Route};
+use crate::record::{Page, PollerId, Route};
 
 /// What a poller knows, in memory.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Known {
     }
 
     /// Writes what has changed in memory alone: when the poller last succeeded.
-    pub(super) fn save(&self, connection: &Connection, key: &PollerKey) -> rusqlite::Result<()> {
+    pub(super) fn save(&self, connection: &Connection, key: &PollerId) -> rusqlite::Result<()> {
         pollers::save(connection, key, &self.row)
     }
 
@@ -77,7 +77,7 @@ impl Known {
 impl Writer {
     /// Makes the next page of the route's other pollers be compared with what is stored: it was
     /// written since their last one.
-    pub(super) fn forget_texts(&mut self, route: Route, but: Option<&PollerKey>) {
+    pub(super) fn forget_texts(&mut self, route: Route, but: Option<&PollerId>) {
         for (key, known) in &mut self.known {
             if key.route == route && Some(key) != but {
                 known.forget_texts();

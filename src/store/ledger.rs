@@ -7,7 +7,7 @@
 use rusqlite::{Connection, Row};
 use serde::Serialize;
 
-use crate::record::PollerKey;
+use crate::record::PollerId;
 
 /// What one poll proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl Gap {
 }
 
 /// Adds a gap; the number in `gap.id` is ignored and the new one returned.
-pub(super) fn insert(connection: &Connection, key: &PollerKey, gap: &Gap) -> rusqlite::Result<i64> {
+pub(super) fn insert(connection: &Connection, key: &PollerId, gap: &Gap) -> rusqlite::Result<i64> {
     connection.prepare_cached(
         "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate, estimate_error) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",

@@ -100,7 +100,7 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
 
 #[cfg(test)]
 mod tests {
-    use crate::record::{Page, PollerKey, Record, RecordId, Route};
+    use crate::record::{Page, PollerId, Record, RecordId, Route};
     use crate::store::{PollFacts, Store};
 
     use super::*;
@@ -117,7 +117,7 @@ mod tests {
             remaining: None,
             learned: String::new(),
         };
-        let key = PollerKey { route: Route::Leads, business: None };
+        let key = PollerId { route: Route::Leads, business: None };
         store.store_page(key, Page::new(body, vec![Record { id, span }]), facts).await.unwrap();
     }
 

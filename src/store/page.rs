@@ -15,7 +15,7 @@ use super::ledger::{Contiguity, Evidence, Gap};
 use super::log::{self, NewChange};
 use super::mirror::{self, Fields, RowFacts};
 use super::pollers::{self, PollNote, PollerRow};
-use crate::record::{Kind, Page, PollerKey, Record, Route, field, same_record};
+use crate::record::{Kind, Page, PollerId, Record, Route, field, same_record};
 
 /// What is known of a poll beside its page.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ enum Step {
 /// Stores a page; see [`super::Store::store_page`].
 pub(super) fn store(
     writer: &mut Writer,
-    key: &PollerKey,
+    key: &PollerId,
     page: Page,
     facts: &PollFacts,
 ) -> Result<Stored, StoreError> {
@@ -263,7 +263,7 @@ fn compare(
 
 fn write(
     writer: &mut Writer,
-    key: &PollerKey,
+    key: &PollerId,
     finding: &Finding<'_>,
     gap: Option<Gap>,
 ) -> Result<Option<Gap>, StoreError> {
@@ -319,7 +319,7 @@ fn write(
     Ok(gap)
 }
 
-fn adopt(connection: &Connection, key: &PollerKey, record: &Record) -> rusqlite::Result<()> {
+fn adopt(connection: &Connection, key: &PollerId, record: &Record) -> rusqlite::Result<()> {
     connection
         .prepare_cached(&format!(
             "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
@@ -330,7 +330,7 @@ fn adopt(connection: &Connection, key: &PollerKey, record: &Record) -> rusqlite:
 }
 
 fn next_row(
-    key: &PollerKey,
+    key: &PollerId,
     known: Option<&Known>,
     page: &Page,
     stamp: &str,

@@ -9,13 +9,13 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use crate::record::{PollerKey, Route};
+use crate::record::{PollerId, Route};
 
 /// Pending runs kept in memory before they must be written.
 const MAX_PENDING: usize = 256;
 
 /// The business as the tables hold it: '' for the workspace default.
-pub(super) fn business_text(key: &PollerKey) -> &str {
+pub(super) fn business_text(key: &PollerId) -> &str {
     key.business.as_deref().unwrap_or("")
 }
 
@@ -62,18 +62,15 @@ impl PollerRow {
 
     /// Which poller the row is of; `None` when the route is not one this program knows.
     #[must_use]
-    pub fn key(&self) -> Option<PollerKey> {
+    pub fn key(&self) -> Option<PollerId> {
         let route: Route = self.route.parse().ok()?;
-        Some(PollerKey { route, business: self.business.clone() })
+        Some(PollerId { route, business: self.business.clone() })
     }
 }
 
 const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit";
 
-pub(super) fn find(
-    connection: &Connection,
-    key: &PollerKey,
-) -> rusqlite::Result<Option<PollerRow>> {
+pub(super) fn find(connection: &Connection, key: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
     connection
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM pollers WHERE route = ?1 AND business = ?2"
@@ -92,7 +89,7 @@ pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> 
 
 pub(super) fn save(
     connection: &Connection,
-    key: &PollerKey,
+    key: &PollerId,
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
     connection
@@ -142,7 +139,7 @@ pub struct PollNote {
 
 #[derive(Debug)]
 struct Run {
-    key: PollerKey,
+    key: PollerId,
     note: PollNote,
     from_at: String,
     polls: i64,
@@ -155,7 +152,7 @@ pub(super) struct PendingPolls {
 }
 
 impl PendingPolls {
-    pub(super) fn add(&mut self, key: &PollerKey, note: PollNote) {
+    pub(super) fn add(&mut self, key: &PollerId, note: PollNote) {
         let last = self.runs.iter_mut().rev().find(|run| run.key == *key);
         if let Some(run) = last
             && run.note.outcome == note.outcome
@@ -186,7 +183,7 @@ impl PendingPolls {
     pub(super) fn write(
         &self,
         connection: &Connection,
-        beside: Option<(&PollerKey, &PollNote)>,
+        beside: Option<(&PollerId, &PollNote)>,
     ) -> rusqlite::Result<()> {
         for Run { key, note, from_at, polls } in &self.runs {
             insert_poll(connection, key, note, from_at, *polls)?;
@@ -197,7 +194,7 @@ impl PendingPolls {
 
 fn insert_poll(
     connection: &Connection,
-    key: &PollerKey,
+    key: &PollerId,
     note: &PollNote,
     from_at: &str,
     polls: i64,

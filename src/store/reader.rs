@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::error::{OpenError, StoreError};
 use super::ledger::{self, Gap};
 use super::pollers::{self, PollerRow};
-use super::sinks::{self, Delivery, SinkRow};
+use super::sinks::{self, PendingDelivery, SinkRow};
 use super::{log, open};
 use crate::record::{Change, Route};
 
@@ -122,7 +122,7 @@ impl Reader {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn open_deliveries(&self, sink: &str) -> Result<Vec<Delivery>, StoreError> {
+    pub fn open_deliveries(&self, sink: &str) -> Result<Vec<PendingDelivery>, StoreError> {
         Ok(sinks::open_deliveries(&self.connection, sink)?)
     }
 
@@ -130,7 +130,11 @@ impl Reader {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn dead_letters(&self, sink: &str, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+    pub fn dead_letters(
+        &self,
+        sink: &str,
+        limit: usize,
+    ) -> Result<Vec<PendingDelivery>, StoreError> {
         Ok(sinks::dead_letters(&self.connection, sink, limit)?)
     }
 
@@ -138,7 +142,7 @@ impl Reader {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn dead_letter(&self, sink: &str, seq: i64) -> Result<Option<Delivery>, StoreError> {
+    pub fn dead_letter(&self, sink: &str, seq: i64) -> Result<Option<PendingDelivery>, StoreError> {
         Ok(sinks::dead_letter(&self.connection, sink, seq)?)
     }
 

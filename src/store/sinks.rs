@@ -49,7 +49,7 @@ pub enum Begin {
 
 /// An exception: one change that one sink has not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Delivery {
+pub struct PendingDelivery {
     /// The change's number in the log.
     pub seq: i64,
     /// The route of its record.
@@ -76,7 +76,7 @@ pub struct Progress {
     /// Changes delivered.
     pub delivered: i64,
     /// Exceptions to add or to bring up to date.
-    pub put: Vec<Delivery>,
+    pub put: Vec<PendingDelivery>,
     /// Exceptions that are settled.
     pub settled: Vec<i64>,
     /// A fault of the endpoint, told once.
@@ -251,8 +251,8 @@ fn release_waiting(connection: &Connection, name: &str, at: &str) -> rusqlite::R
 
 const SELECT_DELIVERY: &str = "SELECT seq, route, record_id, state, attempts, next_attempt_at, last_error, since FROM deliveries WHERE sink = ?1";
 
-fn read_delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
-    Ok(Delivery {
+fn read_delivery(row: &Row<'_>) -> rusqlite::Result<PendingDelivery> {
+    Ok(PendingDelivery {
         seq: row.get(0)?,
         route: row.get(1)?,
         record_id: row.get(2)?,
@@ -269,7 +269,7 @@ pub(super) fn dead_letters(
     connection: &Connection,
     name: &str,
     limit: usize,
-) -> rusqlite::Result<Vec<Delivery>> {
+) -> rusqlite::Result<Vec<PendingDelivery>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = connection
         .prepare_cached(&format!("{SELECT_DELIVERY} AND state = 'dead' ORDER BY seq LIMIT ?2"))?;
@@ -282,7 +282,7 @@ pub(super) fn dead_letter(
     connection: &Connection,
     name: &str,
     seq: i64,
-) -> rusqlite::Result<Option<Delivery>> {
+) -> rusqlite::Result<Option<PendingDelivery>> {
     connection
         .prepare_cached(&format!("{SELECT_DELIVERY} AND state = 'dead' AND seq = ?2"))?
         .query_row((name, seq), read_delivery)
@@ -293,7 +293,7 @@ pub(super) fn dead_letter(
 pub(super) fn open_deliveries(
     connection: &Connection,
     name: &str,
-) -> rusqlite::Result<Vec<Delivery>> {
+) -> rusqlite::Result<Vec<PendingDelivery>> {
     let mut statement = connection
         .prepare_cached(&format!("{SELECT_DELIVERY} AND state <> 'dead' ORDER BY seq"))?;
     let rows = statement.query_map([name], read_delivery)?;

@@ -59,8 +59,8 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
     Client::new(&workspace, &poll, Arc::<Recorder>::clone(transport), KEY.into())
 }
 
-fn key_of(route: Route, business: Option<&str>) -> PollerKey {
-    PollerKey { route, business: business.map(str::to_owned) }
+fn key_of(route: Route, business: Option<&str>) -> PollerId {
+    PollerId { route, business: business.map(str::to_owned) }
 }
 
 #[tokio::test]

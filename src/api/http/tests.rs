@@ -15,7 +15,7 @@ use super::super::client::Client;
 use super::super::error::ApiError;
 use super::*;
 use crate::config::{Auth, KeySource, Poll};
-use crate::record::{PollerKey, Route};
+use crate::record::{PollerId, Route};
 
 const KEY: &str = "svc_CanaryKey0123456789";
 
@@ -49,7 +49,7 @@ async fn poll(workspace: &Workspace) -> Result<crate::record::Page, ApiError> {
     let transport = Arc::new(HttpTransport::new(workspace).unwrap());
     let poll = Poll { limit: 100, timeout: LONG };
     let client = Client::new(workspace, &poll, transport, SecretString::from(KEY));
-    client.poll(&PollerKey { route: Route::Leads, business: None }).await.0
+    client.poll(&PollerId { route: Route::Leads, business: None }).await.0
 }
 
 const CHUNK: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::record::PollerKey;
+use crate::record::PollerId;
 use crate::store::{Contiguity, PollFacts, Store};
 
 fn page(records: &[(i64, &str)]) -> Page {
@@ -20,8 +20,8 @@ fn page(records: &[(i64, &str)]) -> Page {
     Page::new(body, list)
 }
 
-fn customers() -> PollerKey {
-    PollerKey { route: Route::Customers, business: None }
+fn customers() -> PollerId {
+    PollerId { route: Route::Customers, business: None }
 }
 
 fn facts(limit: u32) -> PollFacts {
@@ -130,7 +130,7 @@ async fn a_poll_sees_what_a_search_changed_behind_its_page() {
 #[tokio::test]
 async fn what_the_poller_of_another_branch_adopts_proves_nothing_to_this_one() {
     let (_dir, store) = open();
-    let other = PollerKey { business: Some("2".to_owned()), ..customers() };
+    let other = PollerId { business: Some("2".to_owned()), ..customers() };
     store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2)).await.unwrap();
     store.store_found(search(page(&[(7, "G")]), Kind::Created)).await.unwrap();
     let both = page(&[(8, "H"), (7, "G")]);

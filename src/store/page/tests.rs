@@ -55,8 +55,8 @@ async fn live(seed: u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mirror.db");
     let mut store = Store::open(&path).unwrap();
-    let keys = [None, Some("2".to_owned())]
-        .map(|business| PollerKey { route: Route::Customers, business });
+    let keys =
+        [None, Some("2".to_owned())].map(|business| PollerId { route: Route::Customers, business });
     let mut shown = [Shown::default(), Shown::default()];
     let mut list = List::new();
     let mut newest = 0;

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Dispatcher, word};
-use crate::budget::BudgetSnapshot;
+use crate::budget::BudgetStatus;
 use crate::schedule::{Forecast, PollerView};
 
 /// How one poller stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PollerStanding {
+pub struct PollerStatus {
     /// The route.
     pub route: String,
     /// The branch; `None` is the workspace default.
@@ -37,7 +37,7 @@ pub struct PollerStanding {
     pub last_error_text: Option<String>,
 }
 
-impl PollerStanding {
+impl PollerStatus {
     /// The route, and the branch if one is named: `leads@12`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -50,11 +50,11 @@ impl PollerStanding {
 
 /// How polling stands as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PollingView {
+pub struct PollingStatus {
     /// One entry a poller.
-    pub pollers: Vec<PollerStanding>,
+    pub pollers: Vec<PollerStatus>,
     /// What was spent and what is left.
-    pub budget: BudgetSnapshot,
+    pub budget: BudgetStatus,
     /// Why every poller is paused, and what to do.
     pub halted: Option<String>,
     /// Why polling waits for the store, and what to do.
@@ -64,7 +64,7 @@ pub struct PollingView {
 }
 
 impl Dispatcher {
-    pub(super) fn view(&self) -> PollingView {
+    pub(super) fn view(&self) -> PollingStatus {
         let now = self.clock.now();
         let halt = self.gate.halt();
         let budget = self.budget.snapshot(now);
@@ -92,7 +92,7 @@ impl Dispatcher {
                     () if poller.last_success.is_none() => "starting",
                     () => "ok",
                 };
-                PollerStanding {
+                PollerStatus {
                     route: poller.key.route.as_str().to_owned(),
                     business: poller.key.business.clone(),
                     state: state.to_owned(),
@@ -111,7 +111,7 @@ impl Dispatcher {
                 }
             })
             .collect();
-        PollingView {
+        PollingStatus {
             pollers,
             budget,
             halted: halt.map(|closed| closed.halt.advice().to_owned()),
