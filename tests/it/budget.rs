@@ -110,7 +110,7 @@ async fn a_rival_is_never_refused_and_full_pace_is_back_two_minutes_after_it() {
     seconds(40).await;
 
     let (url, key) = (workspace.url("/automation/ping"), workspace.sandbox.automation_key());
-    let client = reqwest::Client::new();
+    let client = shopmirror::tls::client_builder().build().unwrap();
     let mut turn = tokio::time::interval(Duration::from_millis(60_000 / 50));
     for _ in 0..60 {
         turn.tick().await;
