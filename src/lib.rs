@@ -17,6 +17,7 @@
 //! |---|---|
 //! | [`record`] | the nouns: routes, record ids, pages, changes; what counts as a change |
 //! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
+//! | [`contiguity`] | what a page proves about the time since the previous page; pure |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
 //! | [`config`] | the TOML file: read, checked, every problem reported at once |
 //! | [`schedule`] | when each poller asks next; pure |
@@ -48,6 +49,7 @@ pub mod budget;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod contiguity;
 pub mod custom_fields;
 pub mod daemon;
 pub mod deliver;

@@ -34,7 +34,7 @@ pub use error::{OpenError, StoreError};
 pub use forms::{Form, FormChange};
 pub use found::{CustomerText, Found, Search};
 pub use gaps::Repairable;
-pub use ledger::{Contiguity, Gap};
+pub use ledger::Gap;
 pub use maintain::Upkeep;
 pub use open::holder;
 pub use operate::Operator;
@@ -43,6 +43,7 @@ pub use pollers::{PollNote, PollerRow};
 pub use reader::{Reader, RecordFilter};
 pub use sinks::{Begin, PendingDelivery, Progress, SinkRow};
 
+pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};
 use known::Known;
 use mirror::Mirror;

@@ -8,9 +8,10 @@ use rusqlite::Connection;
 
 use super::error::StoreError;
 use super::known::Known;
-use super::ledger::{self, Contiguity, Evidence, Gap};
+use super::ledger::{self, Evidence, Gap};
 use super::log::{self, NewChange};
 use super::pollers;
+use crate::contiguity::Contiguity;
 use crate::record::{Kind, PollerId, Record, Route, field};
 
 /// How far the workspace's clock may be from ours.

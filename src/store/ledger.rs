@@ -7,37 +7,8 @@
 use rusqlite::{Connection, Row};
 use serde::Serialize;
 
+use crate::contiguity::Contiguity;
 use crate::record::PollerId;
-
-/// What one poll proved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contiguity {
-    /// The first page of a poller: there is nothing to compare it with.
-    Baseline,
-    /// The page holds fewer records than were asked for: it is the whole list.
-    Complete,
-    /// The page shares an id with the one before.
-    Contiguous,
-    /// Nothing is shared, yet the page gives reason to think that nothing was missed either; or it
-    /// is empty although records were known.
-    Suspect,
-    /// Nothing is shared: records may have been missed.
-    Gap,
-}
-
-impl Contiguity {
-    /// The word used in `polls` and in listings.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Complete => "complete",
-            Self::Contiguous => "contiguous",
-            Self::Suspect => "suspect",
-            Self::Gap => "gap",
-        }
-    }
-}
 
 /// What the classification rests on.
 #[derive(Debug, Clone, Copy)]

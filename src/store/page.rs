@@ -11,10 +11,11 @@ use super::Writer;
 use super::error::StoreError;
 use super::gaps::{self, Holes, Place};
 use super::known::{Known, head_json};
-use super::ledger::{Contiguity, Evidence, Gap};
+use super::ledger::{Evidence, Gap};
 use super::log::{self, NewChange};
 use super::mirror::{self, Fields, RowFacts};
 use super::pollers::{self, PollNote, PollerRow};
+use crate::contiguity::Contiguity;
 use crate::record::{Kind, Page, PollerId, Record, Route, field, same_record};
 
 /// What is known of a poll beside its page.

@@ -9,17 +9,18 @@ use std::path::{Path, PathBuf};
 const BASE: [&str; 5] = ["record", "backoff", "clock", "config", "tls"];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` is nothing of ours at all.
-const TABLE: [(&str, Option<&[&str]>); 20] = [
+const TABLE: [(&str, Option<&[&str]>); 21] = [
     ("record", None),
     ("backoff", None),
     ("backfill", None),
     ("clock", None),
+    ("contiguity", None),
     ("tls", None),
     ("config", Some(&[])),
     ("api", Some(&[])),
     ("schedule", Some(&[])),
     ("budget", Some(&[])),
-    ("store", Some(&[])),
+    ("store", Some(&["contiguity"])),
     ("sink", Some(&[])),
     ("poll", Some(&["api", "schedule", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
@@ -28,7 +29,7 @@ const TABLE: [(&str, Option<&[&str]>); 20] = [
     ("repair", Some(&["api", "poll", "store"])),
     ("custom_fields", Some(&["poll", "store"])),
     ("report", Some(&["store"])),
-    ("simulate", Some(&["schedule", "budget"])),
+    ("simulate", Some(&["schedule", "budget", "contiguity"])),
     (
         "daemon",
         Some(&[
@@ -55,7 +56,7 @@ const TABLE: [(&str, Option<&[&str]>); 20] = [
 ];
 
 /// The modules that hold nouns and rules alone, and what none of their lines may name.
-const PURE: [&str; 4] = ["record", "schedule", "simulate", "backfill"];
+const PURE: [&str; 5] = ["record", "contiguity", "schedule", "simulate", "backfill"];
 const IMPURE: [&str; 6] =
     ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
 

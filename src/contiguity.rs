@@ -1,0 +1,194 @@
+//! What a page proves about the time since the poller's previous page.
+//!
+//! Pure: no I/O, no clock. The store and the simulation decide by this one rule. A page proves that
+//! nothing was missed when it holds a record of the previous page that still means the same, or
+//! when it is the whole list. This holds whether the workspace orders a list by creation or by last
+//! change; the order of the page itself is never used.
+
+/// A hole counts as wide when it is more than this many times as wide as the usual one.
+const WIDE: i64 = 4;
+
+/// What one page proved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contiguity {
+    /// The first page of a poller: there is nothing to compare it with.
+    Baseline,
+    /// The page holds fewer records than requested: it is the whole list.
+    Complete,
+    /// A record of the previous page is still on the page and means the same: nothing was missed.
+    Contiguous,
+    /// The page does not prove that nothing was missed, but there is reason to think so.
+    Suspect,
+    /// Records may have been missed.
+    Gap,
+}
+
+impl Contiguity {
+    /// The word used in `polls` and in listings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Complete => "complete",
+            Self::Contiguous => "contiguous",
+            Self::Suspect => "suspect",
+            Self::Gap => "gap",
+        }
+    }
+
+    /// True unless records may have been missed.
+    #[must_use]
+    pub fn is_proven(self) -> bool {
+        !matches!(self, Self::Suspect | Self::Gap)
+    }
+}
+
+/// How a record of the new page relates to the poller's previous page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// It was on the previous page and still means the same.
+    Unchanged,
+    /// It was on the previous page, but it changed since, or nothing shows that it did not.
+    Changed,
+    /// It was not on the previous page, whether or not the mirror knows it.
+    NotShown,
+}
+
+/// One record of the new page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sighting {
+    /// The record's id while it is an integer; only used for bounds and estimates.
+    pub id: Option<i64>,
+    /// How it relates to the previous page.
+    pub relation: Relation,
+}
+
+/// What the poller knew before it read the new page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PreviousPage {
+    /// Records on it.
+    pub records: usize,
+    /// The highest id the poller was ever shown, while ids are integers.
+    pub high_id: Option<i64>,
+    /// The usual hole between two ids of the page; see [`usual_hole`].
+    pub usual_hole: i64,
+}
+
+/// Where the missed records lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bounds {
+    /// The highest id below them.
+    pub after: Option<i64>,
+    /// The lowest id above them.
+    pub before: Option<i64>,
+    /// Ids between the two that the page does not show.
+    pub ids: Option<i64>,
+}
+
+/// What a page proved, and what that rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proof {
+    /// The verdict.
+    pub contiguity: Contiguity,
+    /// Records that were on the previous page, changed or not.
+    pub shared: usize,
+    /// Where missed records lie; empty when the verdict is neither a gap nor a suspect, or when ids
+    /// are not integers that grow.
+    pub bounds: Bounds,
+}
+
+/// Decides what a page proves; `previous` is `None` for the first page of a poller.
+///
+/// A record that changed proves nothing: where the list is ordered by last change, the change moved
+/// it to the front, past others that were not shown. One case escapes every rule: a record that
+/// changed and changed back between two polls looks unchanged.
+#[must_use]
+pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize) -> Proof {
+    let count = |relation| page.iter().filter(|record| record.relation == relation).count();
+    let unchanged = count(Relation::Unchanged);
+    let shared = unchanged + count(Relation::Changed);
+    let proof = |contiguity| Proof { contiguity, shared, bounds: Bounds::default() };
+    let Some(previous) = previous else { return proof(Contiguity::Baseline) };
+    let is_short = page.len() < limit;
+    if unchanged > 0 {
+        return proof(if is_short { Contiguity::Complete } else { Contiguity::Contiguous });
+    }
+    // The API deletes nothing, so a whole list still shows all of the previous page. A server that
+    // returns fewer records than requested does not.
+    if is_short && shared == previous.records {
+        return proof(Contiguity::Complete);
+    }
+    let holes = Holes::above(previous, page);
+    let bounds = match (&holes, previous.high_id) {
+        (Some(holes), _) => holes.bounds(previous.usual_hole),
+        (None, None) => Bounds { before: lowest(page), ..Bounds::default() },
+        (None, Some(_)) => Bounds::default(),
+    };
+    let widest = holes.as_ref().map(Holes::widest);
+    let is_wide = widest.is_some_and(|width| width > WIDE.saturating_mul(previous.usual_hole));
+    let contiguity = if is_short || widest == Some(0) || (shared * 2 >= page.len() && !is_wide) {
+        Contiguity::Suspect
+    } else {
+        Contiguity::Gap
+    };
+    Proof { bounds, ..proof(contiguity) }
+}
+
+/// The width that 9 of 10 holes between neighbouring ids do not exceed; 0 while ids are dense.
+///
+/// Where several businesses share the ids, each sees holes although nothing is missing.
+#[must_use]
+pub fn usual_hole(ids: impl IntoIterator<Item = i64>) -> i64 {
+    let mut ids: Vec<i64> = ids.into_iter().collect();
+    ids.sort_unstable();
+    let mut widths: Vec<i64> = ids.windows(2).map(|pair| width(pair[0], pair[1])).collect();
+    widths.sort_unstable();
+    widths.get(widths.len() * 9 / 10).or(widths.last()).copied().unwrap_or(0)
+}
+
+fn lowest(page: &[Sighting]) -> Option<i64> {
+    let ids: Option<Vec<i64>> = page.iter().map(|record| record.id).collect();
+    ids?.into_iter().min()
+}
+
+/// Ids strictly between two others.
+fn width(low: i64, high: i64) -> i64 {
+    high.saturating_sub(low).saturating_sub(1).max(0)
+}
+
+/// The highest id known and every id of the page above it, in order.
+struct Holes(Vec<i64>);
+
+impl Holes {
+    /// `None` when an id is no integer, or none is above the highest known.
+    fn above(previous: &PreviousPage, page: &[Sighting]) -> Option<Self> {
+        let high = previous.high_id?;
+        let mut ids: Vec<i64> = page.iter().map(|record| record.id).collect::<Option<_>>()?;
+        ids.retain(|id| *id > high);
+        ids.push(high);
+        ids.sort_unstable();
+        (ids.len() > 1).then_some(Self(ids))
+    }
+
+    fn widest(&self) -> i64 {
+        self.0.windows(2).map(|pair| width(pair[0], pair[1])).max().unwrap_or(0)
+    }
+
+    /// From the first wide hole to the last; the widest one alone when none is wide.
+    fn bounds(&self, usual: i64) -> Bounds {
+        let wide = WIDE.saturating_mul(usual);
+        let holes = || self.0.windows(2).map(|pair| (pair[0], pair[1]));
+        let is_wide = |hole: &(i64, i64)| width(hole.0, hole.1) > wide;
+        let span = match (holes().find(is_wide), holes().rfind(is_wide)) {
+            (Some((after, _)), Some((_, before))) => Some((after, before)),
+            _ => holes().rev().max_by_key(|(low, high)| width(*low, *high)),
+        };
+        let Some((after, before)) = span else { return Bounds::default() };
+        let shown = self.0.iter().filter(|id| after < **id && **id < before).count();
+        let ids = width(after, before).saturating_sub(i64::try_from(shown).unwrap_or(i64::MAX));
+        Bounds { after: Some(after), before: Some(before), ids: Some(ids) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
