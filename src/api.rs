@@ -18,7 +18,7 @@ pub use client::Client;
 pub use error::{ApiError, Class, Retry};
 pub use http::{BuildError, HttpTransport};
 pub use page::{MAX_DEPTH, MAX_RECORDS, PageError, decode};
-pub use rate::{MAX_RETRY_AFTER, Rate};
+pub use rate::Rate;
 pub use transport::{
     Answer, MAX_BODY, MAX_ERROR_BODY, Request, Response, Transport, TransportError,
 };

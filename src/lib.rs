@@ -18,6 +18,7 @@
 //! | [`record`] | the nouns: routes, record ids, pages, changes; what counts as a change |
 //! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
 //! | [`contiguity`] | what a page proves about the time since the previous page; pure |
+//! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
 //! | [`config`] | the TOML file: read, checked, every problem reported at once |
 //! | [`schedule`] | when each poller asks next; pure |
@@ -56,6 +57,7 @@ pub mod deliver;
 pub mod poll;
 pub mod record;
 pub mod repair;
+pub mod retry_after;
 pub mod schedule;
 pub mod simulate;
 pub mod sink;

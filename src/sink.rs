@@ -9,7 +9,6 @@
 mod command;
 mod file;
 mod reason;
-mod retry_after;
 mod webhook;
 
 use std::fmt;

@@ -1,15 +1,14 @@
 //! What every answer says about the rate limit (contract, "Limits").
 //!
 //! Read leniently: a header that is absent, unreadable or absurd says nothing, and never stops a
-//! poll. No wait that comes out of here is longer than [`MAX_RETRY_AFTER`].
+//! poll. No wait that comes out of here is longer than [`retry_after::LONGEST`].
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
-/// The longest wait a server can ask for; more is cut to this.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+use crate::retry_after;
 
 /// A number of requests above this is taken for a mistake.
 const MAX_COUNT: i64 = 1_000_000;
@@ -39,15 +38,17 @@ impl Rate {
         now: Timestamp,
         latency: Duration,
     ) -> Self {
-        let date = text(headers, DATE).and_then(|text| httpdate::parse_http_date(text).ok());
+        let date = text(headers, DATE)
+            .and_then(|text| httpdate::parse_http_date(text).ok())
+            .and_then(|date| Timestamp::try_from(date).ok());
         let retry_after = text(headers, RETRY_AFTER)
-            .and_then(|text| retry_after(text, date.unwrap_or_else(|| SystemTime::from(now))));
+            .and_then(|text| retry_after::parse(text, date.unwrap_or(now)));
         Self {
             limit: count(headers, "x-ratelimit-limit").filter(|&limit| limit > 0),
             remaining: count(headers, "x-ratelimit-remaining"),
             retry_after,
             refused: status == 429,
-            server_time: date.and_then(|date| Timestamp::try_from(date).ok()),
+            server_time: date,
             latency,
         }
     }
@@ -62,18 +63,6 @@ fn count(headers: &HeaderMap, name: &'static str) -> Option<i64> {
         .parse()
         .ok()
         .filter(|count| (0..=MAX_COUNT).contains(count))
-}
-
-/// Seconds or an HTTP-date; anything else is `None`.
-fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
-    let wait = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // Only a number too large for the type fails to parse here, and that is "very long".
-        text.parse().map_or(MAX_RETRY_AFTER, Duration::from_secs)
-    } else {
-        let at = httpdate::parse_http_date(text).ok()?;
-        at.duration_since(now).unwrap_or_default()
-    };
-    Some(wait.min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]
@@ -166,7 +155,7 @@ mod tests {
             date in "(Sun|Mon), [0-9]{2} (Jan|Feb|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT",
         ) {
             let rate = read(429, &[("retry-after", &wait), ("date", &date)]);
-            prop_assert!(rate.retry_after.unwrap_or_default() <= MAX_RETRY_AFTER);
+            prop_assert!(rate.retry_after.unwrap_or_default() <= retry_after::LONGEST);
         }
 
         #[test]

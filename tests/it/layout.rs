@@ -6,15 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What every module below the daemon may use: nouns, time, and its own section of the settings.
-const BASE: [&str; 5] = ["record", "backoff", "clock", "config", "tls"];
+const BASE: [&str; 6] = ["record", "backoff", "clock", "config", "tls", "retry_after"];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` is nothing of ours at all.
-const TABLE: [(&str, Option<&[&str]>); 21] = [
+const TABLE: [(&str, Option<&[&str]>); 22] = [
     ("record", None),
     ("backoff", None),
     ("backfill", None),
     ("clock", None),
     ("contiguity", None),
+    ("retry_after", None),
     ("tls", None),
     ("config", Some(&[])),
     ("api", Some(&[])),

@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Response, StatusCode};
 
+use crate::retry_after;
+use crate::sink::Verdict;
 use crate::sink::reason::Reason;
-use crate::sink::{Verdict, retry_after};
 
 /// What is read of an answer's body, so that its connection can be used again.
 const DRAIN_BYTES: usize = 16 * 1024;

@@ -1,18 +1,22 @@
-//! The header `Retry-After` of a webhook's answer (RFC 9110 section 10.2.3).
+//! Reads the header `Retry-After` (RFC 9110 section 10.2.3).
 //!
-//! Pure. What cannot be read counts as absent; no wait is longer than [`LONGEST`].
+//! Pure. A value that cannot be read counts as absent, and no wait is longer than [`LONGEST`].
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-/// The longest wait that is obeyed.
-pub(super) const LONGEST: Duration = Duration::from_secs(3600);
+/// The longest wait that a server can ask for; longer ones are cut to this.
+pub const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The wait asked for: seconds or an HTTP date; a date in the past is no wait.
-pub(super) fn parse(text: &str, now: Timestamp) -> Option<Duration> {
+/// Returns the wait that a server asked for, in seconds or as an HTTP date.
+///
+/// A date is counted from `now`; a date in the past is a wait of zero.
+#[must_use]
+pub fn parse(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Digits alone fail to parse only when the number is too large for the type.
         let wait = text.parse().map_or(LONGEST, Duration::from_secs);
         return Some(wait.min(LONGEST));
     }
@@ -31,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_and_dates_are_read_and_clamped_to_an_hour() {
+    fn seconds_and_dates_are_read_and_cut_to_an_hour() {
         assert_eq!(wait("120"), Some(120));
         assert_eq!(wait(" 0 "), Some(0));
         assert_eq!(wait("86400"), Some(3600));
@@ -43,7 +47,9 @@ mod tests {
 
     #[test]
     fn junk_counts_as_absent() {
-        for junk in ["", " ", "-1", "1.5", "+3", "soon", "1e3", "Wed, 41 Oct 2015 07:28:00 GMT"] {
+        for junk in
+            ["", " ", "-1", "1.5", "+3", "soon", "1e3", "17, 18", "Wed, 41 Oct 2015 07:28:00 GMT"]
+        {
             assert_eq!(wait(junk), None, "{junk:?}");
         }
     }
