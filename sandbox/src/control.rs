@@ -19,9 +19,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::fault::Fault;
+use super::handle::Sandbox;
+use super::openapi;
 use super::records::{RecordError, Truth};
 use super::requests::Requests;
-use super::{Route, Sandbox, openapi};
+use super::route::Route;
 
 /// The furthest the clock is moved at once: 31 days.
 const MOST_AHEAD_S: u32 = 31 * 86_400;

@@ -12,9 +12,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 
-use super::Sandbox;
 use super::envelope::{self, Refusal};
 use super::fault::FaultKind;
+use super::handle::Sandbox;
 use super::keys::{self, KeyFault, Provider};
 use super::requests::Received;
 use super::state::Inner;

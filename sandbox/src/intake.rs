@@ -9,8 +9,6 @@ pub(super) mod check;
 pub(super) mod field;
 pub(super) mod form;
 pub(super) mod ledger;
-mod outcome;
-mod record;
 
 use std::collections::BTreeMap;
 
@@ -22,9 +20,6 @@ use self::form::Form;
 use self::ledger::Ledger;
 use super::fields::Fields;
 use super::keys::Provider;
-
-pub(super) use self::outcome::Outcome;
-pub(super) use self::record::checkin_json;
 
 /// A request to create a record, whatever route it came by.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -105,13 +100,13 @@ impl Intake {
     }
 
     /// The names of the custom fields that the shop defined for a record.
-    fn defined(&self, destination: Destination) -> Vec<&str> {
+    pub(super) fn defined(&self, destination: Destination) -> Vec<&str> {
         let of_form = self.definitions.get(destination.form_type());
         of_form.into_iter().flatten().map(|one| one.field_name.as_str()).collect()
     }
 
     /// The form named, or the integration's only one when nothing was said.
-    fn form(&self, sent: &Submission) -> Option<&Form> {
+    pub(super) fn form(&self, sent: &Submission) -> Option<&Form> {
         if let Some(id) = &sent.form_id {
             return self.forms.get(&(sent.integration, id.clone()));
         }

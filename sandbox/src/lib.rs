@@ -96,11 +96,14 @@ mod envelope;
 mod fault;
 mod fields;
 mod gate;
+mod handle;
 mod intake;
 mod journal;
 mod keys;
 mod openapi;
 mod operations;
+mod options;
+mod pipeline;
 mod rate;
 mod reads;
 mod receivers;
@@ -113,90 +116,27 @@ mod state;
 mod state_file;
 mod write;
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::Uri;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
-use tokio::time::Instant;
 
 pub use self::fault::{Fault, FaultKind};
-use self::journal::Input;
+pub use self::handle::Sandbox;
 pub use self::keys::Provider;
+pub use self::options::Options;
 pub use self::records::{RecordError, Truth, Version};
 pub use self::requests::{Received, Requests};
 pub use self::route::Route;
 pub use self::serve::serve;
 pub use self::shop::{Shop, UnknownShop};
-use self::state::Inner;
 pub use self::state_file::StateError;
 
 /// The largest body a request may have.
 const MOST_BODY: usize = 1024 * 1024;
 
-/// What sandbox to make.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// What its history and its keys are drawn from.
-    pub seed: u64,
-    /// How much goes on.
-    pub shop: Shop,
-    /// How many times as fast as real time its clock runs: 0 to 100,000; 1 if it is no number.
-    pub speed: f64,
-    /// Requests a minute one key may make.
-    pub requests_per_minute: u32,
-    /// Where what clients and the portal put in is kept; only [`Sandbox::open`] looks at it.
-    pub state_file: Option<PathBuf>,
-    /// Where its clock starts; `None`: at the same moment every time.
-    pub start: Option<Timestamp>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            shop: Shop::default(),
-            speed: 1.0,
-            requests_per_minute: 60,
-            state_file: None,
-            start: None,
-        }
-    }
-}
-
-/// A handle on one imitated workspace; clones share it.
-#[derive(Clone)]
-pub struct Sandbox(Arc<Mutex<Inner>>);
-
 impl Sandbox {
-    /// A workspace whose shop has been at work for a while.
-    #[must_use]
-    #[expect(clippy::needless_pass_by_value, reason = "the caller has no use for them after this")]
-    pub fn new(options: Options) -> Self {
-        Self(Arc::new(Mutex::new(Inner::new(&options))))
-    }
-
-    fn must_be_saved(&self) -> bool {
-        let inner = self.lock();
-        inner.file.is_some() && inner.saved != inner.changes
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Every change under the lock is complete before anything can panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn grown(&self) -> MutexGuard<'_, Inner> {
-        let mut inner = self.lock();
-        inner.grow();
-        inner
-    }
-
     /// The API under `/api` and its control under `/_sandbox`.
     pub fn router(&self) -> Router {
         let api = operations::router()
@@ -209,144 +149,6 @@ impl Sandbox {
             .route("/_sandbox/", get(control::overview))
             .layer(from_fn(control::only_by_loopback_name));
         portal.nest("/api", api).with_state(self.clone())
-    }
-
-    /// The automation key there is from the start.
-    #[must_use]
-    pub fn automation_key(&self) -> String {
-        self.lock().automation_key.clone()
-    }
-
-    /// The REST API key there is from the start; it may not read.
-    #[must_use]
-    pub fn rest_key(&self) -> String {
-        self.lock().rest_key.clone()
-    }
-
-    /// Makes a key, known in the log by `name`.
-    pub fn add_key(&self, key: &str, name: &str, provider: Provider) {
-        let mut inner = self.lock();
-        inner.keys.put(key.to_owned(), name.to_owned(), provider);
-        inner.changed();
-    }
-
-    /// Disables or enables a key; false when there is none of that text.
-    pub fn disable_key(&self, key: &str, disabled: bool) -> bool {
-        let mut inner = self.lock();
-        let known = inner.keys.get_mut(key).map(|key| key.disabled = disabled).is_some();
-        inner.changed();
-        known
-    }
-
-    /// Adds a record; what `record` lacks is invented. Returns the id as it is sent.
-    ///
-    /// # Errors
-    /// When an id is given that is taken, or is no id.
-    pub fn add_record(
-        &self,
-        route: Route,
-        business: Option<i64>,
-        record: Map<String, Value>,
-    ) -> Result<Value, RecordError> {
-        self.lock().put(&Input::Add { route, business, record })
-    }
-
-    /// Adds `count` invented records to the default business at once.
-    pub fn burst(&self, route: Route, count: usize) {
-        self.burst_in(route, None, count);
-    }
-
-    /// Adds `count` invented records to a business at once.
-    pub fn burst_in(&self, route: Route, business: Option<i64>, count: usize) {
-        let mut inner = self.lock();
-        for _ in 0..count {
-            let record = Map::new();
-            inner
-                .put(&Input::Add { route, business, record })
-                .expect("a record without an id gets a free one");
-        }
-    }
-
-    /// Changes fields of a record.
-    ///
-    /// # Errors
-    /// When there is no such record, or `fields` would change its id.
-    pub fn edit(
-        &self,
-        route: Route,
-        id: &Value,
-        fields: Map<String, Value>,
-    ) -> Result<(), RecordError> {
-        self.lock().put(&Input::Edit { route, id: id.clone(), fields }).map(|_| ())
-    }
-
-    /// Scripts a fault after those scripted before.
-    pub fn fault(&self, fault: Fault) {
-        self.lock().script.add(fault);
-    }
-
-    /// Forgets the faults still to come.
-    pub fn clear_faults(&self) {
-        self.lock().script.clear();
-    }
-
-    /// Every record of a route ever made, oldest first, with its history.
-    #[must_use]
-    pub fn truth(&self, route: Route) -> Vec<Truth> {
-        self.grown().records.truth(route)
-    }
-
-    /// The requests received so far.
-    #[must_use]
-    pub fn requests(&self) -> Requests {
-        self.lock().log.told()
-    }
-
-    /// Stops the shop's own growth, or lets it go on; records added by hand still appear.
-    pub fn pause_growth(&self, paused: bool) {
-        self.lock().put(&Input::Pause { paused }).expect("a pause has no id to be refused");
-    }
-
-    /// Sends integer ids as strings from now on, or as integers again.
-    pub fn send_ids_as_strings(&self, yes: bool) {
-        let told = self.lock().put(&Input::StringIds { yes });
-        told.expect("the form of ids has no id to be refused");
-    }
-
-    /// Sets how many requests a minute one key may make.
-    pub fn set_requests_per_minute(&self, limit: u32) {
-        let mut inner = self.lock();
-        inner.requests_per_minute = limit;
-        inner.changed();
-    }
-
-    /// Lets another client make so many requests a minute on the automation key; 0 ends it.
-    pub fn set_rival(&self, per_minute: u32) {
-        let mut inner = self.lock();
-        let key = inner.automation_key.clone();
-        if let Some(key) = inner.keys.get_mut(&key) {
-            key.window.set_rival(Instant::now(), per_minute);
-        }
-    }
-
-    /// Sets the host name, without port, whose callers get 412; `None`: no such name.
-    pub fn set_standard_host(&self, name: Option<String>) {
-        let mut inner = self.lock();
-        inner.standard_host = name;
-        inner.changed();
-    }
-
-    /// Moves the sandbox's clock ahead by so many seconds; it never goes back.
-    pub fn advance_clock(&self, seconds: u32) {
-        let mut inner = self.lock();
-        inner.move_clock(SignedDuration::from_secs(seconds.into()));
-        inner.grow();
-    }
-
-    /// The sandbox's clock.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.lock().now()
     }
 }
 

@@ -7,7 +7,8 @@ use axum::Router;
 use axum::http::Method;
 use axum::routing::{MethodRouter, get, post};
 
-use super::{Sandbox, reads, write};
+use super::handle::Sandbox;
+use super::{reads, write};
 
 /// Where an operation takes its key from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Sandbox;
 use super::envelope::Refusal;
 use super::gate::Caller;
+use super::handle::Sandbox;
 use super::keys::Provider;
 use super::route::Route;
 use super::write::any_but_marketplaces;

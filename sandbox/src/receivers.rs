@@ -11,6 +11,8 @@ mod signature;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -165,9 +167,8 @@ impl Payload {
 
     /// A fingerprint that the same content has all day.
     fn of_the_day(&self, content: &str) -> String {
-        let hash = Sha256::digest(content.as_bytes());
-        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("derived:{}:{hex}", self.today)
+        let hash = STANDARD.encode(Sha256::digest(content.as_bytes()));
+        format!("derived:{}:{hash}", self.today)
     }
 }
 

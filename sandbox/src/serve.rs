@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::Sandbox;
+use super::handle::Sandbox;
 
 /// How long answers under way may still take after a stop.
 const STOP_WAIT: Duration = Duration::from_secs(2);

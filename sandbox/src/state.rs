@@ -10,16 +10,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::Options;
 use super::fault::Script;
 use super::intake::{CheckIn, FIRST_CHECKIN, Intake};
 use super::journal::{Input, Journal};
 use super::keys::{KEY_PREFIX, Keys, Provider};
+use super::options::Options;
 use super::records::{RecordError, Records, Row};
 use super::requests::Log;
 use super::route::Route;
 use super::shop::{Growth, invented};
-use super::state_file::StateFile;
 
 /// The name under which the workspace answers 412 unless told otherwise.
 const STANDARD_HOST: &str = "standard.localhost";
@@ -54,9 +53,6 @@ pub(super) struct Inner {
     pub(super) request_ids: u64,
     /// Counts what a state file would have to be written for.
     pub(super) changes: u64,
-    /// How many of the changes the state file holds.
-    pub(super) saved: u64,
-    pub(super) file: Option<StateFile>,
 }
 
 impl Inner {
@@ -93,8 +89,6 @@ impl Inner {
             rng,
             invented: 0,
             changes: 0,
-            saved: 0,
-            file: None,
         }
     }
 

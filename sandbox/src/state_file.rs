@@ -15,9 +15,9 @@ use super::intake::form::Form;
 use super::intake::ledger::{Kept, Ledger};
 use super::journal::Entry;
 use super::keys::Keys;
+use super::options::Options;
 use super::shop::Shop;
 use super::state::Inner;
-use super::{Options, Sandbox};
 
 const KIND: &str = "shopmirror sandbox state";
 const VERSION: u32 = 1;
@@ -138,7 +138,7 @@ impl StateFile {
     }
 
     /// The file's text for a sandbox as it is now.
-    fn encode(&self, inner: &Inner) -> Vec<u8> {
+    pub(super) fn encode(&self, inner: &Inner) -> Vec<u8> {
         let state = State {
             kind: KIND.to_owned(),
             version: VERSION,
@@ -161,7 +161,7 @@ impl StateFile {
     }
 
     /// Replaces the file: whoever reads it sees the old text or the new one.
-    fn write(&self, text: &[u8]) -> Result<(), StateError> {
+    pub(super) fn write(&self, text: &[u8]) -> Result<(), StateError> {
         replace(&self.path, text).map_err(|source| self.io(source))
     }
 
@@ -183,46 +183,12 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-impl Sandbox {
-    /// A sandbox that keeps its state in [`Options::state_file`], as it was left there.
-    ///
-    /// [`super::serve`] writes the file while it runs and once more at its end.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written, is not ours, or is of another seed or shop.
-    pub fn open(options: &Options) -> Result<Self, StateError> {
-        let Some(file) = StateFile::of(options) else { return Ok(Self::new(options.clone())) };
-        let mut inner = file.open(options)?;
-        inner.file = Some(file);
-        Ok(Self(std::sync::Arc::new(std::sync::Mutex::new(inner))))
-    }
-
-    /// Writes the state file, when there is one and something has changed since the last time.
-    ///
-    /// # Errors
-    /// When the file cannot be written; the state is then still to be saved.
-    pub fn save(&self) -> Result<(), StateError> {
-        let (file, text, changes) = {
-            let inner = self.lock();
-            match &inner.file {
-                Some(file) if inner.saved != inner.changes => {
-                    (file.clone(), file.encode(&inner), inner.changes)
-                }
-                _ => return Ok(()),
-            }
-        };
-        file.write(&text)?;
-        self.lock().saved = changes;
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::Route;
+    use crate::{Route, Sandbox};
 
     fn options(path: &Path) -> Options {
         Options { state_file: Some(path.to_owned()), ..Options::default() }

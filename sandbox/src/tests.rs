@@ -2,7 +2,7 @@
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tower::ServiceExt;
 
 use std::io;
@@ -12,6 +12,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+
+mod layout;
 
 struct Answer {
     status: StatusCode,

@@ -10,11 +10,12 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
-use super::Sandbox;
 use super::envelope::Refusal;
 use super::gate::{Business, Caller};
+use super::handle::Sandbox;
 use super::intake::field::Destination;
-use super::intake::{How, Outcome, Submission};
+use super::intake::{How, Submission};
+use super::pipeline::Outcome;
 use super::receivers::{self, Adapter, Decoded, Payload, object};
 
 const LONGEST_KEY: usize = 191;

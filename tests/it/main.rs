@@ -12,6 +12,7 @@ mod commands;
 mod config_files;
 mod delivery;
 mod demo;
+mod dependencies;
 mod disk;
 mod identity;
 mod instance;

@@ -10,11 +10,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Problem, Sent};
+use crate::envelope;
+use crate::handle::Sandbox;
 use crate::intake::field::Destination;
 use crate::intake::form::{Duplicates, Form};
 use crate::intake::ledger::Delivery;
-use crate::intake::{Definition, FIRST_CHECKIN, checkin_json};
-use crate::{Inner, Sandbox, envelope};
+use crate::intake::{Definition, FIRST_CHECKIN};
+use crate::pipeline::checkin_json;
+use crate::state::Inner;
 
 /// Forms, and form types with custom fields, at most.
 const MOST_FORMS: usize = 1_000;

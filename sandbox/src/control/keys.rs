@@ -8,8 +8,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::{Problem, Sent};
+use crate::handle::Sandbox;
 use crate::keys::{KEY_PREFIX, Provider};
-use crate::{Inner, Sandbox};
+use crate::state::Inner;
 
 /// Keys the sandbox holds at most.
 const MOST_KEYS: usize = 1_000;

@@ -6,8 +6,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
 use super::{intake, keys};
-use crate::Inner;
 use crate::route::Route;
+use crate::state::Inner;
 
 /// Deliveries shown.
 const MOST_SHOWN: usize = 50;

@@ -13,22 +13,22 @@ use super::field::{Destination, Field, Kind};
 /// Unlisted fields kept on a record.
 const MOST_EXTRAS: usize = 20;
 /// Characters kept of a value that becomes a custom field.
-pub(super) const LONGEST_EXTRA: usize = 1000;
+pub(crate) const LONGEST_EXTRA: usize = 1000;
 
 /// Fields that may be stored.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Clean {
+pub(crate) struct Clean {
     /// Listed fields that were sent, by name; `custom_fields` is not among them.
-    pub(super) values: Map<String, Value>,
+    pub(crate) values: Map<String, Value>,
     /// Custom fields by label.
-    pub(super) custom: Map<String, Value>,
+    pub(crate) custom: Map<String, Value>,
 }
 
 /// What is wrong, as pairs of field and message.
-pub(super) type Problems = Vec<(String, String)>;
+pub(crate) type Problems = Vec<(String, String)>;
 
 /// Takes everything as sent, or names each field that breaks a rule.
-pub(super) fn strict(
+pub(crate) fn strict(
     destination: Destination,
     data: Map<String, Value>,
     defined: &[&str],
@@ -55,7 +55,7 @@ pub(super) fn strict(
 }
 
 /// Takes what can be taken: trims, drops, cuts, and moves what still fails to custom fields.
-pub(super) fn lenient(
+pub(crate) fn lenient(
     destination: Destination,
     data: Map<String, Value>,
     defined: &[&str],
@@ -114,7 +114,7 @@ impl Clean {
         }
     }
 
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(Value::as_str)
     }
 }

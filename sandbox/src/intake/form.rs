@@ -43,7 +43,7 @@ pub(crate) struct Form {
 
 impl Form {
     /// The fields under the service's names; names that are not mapped stay as they are.
-    pub(super) fn apply(&self, data: Map<String, Value>) -> Map<String, Value> {
+    pub(crate) fn apply(&self, data: Map<String, Value>) -> Map<String, Value> {
         let Some(map) = &self.map else { return data };
         let mut named = Map::new();
         for (name, value) in data {

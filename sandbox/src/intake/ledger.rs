@@ -63,9 +63,9 @@ fn weight(value: &Value) -> usize {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Remembered {
-    pub(super) request_id: String,
-    pub(super) made: Option<Made>,
+pub(crate) struct Remembered {
+    pub(crate) request_id: String,
+    pub(crate) made: Option<Made>,
 }
 
 /// The log and the keys.
@@ -88,7 +88,7 @@ pub(crate) struct Kept {
 
 impl Ledger {
     /// Logs a delivery under the next number.
-    pub(super) fn log(&mut self, mut delivery: Delivery) {
+    pub(crate) fn log(&mut self, mut delivery: Delivery) {
         self.next += 1;
         delivery.id = self.next;
         self.bytes += delivery.bytes();
@@ -103,16 +103,16 @@ impl Ledger {
         self.deliveries.iter()
     }
 
-    pub(super) fn delivery_mut(&mut self, id: u64) -> Option<&mut Delivery> {
+    pub(crate) fn delivery_mut(&mut self, id: u64) -> Option<&mut Delivery> {
         self.deliveries.iter_mut().find(|delivery| delivery.id == id)
     }
 
-    pub(super) fn remembered(&self, integration: u32, key: &str) -> Option<&Remembered> {
+    pub(crate) fn remembered(&self, integration: u32, key: &str) -> Option<&Remembered> {
         self.replays.get(&(integration, key.to_owned()))
     }
 
     /// Remembers what a key stands for; of a parked submission, the record once it is there.
-    pub(super) fn remember(&mut self, integration: u32, key: &str, what: Remembered) {
+    pub(crate) fn remember(&mut self, integration: u32, key: &str, what: Remembered) {
         let place = (integration, key.to_owned());
         if self.replays.insert(place.clone(), what).is_none() {
             self.order.push_back(place);

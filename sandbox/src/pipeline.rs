@@ -1,41 +1,45 @@
 //! The steps of the pipeline, in the contract's order, and what a submission comes to.
 
+mod record;
+
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use super::field::Destination;
-use super::form::{Duplicates, Form};
-use super::ledger::{Delivery, Made, Remembered};
-use super::{How, Submission, check};
-use crate::envelope::Refusal;
-use crate::route::Route;
-use crate::state::Inner;
+use super::envelope::Refusal;
+use super::intake::field::Destination;
+use super::intake::form::{Duplicates, Form};
+use super::intake::ledger::{Delivery, Made, Remembered};
+use super::intake::{How, Submission, check};
+use super::route::Route;
+use super::state::Inner;
+
+pub(super) use self::record::checkin_json;
 
 /// Leads, and self check-ins, beyond which the workspace takes no more.
 const MOST_HELD: usize = 1_000_000;
 
 /// What a submission that is not refused comes to: the intake envelope.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    pub(crate) status: StatusCode,
+pub(super) struct Outcome {
+    pub(super) status: StatusCode,
     name: &'static str,
     request_id: String,
     made: Option<Made>,
     data: Value,
     /// The branch that the submission was resolved to.
-    pub(crate) business: i64,
+    pub(super) business: i64,
 }
 
 impl Outcome {
     /// The envelope's JSON.
-    pub(crate) fn envelope(&self) -> Value {
+    pub(super) fn envelope(&self) -> Value {
         json!({"status": self.name, "request_id": self.request_id, "data": self.data})
     }
 }
 
 impl Inner {
     /// Submits and logs the delivery.
-    pub(crate) fn submit(
+    pub(super) fn submit(
         &mut self,
         submission: Submission,
         request_id: &str,
@@ -48,7 +52,7 @@ impl Inner {
     }
 
     /// Logs a delivery that could not be read, or was, with what became of it.
-    pub(crate) fn log_delivery(
+    pub(super) fn log_delivery(
         &mut self,
         request_id: &str,
         integration: u32,
@@ -76,7 +80,7 @@ impl Inner {
     /// Submits a logged delivery once more; `destination` pins one that could not be decided.
     ///
     /// `None` when there is no such delivery, or nothing of it that could be submitted.
-    pub(crate) fn retry(
+    pub(super) fn retry(
         &mut self,
         id: u64,
         destination: Option<Destination>,
@@ -107,7 +111,7 @@ impl Inner {
     }
 
     /// The original answer, when the key was seen before; whatever the body says now.
-    pub(crate) fn replay(
+    pub(super) fn replay(
         &mut self,
         integration: u32,
         key: Option<&str>,

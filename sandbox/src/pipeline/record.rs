@@ -5,12 +5,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::check::Clean;
-use super::field::Destination;
-use super::form::Duplicates;
-use super::ledger::Made;
-use super::{CheckIn, Definition, FIRST_CHECKIN};
 use crate::fields::Fields;
+use crate::intake::check::Clean;
+use crate::intake::field::Destination;
+use crate::intake::form::Duplicates;
+use crate::intake::ledger::Made;
+use crate::intake::{CheckIn, Definition, FIRST_CHECKIN};
 use crate::journal::Input;
 use crate::route::Route;
 use crate::shop::people;
