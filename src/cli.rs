@@ -5,20 +5,30 @@
 
 mod backfill;
 mod check;
-mod daemon;
+mod custom_fields;
+mod dead;
 #[cfg(feature = "sandbox")]
 mod demo;
+mod direct;
 mod exit;
 mod gaps;
-mod listing;
+mod log;
 mod logging;
+mod man;
+mod once;
 mod output;
 mod plan;
-mod queue;
+mod records;
+mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
+mod search;
+mod show;
+mod simulate;
+mod sinks;
 mod status;
-mod workspace;
+mod trace;
+mod why;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,11 +72,11 @@ enum Command {
     /// Show how everything stands
     Status(Json),
     /// Say how often a route is asked, and why
-    Why(plan::WhyArgs),
+    Why(why::Args),
     /// Say whether the budget keeps every route from losing records
     Plan(Json),
     /// Run the schedule beside fixed ones on a virtual clock
-    Simulate(plan::SimulateArgs),
+    Simulate(simulate::Args),
     /// Print when records arrived, as `seconds,route,id`, for `simulate --trace`
     Trace,
     /// List the records of a route, the most lately changed first
@@ -138,7 +148,7 @@ enum Command {
     /// List the sinks and where they stand
     Sinks(Json),
     /// Look at, send again or forget the changes that a sink refused for good
-    Dead(queue::Args),
+    Dead(dead::Args),
     /// Print a completion script
     Completions {
         /// bash, zsh, fish, elvish or powershell
@@ -181,7 +191,7 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    match run(cli) {
+    match execute(cli) {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -192,64 +202,46 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let place = cli.config;
     match cli.command {
-        Command::Run => daemon::run(&config_path(place)?),
-        Command::Once => daemon::once(&config_path(place)?),
+        Command::Run => run::run(&config_path(place)?),
+        Command::Once => once::run(&config_path(place)?),
         #[cfg(feature = "sandbox")]
         Command::Demo(args) => demo::run(&args),
         #[cfg(feature = "sandbox")]
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Check(args) => check::run(&config_path(place)?, args),
-        Command::Status(json) => status::status(&config_path(place)?, json.json),
-        Command::Why(args) => plan::why(&load(place)?, &args),
-        Command::Plan(json) => plan::plan(&load(place)?, json.json),
-        Command::Simulate(args) => plan::simulate(&args),
-        Command::Trace => plan::trace(&load(place)?),
-        Command::Sinks(json) => status::sinks(&load(place)?, json.json),
+        Command::Status(json) => status::run(&config_path(place)?, json.json),
+        Command::Why(args) => why::run(&load(place)?, &args),
+        Command::Plan(json) => plan::run(&load(place)?, json.json),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Trace => trace::run(&load(place)?),
+        Command::Sinks(json) => sinks::run(&load(place)?, json.json),
         Command::Backfill(args) => backfill::run(&load(place)?, &args),
         Command::Gaps(args) => gaps::run(&load(place)?, args),
         Command::Records { route, wheres, limit, json } => {
-            listing::records(&load(place)?, route, wheres, limit as usize, json.json)
+            records::run(&load(place)?, route, wheres, limit as usize, json.json)
         }
-        Command::Show { route, id, json } => listing::show(&load(place)?, route, &id, json.json),
+        Command::Show { route, id, json } => show::run(&load(place)?, route, &id, json.json),
         Command::Log { follow, after, route, kind, limit, json } => {
-            let wanted = listing::LogFilter { after, route, kind, limit: limit as usize };
-            listing::log(&load(place)?, &wanted, follow, json.json)
+            let wanted = log::LogFilter { after, route, kind, limit: limit as usize };
+            log::run(&load(place)?, &wanted, follow, json.json)
         }
         Command::Search { term, store, json } => {
-            workspace::search(&load(place)?, &term, store, json.json)
+            search::run(&load(place)?, &term, store, json.json)
         }
         Command::CustomFields { refresh, json } => {
-            workspace::custom_fields(&load(place)?, refresh, json.json)
+            custom_fields::run(&load(place)?, refresh, json.json)
         }
-        Command::Dead(args) => queue::run(&load(place)?, args),
+        Command::Dead(args) => dead::run(&load(place)?, args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "shopmirror", &mut text);
             output::raw(&text)
         }
-        Command::Man { command } => output::raw(&manual_page(command.as_deref())?),
+        Command::Man { command } => man::run(Cli::command(), command.as_deref()),
     }
-}
-
-fn manual_page(of: Option<&str>) -> anyhow::Result<Vec<u8>> {
-    let mut program = Cli::command();
-    program.build();
-    let page = match of {
-        None => program,
-        Some(name) => {
-            let found = program.find_subcommand(name).cloned().ok_or_else(|| exit::Wrong {
-                code: exit::USAGE,
-                text: format!("there is no command {name:?}: see `shopmirror help`"),
-            })?;
-            found.display_name(format!("shopmirror-{name}"))
-        }
-    };
-    let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text)?;
-    Ok(text)
 }
 
 /// Where the configuration is.

@@ -386,7 +386,8 @@ async fn serve_socket(
     stop: CancellationToken,
 ) -> anyhow::Result<Ended> {
     let served =
-        crate::status::serve(store.path(), move |ask| watch.answer(ask), stop.clone()).await;
+        crate::control::serve(store.path(), move |request| watch.answer(request), stop.clone())
+            .await;
     if let Err(error) = served {
         // Worth a word, not the process: polling and delivery do not need it.
         tracing::warn!(%error, "could not open the socket next to the store: `shopmirror status` shows only what is stored");

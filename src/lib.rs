@@ -32,7 +32,8 @@
 //! | [`store`] | the SQLite file: mirror, log, ledger, positions |
 //! | [`deliver`] | one task a sink over the log |
 //! | [`sink`] | how one change is handed to a webhook, a file, a command |
-//! | [`status`] | the snapshot people and tools look at, and the socket it is read from |
+//! | [`status`] | the state of the workspace, for people and tools |
+//! | [`control`] | the local socket through which commands reach the daemon |
 //! | [`daemon`] | builds everything, supervises the tasks |
 //! | [`cli`] | the commands |
 //!
@@ -51,6 +52,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod contiguity;
+pub mod control;
 pub mod custom_fields;
 pub mod daemon;
 pub mod deliver;

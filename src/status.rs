@@ -3,19 +3,17 @@
 //! One struct that every rendering shows. Beside a running daemon it comes over the socket next to
 //! the store; without one it is read from the store. Counts and states only, no record's content.
 
-mod socket;
-
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::BudgetStatus;
+use crate::control::ControlError;
 use crate::deliver::SinkStatus;
 use crate::poll::{PollerStatus, PollingStatus};
 use crate::schedule::Forecast;
 use crate::store::{Gap, Reader, StoreError};
-pub use socket::{Ask, AskError, SearchAsk, Searched, Told, ask, serve};
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -38,7 +36,7 @@ pub enum Health {
 
 /// How everything stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct WorkspaceStatus {
     /// The worst that holds.
     pub health: Health,
     /// Why, each with what to do.
@@ -102,7 +100,7 @@ impl Stored {
     }
 }
 
-impl Snapshot {
+impl WorkspaceStatus {
     /// Joins what a running daemon knows with what the store holds.
     #[must_use]
     pub fn of_daemon(
@@ -159,15 +157,19 @@ impl Snapshot {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn of_store(reader: &Reader, why: &AskError, now: Timestamp) -> Result<Self, StoreError> {
+    pub fn of_store(
+        reader: &Reader,
+        why: &ControlError,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
         let stored = Stored::read(reader)?;
         let mut health = Findings::default();
         health.add(
             Health::Failing,
             match why {
-                AskError::NotRunning => "no daemon is running on this store: start it with `shopmirror run`, or `systemctl start shopmirror`".to_owned(),
-                AskError::NotListening(_) => why.to_string(),
-                AskError::NoAnswer(_) => "a daemon runs on this store but does not answer: look at its log, restart it".to_owned(),
+                ControlError::NotRunning => "no daemon is running on this store: start it with `shopmirror run`, or `systemctl start shopmirror`".to_owned(),
+                ControlError::NotListening(_) => why.to_string(),
+                ControlError::NoReply(_) => "a daemon runs on this store but does not answer: look at its log, restart it".to_owned(),
             },
         );
         let pollers = reader

@@ -10,16 +10,18 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::direct::{DirectClient, through_daemon};
 use super::exit::{self, CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, Wrong};
 use super::output::{self, ago};
 use super::runtime;
-use super::workspace::{Alone, through_daemon};
 use crate::api::Retry;
 use crate::backfill::{Customer, Planner, Standing};
 use crate::backoff::Backoff;
 use crate::config::Config;
+use crate::control::{
+    self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
+};
 use crate::record::{Kind, Route};
-use crate::status::{Ask, AskError, SearchAsk, Searched, Told};
 use crate::store::{CustomerText, Reader, Store};
 
 /// Waits after a failure that may pass and names no time.
@@ -52,10 +54,10 @@ enum What {
     Customers,
 }
 
-/// Who asks the workspace.
-enum Asker {
+/// How the searches reach the workspace.
+enum Searcher {
     Daemon,
-    Alone { alone: Box<Alone>, store: Store },
+    Direct { client: Box<DirectClient>, store: Store },
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -66,12 +68,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return Err(Wrong { code: UNAVAILABLE, text: text.to_owned() }.into());
     }
     runtime()?.block_on(async {
-        let mut asker = Asker::choose(config).await?;
+        let mut searcher = Searcher::choose(config).await?;
         let walked = tokio::select! {
-            walked = walk_all(config, &mut asker, args) => walked.map(|()| true),
+            walked = walk_all(config, &mut searcher, args) => walked.map(|()| true),
             interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| false).map_err(Into::into),
         };
-        if let Asker::Alone { store, .. } = &asker {
+        if let Searcher::Direct { store, .. } = &searcher {
             store.close().await?;
         }
         if !walked? {
@@ -82,15 +84,23 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn walk_all(config: &Config, asker: &mut Asker, args: &Args) -> anyhow::Result<()> {
+async fn walk_all(config: &Config, searcher: &mut Searcher, args: &Args) -> anyhow::Result<()> {
     let mut told = Vec::new();
     let mut left = args.most;
     for business in config.workspace.branches() {
         let mut planner = planner(config, business.as_deref())?;
         let before = planner.standing();
         let mut shown = Shown::new(args.json.json);
-        walk(config, asker, &mut planner, business.as_deref(), args.forward, &mut left, &mut shown)
-            .await?;
+        walk(
+            config,
+            searcher,
+            &mut planner,
+            business.as_deref(),
+            args.forward,
+            &mut left,
+            &mut shown,
+        )
+        .await?;
         let after = planner.standing();
         shown.end();
         if args.json.json {
@@ -150,7 +160,7 @@ fn as_customer(text: &CustomerText) -> Customer<'_> {
 
 async fn walk(
     config: &Config,
-    asker: &mut Asker,
+    searcher: &mut Searcher,
     planner: &mut Planner,
     business: Option<&str>,
     forward: bool,
@@ -162,13 +172,13 @@ async fn walk(
     while *left > 0 {
         let Some(term) = planner.next_term() else { break };
         *left -= 1;
-        let question = SearchAsk {
+        let request = SearchRequest {
             term: term.clone(),
             business: business.map(str::to_owned),
             store: Some(kind),
             backfill: true,
         };
-        match asker.ask(config, question).await? {
+        match searcher.search(config, request).await? {
             Ok(searched) => {
                 refused = 0;
                 let found: Vec<CustomerText> =
@@ -189,30 +199,30 @@ async fn walk(
     Ok(())
 }
 
-impl Asker {
+impl Searcher {
     async fn choose(config: &Config) -> anyhow::Result<Self> {
-        match crate::status::ask(&config.store.path, &Ask::Status).await {
+        match control::send(&config.store.path, &ControlRequest::Status).await {
             Ok(_) => return Ok(Self::Daemon),
-            Err(AskError::NotRunning) => {}
+            Err(ControlError::NotRunning) => {}
             Err(error) => {
                 return Err(Wrong { code: TRY_AGAIN, text: error.to_string() }.into());
             }
         }
         let store = Store::open(&config.store.path)?;
-        Ok(Self::Alone { alone: Box::new(Alone::new(config)?), store })
+        Ok(Self::Direct { client: Box::new(DirectClient::new(config)?), store })
     }
 
     /// Asks until answered; the inner error is the workspace's word on this term.
-    async fn ask(
+    async fn search(
         &mut self,
         config: &Config,
-        question: SearchAsk,
-    ) -> anyhow::Result<Result<Searched, Wrong>> {
+        request: SearchRequest,
+    ) -> anyhow::Result<Result<SearchResult, Wrong>> {
         let mut failures = 0;
         loop {
-            let (code, text, wait) = match self.ask_once(config, question.clone()).await? {
-                Told::Done(searched) => return Ok(Ok(searched)),
-                Told::Failed { code, text, retry_after_s } => (code, text, retry_after_s),
+            let (code, text, wait) = match self.search_once(config, request.clone()).await? {
+                ControlReply::Done(searched) => return Ok(Ok(searched)),
+                ControlReply::Failed { code, text, retry_after_s } => (code, text, retry_after_s),
             };
             let wrong = Wrong { code, text };
             let Some(wait) = wait else {
@@ -229,29 +239,29 @@ impl Asker {
         }
     }
 
-    async fn ask_once(
+    async fn search_once(
         &mut self,
         config: &Config,
-        question: SearchAsk,
-    ) -> anyhow::Result<Told<Searched>> {
+        request: SearchRequest,
+    ) -> anyhow::Result<ControlReply<SearchResult>> {
         match self {
-            Self::Daemon => match through_daemon(config, &Ask::Search(question)).await {
-                Ok(Some(told)) => Ok(told),
+            Self::Daemon => match through_daemon(config, &ControlRequest::Search(request)).await {
+                Ok(Some(reply)) => Ok(reply),
                 Ok(None) => Err(Wrong {
                     code: UNAVAILABLE,
                     text: "the daemon has ended; the same command goes on from here".to_owned(),
                 }
                 .into()),
-                Err(error) if exit::code_of(&error) == TRY_AGAIN => Ok(Told::Failed {
+                Err(error) if exit::code_of(&error) == TRY_AGAIN => Ok(ControlReply::Failed {
                     code: TRY_AGAIN,
                     text: error.to_string(),
                     retry_after_s: Some(1.0),
                 }),
                 Err(error) => Err(error),
             },
-            Self::Alone { alone, store } => {
-                let error = match alone.search(Some(store), question).await? {
-                    Ok(searched) => return Ok(Told::Done(searched)),
+            Self::Direct { client, store } => {
+                let error = match client.search(Some(store), request).await? {
+                    Ok(searched) => return Ok(ControlReply::Done(searched)),
                     Err(error) => error,
                 };
                 let wait = match error.retry() {
@@ -260,7 +270,7 @@ impl Asker {
                     Retry::Never => None,
                 };
                 let code = exit::code_of_api(&error);
-                Ok(Told::Failed { code, text: error.to_string(), retry_after_s: wait })
+                Ok(ControlReply::Failed { code, text: error.to_string(), retry_after_s: wait })
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::workspace::Alone;
+use super::direct::DirectClient;
 use super::{exit, output, read_config, runtime};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
 use crate::config::{Config, SinkKind};
@@ -174,11 +174,11 @@ async fn check_workspace(config: &Config, findings: &mut Findings) {
 /// A branch the workspace does not know is refused by every route alike.
 async fn check_branches(config: &Config, client: Client, findings: &mut Findings) {
     let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
-    let mut alone = Alone::with(client, config);
+    let mut client = DirectClient::with(client, config);
     for business in &config.workspace.businesses {
         let what = format!("branch {business}");
         let key = PollerId { route, business: Some(business.clone()) };
-        let Err(error) = alone.ask(async |client| client.poll(&key).await).await else {
+        let Err(error) = client.request(async |client| client.poll(&key).await).await else {
             findings.ok(what, "the workspace knows it");
             continue;
         };

@@ -20,8 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::listing;
-use super::{daemon as cli_daemon, exit, logging, output, read_config, runtime};
+use super::{exit, log, logging, output, read_config, run, runtime};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon::{self, Signal};
@@ -215,7 +214,7 @@ async fn work(config: Config, dir: &Path, time: Option<Duration>) -> anyhow::Res
     let store = config.store.path.clone();
     let running = daemon::run(config, Box::new(move || read_config(&path)), Clock::system(), inbox);
     let ending = async {
-        let forever = cli_daemon::forward_signals(signals.clone());
+        let forever = run::forward_signals(signals.clone());
         match time {
             None => forever.await?,
             Some(time) => tokio::select! {
@@ -272,7 +271,7 @@ async fn tell(store: &Path) -> anyhow::Result<()> {
                 output::text(&format!("         {baseline} records that were there already\n"))?;
                 baseline = 0;
             }
-            output::text(&listing::line(&change))?;
+            output::text(&log::line(&change))?;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

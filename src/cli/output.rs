@@ -97,6 +97,11 @@ pub(super) fn table(
     Ok(ExitCode::SUCCESS)
 }
 
+/// A number with its noun: `1 change`, `2 changes`.
+pub(super) fn count(number: i64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// Seconds as a person says them: `4 s`, `12 min`, `3 h`, `5 d`.
 pub(super) fn ago(seconds: f64) -> String {
     match seconds {

@@ -1,4 +1,4 @@
-//! `status` and `sinks`: how everything stands, beside a running daemon and without one.
+//! `status`: the state of the workspace, from the running daemon or, without one, from the store.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,58 +7,58 @@ use serde::de::DeserializeOwned;
 
 use super::exit::{UNAVAILABLE, Wrong};
 use super::output::{self, ago, cell};
-use super::{read_config, runtime};
+use super::{read_config, runtime, sinks};
 use crate::config::Config;
-use crate::deliver::SinkStatus;
+use crate::control::{self, ControlRequest};
 use crate::poll::PollerStatus;
-use crate::status::{Ask, Health, Snapshot, ask};
+use crate::status::{Health, WorkspaceStatus};
 use crate::store::Reader;
 
-/// The snapshot of the daemon, or of the store when no daemon answers.
-pub(super) fn snapshot(config: &Config) -> anyhow::Result<Snapshot> {
-    match runtime()?.block_on(ask(&config.store.path, &Ask::Status)) {
-        Ok(answer) => understood(&answer),
+/// The status from the daemon, or from the store if no daemon replies.
+pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
+    match runtime()?.block_on(control::send(&config.store.path, &ControlRequest::Status)) {
+        Ok(reply) => decoded(&reply),
         Err(why) => {
             let reader = Reader::open(&config.store.path)?;
-            Ok(Snapshot::of_store(&reader, &why, jiff::Timestamp::now())?)
+            Ok(WorkspaceStatus::of_store(&reader, &why, jiff::Timestamp::now())?)
         }
     }
 }
 
-/// What a daemon answered, unless it is of another version.
-pub(super) fn understood<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(answer).map_err(|_| {
-        let text = "the daemon answered something else: it is of another version, restart it";
+/// A daemon's reply. A daemon of another version may send what this one cannot read.
+pub(super) fn decoded<T: DeserializeOwned>(reply: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(reply).map_err(|_| {
+        let text = "the daemon's reply cannot be read, because the daemon is of another version: restart it";
         Wrong { code: UNAVAILABLE, text: text.to_owned() }.into()
     })
 }
 
-pub(super) fn status(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    let (store, snapshot) = match read_config(path) {
-        Ok(config) => (config.store.path.clone(), snapshot(&config)?),
+pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let (store, status) = match read_config(path) {
+        Ok(config) => (config.store.path.clone(), current(&config)?),
         Err(error) => {
             // The daemon runs on with what it read before, and can say how it is.
             let Some(store) = Config::store_path(path) else { return Err(error) };
-            let asked = runtime()?.block_on(ask(&store, &Ask::Status));
-            let Ok(answer) = asked else { return Err(error) };
+            let asked = runtime()?.block_on(control::send(&store, &ControlRequest::Status));
+            let Ok(reply) = asked else { return Err(error) };
             output::aside(&format!("shopmirror: {error:#}"));
-            (store, understood(&answer)?)
+            (store, decoded(&reply)?)
         }
     };
     if json {
-        return output::json(&snapshot);
+        return output::json(&status);
     }
-    let health = match snapshot.health {
+    let health = match status.health {
         Health::Ok => "ok",
         Health::Degraded => "DEGRADED",
         Health::AtRisk => "AT RISK",
         Health::Failing => "FAILING",
     };
     let mut text = format!("health   {health}\n");
-    for reason in &snapshot.reasons {
+    for reason in &status.reasons {
         text.push_str(&format!("         {}\n", output::plain(reason)));
     }
-    if let Some(budget) = &snapshot.budget {
+    if let Some(budget) = &status.budget {
         let remaining =
             budget.remaining_seen.map_or_else(String::new, |n| format!(", {n} left on the key"));
         text.push_str(&format!(
@@ -69,24 +69,24 @@ pub(super) fn status(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
     text.push_str(&format!(
         "store    {}, {} change(s) in the log\n\n",
         store.display(),
-        snapshot.last_seq
+        status.last_seq
     ));
     output::text(&text)?;
-    let rows = snapshot.pollers.iter().map(|p| poller_row(p, &snapshot)).collect();
+    let rows = status.pollers.iter().map(|p| poller_row(p, &status)).collect();
     output::table(
         &["route", "business", "state", "records", "read", "every", "next", "an hour", "gaps"],
         rows,
         "no route has been read yet",
     )?;
     output::text("\n")?;
-    sink_table(&snapshot.sinks)
+    sinks::table(&status.sinks)
 }
 
-fn poller_row(poller: &PollerStatus, snapshot: &Snapshot) -> Vec<String> {
+fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> Vec<String> {
     let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ago);
     // A route's records are counted together, so they stand beside the first of its pollers.
-    let first = snapshot.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
-    let records = snapshot.records.get(&poller.route).filter(|_| first);
+    let first = status.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
+    let records = status.records.get(&poller.route).filter(|_| first);
     vec![
         poller.route.clone(),
         poller.business.as_deref().map_or_else(|| "-".to_owned(), |b| cell(b, 20)),
@@ -100,32 +100,4 @@ fn poller_row(poller: &PollerStatus, snapshot: &Snapshot) -> Vec<String> {
         poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
         poller.gaps.to_string(),
     ]
-}
-
-pub(super) fn sinks(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let snapshot = snapshot(config)?;
-    if json { output::json(&snapshot.sinks) } else { sink_table(&snapshot.sinks) }
-}
-
-fn sink_table(sinks: &[SinkStatus]) -> anyhow::Result<ExitCode> {
-    let rows = sinks
-        .iter()
-        .map(|sink| {
-            vec![
-                sink.name.clone(),
-                sink.type_name.clone(),
-                sink.state.clone(),
-                sink.delivered.to_string(),
-                sink.behind.to_string(),
-                sink.retrying.to_string(),
-                sink.dead.to_string(),
-                sink.last_error.as_deref().map_or_else(|| "-".to_owned(), |error| cell(error, 60)),
-            ]
-        })
-        .collect();
-    output::table(
-        &["sink", "type", "state", "delivered", "behind", "retrying", "dead", "last fault"],
-        rows,
-        "no sink has been opened yet: add [sinks.NAME] to the configuration",
-    )
 }

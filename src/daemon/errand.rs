@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
+use crate::control::{ControlReply, SearchRequest, SearchResult};
 use crate::custom_fields;
 use crate::poll::SpareError;
-use crate::status::{SearchAsk, Searched, Told};
-use crate::store::{Search, StoreError};
+use crate::store::StoreError;
 
 // sysexits(3): wrong data, not available, a temporary failure, not permitted, wrong configuration.
 const DATA: u8 = 65;
@@ -23,13 +22,13 @@ const CONFIG: u8 = 78;
 const WAIT: Duration = Duration::from_secs(10);
 
 impl Watch {
-    pub(super) async fn search(&self, ask: SearchAsk) -> Vec<u8> {
-        told(self.searched(ask).await)
+    pub(super) async fn search(&self, request: SearchRequest) -> Vec<u8> {
+        reply(self.searched(request).await)
     }
 
     pub(super) async fn custom_fields(&self) -> Vec<u8> {
         let at = self.clock.now().wall;
-        told(custom_fields::refresh(&self.spare, &self.store, at).await.map_err(
+        reply(custom_fields::refresh(&self.spare, &self.store, at).await.map_err(
             |error| match error {
                 custom_fields::RefreshError::Spare(error) => refused(&error),
                 custom_fields::RefreshError::Store(error) => not_stored(&error),
@@ -37,38 +36,26 @@ impl Watch {
         ))
     }
 
-    async fn searched(&self, ask: SearchAsk) -> Result<Searched, Told<()>> {
-        let SearchAsk { term, business, store, backfill } = ask;
-        let asked_after = self.store.seq();
-        let page =
-            self.spare.search(&term, business.as_deref()).await.map_err(|error| refused(&error))?;
-        let records = page
-            .records()
-            .iter()
-            .filter_map(|record| RawValue::from_string(page.text(record).to_owned()).ok())
-            .collect();
-        let found = match store {
-            None => None,
-            Some(kind) => {
-                let backfill_term = backfill.then_some(term);
-                let at = self.clock.now().wall;
-                let search = Search { business, page, kind, at, asked_after, backfill_term };
-                Some(self.store.store_found(search).await.map_err(|error| not_stored(&error))?)
-            }
-        };
-        Ok(Searched { records, found })
+    async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {
+        let searched_after = self.store.seq();
+        let page = self.spare.search(&request.term, request.business.as_deref()).await;
+        let page = page.map_err(|error| refused(&error))?;
+        let at = self.clock.now().wall;
+        let kept = request.keep(page, Some(&self.store), searched_after, at).await;
+        kept.map_err(|error| not_stored(&error))
     }
 }
 
-fn told<T: Serialize>(outcome: Result<T, Told<()>>) -> Vec<u8> {
+/// A reply as the bytes that go to the command.
+pub(super) fn reply<T: Serialize>(outcome: Result<T, ControlReply<()>>) -> Vec<u8> {
     let text = match outcome {
-        Ok(done) => serde_json::to_vec(&Told::Done(done)),
+        Ok(done) => serde_json::to_vec(&ControlReply::Done(done)),
         Err(failed) => serde_json::to_vec(&failed),
     };
-    text.expect("an answer holds plain values and valid JSON texts")
+    text.expect("a reply holds plain values and valid JSON texts")
 }
 
-fn refused(error: &SpareError) -> Told<()> {
+fn refused(error: &SpareError) -> ControlReply<()> {
     let (code, wait) = match error {
         SpareError::Ended => (TRY_AGAIN, Some(WAIT)),
         SpareError::Halted(_) => (UNAVAILABLE, Some(WAIT)),
@@ -96,10 +83,10 @@ fn wait_of(error: &ApiError) -> Option<Duration> {
     }
 }
 
-fn not_stored(error: &StoreError) -> Told<()> {
+fn not_stored(error: &StoreError) -> ControlReply<()> {
     failed(TRY_AGAIN, error.to_string(), error.passes().then_some(WAIT))
 }
 
-fn failed(code: u8, text: String, wait: Option<Duration>) -> Told<()> {
-    Told::Failed { code, text, retry_after_s: wait.map(|wait| wait.as_secs_f64()) }
+fn failed(code: u8, text: String, wait: Option<Duration>) -> ControlReply<()> {
+    ControlReply::Failed { code, text, retry_after_s: wait.map(|wait| wait.as_secs_f64()) }
 }

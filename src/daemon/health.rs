@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::errand::reply;
 use crate::clock::Clock;
+use crate::control::ControlRequest;
 use crate::deliver::SinkStatus;
 use crate::poll;
-use crate::status::{Ask, Snapshot, Stored};
+use crate::status::{Stored, WorkspaceStatus};
 use crate::store::Store;
 
 /// A task that does not answer within this time is stuck.
@@ -35,10 +37,10 @@ pub(super) struct Outside {
 
 impl Watch {
     /// How everything stands; `None` when the dispatcher or the store does not answer.
-    pub(super) async fn snapshot(&self) -> Option<Snapshot> {
-        let (reply, polling) = oneshot::channel();
+    pub(super) async fn snapshot(&self) -> Option<WorkspaceStatus> {
+        let (sender, polling) = oneshot::channel();
         let asked = async {
-            self.requests.send(poll::Request::View(reply)).await.ok()?;
+            self.requests.send(poll::Request::View(sender)).await.ok()?;
             let polling = polling.await.ok()?;
             let stored = self.store.read(Stored::read).await.ok()?;
             Some((polling, stored))
@@ -55,24 +57,24 @@ impl Watch {
             })
             .collect();
         let refusal = self.outside.refusal.borrow().clone();
-        Some(Snapshot::of_daemon(polling, sinks, stored, refusal, self.clock.now().wall))
+        Some(WorkspaceStatus::of_daemon(polling, sinks, stored, refusal, self.clock.now().wall))
     }
 
-    pub(super) fn answer(&self, ask: Ask) -> impl Future<Output = Vec<u8>> + use<> {
+    pub(super) fn answer(&self, request: ControlRequest) -> impl Future<Output = Vec<u8>> + use<> {
         let watch = self.clone();
         async move {
-            match ask {
-                Ask::Status => match watch.snapshot().await {
+            match request {
+                ControlRequest::Status => match watch.snapshot().await {
                     Some(snapshot) => {
                         serde_json::to_vec(&snapshot).expect("a snapshot holds plain values")
                     }
                     None => Vec::new(),
                 },
-                Ask::Search(ask) => watch.search(ask).await,
-                Ask::CustomFields => watch.custom_fields().await,
-                Ask::Wake => {
+                ControlRequest::Search(request) => watch.search(request).await,
+                ControlRequest::CustomFields => watch.custom_fields().await,
+                ControlRequest::Wake => {
                     watch.outside.poke.send_replace(());
-                    b"ok\n".to_vec()
+                    reply(Ok(()))
                 }
             }
         }

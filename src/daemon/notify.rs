@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Ended;
 use super::health::Watch;
-use crate::status::Snapshot;
+use crate::status::WorkspaceStatus;
 
 /// How often the status line is renewed when no watchdog asks for more.
 const STATUS_EVERY: Duration = Duration::from_secs(30);
@@ -80,11 +80,11 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
 }
 
 /// Pollers that have read nothing since the start or the reload.
-fn unread(snapshot: &Snapshot) -> usize {
+fn unread(snapshot: &WorkspaceStatus) -> usize {
     snapshot.pollers.iter().filter(|p| p.last_success_age_s.is_none()).count()
 }
 
-fn status_line(snapshot: &Snapshot) -> String {
+fn status_line(snapshot: &WorkspaceStatus) -> String {
     if let Some(reason) = snapshot.reasons.first() {
         return reason.chars().take(200).collect();
     }

@@ -73,7 +73,7 @@ async fn once_is_interrupted_while_a_sink_does_not_answer() {
         assert_eq!(lock, "", "the store was closed in order");
     }
     wait_until("it says what to do", || {
-        place.log().matches("interrupted: the next run").count() == 2
+        place.log().matches("interrupted; the next run").count() == 2
     })
     .await;
 }

@@ -25,8 +25,9 @@ const TABLE: [(&str, Option<&[&str]>); 22] = [
     ("sink", Some(&[])),
     ("poll", Some(&["api", "schedule", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
-    // A snapshot joins what the others tell of themselves: their views, nothing that works.
-    ("status", Some(&["store", "poll", "deliver", "budget", "schedule"])),
+    // The status joins the `…Status` values of the other modules; it calls nothing that works.
+    ("status", Some(&["store", "poll", "deliver", "budget", "schedule", "control"])),
+    ("control", Some(&["store"])),
     ("repair", Some(&["api", "poll", "store"])),
     ("custom_fields", Some(&["poll", "store"])),
     ("report", Some(&["store"])),
@@ -42,6 +43,7 @@ const TABLE: [(&str, Option<&[&str]>); 22] = [
             "poll",
             "deliver",
             "status",
+            "control",
             "report",
             "repair",
             "custom_fields",
@@ -50,8 +52,8 @@ const TABLE: [(&str, Option<&[&str]>); 22] = [
     (
         "cli",
         Some(&[
-            "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "report",
-            "simulate", "daemon", "backfill",
+            "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "control",
+            "report", "simulate", "daemon", "backfill",
         ]),
     ),
 ];

@@ -9,7 +9,7 @@ use super::output::{self, cell};
 use super::runtime;
 use crate::clock::stamp;
 use crate::config::Config;
-use crate::status::{Ask, ask};
+use crate::control::{self, ControlRequest};
 use crate::store::{Operator, Reader, SinkRow};
 
 /// Dead letters listed at most.
@@ -71,7 +71,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
             let now = stamp(jiff::Timestamp::now());
             let count = Operator::open(path)?.redrive(&args.sink, which.seq, &now)?;
             // Without a daemon they are sent when it starts.
-            let woken = runtime()?.block_on(ask(path, &Ask::Wake)).is_ok();
+            let woken = runtime()?.block_on(control::send(path, &ControlRequest::Wake)).is_ok();
             let when = match sink.state.as_str() {
                 "disabled" => "when its url is mended and the daemon has reloaded",
                 "removed" => "when the sink stands in the configuration again",

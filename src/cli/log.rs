@@ -1,122 +1,21 @@
-//! The listings: records, one record, the log.
+//! `log`: lists changes, the latest last, and follows new ones.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::exit::{DATA, USAGE, Wrong};
 use super::output::{self, cell};
 use crate::config::Config;
 use crate::record::{Change, Kind, Route};
-use crate::store::{Reader, RecordFilter};
+use crate::store::Reader;
 
-/// How often `log --follow` looks for more.
+/// How often `--follow` looks for new changes.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 /// Rows of the log read at once.
 const LOG_STEP: usize = 500;
-/// Columns a person wants to see first, as far as they exist; the contract shows the names.
-const TELLING: [&str; 12] = [
-    "id",
-    "name",
-    "customer_name",
-    "status",
-    "status_stage",
-    "device_brand",
-    "assigned_to",
-    "amount",
-    "created_at",
-    "_via",
-    "_changed_at",
-    "_business",
-];
 
-pub(super) fn records(
-    config: &Config,
-    route: Route,
-    wheres: Vec<(String, String)>,
-    limit: usize,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let reader = Reader::open(&config.store.path)?;
-    let columns = reader.columns(route)?;
-    if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
-        let text = format!("{route} has no column {unknown:?}; it has: {}", columns.join(", "));
-        return Err(Wrong { code: USAGE, text }.into());
-    }
-    let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
-    if json {
-        return output::json(&found);
-    }
-    let told =
-        |name: &str| found.iter().any(|record| record.get(name).is_some_and(|v| !v.is_null()));
-    let shown: Vec<&str> = TELLING
-        .into_iter()
-        .filter(|name| columns.iter().any(|c| c == name))
-        .filter(|name| !["_via", "_business"].contains(name) || told(name))
-        .collect();
-    let rows = found
-        .iter()
-        .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
-        .collect();
-    output::table(&shown, rows, "no such record")
-}
-
-pub(super) fn value_cell(record: &Map<String, Value>, name: &str) -> String {
-    match record.get(name) {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => cell(text, 32),
-        Some(other) => cell(&other.to_string(), 32),
-    }
-}
-
-pub(super) fn show(
-    config: &Config,
-    route: Route,
-    id: &str,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let reader = Reader::open(&config.store.path)?;
-    let Some(record) = reader.record(route, id)? else {
-        let text = format!(
-            "{route} {id:?} is not in the mirror: `shopmirror records {route}` lists what is"
-        );
-        return Err(Wrong { code: DATA, text }.into());
-    };
-    let history = reader.history(route, id)?;
-    if json {
-        return output::json(&serde_json::json!({ "record": record, "changes": history }));
-    }
-    let mut text = String::new();
-    for (name, value) in &record {
-        let value = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        text.push_str(&format!("{:<20} {}\n", cell(name, 40), cell(&value, 400)));
-    }
-    text.push('\n');
-    for change in &history {
-        text.push_str(&format!(
-            "{}  version {}  {}\n",
-            change.observed_at, change.version, change.kind
-        ));
-        for field in change.changed() {
-            let side =
-                |value: Option<&str>| value.map_or_else(|| "(absent)".to_owned(), |v| cell(v, 80));
-            text.push_str(&format!(
-                "    {}: {} -> {}\n",
-                cell(&field.name, 40),
-                side(field.before),
-                side(field.after)
-            ));
-        }
-    }
-    output::text(&text)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Which changes `log` shows.
+/// The changes that `log` prints.
 pub(super) struct LogFilter {
     pub(super) after: Option<i64>,
     pub(super) route: Option<Route>,
@@ -131,7 +30,7 @@ impl LogFilter {
     }
 }
 
-pub(super) fn log(
+pub(super) fn run(
     config: &Config,
     filter: &LogFilter,
     follow: bool,
@@ -151,7 +50,7 @@ pub(super) fn log(
             LogFilter { after: None, route: None, kind: None, .. } if position == 0 => {
                 "nothing has changed yet\n"
             }
-            _ => "no such change\n",
+            _ => "no changes match\n",
         };
         output::text(if lines.is_empty() { none } else { &lines })?;
         return Ok(ExitCode::SUCCESS);
@@ -169,7 +68,7 @@ pub(super) fn log(
     }
 }
 
-/// The first changes after a number, and where to go on.
+/// The first changes after a number, and the position to continue from.
 fn first_after(
     reader: &Reader,
     filter: &LogFilter,
@@ -189,7 +88,7 @@ fn first_after(
     Ok((found, position))
 }
 
-/// The latest changes, oldest first, and where to go on.
+/// The latest changes, oldest first, and the position to continue from.
 fn latest(reader: &Reader, filter: &LogFilter) -> anyhow::Result<(Vec<Change>, i64)> {
     let last = reader.last_seq()?;
     let step = i64::try_from(LOG_STEP).expect("a small number");
@@ -240,7 +139,7 @@ fn to_the_second(at: &str) -> String {
     at.get(..19).map_or_else(|| at.to_owned(), |seconds| format!("{seconds}Z"))
 }
 
-/// What a gap says to a person.
+/// A gap in words.
 fn missed(body: &str) -> String {
     let gap: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
     let at = |name| gap.get(name).and_then(Value::as_str).map(to_the_second).unwrap_or_default();
@@ -250,7 +149,7 @@ fn missed(body: &str) -> String {
     cell(&format!("{count}records may have been missed {between}; see `shopmirror gaps`"), 160)
 }
 
-/// What names a record to a person.
+/// The fields by which a person recognises a record.
 fn title(body: &str) -> String {
     let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
     let words: Vec<String> =

@@ -1,0 +1,152 @@
+//! `once`: polls every route once, delivers, and ends; for cron and CI.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::exit::{self, Wrong};
+use super::{logging, output, read_config, runtime};
+use crate::api::{ApiError, Client};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::daemon;
+use crate::deliver::SinkStatus;
+use crate::record::PollerId;
+use crate::store::Store;
+
+/// Polls every route once, delivers, and prints the result.
+pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
+    logging::start("warn");
+    let config = read_config(path)?;
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupted = async || {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        let stop = CancellationToken::new();
+        let work = poll_and_deliver(&config, &stop);
+        tokio::pin!(work);
+        tokio::select! {
+            outcome = &mut work => return outcome,
+            () = interrupted() => {}
+        }
+        // Cancels what is in progress and keeps its result; a second signal ends at once.
+        stop.cancel();
+        tokio::select! {
+            outcome = &mut work => { outcome?; }
+            () = interrupted() => {}
+        }
+        let text = "interrupted; the next run continues from here".to_owned();
+        Err(Wrong { code: exit::TRY_AGAIN, text }.into())
+    });
+    // A file system that hangs must not keep the process from ending.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+/// The result of one run.
+struct OnceResult {
+    stored: i64,
+    failed: Vec<(PollerId, ApiError)>,
+    unsettled: Vec<SinkStatus>,
+}
+
+async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
+    let client = daemon::client(config)?;
+    let path = config.store.path.clone();
+    // Opening may check a large file first.
+    let opening = tokio::task::spawn_blocking(move || Store::open(&path));
+    let store = tokio::select! {
+        opened = opening => opened??,
+        () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
+    };
+    let outcome = work_on(config, client, &store, stop).await;
+    let closed = store.close().await;
+    let outcome = outcome?;
+    closed?;
+    print(&outcome)
+}
+
+/// Polls and delivers. After an error the rest is still done, and the first error is returned.
+async fn work_on(
+    config: &Config,
+    client: Client,
+    store: &Store,
+    stop: &CancellationToken,
+) -> anyhow::Result<OnceResult> {
+    let clock = Clock::system();
+    let dispatcher = daemon::dispatcher(config, client, clock.clone(), store, None).await?;
+    let before = store.read(|reader| reader.last_seq()).await?;
+    // A new sink starts after the last row of now, so that it receives what this run stores.
+    let deliverers = daemon::deliverers(config, &clock, store, &watch::channel(()).1).await?;
+    let failed = dispatcher.once(stop).await;
+    // At the same time, so that a sink that hangs does not delay the others.
+    let mut delivering = JoinSet::new();
+    for deliverer in deliverers {
+        let stop = stop.clone();
+        delivering.spawn(async move { deliverer.once(&stop).await });
+    }
+    let mut unsettled = Vec::new();
+    let mut delivered = Ok(());
+    while let Some(ended) = delivering.join_next().await {
+        match ended.map_err(anyhow::Error::from).and_then(|sink| Ok(sink?)) {
+            Ok(Some(sink)) if sink.behind + sink.retrying > 0 || sink.state != "active" => {
+                unsettled.push(sink);
+            }
+            Ok(_) => {}
+            Err(error) => delivered = delivered.and(Err(error.context("delivering"))),
+        }
+    }
+    unsettled.sort_by(|a, b| a.name.cmp(&b.name));
+    let after = store.read(|reader| reader.last_seq()).await;
+    let kept = store.upkeep(clock.now().wall, config.store.log_retention).await;
+    let failed = failed?;
+    delivered?;
+    let stored = after? - before;
+    kept?;
+    Ok(OnceResult { stored, failed, unsettled })
+}
+
+fn print(result: &OnceResult) -> anyhow::Result<ExitCode> {
+    let OnceResult { stored, failed, unsettled } = result;
+    match output::text(&format!("{} stored\n", output::count(*stored, "change", "changes"))) {
+        // The exit code is still of use to a reader that has closed the pipe.
+        Err(error) if exit::is_closed_pipe(&error) => {}
+        printed => printed?,
+    }
+    for sink in unsettled {
+        let why = sink.last_error.as_deref().unwrap_or("the sink accepts nothing now");
+        let behind = output::count(sink.behind + sink.retrying, "change", "changes");
+        output::aside(&format!("sink {}: {behind} not delivered: {why}", sink.name));
+    }
+    print_failures(failed);
+    Ok(match (failed.first(), unsettled.is_empty()) {
+        (Some((_, error)), _) => ExitCode::from(exit::code_of_api(error)),
+        (None, false) => ExitCode::from(exit::TRY_AGAIN),
+        (None, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// Prints each error once, with every poller that had it.
+fn print_failures(failed: &[(PollerId, ApiError)]) {
+    let mut errors: Vec<(&ApiError, Vec<String>)> = Vec::new();
+    for (poller, error) in failed {
+        match errors.iter_mut().find(|(other, _)| *other == error) {
+            Some((_, pollers)) => pollers.push(poller.to_string()),
+            None => errors.push((error, vec![poller.to_string()])),
+        }
+    }
+    for (error, pollers) in errors {
+        output::aside(&format!("{}: {error}", pollers.join(", ")));
+    }
+}

@@ -1,0 +1,103 @@
+//! `simulate`: the adaptive schedule beside fixed ones, on a virtual clock.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use super::exit::{DATA, USAGE, Wrong};
+use super::output;
+use crate::record::Route;
+use crate::simulate::{self, Settings, Shop, Traffic};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A file of arrivals, `seconds,route,id` a line, as `trace` prints it
+    #[arg(long, value_name = "FILE", group = "traffic")]
+    trace: Option<PathBuf>,
+    /// A synthetic shop from a Monday's midnight on, open at 9: quiet, busy or chain [default: busy]
+    #[arg(long, value_name = "NAME", group = "traffic")]
+    shop: Option<String>,
+    /// Constant arrivals an hour of jobs, customers, leads, payments, job_status_changes and
+    /// outsourced_jobs, in this order
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', group = "traffic")]
+    rates: Vec<f64>,
+    /// Requests a minute to spend
+    #[arg(long, value_name = "N", default_value_t = 45, value_parser = clap::value_parser!(u32).range(1..))]
+    requests_per_minute: u32,
+    /// Records a page can hold
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    limit: u32,
+    /// How long, in hours [default: 24, or the whole trace]
+    #[arg(long)]
+    hours: Option<f64>,
+    /// The same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Draw the comparison into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    json: super::Json,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let traffic = traffic(args)?;
+    let settings = Settings {
+        limit: args.limit,
+        requests_per_minute: args.requests_per_minute,
+        ..Settings::default()
+    };
+    if traffic.routes.iter().all(|route| route.arrivals.is_empty()) {
+        let why = if args.trace.is_some() {
+            "the trace shows no record that early"
+        } else if args.rates.is_empty() {
+            "the shop opens at 9, and the run begins at midnight"
+        } else {
+            "no rate brought a record"
+        };
+        output::aside(&format!("nothing arrived: {why}; give it more --hours"));
+    }
+    let comparison = simulate::compare(&traffic, &settings);
+    if let Some(path) = &args.svg {
+        std::fs::write(path, simulate::svg(&comparison))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json.json {
+        return output::json(&comparison);
+    }
+    output::text(&format!("{}\n", simulate::table(&comparison)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn traffic(args: &Args) -> anyhow::Result<Traffic> {
+    let wrong = |text: String| Wrong { code: USAGE, text };
+    if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= 24.0 * 366.0)) {
+        return Err(wrong("--hours is a number above 0, a year at most".to_owned()).into());
+    }
+    let hours = args.hours.unwrap_or(24.0);
+    if let Some(path) = &args.trace {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        return Ok(Traffic::from_trace(&text, args.hours).map_err(|error| Wrong {
+            code: DATA,
+            text: format!("{}: {error}", path.display()),
+        })?);
+    }
+    if !args.rates.is_empty() {
+        if args.rates.len() != Route::ALL.len()
+            || args.rates.iter().any(|rate| !(0.0..=1e6).contains(rate))
+        {
+            let names = Route::ALL.map(Route::as_str).join(", ");
+            return Err(wrong(format!(
+                "--rates takes six numbers from 0 to 1000000, arrivals an hour of {names}"
+            ))
+            .into());
+        }
+        return Ok(Traffic::rates(&args.rates, hours, args.seed));
+    }
+    let name = args.shop.as_deref().unwrap_or("busy");
+    let shop = Shop::named(name)
+        .ok_or_else(|| wrong(format!("there is no shop {name:?}: use quiet, busy or chain")))?;
+    Ok(Traffic::shop(shop, hours, args.seed))
+}

@@ -1,0 +1,59 @@
+//! `why`: how often a route is polled, and why.
+
+use std::process::ExitCode;
+
+use super::exit::{USAGE, Wrong};
+use super::output;
+use super::plan::planned;
+use crate::config::Config;
+use crate::record::Route;
+use crate::schedule::PollerView;
+use crate::simulate;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The route
+    route: Route,
+    /// The branch, when several are polled
+    #[arg(long)]
+    business: Option<String>,
+    #[command(flatten)]
+    json: super::Json,
+}
+
+pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+    let planned = planned(config)?;
+    let wanted = match &args.business {
+        Some(business) => format!("{}@{business}", args.route),
+        None => args.route.to_string(),
+    };
+    let of_route =
+        |name: &str| args.business.is_none() && name.split('@').next() == Some(args.route.as_str());
+    let found: Vec<_> =
+        planned.pollers.iter().filter(|(name, _)| *name == wanted || of_route(name)).collect();
+    let [(name, view)] = found.as_slice() else {
+        let names = |pollers: Vec<&(String, PollerView)>| {
+            pollers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let text = if found.is_empty() {
+            format!(
+                "{wanted} is not polled; polled are: {}",
+                names(planned.pollers.iter().collect())
+            )
+        } else {
+            format!(
+                "{wanted} is polled in several branches, name one with --business: {}",
+                names(found)
+            )
+        };
+        return Err(Wrong { code: USAGE, text }.into());
+    };
+    if args.json.json {
+        return output::json(&serde_json::json!({
+            "poller": name, "plan": view, "budget": planned.budget,
+            "feasible": planned.forecast.feasible, "running": planned.running,
+        }));
+    }
+    output::text(&simulate::why(name, view, &planned.budget, &planned.forecast, planned.running))?;
+    Ok(ExitCode::SUCCESS)
+}

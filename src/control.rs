@@ -1,0 +1,148 @@
+//! The control socket: how a command reaches the daemon that serves the same store.
+//!
+//! The socket lies next to the store. One request per connection, as one line of JSON; the daemon
+//! writes one reply and closes. Whoever may read the store may ask for the status; only root and
+//! the daemon's own user may send requests that write or spend the budget.
+
+mod address;
+mod client;
+mod server;
+
+use std::io;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::record::{Kind, Page};
+use crate::store::{Found, Search, Store, StoreError};
+pub use client::send;
+pub use server::serve;
+
+/// How long the daemon may take to reply from memory.
+const QUICK: Duration = Duration::from_secs(5);
+/// How long the daemon may take when it has to wait for a free request in the budget.
+const SLOW: Duration = Duration::from_secs(90);
+
+/// What a command can ask of the daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlRequest {
+    /// Send the status as JSON.
+    Status,
+    /// Look at the deliveries again, because an operator changed some.
+    Wake,
+    /// Search customers within the daemon's budget.
+    Search(SearchRequest),
+    /// Read the definitions of the custom fields again.
+    CustomFields,
+}
+
+impl ControlRequest {
+    /// True if a member of the readers' group may send it: it writes nothing and costs no request.
+    fn is_for_readers(&self) -> bool {
+        matches!(self, Self::Status)
+    }
+
+    /// How long to wait for the reply.
+    fn time_limit(&self) -> Duration {
+        match self {
+            Self::Status | Self::Wake => QUICK,
+            Self::Search(_) | Self::CustomFields => SLOW,
+        }
+    }
+}
+
+/// One search for customers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchRequest {
+    /// The term, 1 to 100 characters.
+    pub term: String,
+    /// The business to search; `None` is the workspace's default.
+    pub business: Option<String>,
+    /// The kind of change stored for a new customer; `None` stores nothing.
+    pub store: Option<Kind>,
+    /// True if the term belongs to a backfill, which remembers the terms it has searched.
+    pub backfill: bool,
+}
+
+impl SearchRequest {
+    /// Stores what the search found, if the request says so, and returns the records as received.
+    ///
+    /// `searched_after` is the last row of the log when the search was sent: records stored since
+    /// then are newer than the page.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the records cannot be stored.
+    pub async fn keep(
+        self,
+        page: Page,
+        store: Option<&Store>,
+        searched_after: i64,
+        at: Timestamp,
+    ) -> Result<SearchResult, StoreError> {
+        let records = page
+            .records()
+            .iter()
+            .filter_map(|record| RawValue::from_string(page.text(record).to_owned()).ok())
+            .collect();
+        let found = match store.zip(self.store) {
+            None => None,
+            Some((store, kind)) => {
+                let search = Search {
+                    business: self.business,
+                    page,
+                    kind,
+                    at,
+                    asked_after: searched_after,
+                    backfill_term: self.backfill.then_some(self.term),
+                };
+                Some(store.store_found(search).await?)
+            }
+        };
+        Ok(SearchResult { records, found })
+    }
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SearchResult {
+    /// The customers, as received.
+    pub records: Vec<Box<RawValue>>,
+    /// How many of them were stored; `None` if nothing was to be stored.
+    pub found: Option<Found>,
+}
+
+/// The daemon's reply to every request but [`ControlRequest::Status`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlReply<T> {
+    /// The result.
+    Done(T),
+    /// The request failed.
+    Failed {
+        /// The exit code for the command.
+        code: u8,
+        /// The cause, and what to do.
+        text: String,
+        /// How long to wait before a retry; `None` if a retry cannot help.
+        retry_after_s: Option<f64>,
+    },
+}
+
+/// Why the daemon gave no reply.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// No process holds the store.
+    #[error("no daemon is running on this store")]
+    NotRunning,
+    /// A process holds the store, but does not listen on the socket.
+    #[error(
+        "process {0} holds the store but does not listen: a daemon is starting, reloading or stopping, or another command is running; try again in a few seconds"
+    )]
+    NotListening(String),
+    /// The daemon accepted the request and did not reply in time.
+    #[error("the daemon did not reply")]
+    NoReply(#[source] io::Error),
+}

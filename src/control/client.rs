@@ -1,0 +1,64 @@
+//! The command's side: sends one request and reads the reply.
+//!
+//! A daemon that reloads closes its socket for a moment. A command waits for that moment instead
+//! of reporting that no daemon runs.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::address::SocketAddress;
+use super::{ControlError, ControlRequest};
+use crate::store;
+
+/// How long the socket of a process that holds the store may be absent.
+const ABSENT_AT_MOST: Duration = Duration::from_secs(2);
+/// How often to look for it in that time.
+const RETRY_EVERY: Duration = Duration::from_millis(50);
+/// The longest reply that is read.
+const REPLY_MAX: u64 = 16 * 1024 * 1024;
+
+/// Sends a request to the daemon that serves the store at `store`, and returns its reply as JSON.
+///
+/// # Errors
+/// [`ControlError`] if no daemon runs, or it does not reply in time.
+pub async fn send(store: &Path, request: &ControlRequest) -> Result<Vec<u8>, ControlError> {
+    let limit = Instant::now() + ABSENT_AT_MOST;
+    loop {
+        let stream = connect(store, limit).await?;
+        match timeout(request.time_limit(), exchange(stream, request)).await {
+            // A reload closes connections that were opened just before it.
+            Ok(Err(_)) if Instant::now() < limit => sleep(RETRY_EVERY).await,
+            Ok(reply) => return reply.map_err(ControlError::NoReply),
+            Err(_) => return Err(ControlError::NoReply(io::ErrorKind::TimedOut.into())),
+        }
+    }
+}
+
+async fn exchange(mut stream: UnixStream, request: &ControlRequest) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    let mut reply = Vec::new();
+    stream.take(REPLY_MAX).read_to_end(&mut reply).await?;
+    if reply.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(reply) }
+}
+
+async fn connect(store: &Path, limit: Instant) -> Result<UnixStream, ControlError> {
+    loop {
+        if let Ok(address) = SocketAddress::of(store)
+            && let Ok(stream) = UnixStream::connect(&address.path).await
+        {
+            return Ok(stream);
+        }
+        let holder = store::holder(store).ok_or(ControlError::NotRunning)?;
+        if Instant::now() >= limit {
+            return Err(ControlError::NotListening(holder));
+        }
+        sleep(RETRY_EVERY).await;
+    }
+}

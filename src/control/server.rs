@@ -1,0 +1,153 @@
+//! The daemon's side: accepts connections, checks who may send what, writes the reply.
+//!
+//! Every connection has a short time limit for its request, and their number is bounded, so that
+//! clients that send nothing delay the others by less than a second.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::address::SocketAddress;
+use super::{ControlReply, ControlRequest, QUICK};
+
+/// How long a client may take to send its request.
+const REQUEST_LIMIT: Duration = Duration::from_millis(500);
+/// The longest request.
+const REQUEST_MAX: u64 = 4096;
+/// Connections served at the same time. More of them wait in the listener's queue.
+const CONNECTIONS_MAX: usize = 32;
+/// How long to wait when no connection can be accepted, for example for lack of descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
+/// sysexits(3): permission denied.
+const PERMISSION: u8 = 77;
+
+/// Serves the socket until `stop`; `answer` is called with each request and returns the reply.
+///
+/// # Errors
+/// If the socket cannot be created. Errors of single connections are ignored.
+pub async fn serve<A, F>(store: &Path, answer: A, stop: CancellationToken) -> io::Result<()>
+where
+    A: Fn(ControlRequest) -> F + Clone + Send + 'static,
+    F: Future<Output = Vec<u8>> + Send + 'static,
+{
+    let address = SocketAddress::of(store)?;
+    // The process that holds the store's lock owns this name: a socket that exists is left over
+    // from a process that was killed.
+    match fs::remove_file(&address.path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&address.path)?;
+    fs::set_permissions(&address.path, fs::Permissions::from_mode(0o660))?;
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            // A client may close early or send nothing: that is no error of the daemon.
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(converse(stream, answer.clone()));
+                }
+                Err(_) => tokio::select! {
+                    () = stop.cancelled() => break,
+                    () = tokio::time::sleep(ACCEPT_AGAIN) => {}
+                },
+            },
+        }
+    }
+    connections.shutdown().await;
+    // If this fails, the next start removes the file.
+    let _ = fs::remove_file(&address.path);
+    Ok(())
+}
+
+async fn converse<A, F>(mut stream: UnixStream, answer: A) -> io::Result<()>
+where
+    A: Fn(ControlRequest) -> F,
+    F: Future<Output = Vec<u8>>,
+{
+    let sender = stream.peer_cred()?.uid();
+    let mut line = String::new();
+    let mut reader = BufReader::new(&mut stream).take(REQUEST_MAX);
+    timeout(REQUEST_LIMIT, reader.read_line(&mut line)).await??;
+    if let Ok(request) = serde_json::from_str::<ControlRequest>(&line) {
+        let own = rustix::process::geteuid().as_raw();
+        let reply = if may_send(&request, sender, own) {
+            timeout(request.time_limit(), answer(request)).await?
+        } else {
+            serde_json::to_vec(&refusal())?
+        };
+        timeout(QUICK, stream.write_all(&reply)).await??;
+    }
+    stream.shutdown().await
+}
+
+/// True if the user `sender` may send this request to a daemon that runs as the user `own`.
+fn may_send(request: &ControlRequest, sender: u32, own: u32) -> bool {
+    request.is_for_readers() || sender == own || sender == 0
+}
+
+fn refusal() -> ControlReply<()> {
+    ControlReply::Failed {
+        code: PERMISSION,
+        text: "the daemon accepts this only from root and from its own user, because it spends \
+               the rate budget or writes to the store: run it with sudo, or as the user of the \
+               service"
+            .to_owned(),
+        retry_after_s: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SearchRequest;
+    use super::*;
+
+    #[test]
+    fn readers_read_and_nothing_else() {
+        let search =
+            SearchRequest { term: "ada".to_owned(), business: None, store: None, backfill: false };
+        let (root, own, reader) = (0, 990, 1000);
+        for request in
+            [ControlRequest::Wake, ControlRequest::CustomFields, ControlRequest::Search(search)]
+        {
+            assert!(may_send(&request, root, own), "{request:?}");
+            assert!(may_send(&request, own, own), "{request:?}");
+            assert!(!may_send(&request, reader, own), "{request:?}");
+        }
+        assert!(may_send(&ControlRequest::Status, reader, own));
+    }
+
+    #[tokio::test]
+    async fn clients_that_send_nothing_do_not_keep_the_others_from_a_reply() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("mirror.db");
+        let stop = CancellationToken::new();
+        let serving = serve(&store, async |_| b"fine".to_vec(), stop.clone());
+        let asking = async {
+            let address = SocketAddress::of(&store).unwrap();
+            let mut silent = Vec::new();
+            while silent.len() < CONNECTIONS_MAX + 8 {
+                match UnixStream::connect(&address.path).await {
+                    Ok(stream) => silent.push(stream),
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+            let reply = super::super::send(&store, &ControlRequest::Status).await;
+            stop.cancel();
+            reply
+        };
+        let (served, reply) = tokio::join!(serving, asking);
+        served.unwrap();
+        assert_eq!(reply.unwrap(), b"fine");
+    }
+}
