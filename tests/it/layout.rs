@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const BASE: [&str; 6] = ["record", "backoff", "clock", "config", "tls", "retry_after"];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` is nothing of ours at all.
-const TABLE: [(&str, Option<&[&str]>); 22] = [
+const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("record", None),
     ("backoff", None),
     ("backfill", None),
