@@ -260,7 +260,9 @@ impl Budget {
         let sent_since = self.pace.total() as f64 - last.own_total;
         let held = self.pace.sent_within(Duration::from_secs(60), now) as f64;
         let expired = (last.own_minute + sent_since - held).max(0.0);
-        Some(last.remaining - sent_since + expired)
+        let at = now.as_secs_f64();
+        let others_since = self.others.latest(at) * (at - last.at).max(0.0) / 60.0;
+        Some(last.remaining - sent_since - others_since + expired)
     }
 
     /// Requests a minute that are granted even when the key runs short: what the deadlines need,

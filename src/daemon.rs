@@ -102,14 +102,14 @@ async fn supervise(
     store: &Store,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> anyhow::Result<()> {
-    let mut client = client(&config)?;
+    let mut client = client(&config, clock.clone())?;
     let mut budget: Option<Budget> = None;
     let refusal = watch::Sender::new(None);
     let mut told = false;
     loop {
         // Asked for while the store was waited for, or while the tasks before ended.
         if std::mem::take(&mut reload)
-            && let Some(newer) = accepted(&reread, &config, &refusal)
+            && let Some(newer) = accepted(&reread, &config, &clock, &refusal)
         {
             (config, client) = newer;
         }
@@ -146,7 +146,7 @@ async fn supervise(
                 ended = running.tasks.join_next() => return Err(running.ended_early(ended)),
             };
             match signal {
-                Signal::Reload => match accepted(&reread, &config, &refusal) {
+                Signal::Reload => match accepted(&reread, &config, &clock, &refusal) {
                     Some(newer) => break newer,
                     // The key may have changed all the same.
                     None => running.resume(),
@@ -198,9 +198,10 @@ fn stopping() {
 fn accepted(
     reread: &Reread,
     old: &Config,
+    clock: &Clock,
     refusal: &watch::Sender<Option<String>>,
 ) -> Option<(Config, Client)> {
-    match reread().and_then(|new| acceptable(new, old)) {
+    match reread().and_then(|new| acceptable(new, old, clock)) {
         Ok(newer) => {
             refusal.send_replace(None);
             Some(newer)
@@ -219,7 +220,7 @@ fn accepted(
 
 /// A new configuration and its client, if the daemon can go on with them: what would end it, such
 /// as a key file that is being replaced just now, is refused while the old ones still work.
-fn acceptable(new: Config, old: &Config) -> anyhow::Result<(Config, Client)> {
+fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Config, Client)> {
     anyhow::ensure!(
         new.store.path == old.store.path,
         "[store] path can only change with a restart"
@@ -227,7 +228,7 @@ fn acceptable(new: Config, old: &Config) -> anyhow::Result<(Config, Client)> {
     for (name, sink) in &new.sinks {
         Sink::build(name, &sink.kind)?;
     }
-    let client = client(&new)?;
+    let client = client(&new, clock.clone())?;
     Ok((new, client))
 }
 

@@ -47,6 +47,7 @@ impl Client {
         poll: &Poll,
         transport: Arc<dyn Transport>,
         key: SecretString,
+        clock: Clock,
     ) -> Self {
         Self(Arc::new(Inner {
             transport,
@@ -55,7 +56,7 @@ impl Client {
             auth: workspace.auth,
             limit: poll.limit.to_string(),
             timeout: poll.timeout,
-            clock: Clock::system(),
+            clock,
         }))
     }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::direct::DirectClient;
 use super::{exit, output, read_config, runtime};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
+use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
 use crate::record::PollerId;
 use crate::sink::Sink;
@@ -158,11 +159,12 @@ async fn check_workspace(config: &Config, findings: &mut Findings) {
         Err(error) => return findings.wrong(exit::CONFIG, "workspace", error.to_string()),
     };
     findings.ok("key", "it can be read");
-    let client = Client::new(&config.workspace, &config.poll, transport, key);
+    let clock = Clock::system();
+    let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
     match client.automation_ping().await.0 {
         Ok(ping) => {
             findings.ok("workspace", answered(&ping));
-            check_branches(config, client, findings).await;
+            check_branches(config, client, clock, findings).await;
         }
         Err(error) => {
             let advice = explain(&client, &error).await;
@@ -172,9 +174,9 @@ async fn check_workspace(config: &Config, findings: &mut Findings) {
 }
 
 /// A branch the workspace does not know is refused by every route alike.
-async fn check_branches(config: &Config, client: Client, findings: &mut Findings) {
+async fn check_branches(config: &Config, client: Client, clock: Clock, findings: &mut Findings) {
     let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
-    let mut client = DirectClient::with(client, config);
+    let mut client = DirectClient::with(client, clock, config);
     for business in &config.workspace.businesses {
         let what = format!("branch {business}");
         let key = PollerId { route, business: Some(business.clone()) };

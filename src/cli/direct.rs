@@ -30,11 +30,11 @@ pub(super) struct DirectClient {
 
 impl DirectClient {
     pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
-        Ok(Self::with(crate::daemon::client(config)?, config))
+        let clock = Clock::system();
+        Ok(Self::with(crate::daemon::client(config, clock.clone())?, clock, config))
     }
 
-    pub(super) fn with(client: Client, config: &Config) -> Self {
-        let clock = Clock::system();
+    pub(super) fn with(client: Client, clock: Clock, config: &Config) -> Self {
         let budget = Budget::new(config.budget, clock.now());
         Self { client, budget, clock }
     }

@@ -62,7 +62,8 @@ struct OnceResult {
 }
 
 async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
-    let client = daemon::client(config)?;
+    let clock = Clock::system();
+    let client = daemon::client(config, clock.clone())?;
     let path = config.store.path.clone();
     // Opening may check a large file first.
     let opening = tokio::task::spawn_blocking(move || Store::open(&path));
@@ -70,7 +71,7 @@ async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::
         opened = opening => opened??,
         () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
     };
-    let outcome = work_on(config, client, &store, stop).await;
+    let outcome = work_on(config, client, &clock, &store, stop).await;
     let closed = store.close().await;
     let outcome = outcome?;
     closed?;
@@ -81,14 +82,14 @@ async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::
 async fn work_on(
     config: &Config,
     client: Client,
+    clock: &Clock,
     store: &Store,
     stop: &CancellationToken,
 ) -> anyhow::Result<OnceResult> {
-    let clock = Clock::system();
     let dispatcher = daemon::dispatcher(config, client, clock.clone(), store, None).await?;
     let before = store.read(|reader| reader.last_seq()).await?;
     // A new sink starts after the last row of now, so that it receives what this run stores.
-    let deliverers = daemon::deliverers(config, &clock, store, &watch::channel(()).1).await?;
+    let deliverers = daemon::deliverers(config, clock, store, &watch::channel(()).1).await?;
     let failed = dispatcher.once(stop).await;
     // At the same time, so that a sink that hangs does not delay the others.
     let mut delivering = JoinSet::new();

@@ -78,10 +78,10 @@ pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
 ///
 /// # Errors
 /// When the key cannot be read or the HTTP client cannot be made.
-pub fn client(config: &Config) -> anyhow::Result<Client> {
+pub fn client(config: &Config, clock: Clock) -> anyhow::Result<Client> {
     let key = config.workspace.key.read()?;
     let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new(&config.workspace)?);
-    Ok(Client::new(&config.workspace, &config.poll, transport, key))
+    Ok(Client::new(&config.workspace, &config.poll, transport, key, clock))
 }
 
 /// The dispatcher of polls.

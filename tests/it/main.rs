@@ -30,3 +30,4 @@ mod shutdown;
 mod sinks;
 mod support;
 mod units;
+mod virtual_time;

@@ -3,6 +3,7 @@
 
 mod daemon;
 mod pages;
+mod router;
 mod workspace;
 
 use std::collections::VecDeque;
@@ -24,6 +25,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use daemon::{BUDGET, Daemon, EAGER, Place};
 pub(crate) use pages::Pages;
+pub(crate) use router::RouterTransport;
 pub(crate) use workspace::{Workspace, text};
 
 /// How long a condition may take to hold, in seconds: far longer than it does on a busy machine.

@@ -56,7 +56,7 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         ca_file: None,
     };
     let poll = Poll { limit: 100, timeout: Duration::from_secs(20) };
-    Client::new(&workspace, &poll, Arc::<Recorder>::clone(transport), KEY.into())
+    Client::new(&workspace, &poll, Arc::<Recorder>::clone(transport), KEY.into(), Clock::system())
 }
 
 fn key_of(route: Route, business: Option<&str>) -> PollerId {

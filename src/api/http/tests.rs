@@ -14,6 +14,7 @@ use self::server::{Script, Server, flood, read_head, say};
 use super::super::client::Client;
 use super::super::error::ApiError;
 use super::*;
+use crate::clock::Clock;
 use crate::config::{Auth, KeySource, Poll};
 use crate::record::{PollerId, Route};
 
@@ -48,7 +49,8 @@ async fn ask(server: &Server, timeout: Duration) -> Result<Response, TransportEr
 async fn poll(workspace: &Workspace) -> Result<crate::record::Page, ApiError> {
     let transport = Arc::new(HttpTransport::new(workspace).unwrap());
     let poll = Poll { limit: 100, timeout: LONG };
-    let client = Client::new(workspace, &poll, transport, SecretString::from(KEY));
+    let key = SecretString::from(KEY);
+    let client = Client::new(workspace, &poll, transport, key, Clock::system());
     client.poll(&PollerId { route: Route::Leads, business: None }).await.0
 }
 

@@ -37,11 +37,6 @@ impl Workspace {
         Self { sandbox, base_url, stop, _server: server }
     }
 
-    /// The address of a path under its API.
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base_url)
-    }
-
     /// A folder whose daemon polls this workspace with its automation key.
     pub(crate) fn place(&self) -> Place {
         Place::new(&self.base_url, &self.sandbox.automation_key())

@@ -1,0 +1,133 @@
+//! The rate budget over hours of virtual time: the real dispatcher, store and deliverers against the
+//! sandbox's router.
+//!
+//! Nothing here waits for real time: an hour of one daemon takes about a second. Each test runs
+//! several seeds, which move the start, the delays of the network and the jitter of retries.
+
+mod shop;
+
+use std::time::{Duration, SystemTime};
+
+use sandbox::{Fault, FaultKind, Options, Received, Route, Shop};
+
+use self::shop::{HOUR, VirtualDaemon, VirtualShop};
+use crate::support::Workspace;
+
+/// Small pages keep an hour of polls cheap.
+const SMALL_PAGES: &str = "[poll]\nlimit = 10\n";
+
+fn was_never_refused(shop: &VirtualShop, seed: u64) {
+    let requests = shop.sandbox.requests();
+    let refused: Vec<_> = requests.log.iter().filter(|r| r.status != 200).collect();
+    assert!(refused.is_empty(), "seed {seed}: {refused:?}");
+    let most = requests.max_in_60s["automation"];
+    assert!(most <= 60, "seed {seed}: {most} requests in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rival_is_never_refused_and_full_pace_is_back_after_it_left() {
+    for seed in 0..4 {
+        let shop = VirtualShop::new(Workspace::usual(), seed);
+        let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+        daemon.start().await;
+        // Each seed meets the rival in another phase of the minute.
+        let from = 1200.0 + seed as f64 * 17.3;
+        let to = from + 600.0;
+        let statuses = shop.rival(50, from, to).await;
+        assert!(statuses.iter().all(|status| *status == 200), "seed {seed}: the rival was refused");
+        let beside = shop.polls(to - 300.0, to).len() as f64 / 5.0;
+        assert!((1.0..=12.0).contains(&beside), "seed {seed}: {beside} polls a minute beside it");
+        let others = daemon.status().await.budget.others_per_minute;
+        assert!((35.0..60.0).contains(&others), "seed {seed}: {others} a minute inferred of 50");
+
+        shop.until(HOUR).await;
+        let second = shop.polls(to + 120.0, to + 180.0).len();
+        assert!(second >= 40, "seed {seed}: {second} polls a minute two minutes after it left");
+        let fourth = shop.polls(to + 240.0, to + 540.0).len() / 5;
+        assert!(fourth >= 42, "seed {seed}: {fourth} polls a minute four minutes after it left");
+        was_never_refused(&shop, seed);
+        daemon.has_missed_nothing_since(60.0, 1).await;
+        daemon.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_daemons_on_one_key_come_to_equal_shares() {
+    for seed in 0..4 {
+        let options = Options { shop: Shop::Chain, speed: 0.01, ..Workspace::usual() };
+        let shop = VirtualShop::new(options, seed);
+        let settings = |business| format!("businesses = [\"{business}\"]\n{SMALL_PAGES}");
+        let mut first = VirtualDaemon::new(&shop, &settings(1));
+        let mut second = VirtualDaemon::new(&shop, &settings(2));
+        first.start().await;
+        let later = 200.0 + seed as f64 * 13.7;
+        shop.until(later).await;
+        second.start().await;
+        shop.until(HOUR).await;
+
+        let polls = shop.polls(later + 600.0, HOUR);
+        let of = |business| polls.iter().filter(|poll| poll.business == business).count() as f64;
+        let (one, two) = (of(1), of(2));
+        let together = (one + two) / (HOUR - later - 600.0) * 60.0;
+        assert!(together > 35.0, "seed {seed}: together only {together} a minute");
+        assert!((0.4..0.6).contains(&(one / (one + two))), "seed {seed}: {one} and {two}");
+        was_never_refused(&shop, seed);
+        first.has_missed_nothing_since(60.0, 1).await;
+        second.has_missed_nothing_since(later + 60.0, 2).await;
+        first.stop().await;
+        second.stop().await;
+    }
+}
+
+/// The polls that arrived within `seconds` after the one that was answered with `status`.
+fn within(shop: &VirtualShop, status: u16, seconds: f64) -> Vec<Received> {
+    let log = shop.sandbox.requests().log;
+    let fault = log.iter().find(|request| request.status == status).unwrap();
+    shop.polls(fault.elapsed_s + 0.001, fault.elapsed_s + seconds)
+}
+
+fn fails_once(shop: &VirtualShop, route: Route, code: u16, retry_after: &str) {
+    let kind = FaultKind::Status { code, retry_after: Some(retry_after.to_owned()) };
+    let route = Some(route.segment().to_owned());
+    shop.sandbox.fault(Fault { route, kind, count: 1 });
+}
+
+fn of(polls: &[Received], route: Route) -> usize {
+    polls.iter().filter(|poll| poll.route == route.segment()).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_with_retry_after_rests_the_whole_key() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(120.0).await;
+    fails_once(&shop, Route::Leads, 429, "90");
+    shop.until(400.0).await;
+    // The others may have been under way when the answer came.
+    let during = within(&shop, 429, 90.0);
+    assert!(during.len() <= 5 && of(&during, Route::Leads) == 0, "{during:?}");
+    assert_eq!(daemon.status().await.pollers[2].failures, 0);
+    daemon.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_503_with_retry_after_rests_its_route_alone() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(120.0).await;
+    // A date is counted from the answer's own `Date`, or from this clock when it has none.
+    let date = httpdate::fmt_http_date(SystemTime::from(shop.wall()) + Duration::from_secs(300));
+    fails_once(&shop, Route::Leads, 503, "90");
+    fails_once(&shop, Route::Jobs, 502, &date);
+    shop.until(600.0).await;
+    let during = within(&shop, 503, 90.0);
+    assert_eq!(of(&during, Route::Leads), 0);
+    assert!(of(&during, Route::Payments) > 5, "the other routes go on: {during:?}");
+    let polls = shop.polls(0.0, 600.0);
+    let failed = polls.iter().position(|poll| poll.status == 502).unwrap();
+    let next = polls[failed + 1..].iter().find(|poll| poll.route == Route::Jobs.segment()).unwrap();
+    assert!((419.0..440.0).contains(&next.elapsed_s), "{next:?}");
+    daemon.stop().await;
+}
