@@ -16,11 +16,14 @@ pub(super) struct Refusal {
     message: String,
     details: Vec<(String, String)>,
     pub(super) retry_after: Option<String>,
+    /// The branch that the refused body names, if it names one that exists.
+    pub(super) business: Option<i64>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), details: Vec::new(), retry_after: None }
+        let (details, retry_after, business) = (Vec::new(), None, None);
+        Self { status, code, message: message.into(), details, retry_after, business }
     }
 
     /// A 422 that names the field at fault.
@@ -58,18 +61,34 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, "integration_not_permitted", message)
     }
 
-    /// The code's plain meaning for a status that a test asks for.
+    /// The refusal with this status, for statuses that no rule of a route produces or a test asks
+    /// for. A 429 without a wait asks for one second; an empty wait sends no header.
     pub(super) fn scripted(status: StatusCode, retry_after: Option<String>) -> Self {
+        let retry_after = match retry_after {
+            None if status == StatusCode::TOO_MANY_REQUESTS => Some("1".to_owned()),
+            wait => wait.filter(|wait| !wait.is_empty()),
+        };
         let (code, message) = match status.as_u16() {
+            400 => ("bad_request", "The request cannot be read."),
             401 => ("invalid_api_key", "The API key is not valid."),
             403 => ("integration_not_permitted", "This key may not be used here."),
+            404 => ("not_found", "There is no such route."),
+            405 => ("method_not_allowed", "The route does not take this method."),
+            409 => ("idempotency_conflict", "The Idempotency-Key was used with another body."),
             412 => ("use_custom_domain", "Call this workspace on its own domain."),
-            423 => ("workspace_locked", "The workspace is locked for the moment."),
+            413 => ("payload_too_large", "The body is too large."),
+            422 => ("validation_failed", "The given data was invalid."),
+            423 => ("workspace_locked", "The workspace is temporarily locked."),
             429 => ("too_many_requests", "Too many requests."),
             503 => ("service_unavailable", "The service is not available."),
             _ => ("server_error", "Something went wrong."),
         };
         Self { retry_after, ..Self::new(status, code, message) }
+    }
+
+    /// The same refusal with the branch that its answer names.
+    pub(super) fn for_business(self, business: i64) -> Self {
+        Self { business: Some(business), ..self }
     }
 
     /// The body, with the id of the request it answers.

@@ -67,7 +67,9 @@ pub(super) async fn pass(
         }
     };
     let refusal = response.extensions().get::<Refusal>().cloned();
-    let business = response.extensions().get().map_or(business, |Business(id)| *id);
+    let named = response.extensions().get().map(|Business(id)| *id);
+    let named = named.or_else(|| refusal.as_ref()?.business);
+    let business = named.unwrap_or(business);
     let mut response = match refusal.or_else(|| unreadable(response.status())) {
         Some(refusal) => {
             let mut finished = envelope::finish(&refusal, &request_id);

@@ -13,8 +13,6 @@ use super::intake::{How, Submission, check};
 use super::route::Route;
 use super::state::Inner;
 
-pub(super) use self::record::checkin_json;
-
 /// Leads, and self check-ins, beyond which the workspace takes no more.
 const MOST_HELD: usize = 1_000_000;
 
@@ -41,10 +39,14 @@ impl Inner {
     /// Submits and logs the delivery.
     pub(super) fn submit(
         &mut self,
-        submission: Submission,
+        mut submission: Submission,
         request_id: &str,
     ) -> Result<Outcome, Refusal> {
+        let named = self.named_business(&submission);
+        submission.business = named.unwrap_or(submission.business);
+        let business = submission.business;
         let outcome = self.decide(&submission, request_id);
+        let outcome = outcome.map_err(|refusal| refusal.for_business(business));
         let route = submission.route.clone();
         let integration = submission.integration;
         self.log_delivery(request_id, integration, route, Some(submission), &outcome);
@@ -96,7 +98,7 @@ impl Inner {
             let outcome = self.decide(&submission, &request_id);
             submission.idempotency_key = key;
             if let Ok(outcome) = &outcome {
-                self.remember(&submission, &request_id, outcome.made);
+                self.remember(&submission, &request_id, outcome.made, outcome.business);
             }
             outcome
         } else {
@@ -119,6 +121,7 @@ impl Inner {
     ) -> Option<Outcome> {
         let known = self.intake.ledger.remembered(integration, key?)?;
         let (request_id, made) = (known.request_id.clone(), known.made);
+        let business = known.business.unwrap_or(business);
         let data = made.map_or(Value::Null, |made| self.shown(made));
         let (status, name) = (StatusCode::OK, "duplicate");
         Some(Outcome { status, name, request_id, made, data, business })
@@ -136,6 +139,7 @@ impl Inner {
         }
         let form = self.intake.form(sent).cloned();
         let Some(destination) = destination(sent, form.as_ref()) else {
+            self.check_addressing(sent)?;
             return Ok(self.park(sent, request_id));
         };
         let form = form.filter(|form| form.active);
@@ -162,14 +166,14 @@ impl Inner {
                 (StatusCode::CREATED, "completed", made)
             }
         };
-        self.remember(sent, request_id, Some(made));
+        self.remember(sent, request_id, Some(made), business);
         let request_id = request_id.to_owned();
         let data = self.shown(made);
         Ok(Outcome { status, name, request_id, made: Some(made), data, business })
     }
 
     fn park(&mut self, sent: &Submission, request_id: &str) -> Outcome {
-        self.remember(sent, request_id, None);
+        self.remember(sent, request_id, None, sent.business);
         Outcome {
             status: StatusCode::ACCEPTED,
             name: "received",
@@ -180,10 +184,38 @@ impl Inner {
         }
     }
 
-    fn remember(&mut self, sent: &Submission, request_id: &str, made: Option<Made>) {
+    fn remember(&mut self, sent: &Submission, request_id: &str, made: Option<Made>, business: i64) {
         if let Some(key) = &sent.idempotency_key {
-            let what = Remembered { request_id: request_id.to_owned(), made };
+            let what =
+                Remembered { request_id: request_id.to_owned(), made, business: Some(business) };
             self.intake.ledger.remember(sent.integration, key, what);
+        }
+    }
+
+    /// The known branch that the data names, after the form's map where there is one.
+    fn named_business(&self, sent: &Submission) -> Option<i64> {
+        let form = self.intake.form(sent).filter(|form| form.active);
+        let named = match form {
+            Some(form) => check::named_business(sent.how, &form.apply(sent.data.clone())),
+            // Before its form is mapped, a form builder's names mean nothing.
+            None if sent.how == How::Mapped => None,
+            None => check::named_business(sent.how, &sent.data),
+        };
+        named.filter(|id| self.businesses.contains(id))
+    }
+
+    /// Refuses a strict submission that would be parked with a wrong form id or branch.
+    fn check_addressing(&self, sent: &Submission) -> Result<(), Refusal> {
+        let Some(destination) = sent.destination.filter(|_| sent.how == How::Strict) else {
+            return Ok(());
+        };
+        let problems = check::addressing(destination, &sent.data);
+        if !problems.is_empty() {
+            return Err(Refusal::invalid(problems));
+        }
+        match check::named_business(sent.how, &sent.data) {
+            Some(id) if !self.businesses.contains(&id) => Err(Refusal::unknown_business()),
+            _ => Ok(()),
         }
     }
 

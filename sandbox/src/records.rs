@@ -208,7 +208,8 @@ impl Records {
         self.lists[route.index()].entries.len()
     }
 
-    fn sent(&self, id: &Value) -> Value {
+    /// An id in the form that answers show: an integer, or a string once ids are strings.
+    pub(super) fn sent(&self, id: &Value) -> Value {
         match id {
             Value::Number(number) if self.string_ids => Value::String(number.to_string()),
             other => other.clone(),

@@ -159,7 +159,7 @@ async fn keys_open_what_they_were_made_for() {
 async fn the_standard_host_of_a_white_label_workspace_answers_412() {
     let sandbox = still(Shop::Quiet);
     let key = sandbox.automation_key();
-    let headers = [("x-api-key", key.as_str()), ("host", "standard.localhost:8080")];
+    let headers = [("x-api-key", key.as_str()), ("host", "localhost:8080")];
     let answer = get_with(&sandbox, "/api/automation/ping", &headers).await;
     assert_eq!(answer.status, StatusCode::PRECONDITION_FAILED);
     sandbox.set_standard_host(None);

@@ -16,7 +16,6 @@ use crate::intake::field::Destination;
 use crate::intake::form::{Duplicates, Form};
 use crate::intake::ledger::Delivery;
 use crate::intake::{Definition, FIRST_CHECKIN};
-use crate::pipeline::checkin_json;
 use crate::state::Inner;
 
 /// Forms, and form types with custom fields, at most.
@@ -161,7 +160,7 @@ pub(super) async fn retry(
 pub(super) async fn checkins(State(sandbox): State<Sandbox>) -> Json<Value> {
     let inner = sandbox.grown();
     let shown = inner.intake.checkins.iter().enumerate().map(|(index, checkin)| {
-        let mut shown = checkin_json(&inner.intake.checkins, FIRST_CHECKIN + index as u64);
+        let mut shown = inner.shown_checkin(FIRST_CHECKIN + index as u64);
         shown["device_password"] = json!(checkin.device_password);
         shown["business_id"] = checkin.business.into();
         shown["open"] = checkin.open.into();

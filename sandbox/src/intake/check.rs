@@ -8,12 +8,16 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use serde_json::{Map, Value};
 
+use super::How;
 use super::field::{Destination, Field, Kind};
 
 /// Unlisted fields kept on a record.
 const MOST_EXTRAS: usize = 20;
 /// Characters kept of a value that becomes a custom field.
 pub(crate) const LONGEST_EXTRA: usize = 1000;
+
+/// The field that the API never returns.
+const PASSWORD: &str = "device_password";
 
 /// Fields that may be stored.
 #[derive(Debug, Default, PartialEq)]
@@ -51,7 +55,29 @@ pub(crate) fn strict(
         return Err(problems);
     }
     clean.keep_extras(data, defined);
+    clean.keep_password_apart(destination);
     Ok(clean)
+}
+
+/// Names what is wrong with the fields that say where a record belongs. They are checked even if
+/// the rest must wait for the form's map.
+pub(crate) fn addressing(destination: Destination, data: &Map<String, Value>) -> Problems {
+    let fields = destination.fields().iter();
+    let fields = fields.filter(|field| matches!(field.name, "form_id" | "business_id"));
+    let sent = fields.filter_map(|field| Some((field, data.get(field.name)?.clone())));
+    let sent = sent.filter(|(_, value)| !is_blank(value));
+    sent.filter_map(|(field, value)| checked(field, value).err())
+        .flat_map(|(_, wrong)| wrong)
+        .collect()
+}
+
+/// The branch that the data names, if it is a number the rules can read.
+pub(crate) fn named_business(how: How, data: &Map<String, Value>) -> Option<i64> {
+    let value = data.get("business_id")?;
+    match value {
+        Value::String(text) if how != How::Strict => text.trim().parse().ok(),
+        value => value.as_i64(),
+    }
 }
 
 /// Takes what can be taken: trims, drops, cuts, and moves what still fails to custom fields.
@@ -83,6 +109,7 @@ pub(crate) fn lenient(
         clean.custom.entry(name).or_insert_with(|| as_extra(value));
     }
     clean.keep_extras(data, defined);
+    clean.keep_password_apart(destination);
     Ok(clean)
 }
 
@@ -112,6 +139,17 @@ impl Clean {
             }
             self.custom.insert(name, as_extra(value));
         }
+    }
+
+    /// Takes the device password out of the custom fields, which the API returns. A self check-in
+    /// keeps it for staff; a lead has no place for it.
+    fn keep_password_apart(&mut self, destination: Destination) {
+        let Some(value) = self.custom.remove(PASSWORD) else { return };
+        let field = destination.fields().iter().find(|field| field.name == PASSWORD);
+        let Some(longest) = field.and_then(|field| field.longest) else { return };
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let kept = self.values.entry(PASSWORD);
+        kept.or_insert_with(|| cut(&text, longest).into());
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
@@ -222,9 +260,13 @@ fn label_problems(field: &Field, labels: &Map<String, Value>) -> Problems {
     problems
 }
 
+/// Text without white space around it, and lists of such text without the empty ones.
 fn trimmed(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(text.trim().to_owned()),
+        Value::Array(items) => {
+            items.into_iter().map(trimmed).filter(|item| item.as_str() != Some("")).collect()
+        }
         other => other,
     }
 }

@@ -66,6 +66,9 @@ fn weight(value: &Value) -> usize {
 pub(crate) struct Remembered {
     pub(crate) request_id: String,
     pub(crate) made: Option<Made>,
+    /// The branch of the original answer; absent in files of older versions.
+    #[serde(default)]
+    pub(crate) business: Option<i64>,
 }
 
 /// The log and the keys.
@@ -193,7 +196,7 @@ mod tests {
     fn the_oldest_key_is_forgotten_first() {
         let mut ledger = Ledger::default();
         for nth in 0..=MOST_KEYS {
-            let what = Remembered { request_id: nth.to_string(), made: None };
+            let what = Remembered { request_id: nth.to_string(), made: None, business: None };
             ledger.remember(1, &nth.to_string(), what);
         }
         assert!(ledger.remembered(1, "0").is_none());

@@ -88,17 +88,21 @@ impl Inner {
     pub(super) fn shown(&mut self, made: Made) -> Value {
         match made.object {
             Destination::Lead => self.records.shown(Route::Leads, made.id, "lead"),
-            Destination::SelfCheckin => checkin_json(&self.intake.checkins, made.id),
+            Destination::SelfCheckin => self.shown_checkin(made.id),
         }
+    }
+
+    /// A self check-in as the API shows it; null if there is none with that id.
+    pub(crate) fn shown_checkin(&self, id: u64) -> Value {
+        let index = id.checked_sub(FIRST_CHECKIN).and_then(|index| usize::try_from(index).ok());
+        let checkin = index.and_then(|index| self.intake.checkins.get(index));
+        checkin.map_or(Value::Null, |checkin| shown(&self.records.sent(&id.into()), checkin))
     }
 }
 
-/// A self check-in as the API shows it; null when there is none of that id.
-pub(crate) fn checkin_json(checkins: &[CheckIn], id: u64) -> Value {
-    let index = id.checked_sub(FIRST_CHECKIN).and_then(|index| usize::try_from(index).ok());
-    let Some(checkin) = index.and_then(|index| checkins.get(index)) else { return Value::Null };
+fn shown(id: &Value, checkin: &CheckIn) -> Value {
     let mut shown = Map::new();
-    shown.insert("id".to_owned(), id.into());
+    shown.insert("id".to_owned(), id.clone());
     shown.insert("object".to_owned(), "self_checkin".into());
     shown.extend(checkin.fields.iter().map(|(name, value)| (name.to_owned(), value.clone())));
     Value::Object(shown)

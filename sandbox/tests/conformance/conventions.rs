@@ -179,7 +179,30 @@ async fn paths_that_repeat_the_workspace_are_refused_with_a_clear_code() {
 #[tokio::test]
 async fn a_white_label_workspace_is_not_called_on_the_standard_host() {
     let desk = Desk::new();
-    let headers = [("x-api-key", desk.automation.as_str()), ("host", "standard.localhost:8780")];
-    let answer = desk.ask(Method::GET, "/automation/ping", &headers, "").await;
-    assert_eq!(answer.status, 412);
+    for (host, status) in [("localhost:8780", 412), ("127.0.0.1:8780", 200), ("[::1]:8780", 200)] {
+        let headers = [("x-api-key", desk.automation.as_str()), ("host", host)];
+        let answer = desk.ask(Method::GET, "/automation/ping", &headers, "").await;
+        assert_eq!(answer.status, status, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn ids_sent_as_strings_are_strings_in_every_answer() {
+    let desk = Desk::new();
+    let key = [("idempotency-key", "once")];
+    let before = desk.post_with(CHECKIN, &key, &ada(json!({}))).await;
+    assert!(before.data()["id"].is_u64());
+    let strings = json!({"ids_as_strings": true});
+    desk.portal(Method::PATCH, "/settings", &strings).await;
+    let replay = desk.post_with(CHECKIN, &key, &ada(json!({}))).await;
+    assert_eq!(replay.data()["id"], before.data()["id"].to_string());
+    for route in [LEADS, CHECKIN] {
+        assert!(desk.post(route, &ada(json!({}))).await.data()["id"].is_string(), "{route}");
+    }
+    let kept = desk.portal(Method::GET, "/checkins", &Value::Null).await.json;
+    assert!(kept.as_array().unwrap().iter().all(|checkin| checkin["id"].is_string()), "{kept}");
+    for nth in [1, 2, 3] {
+        let retried = desk.portal(Method::POST, "/deliveries/retry", &json!({"id": nth})).await;
+        assert!(retried.data()["id"].is_string(), "{}", retried.json);
+    }
 }

@@ -125,3 +125,34 @@ async fn a_refused_delivery_is_logged_with_its_request_id() {
     assert_eq!(log[0]["request_id"], answer.header("x-request-id"));
     assert_eq!(log[0]["outcome"], Value::from("validation_failed"));
 }
+
+#[tokio::test]
+async fn a_scripted_429_carries_retry_after_unless_the_script_says_no() {
+    let desk = Desk::new();
+    for (fault, wait) in [
+        (json!({"kind": "status", "code": 429}), "1"),
+        (json!({"kind": "status", "code": 429, "retry_after": 7}), "7"),
+        (json!({"kind": "status", "code": 429, "retry_after": ""}), ""),
+        (json!({"kind": "status", "code": 503}), ""),
+    ] {
+        desk.portal(Method::POST, "/faults", &fault).await;
+        assert_eq!(desk.get("/automation/ping").await.header("retry-after"), wait, "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn a_scripted_status_carries_the_code_that_the_contract_gives_it() {
+    let desk = Desk::new();
+    for (status, code) in [
+        (404, "not_found"),
+        (409, "idempotency_conflict"),
+        (422, "validation_failed"),
+        (400, "bad_request"),
+        (502, "server_error"),
+    ] {
+        let fault = json!({"kind": "status", "code": status});
+        desk.portal(Method::POST, "/faults", &fault).await;
+        let answer = desk.get("/automation/ping").await;
+        assert_eq!((answer.status, answer.code()), (status, code));
+    }
+}

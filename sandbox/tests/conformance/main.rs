@@ -6,7 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::needless_pass_by_value, reason = "a body is written where it is sent")]
 
+mod assumptions;
 mod auth;
+mod business;
 mod checkin_input;
 mod conventions;
 mod custom_fields;

@@ -179,3 +179,64 @@ async fn duplicates_follow_the_destination_s_default_unless_the_form_says_otherw
     let sent = json!({"form_id": "open", "data": ada(json!({}))});
     assert_eq!(desk.post(SUBMIT, &sent).await.outcome(), (201, "completed"));
 }
+
+#[tokio::test]
+async fn lenient_lists_are_trimmed_and_lose_their_empty_strings() {
+    let desk = Desk::new();
+    let data = ada(json!({
+        "accessories": [" charger ", "", "  ", "bag"],
+        "custom_fields": {"Colours": [" red ", "", "blue"]},
+    }));
+    let answer = desk.post(SUBMIT, &json!({"destination": "self_checkin", "data": data})).await;
+    assert_eq!(answer.outcome(), (201, "completed"), "{}", answer.json);
+    assert_eq!(answer.data()["accessories"], json!(["charger", "bag"]));
+    assert_eq!(answer.data()["custom_fields"]["Colours"], "[\"red\",\"blue\"]");
+}
+
+#[tokio::test]
+async fn a_device_password_of_any_form_is_never_returned() {
+    let desk = Desk::new();
+    let own = desk.own().await;
+    let form = |target: &str| json!({"active": true, "destination": "self_checkin", "map": {"pin": target}});
+    desk.form(own, "direct", form("device_password")).await;
+    desk.form(own, "inside", form("device_password.pin")).await;
+    desk.form(own, "custom", form("custom_fields.device_password")).await;
+    let data = |name: &str, value: Value| ada(json!({name: value}));
+    let in_custom = json!({"custom_fields": {"device_password": 90210}});
+    let mut sent = vec![json!({"destination": "self_checkin", "data": ada(in_custom.clone())})];
+    for value in [json!(90210), json!([90210]), json!({"pin": 90210}), json!("90210")] {
+        let data = data("device_password", value.clone());
+        sent.push(json!({"destination": "self_checkin", "data": data}));
+        for form in ["direct", "inside", "custom"] {
+            sent.push(json!({"form_id": form, "data": ada(json!({"pin": value}))}));
+        }
+    }
+    for body in &sent {
+        for route in [SUBMIT, "/integrations/ingest/canonical"] {
+            let answer = desk.post(route, body).await;
+            assert_eq!(answer.outcome(), (201, "completed"), "{body} {}", answer.json);
+            assert!(!answer.json.to_string().contains("90210"), "{body} {}", answer.json);
+        }
+    }
+    let strict = desk.post(super::CHECKIN, &ada(in_custom)).await;
+    assert_eq!(strict.status, 201);
+    assert!(!strict.json.to_string().contains("90210"), "{}", strict.json);
+    let kept = desk.portal(axum::http::Method::GET, "/checkins", &Value::Null).await.json;
+    for checkin in kept.as_array().unwrap() {
+        let password = checkin["device_password"].as_str().unwrap_or_default();
+        assert!(password.contains("90210"), "staff see it: {checkin}");
+    }
+}
+
+#[tokio::test]
+async fn a_device_password_sent_with_a_lead_is_not_kept() {
+    let desk = Desk::new();
+    let sent = ada(json!({"device_password": "hunter2", "custom_fields": {"device_password": 1}}));
+    for (route, body) in
+        [(super::LEADS, sent.clone()), (SUBMIT, json!({"destination": "lead", "data": sent}))]
+    {
+        let answer = desk.post(route, &body).await;
+        assert!(matches!(answer.status, 200 | 201), "{}", answer.json);
+        assert!(answer.data()["custom_fields"].get("device_password").is_none(), "{route}");
+    }
+}
