@@ -1,10 +1,11 @@
-//! The checked configuration: what the rest of the program is given.
+//! The checked configuration that the rest of the program uses.
 //!
-//! The file itself is read in two steps, raw then checked, so that every problem is reported at
-//! once with its place. No module below `daemon` sees the whole [`Config`]; each takes its own
-//! section. Invariant: `Debug` of anything here shows no secret.
+//! The file is read as raw TOML and then checked, so that all problems are reported at once, each
+//! with its line. No module below `daemon` sees the whole [`Config`]; each takes its own section.
+//! Invariant: the `Debug` output of these types shows no secret.
 
 mod address;
+mod base;
 #[cfg(test)]
 mod example;
 mod findings;
@@ -26,6 +27,7 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use address::is_loopback;
+pub use base::Base;
 pub use key::KeyError;
 pub use problem::{Problem, Problems};
 pub use webhook::OWN_HEADERS;
@@ -40,32 +42,20 @@ const FILE_MAX: u64 = 1024 * 1024;
 pub struct Config {
     /// The workspace that is mirrored.
     pub workspace: Workspace,
-    /// How many requests may be spent.
+    /// How many requests may be sent.
     pub budget: Budget,
     /// One entry for each enabled route, in the order of [`Route::ALL`].
     pub routes: Vec<RouteSettings>,
     /// How a poll is made.
     pub poll: Poll,
+    /// How often a timer runs `shopmirror once`; `None` if the daemon runs instead.
+    pub once_every: Option<Duration>,
     /// Where records are kept.
     pub store: Store,
     /// Where the status page listens; `None` is off.
     pub status: Option<Status>,
     /// The sinks by name.
     pub sinks: BTreeMap<String, Sink>,
-}
-
-/// What a file is read against: the folders its relative paths start from, and the key's other
-/// places.
-#[derive(Debug, Clone, Default)]
-pub struct Base {
-    /// The folder of the file; what is only read is relative to it.
-    pub dir: PathBuf,
-    /// The folder of the service's state; what is written is relative to it, else to `dir`.
-    pub state_dir: Option<PathBuf>,
-    /// `$CREDENTIALS_DIRECTORY`, which may hold the file `api-key`.
-    pub credentials_dir: Option<PathBuf>,
-    /// The value of `SHOPMIRROR_API_KEY`.
-    pub env_key: Option<SecretString>,
 }
 
 /// Why there is no configuration.
@@ -79,7 +69,7 @@ pub enum ConfigError {
         /// What the system said.
         why: io::Error,
     },
-    /// The file can be read and must be mended.
+    /// The file can be read and has problems.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }
@@ -88,8 +78,8 @@ impl Config {
     /// Reads the file at `path`; `$STATE_DIRECTORY` is the only variable it looks at itself.
     /// Without it, a file in `/etc/shopmirror` has its state where the shipped units put it.
     ///
-    /// The key is searched in `api_key_file`, then in `credentials_dir`, then in `env_key`; its
-    /// file is not opened here, see [`KeySource::read`].
+    /// The key comes from `api_key_file`, else from `credentials_dir`, else from `env_key`. Its file
+    /// is not opened here, and no key at all is no error here: see [`KeySource::read`].
     ///
     /// # Errors
     /// [`ConfigError`] with every problem of the file at once.
@@ -99,22 +89,22 @@ impl Config {
         env_key: Option<SecretString>,
     ) -> Result<Self, ConfigError> {
         let text = text_of(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
-        let base = read::base_of(path, credentials_dir, env_key);
+        let base = Base::of_file(path, credentials_dir, env_key);
         Ok(Self::parse(&text, &path.display().to_string(), &base)?)
     }
 
-    /// Where the file at `path` says the store is, whatever else may be wrong with it; `None` when
-    /// it cannot be read.
+    /// The path of the store in the file at `path`, even if other parts of the file have problems.
+    /// `None` if the file cannot be read.
     #[must_use]
     pub fn store_path(path: &Path) -> Option<PathBuf> {
         let text = text_of(path).ok()?;
-        Some(read::store_path(&text, &read::base_of(path, None, None)))
+        Some(read::store_path(&text, &Base::of_file(path, None, None)))
     }
 
-    /// Checks the text of a file; `file_name` is what messages call it.
+    /// Checks the text of a file. Messages use `file_name` as its name.
     ///
     /// # Errors
-    /// [`Problems`] with all that is wrong, not only the first.
+    /// [`Problems`] with every problem, not only the first.
     pub fn parse(text: &str, file_name: &str, base: &Base) -> Result<Self, Problems> {
         read::document(text, file_name, base)
     }
@@ -122,7 +112,7 @@ impl Config {
 
 fn text_of(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    // A pipe has no length that could be asked for before.
+    // A pipe has no length that could be checked first.
     let length = File::open(path)?.take(FILE_MAX + 1).read_to_string(&mut text)? as u64;
     if length > FILE_MAX {
         return Err(io::Error::other(format!("it is longer than {FILE_MAX} bytes")));
@@ -130,11 +120,11 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// What the operator can do about a file that cannot be read.
+/// What to do about a file that cannot be read.
 fn advice(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; run this as root, or join the group that may read it and log in again: usermod -aG shopmirror USER"
+            "; run this as root, or as a member of the group that may read it (usermod -aG shopmirror-secrets USER, then log in again)"
         }
         io::ErrorKind::NotFound => "; name the right file with --config",
         _ => "",
@@ -146,20 +136,20 @@ fn advice(why: &io::Error) -> &'static str {
 pub struct Workspace {
     /// The address ending in `/api`, without a trailing slash.
     pub base_url: Url,
-    /// Where the key is read from, again after SIGHUP and after a 401.
+    /// Where the key is read from; it is read again after SIGHUP and after a 401.
     pub key: KeySource,
     /// How the key is sent.
     pub auth: Auth,
-    /// The branches to poll; empty is the workspace default alone.
+    /// The businesses (branches) to poll; empty means the workspace's default only.
     pub businesses: Vec<String>,
-    /// An HTTP proxy, only when configured; the environment is never read.
+    /// An HTTP proxy. The environment is never read for one.
     pub proxy: Option<Url>,
     /// A file of additional certificate authorities in PEM.
     pub ca_file: Option<PathBuf>,
 }
 
 impl Workspace {
-    /// The branches to ask for, each an id, or the workspace default alone.
+    /// The businesses to poll: the ids, or one `None` for the workspace's default.
     #[must_use]
     pub fn branches(&self) -> Vec<Option<String>> {
         match self.businesses.as_slice() {
@@ -176,6 +166,8 @@ pub enum KeySource {
     File(PathBuf),
     /// The variable `SHOPMIRROR_API_KEY`, read once.
     Environment(SecretString),
+    /// None of the three sources has a key. Commands that only read the store need none.
+    Absent,
 }
 
 /// How the key is sent (contract, "Authentication" 2).
@@ -196,17 +188,17 @@ pub struct Budget {
     pub reserve: u32,
 }
 
-/// `[poll]`, what is common to all routes.
+/// `[poll]`: what all routes have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Poll {
-    /// Records asked for at once, 1 to 100 (contract, "Limits").
+    /// Records per page, 1 to 100 (contract, "Limits").
     pub limit: u32,
-    /// Longest time one request may take in all.
+    /// The longest time that one request may take in total.
     pub timeout: Duration,
 }
 
 /// `[routes.NAME]` joined with the defaults of `[poll]`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RouteSettings {
     /// The route.
     pub route: Route,
@@ -214,10 +206,12 @@ pub struct RouteSettings {
     pub min_interval: Duration,
     /// Longest time between two polls.
     pub max_interval: Duration,
-    /// A fixed interval in place of the adaptive one.
+    /// A fixed interval instead of the adaptive one.
     pub every: Option<Duration>,
-    /// How much an arrival on this route matters beside the others; 1 by default.
+    /// How important an arrival on this route is, relative to the other routes; 1 by default.
     pub weight: f64,
+    /// Top-level fields whose changes alone make no new version of a record.
+    pub ignore: Vec<String>,
 }
 
 /// `[store]`
@@ -225,7 +219,7 @@ pub struct RouteSettings {
 pub struct Store {
     /// The SQLite file.
     pub path: PathBuf,
-    /// How long superseded rows of the log are kept; the newest version of a record always is.
+    /// How long older versions stay in the log. The newest version of a record is always kept.
     pub log_retention: Duration,
 }
 
@@ -239,17 +233,18 @@ pub struct Status {
 /// `[sinks.NAME]`
 #[derive(Debug, Clone)]
 pub struct Sink {
-    /// Which changes it asked for.
+    /// Which changes it receives.
     pub filter: SinkFilter,
-    /// Where a sink that has no position yet begins.
+    /// Where in the log a new sink starts.
     pub start: Start,
-    /// Waits between the attempts at one change that the sink refused; after the last, it is dead.
+    /// The waits before each retry of a change that the sink refused. After the last retry the
+    /// change is a dead letter.
     pub retry: Arc<[Duration]>,
-    /// What it is.
+    /// Its type, with the settings of that type.
     pub kind: SinkKind,
 }
 
-/// Which changes a sink is given; everything by default but `baseline` and `gap`.
+/// Which changes a sink receives; by default all of the kinds `created` and `updated`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkFilter {
     /// The routes.
@@ -260,10 +255,10 @@ pub struct SinkFilter {
     pub fields: BTreeMap<String, serde_json::Value>,
 }
 
-/// Where a new sink begins in the log.
+/// Where in the log a new sink starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// After what is in the log when the sink is first seen.
+    /// After the last row of the log at the time the sink is first configured.
     Now,
     /// At the first row; baseline rows are then delivered as well.
     Beginning,
@@ -271,7 +266,7 @@ pub enum Start {
     At(jiff::Timestamp),
 }
 
-/// What a sink is.
+/// The type of a sink, with its settings.
 #[derive(Debug, Clone)]
 pub enum SinkKind {
     /// `type = "webhook"`
@@ -297,17 +292,17 @@ impl SinkKind {
 /// `type = "webhook"`
 #[derive(Debug, Clone)]
 pub struct Webhook {
-    /// Where to post; a secret, since such addresses often carry a token.
+    /// Where to post. A secret, because such addresses often contain a token.
     pub url: SecretString,
-    /// Signing secrets, `whsec_…`, newest first; each adds a signature. Empty: unsigned.
+    /// Signing secrets, `whsec_…`, newest first. Each adds a signature; empty means unsigned.
     pub secrets: Vec<SecretString>,
     /// The shape of the body.
     pub format: WebhookFormat,
     /// Further fixed headers.
     pub headers: BTreeMap<String, SecretString>,
-    /// Longest time one attempt may take.
+    /// The longest time that one attempt may take.
     pub timeout: Duration,
-    /// Changes in flight at once.
+    /// How many changes may be in flight at the same time.
     pub concurrency: usize,
 }
 
@@ -328,8 +323,8 @@ pub struct FileSink {
 /// `type = "command"`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSink {
-    /// The program, absolute, and its arguments; no shell is involved.
+    /// The program as an absolute path, and its arguments. No shell is used.
     pub argv: Vec<String>,
-    /// After this long the process group is killed.
+    /// The time after which the process group is killed.
     pub timeout: Duration,
 }

@@ -19,6 +19,7 @@
 //! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
 //! | [`contiguity`] | what a page proves about the time since the previous page; pure |
 //! | [`retry_after`] | reads the wait that a server asked for |
+//! | [`escape`] | which characters from outside are unsafe to print |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
 //! | [`config`] | the TOML file: read, checked, every problem reported at once |
 //! | [`schedule`] | when each poller asks next; pure |
@@ -56,6 +57,7 @@ pub mod control;
 pub mod custom_fields;
 pub mod daemon;
 pub mod deliver;
+pub mod escape;
 pub mod poll;
 pub mod record;
 pub mod repair;

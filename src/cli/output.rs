@@ -7,6 +7,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 
+use crate::escape::is_unsafe;
+
 /// Text as it may be shown on a terminal: control and bidirectional characters as `\u{..}`.
 pub(super) fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -35,12 +37,6 @@ pub(super) fn cell(text: &str, most: usize) -> String {
         }
     }
     shown
-}
-
-/// C0, C1, DEL, line and paragraph separators, and what turns the direction of text.
-pub(super) fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Prints text that is safe already.

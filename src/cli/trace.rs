@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::exit::{DATA, Wrong};
 use super::output;
 use crate::config::Config;
+use crate::escape::is_unsafe;
 use crate::record::{Kind, field};
 use crate::store::Reader;
 
@@ -41,7 +42,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     for (at, route, id) in &arrivals {
         let seconds = at.duration_since(first).as_secs_f64();
         // An id that would break the line, or steer a terminal, is no use to a simulation, its arrival is.
-        let id = if id.contains(['"', ',']) || id.contains(output::is_unsafe) { "-" } else { id };
+        let id = if id.contains(['"', ',']) || id.contains(is_unsafe) { "-" } else { id };
         text.push_str(&format!("{seconds:.3},{route},{id}\n"));
     }
     output::raw(text.as_bytes())

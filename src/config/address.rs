@@ -1,13 +1,13 @@
-//! Which addresses may be called: https anywhere, http on this machine only.
+//! Checks addresses: https for any host, http for this machine only.
 //!
-//! A message never repeats an address, which may carry a token.
+//! A message never repeats an address, because it may contain a token.
 
 use std::net::SocketAddr;
 
 use url::{Host, Url};
 
-/// Whether what is sent to this address stays on this machine: `localhost` itself or a loopback
-/// address. Any other name, one under `.localhost` too, is a name server's word.
+/// True if requests to this address stay on this machine: `localhost` or a loopback address.
+/// Every other name, also one under `.localhost`, is resolved by a name server.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
@@ -18,8 +18,7 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The workspace's address without its trailing slash (contract, first paragraph), or what is
-/// wrong with it.
+/// The workspace's address without its trailing slash (contract, first paragraph), or the problem.
 pub(super) fn workspace(text: &str) -> Result<Url, String> {
     let mut url = called(text)?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -30,7 +29,7 @@ pub(super) fn workspace(text: &str) -> Result<Url, String> {
     }
     let path = url.path().trim_end_matches('/').to_owned();
     if !path.ends_with("/api") {
-        return Err("must end in /api, as \"https://myshop.example.com/api\"; \
+        return Err("must end in /api, for example \"https://myshop.example.com/api\"; \
              a white-label shop uses its own domain"
             .to_owned());
     }
@@ -38,20 +37,20 @@ pub(super) fn workspace(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// An address of a webhook, or what is wrong with it.
+/// The address of a webhook, or the problem.
 pub(super) fn called(text: &str) -> Result<Url, String> {
     let url = parsed(text)?;
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_loopback(&url) => Ok(url),
         "http" => Err("must begin with https://; http:// is only for this machine, \
-             as http://127.0.0.1:8080/"
+             for example http://127.0.0.1:8080/"
             .to_owned()),
         _ => Err("must begin with https://".to_owned()),
     }
 }
 
-/// The address of a proxy, or what is wrong with it.
+/// The address of a proxy, or the problem.
 pub(super) fn proxy(text: &str) -> Result<Url, String> {
     let url = parsed(text)?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -61,21 +60,23 @@ pub(super) fn proxy(text: &str) -> Result<Url, String> {
         return Err("holds a user name or password, which are not supported".to_owned());
     }
     if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return Err("must be a host and a port alone, as \"http://127.0.0.1:3128\"".to_owned());
+        return Err(
+            "must be a host and a port only, for example \"http://127.0.0.1:3128\"".to_owned()
+        );
     }
     Ok(url)
 }
 
-/// An address to listen on that other machines cannot reach, or what is wrong with it.
+/// An address to listen on that other machines cannot reach, or the problem.
 pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|_| "must be an address and a port, as \"127.0.0.1:7780\" or \"[::1]:7780\"")?;
+    let address: SocketAddr = text.parse().map_err(
+        |_| "must be an address and a port, for example \"127.0.0.1:7780\" or \"[::1]:7780\"",
+    )?;
     if address.ip().is_loopback() {
         return Ok(address);
     }
-    Err("must be an address of this machine alone, as 127.0.0.1: the page shows customers' data \
-         and asks for no password; put a proxy with one in front of it"
+    Err("must be a loopback address, for example 127.0.0.1, because the page shows customers' data \
+         and has no password; to reach it from elsewhere, put a proxy with a password before it"
         .to_owned())
 }
 
@@ -86,7 +87,7 @@ fn parsed(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| {
         format!("is not a web address ({error}): write it as \"https://host.example.com/path\"")
     })?;
-    if url.host().is_none() { Err("names no host".to_owned()) } else { Ok(url) }
+    if url.host().is_none() { Err("has no host name".to_owned()) } else { Ok(url) }
 }
 
 #[cfg(test)]

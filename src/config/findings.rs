@@ -1,14 +1,14 @@
-//! Gathers what is wrong while a file is read, and finds the key that was probably meant.
+//! Collects problems while a file is read, and suggests the key that was probably meant.
 //!
-//! Unknown keys are judged last, when every section has said which keys it knows, so that a key
-//! that stands in the wrong section is told the right one.
+//! Unknown keys are reported last, when the keys of every section are known, so that the message
+//! for a key in the wrong section names the right one.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use super::problem::{Problem, Quote, named};
 
-/// What was noted while a file is read.
+/// The problems noted so far.
 pub(super) struct Findings<'t> {
     text: &'t str,
     problems: RefCell<Vec<Problem>>,
@@ -16,12 +16,12 @@ pub(super) struct Findings<'t> {
     unknown: RefCell<Vec<Unknown>>,
 }
 
-/// A key that no getter asked for; judged when all known keys are known.
+/// A key that no getter read.
 pub(super) struct Unknown {
     pub(super) section: String,
     pub(super) key: String,
     pub(super) place: Range<usize>,
-    /// What the section does know.
+    /// The keys that the section has.
     pub(super) siblings: Vec<&'static str>,
 }
 
@@ -50,23 +50,23 @@ impl<'t> Findings<'t> {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Leaves a key to be judged.
+    /// Notes a key that no getter read; `finish` reports it.
     pub(super) fn unknown(&self, unknown: Unknown) {
         self.unknown.borrow_mut().push(unknown);
     }
 
-    /// Takes the keys that a section knows.
+    /// Notes the keys that a section has.
     pub(super) fn learn(&self, section: &str, keys: Vec<&'static str>) {
         self.known.borrow_mut().extend(keys.into_iter().map(|key| (section.to_owned(), key)));
     }
 
-    /// Every key a getter asked for, with its section.
+    /// Every key that a getter read, with its section.
     #[cfg(test)]
     pub(super) fn known(&self) -> Vec<(String, &'static str)> {
         self.known.borrow().clone()
     }
 
-    /// Judges the unknown keys and hands out all problems.
+    /// Reports the unknown keys and returns all problems.
     pub(super) fn finish(&self) -> Vec<Problem> {
         for unknown in self.unknown.take() {
             let Unknown { section, key, place, siblings } = unknown;
@@ -78,7 +78,8 @@ impl<'t> Findings<'t> {
                 .map(|(other, _)| format!("`{key}` belongs in [{other}]"));
             let hint = match nearest(&key, &siblings) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => elsewhere.unwrap_or_else(|| format!("known here: {}", siblings.join(", "))),
+                None => elsewhere
+                    .unwrap_or_else(|| format!("the keys here are: {}", siblings.join(", "))),
             };
             let place_name = if section.is_empty() {
                 "at the top level".into()
@@ -92,7 +93,7 @@ impl<'t> Findings<'t> {
     }
 }
 
-/// The one of `known` that `word` is most likely a slip for.
+/// The word of `known` that `word` is most likely a misspelling of.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let begun = known.iter().find(|candidate| word.len() >= 3 && candidate.starts_with(word));
     let slips = known
@@ -104,7 +105,7 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     slips.or(begun.copied())
 }
 
-/// Advice for a word that is none of `known`.
+/// Advice for a word that is not in `known`.
 pub(super) fn choice(word: &str, known: &[&str]) -> String {
     match nearest(word, known) {
         Some(near) => format!("did you mean {near:?}?"),

@@ -1,4 +1,4 @@
-//! Reads what must stay secret from files: the API key, webhook addresses and signing secrets.
+//! Reads secrets from files: the API key, webhook addresses and signing secrets.
 //!
 //! A message names the file and the rule it breaks, never its content.
 
@@ -17,40 +17,45 @@ const SECRET_FILE_MAX: u64 = 4096;
 /// Why a key, or another secret kept in a file, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file is absent, no plain file, no text, or this user may not read it.
-    #[error("cannot read {}: {why}; the user of the service must be able to read it", path.display())]
+    /// No source names a key.
+    #[error(
+        "there is no API key: name its file with api_key_file under [workspace], or give it as the systemd credential `api-key` or in the variable SHOPMIRROR_API_KEY"
+    )]
+    Absent,
+    /// The file is missing, is not a regular file, is not text, or this user may not read it.
+    #[error("cannot read {}: {why}; it must exist, and the user of the service must be able to read it", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What the system said.
         why: io::Error,
     },
-    /// Other users may replace the content.
-    #[error("{} may be written by its group or by everyone (mode {mode:04o}): run chmod 0640 on it", path.display())]
+    /// Other users may write the file.
+    #[error("{} can be written by its group or by everyone (mode {mode:04o}): run chmod 0640 on it", path.display())]
     Writable {
         /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
-    /// Nothing but white space.
+    /// The file holds only white space.
     #[error("{0} is empty: put the key into it")]
     Empty(String),
-    /// More than 4 KiB.
-    #[error("{} is longer than {SECRET_FILE_MAX} bytes: it must hold the secret and nothing else", .0.display())]
+    /// The file is longer than 4 KiB.
+    #[error("{} is longer than {SECRET_FILE_MAX} bytes: it must hold only the secret", .0.display())]
     TooLong(PathBuf),
-    /// White space inside, control characters, or characters that no key has.
+    /// The content has white space inside, control characters or other characters no key has.
     #[error(
-        "{0} holds white space or other characters that no key has: it must hold the key alone, on one line"
+        "{0} holds white space or other characters that no key has: it must hold only the key, on one line"
     )]
     Malformed(String),
 }
 
 impl KeySource {
-    /// The key as it is now; reads the file each time.
+    /// Reads the key. A file is read again each time.
     ///
     /// # Errors
-    /// [`KeyError`], whose message says what to mend and never holds the key.
+    /// [`KeyError`], whose message says what to do and never contains the key.
     pub fn read(&self) -> Result<SecretString, KeyError> {
         match self {
             Self::File(path) => {
@@ -58,25 +63,25 @@ impl KeySource {
                 one_word(content.expose_secret(), &path.display().to_string())
             }
             Self::Environment(value) => one_word(value.expose_secret(), "SHOPMIRROR_API_KEY"),
+            Self::Absent => Err(KeyError::Absent),
         }
     }
 
-    /// What there is to say about a key that can be read, but by too many; for `check`.
+    /// The warning of `check` about a key file that everyone may read.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         match self {
             Self::File(path) => exposed(path),
-            Self::Environment(_) => None,
+            Self::Environment(_) | Self::Absent => None,
         }
     }
 }
 
-/// What `check` has to say about a file that everyone on the machine may read.
 fn exposed(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.mode() & 0o7777;
     (mode & 0o004 != 0).then(|| {
         format!(
-            "{} may be read by everyone (mode {mode:04o}): run chmod 0640 on it",
+            "{} can be read by everyone (mode {mode:04o}): run chmod 0640 on it",
             path.display()
         )
     })
@@ -93,13 +98,13 @@ fn one_word(content: &str, place: &str) -> Result<SecretString, KeyError> {
     Ok(SecretString::from(word))
 }
 
-/// The text of a small file that only its owner may write.
+/// The text of a small file that nobody but its owner may write.
 pub(super) fn read_secret_file(path: &Path) -> Result<SecretString, KeyError> {
     let unreadable = |why| KeyError::Unreadable { path: path.to_owned(), why };
-    // Asked before the file is opened, since opening a pipe would wait for its writer.
+    // Checked before the file is opened, because opening a pipe would wait for its writer.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("it is no plain file")));
+        return Err(unreadable(io::Error::other("it is not a regular file")));
     }
     let mode = metadata.mode() & 0o7777;
     if mode & 0o022 != 0 {

@@ -1,19 +1,21 @@
-//! What is wrong with a configuration file, and where.
+//! The problems of a configuration file, each with its line.
 //!
-//! A configuration holds secrets, so the quoted line never shows more of a value than the one
-//! the problem is about, and nothing of it when that may be a secret: letters and digits that are
-//! no key become `*`, which keeps every column where it was.
+//! A configuration holds secrets. The quoted line therefore shows the keys and the value that the
+//! problem is about, unless that value may be a secret. All other letters and digits become `*`,
+//! which keeps every column in its place.
 
 use std::fmt;
 use std::ops::Range;
 
+use crate::escape::is_unsafe;
+
 /// A line longer than this is not quoted.
 const QUOTED_LINE_MAX: usize = 160;
 
-/// What is longer is no key and no word of this file.
+/// A longer text is neither a key nor a word of this file.
 const KEY_MAX: usize = 60;
 
-/// One thing to mend in a configuration file.
+/// One problem in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     line: usize,
@@ -22,7 +24,7 @@ pub struct Problem {
     excerpt: Option<Excerpt>,
 }
 
-/// The line a problem stands in, with the part to underline, in characters.
+/// The line of a problem and the part to underline, in characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Excerpt {
     line: String,
@@ -34,16 +36,16 @@ struct Excerpt {
 pub(super) enum Quote {
     /// The place holds a key, or a value that is no secret.
     Shown,
-    /// The place holds an address that was seen to hold no user, password or query.
+    /// The place holds an address without user, password and query.
     Address,
-    /// The place holds what may be a secret.
+    /// The place may hold a secret.
     Masked,
-    /// There is nothing to quote: what the problem is about is absent.
+    /// There is nothing to quote, because something is missing.
     Nothing,
 }
 
 impl Problem {
-    /// Describes what stands in `text` at `place`.
+    /// The problem with the part of `text` at `place`.
     pub(super) fn new(text: &str, place: Range<usize>, quote: Quote, message: &str) -> Self {
         let start = floor_char(text, place.start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -64,8 +66,8 @@ impl Problem {
         Self {
             line: text[..line_start].matches('\n').count() + 1,
             column: from + 1,
-            // A quoted key may hold any character; a terminal must not obey it.
-            message: message.replace(char::is_control, "\u{fffd}"),
+            // A quoted key may hold any character, also one that controls a terminal.
+            message: message.replace(is_unsafe, "\u{fffd}"),
             excerpt: quotable
                 .then(|| Excerpt { line: masked(line, &shown), marked: from..from + width }),
         }
@@ -83,15 +85,15 @@ impl Problem {
         self.column
     }
 
-    /// What is wrong and what to do about it.
+    /// The problem and what to do.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
-/// Whether a value is an address, a signing secret or too long for a word, wherever it stands: a
-/// slip of the pen can bring a secret into any key.
+/// True if a value looks like an address or a signing secret, or is too long for a word. By mistake,
+/// a secret can be the value of any key.
 fn looks_secret(value: &str) -> bool {
     value.contains("://") || value.contains("whsec_") || value.chars().count() > KEY_MAX
 }
@@ -101,7 +103,7 @@ pub(super) fn repeated(value: &str) -> String {
     if looks_secret(value) { "this value".to_owned() } else { format!("{value:?}") }
 }
 
-/// A key as a message may repeat it, after a space; nothing when it may not.
+/// A key as a message may repeat it, after a space; empty if it may not.
 pub(super) fn named(key: &str) -> String {
     if looks_secret(key) { String::new() } else { format!(" `{key}`") }
 }
@@ -125,7 +127,7 @@ fn masked(line: &str, shown: &Range<usize>) -> String {
             in_value |= c == '=' || c == '#';
             match c {
                 '\t' => '\t',
-                c if c.is_control() => '\u{fffd}',
+                c if is_unsafe(c) => '\u{fffd}',
                 c if c.is_alphanumeric() && !public => '*',
                 c => c,
             }
@@ -133,10 +135,10 @@ fn masked(line: &str, shown: &Range<usize>) -> String {
         .collect()
 }
 
-/// Whether what stands before the first `=` is a key, or the line is the header of a table.
+/// True if the line begins with a key and `=`, or is the header of a table.
 ///
-/// A line within a value has neither, but base64 ends in `=`: what looks unlike our keys is none,
-/// and neither is a name that may be a secret.
+/// A line inside a multi-line value can also contain `=`, because base64 ends in it. Text that does
+/// not look like one of our keys, or may be a secret, is therefore not taken for a key.
 fn starts_with_key(line: &str) -> bool {
     match line.split_once('=') {
         Some((key, _)) => {
@@ -151,7 +153,7 @@ fn starts_with_key(line: &str) -> bool {
     }
 }
 
-/// Everything wrong with one file, in the order of its lines.
+/// All problems of one file, in the order of its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     file: String,
@@ -164,7 +166,7 @@ impl Problems {
         Self { file: file.to_owned(), list }
     }
 
-    /// The first of them in one line, and how many more there are.
+    /// The first problem in one line, and the number of the others.
     #[must_use]
     pub fn summary(&self) -> String {
         let Some(Problem { line, column, message, .. }) = self.list.first() else {

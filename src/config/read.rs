@@ -1,13 +1,12 @@
 //! From the text of the file to the checked [`Config`], every problem at once.
 //!
-//! Nothing stops at the first problem; a value that cannot be used is replaced by its default
-//! while the rest is read, and the whole is refused at the end.
+//! A problem does not stop the reading: a value that cannot be used is replaced by its default, the
+//! rest is read, and the file is refused at the end.
 
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
@@ -19,8 +18,12 @@ use crate::record::Route;
 
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
+/// A cron job runs at most once per minute, and a shop wants its records within a week.
+const ONCE_EVERY: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
 const RETENTION: RangeInclusive<Duration> =
     Duration::from_secs(60)..=Duration::from_secs(100 * 31_557_600);
+const IGNORED_MAX: usize = 64;
 const BUSINESSES_MAX: usize = 100;
 const BUSINESS_LEN_MAX: usize = 64;
 
@@ -43,29 +46,31 @@ pub(super) fn document(text: &str, file_name: &str, base: &Base) -> Result<Confi
     }
 }
 
-/// Where a document says the store is, as far as it can be read.
+/// The path of the store in a document, even if other parts have problems.
 pub(super) fn store_path(text: &str, base: &Base) -> PathBuf {
     let (table, _) = DeTable::parse_recoverable(text);
     let findings = Findings::new(text);
     store(Section::root(&findings, table.get_ref()).section("store"), base).path
 }
 
-/// The sections of a document; `None` only when a problem was noted.
+/// The sections of a document; `None` only if a problem was noted.
 pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let workspace = workspace(root.section("workspace"), base);
     let budget = budget(root.section("budget"));
     let (poll, intervals) = poll(root.section("poll"));
     let routes = routes(root.section("routes"), intervals);
+    let once_every = once(root.section("once"));
     let store = store(root.section("store"), base);
     let status = status(root.section("status"));
     let sinks = sinks::read(root.section("sinks"), base, &store.path);
     root.finish();
-    Some(Config { workspace: workspace?, budget, routes, poll, store, status, sinks })
+    Some(Config { workspace: workspace?, budget, routes, poll, once_every, store, status, sinks })
 }
 
 fn workspace(mut section: Section<'_>, base: &Base) -> Option<Workspace> {
     if !section.holds("base_url") {
-        let advice = "the shop's address, as base_url = \"https://myshop.example.com/api\"";
+        let advice =
+            "the shop's address, for example base_url = \"https://myshop.example.com/api\"";
         section.missing("base_url", advice);
     }
     let base_url = checked_address(&mut section, "base_url", address::workspace);
@@ -85,7 +90,7 @@ fn workspace(mut section: Section<'_>, base: &Base) -> Option<Workspace> {
     })
 }
 
-/// An address that `check` makes a value of; one that may hold a password is not repeated.
+/// An address that `check` accepts. An address that may contain a password is not repeated.
 fn checked_address<T>(
     section: &mut Section<'_>,
     key: &'static str,
@@ -107,8 +112,15 @@ fn key_source(section: &mut Section<'_>, base: &Base) -> Option<KeySource> {
         return Some(KeySource::File(base.dir.join(file.value)));
     }
     if section.holds("api_key") {
-        // The unknown key is reported with its place by `finish`; this says why there is none.
-        section.missing("api_key_file", "a key is never written into this file");
+        // `finish` reports the unknown key with its line; this says what to do instead.
+        section.missing(
+            "api_key_file",
+            "write the key into a file of its own and name that file here",
+        );
+        return None;
+    }
+    if given {
+        // `api_key_file` is there and malformed, which was noted.
         return None;
     }
     let credential = base.credentials_dir.as_ref().map(|dir| dir.join("api-key"));
@@ -118,14 +130,7 @@ fn key_source(section: &mut Section<'_>, base: &Base) -> Option<KeySource> {
     if let Some(key) = &base.env_key {
         return Some(KeySource::Environment(key.clone()));
     }
-    if !given {
-        section.missing(
-            "api_key_file",
-            "the file that holds the API key; or give the systemd credential `api-key`, \
-             or the variable SHOPMIRROR_API_KEY",
-        );
-    }
-    None
+    Some(KeySource::Absent)
 }
 
 fn businesses(section: &mut Section<'_>) -> Vec<String> {
@@ -137,7 +142,7 @@ fn businesses(section: &mut Section<'_>) -> Vec<String> {
             DeValue::String(text) => text.clone().into_owned(),
             DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
             other => {
-                let wanted = "a list of branch ids";
+                let wanted = "a list of business ids";
                 section.wrong_type("businesses", wanted, other, &place, Quote::Shown);
                 continue;
             }
@@ -145,17 +150,17 @@ fn businesses(section: &mut Section<'_>) -> Vec<String> {
         let fits = (1..=BUSINESS_LEN_MAX).contains(&id.len());
         if !fits || !id.bytes().all(|b| b.is_ascii_graphic()) {
             findings.note(&place, format!(
-                "{} is not a branch id: use 1 to {BUSINESS_LEN_MAX} letters and digits, no white space",
+                "{} is not a business id: use 1 to {BUSINESS_LEN_MAX} visible characters without white space",
                 repeated(&id)
             ));
         } else if ids.contains(&id) {
-            findings.note(&place, format!("branch {id} stands in `businesses` twice"));
+            findings.note(&place, format!("business {id} appears twice in `businesses`"));
         } else {
             ids.push(id);
         }
     }
     if ids.len() > BUSINESSES_MAX {
-        let message = format!("`businesses` holds more than {BUSINESSES_MAX} branches");
+        let message = format!("`businesses` holds more than {BUSINESSES_MAX} ids");
         findings.note(&list.place, message);
     }
     ids
@@ -170,7 +175,7 @@ fn budget(mut section: Section<'_>) -> Budget {
         && *value >= requests_per_minute
     {
         section.findings.note(place, format!(
-            "`reserve` must be less than requests_per_minute, which is {requests_per_minute}, or nothing is left to poll with"
+            "`reserve` must be less than requests_per_minute, which is {requests_per_minute}: otherwise no request is left for polls"
         ));
     }
     section.finish();
@@ -198,7 +203,7 @@ fn intervals(section: &mut Section<'_>, otherwise: Intervals) -> Intervals {
         section.findings.note(
             &place,
             format!(
-                "min_interval is {} and max_interval is {}: the first must not be the longer",
+                "min_interval is {} and max_interval is {}: min_interval must not be longer than max_interval",
                 show(read.min),
                 show(read.max)
             ),
@@ -208,17 +213,15 @@ fn intervals(section: &mut Section<'_>, otherwise: Intervals) -> Intervals {
 }
 
 fn poll(mut section: Section<'_>) -> (Poll, Intervals) {
-    // A client that creates a record a second, all that the key's limit lets it, brings 90 in this
-    // time: they fit a page beside records that are known, even on a route thought to be asleep.
+    // In 90 seconds a client can create 90 records, one per second, which is all that the key
+    // allows. They fit on one page with some known records, even on a route that was quiet.
     let usual = Intervals { min: Duration::from_secs(2), max: Duration::from_secs(90) };
     let intervals = intervals(&mut section, usual);
     let limit = section.integer("limit", &(1..=100)).map_or(100, |found| found.value);
     let timeout = section.duration("timeout", &TIMEOUT);
     section.finish();
-    (
-        Poll { limit, timeout: timeout.map_or(Duration::from_secs(20), |found| found.value) },
-        intervals,
-    )
+    let timeout = timeout.map_or(Duration::from_secs(20), |found| found.value);
+    (Poll { limit, timeout }, intervals)
 }
 
 fn routes(mut section: Section<'_>, usual: Intervals) -> Vec<RouteSettings> {
@@ -231,11 +234,12 @@ fn routes(mut section: Section<'_>, usual: Intervals) -> Vec<RouteSettings> {
         if let Some(Found { place, .. }) = &fixed
             && bounded
         {
-            let message = "`every` fixes the interval: remove it, or min_interval and max_interval";
+            let message = "`every` sets a fixed interval: remove `every`, or remove min_interval and max_interval";
             own.findings.note(place, message);
         }
         let intervals = intervals(&mut own, usual);
         let weight = own.positive("weight", 1000.0).unwrap_or(1.0);
+        let ignore = ignored_fields(&mut own);
         own.finish();
         if on {
             enabled.push(RouteSettings {
@@ -244,6 +248,7 @@ fn routes(mut section: Section<'_>, usual: Intervals) -> Vec<RouteSettings> {
                 max_interval: intervals.max,
                 every: fixed.map(|found| found.value),
                 weight,
+                ignore,
             });
         }
     }
@@ -254,25 +259,48 @@ fn routes(mut section: Section<'_>, usual: Intervals) -> Vec<RouteSettings> {
     enabled
 }
 
+/// The fields of a route whose changes alone are no change of the record.
+fn ignored_fields(section: &mut Section<'_>) -> Vec<String> {
+    let Some(list) = section.texts("ignore") else { return Vec::new() };
+    let mut fields: Vec<String> = Vec::new();
+    for Found { value, place } in &list.value {
+        if *value == "id" {
+            let message = "`ignore` cannot hold \"id\": the id says which record it is";
+            section.findings.note(place, message);
+        } else if fields.iter().any(|field| field == value) {
+            let message = format!("{} appears twice in `ignore`", repeated(value));
+            section.findings.note(place, message);
+        } else {
+            fields.push((*value).to_owned());
+        }
+    }
+    if fields.len() > IGNORED_MAX {
+        let message = format!("`ignore` holds more than {IGNORED_MAX} fields");
+        section.findings.note(&list.place, message);
+    }
+    fields
+}
+
+fn once(mut section: Section<'_>) -> Option<Duration> {
+    let every = section.duration("every", &ONCE_EVERY);
+    section.finish();
+    every.map(|found| found.value)
+}
+
 fn store(mut section: Section<'_>, base: &Base) -> Store {
     let path = section.text("path");
     if let Some(Found { value, place }) = &path
         && (value.starts_with(':') || value.starts_with("file:") || value.ends_with('/'))
     {
-        let message = "`path` must be the path of a file, as \"mirror.db\"";
+        let message = "`path` must be the path of a file, for example \"mirror.db\"";
         section.findings.note(place, message);
     }
     let retention = section.duration("log_retention", &RETENTION);
     section.finish();
     Store {
-        path: state_path(base, path.map_or("mirror.db", |found| found.value)),
+        path: base.state_path(path.map_or("mirror.db", |found| found.value)),
         log_retention: retention.map_or(Duration::from_secs(400 * 86_400), |found| found.value),
     }
-}
-
-/// Where a relative path of something this process writes points to.
-pub(super) fn state_path(base: &Base, path: &str) -> PathBuf {
-    base.state_dir.as_deref().unwrap_or(&base.dir).join(Path::new(path))
 }
 
 fn status(mut section: Section<'_>) -> Option<Status> {
@@ -284,48 +312,4 @@ fn status(mut section: Section<'_>) -> Option<Status> {
     });
     section.finish();
     listen.map(|listen| Status { listen })
-}
-
-/// What the environment of the process adds to a file, for [`Config::load`].
-pub(super) fn base_of(
-    path: &Path,
-    credentials_dir: Option<&Path>,
-    env_key: Option<SecretString>,
-) -> Base {
-    // systemd names every folder of StateDirectory=, separated by colons; the first is ours.
-    let state_dir = std::env::var("STATE_DIRECTORY")
-        .ok()
-        .and_then(|dirs| dirs.split(':').next().map(PathBuf::from))
-        .filter(|dir| dir.is_absolute())
-        .or_else(|| installed_state_dir(path));
-    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let dir = parent.unwrap_or(Path::new(".")).to_owned();
-    Base { dir, state_dir, credentials_dir: credentials_dir.map(Path::to_owned), env_key }
-}
-
-/// The state folder of the shipped units, so that a command typed by hand finds the database of
-/// the service whose file it is given.
-fn installed_state_dir(path: &Path) -> Option<PathBuf> {
-    let path = std::path::absolute(path).ok()?;
-    (path.parent()? == Path::new("/etc/shopmirror")).then(|| {
-        let state = Path::new("/var/lib/shopmirror");
-        match path.file_stem() {
-            Some(name) if name != "config" => state.join(name),
-            _ => state.to_owned(),
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_typed_by_hand_finds_the_database_of_the_service() {
-        let state = |path: &str| installed_state_dir(Path::new(path));
-        assert_eq!(state("/etc/shopmirror/config.toml"), Some("/var/lib/shopmirror".into()));
-        assert_eq!(state("/etc/shopmirror/north.toml"), Some("/var/lib/shopmirror/north".into()));
-        assert_eq!(state("/etc/shopmirror/old/config.toml"), None);
-        assert_eq!(state("config.toml"), None);
-    }
 }

@@ -1,8 +1,8 @@
-//! Reads the keys of one table of the file and notes every problem instead of stopping at it.
+//! Reads the keys of one table of the file and notes every problem.
 //!
-//! A getter that finds its key malformed notes a problem and answers as if the key were absent;
-//! the caller goes on with a default, and the whole is refused at the end. A key nobody asked for
-//! is unknown.
+//! If a value is malformed, the getter notes a problem and returns `None`, as for a missing key. The
+//! caller continues with a default, and the file is refused at the end. A key that no getter read is
+//! unknown.
 
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
@@ -13,8 +13,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::findings::{Findings, Unknown, choice};
 use super::problem::{Quote, repeated, shown};
+use crate::escape::is_unsafe;
 
-/// A value and where it stands in the file.
+/// A value and its place in the file.
 #[derive(Debug, Clone)]
 pub(super) struct Found<T> {
     pub(super) value: T,
@@ -24,14 +25,14 @@ pub(super) struct Found<T> {
 /// One table of the file, present or not.
 pub(super) struct Section<'d> {
     pub(super) findings: &'d Findings<'d>,
-    /// The table's dotted name as messages repeat it; empty for the whole document.
+    /// The table's dotted name as messages repeat it; empty for the root.
     name: String,
-    /// The header, where missing keys are reported; `None` while the table is absent.
+    /// The header, where missing keys are reported; `None` if the table is absent.
     place: Option<Range<usize>>,
     table: Option<&'d DeTable<'d>>,
-    /// What should be a table is none, which was noted; its missing keys are no news.
+    /// The value is not a table, which was noted. Its missing keys are not reported.
     broken: bool,
-    asked: Vec<&'static str>,
+    known: Vec<&'static str>,
 }
 
 impl<'d> Section<'d> {
@@ -42,7 +43,7 @@ impl<'d> Section<'d> {
             place: None,
             table: Some(table),
             broken: false,
-            asked: Vec::new(),
+            known: Vec::new(),
         }
     }
 
@@ -64,11 +65,11 @@ impl<'d> Section<'d> {
             place: value.map(Spanned::span),
             table,
             broken: value.is_some() && table.is_none(),
-            asked: Vec::new(),
+            known: Vec::new(),
         }
     }
 
-    /// Notes a problem with the section as a whole, whose text is not repeated.
+    /// Notes a problem with the whole section, without quoting its text.
     pub(super) fn note(&self, message: impl AsRef<str>) {
         match &self.place {
             Some(place) => self.findings.push(place, Quote::Masked, message.as_ref()),
@@ -76,32 +77,32 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// Notes that a key which has no default is absent; `advice` says how to give it.
+    /// Notes that a required key is missing; `advice` says what to write.
     pub(super) fn missing(&self, key: &str, advice: &str) {
         if !self.broken {
             self.note(format!("[{}] needs `{key}`: {advice}", self.name));
         }
     }
 
-    /// Whether the file holds the key, well formed or not.
+    /// True if the file has the key, well formed or not.
     pub(super) fn holds(&self, key: &str) -> bool {
         self.table.is_some_and(|table| table.contains_key(key))
     }
 
     /// The raw value of a key.
     pub(super) fn value(&mut self, key: &'static str) -> Option<Found<&'d DeValue<'d>>> {
-        self.asked.push(key);
+        self.known.push(key);
         let value = self.table?.get(key)?;
         Some(Found { value: value.get_ref(), place: value.span() })
     }
 
-    /// A table inside this one; an absent one reads as empty.
+    /// A table inside this one. A missing table reads as empty.
     pub(super) fn section(&mut self, key: &'static str) -> Self {
-        self.asked.push(key);
+        self.known.push(key);
         self.child(key, self.table.and_then(|table| table.get(key)))
     }
 
-    /// Every key of a table whose keys are names, each a section of its own.
+    /// The sections of a table whose keys are names, for example `[sinks]`.
     pub(super) fn named_sections(self) -> Vec<(Found<String>, Self)> {
         let entries = self.table.into_iter().flatten();
         let sections = entries.map(|(key, value)| {
@@ -117,7 +118,7 @@ impl<'d> Section<'d> {
         self.line_of_text(key, Quote::Shown)
     }
 
-    /// As [`Self::text`], for what must not be repeated in a message.
+    /// As [`Self::text`], for a value that no message may repeat.
     pub(super) fn secret_text(&mut self, key: &'static str) -> Option<Found<&'d str>> {
         self.line_of_text(key, Quote::Masked)
     }
@@ -207,7 +208,7 @@ impl<'d> Section<'d> {
         value
     }
 
-    /// A duration as `"90s"` or `"1h 30m"`, within bounds.
+    /// A duration within bounds, for example `"90s"` or `"1h 30m"`.
     pub(super) fn duration(
         &mut self,
         key: &'static str,
@@ -239,7 +240,13 @@ impl<'d> Section<'d> {
         bounds: &RangeInclusive<Duration>,
     ) -> Option<Duration> {
         let DeValue::String(text) = value else {
-            self.wrong_type(key, "a duration in quotes, as \"30s\"", value, place, Quote::Shown);
+            self.wrong_type(
+                key,
+                "a duration in quotes, for example \"30s\"",
+                value,
+                place,
+                Quote::Shown,
+            );
             return None;
         };
         match humantime::parse_duration(text) {
@@ -252,7 +259,7 @@ impl<'d> Section<'d> {
             }
             Err(error) => {
                 let message = format!(
-                    "`{key}` is not a duration: {error}; write it as \"500ms\", \"30s\", \"5m\" or \"1h 30m\""
+                    "`{key}` is not a duration: {error}; write for example \"500ms\", \"30s\", \"5m\" or \"1h 30m\""
                 );
                 self.findings.note(place, message);
                 None
@@ -272,7 +279,7 @@ impl<'d> Section<'d> {
         Some(Found { value: items.collect(), place: found.place })
     }
 
-    /// A list of fitting strings; one that does not fit is noted and left out.
+    /// A list of strings. An item that cannot be used is noted and left out.
     pub(super) fn texts(&mut self, key: &'static str) -> Option<Found<Vec<Found<&'d str>>>> {
         let list = self.list(key)?;
         let mut texts = Vec::new();
@@ -307,7 +314,7 @@ impl<'d> Section<'d> {
         for Found { value, place } in &list.value {
             match known.iter().position(|name| name == value).map(|at| all[at]) {
                 Some(word) if chosen.contains(&word) => {
-                    self.findings.note(place, format!("{value:?} stands in `{key}` twice"));
+                    self.findings.note(place, format!("{value:?} appears twice in `{key}`"));
                 }
                 Some(word) => chosen.push(word),
                 None => {
@@ -317,7 +324,7 @@ impl<'d> Section<'d> {
             }
         }
         if empty {
-            let message = format!("`{key}` is empty, so nothing would ever match: {otherwise}");
+            let message = format!("`{key}` is empty, so that nothing can match: {otherwise}");
             self.findings.note(&list.place, message);
         }
         Some(chosen)
@@ -347,30 +354,30 @@ impl<'d> Section<'d> {
         self.findings.note(place, message);
     }
 
-    /// Leaves every key nobody asked for to be judged.
+    /// Notes every key that no getter read.
     pub(super) fn finish(self) {
-        let Self { findings, name, table, asked, .. } = self;
+        let Self { findings, name, table, known, .. } = self;
         for key in table.into_iter().flat_map(DeTable::keys) {
-            if !asked.contains(&key.get_ref().as_ref()) {
+            if !known.contains(&key.get_ref().as_ref()) {
                 findings.unknown(Unknown {
                     section: name.clone(),
                     key: key.get_ref().clone().into_owned(),
                     place: key.span(),
-                    siblings: asked.clone(),
+                    siblings: known.clone(),
                 });
             }
         }
-        findings.learn(&name, asked);
+        findings.learn(&name, known);
     }
 }
 
-/// Why a text cannot be a value on one line.
+/// The problem with a text that should be a value on one line.
 pub(super) fn unfit(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         Some("is empty: give a value or remove it")
     } else if text.trim() != text {
         Some("has white space at its start or end: remove it")
-    } else if text.chars().any(char::is_control) {
+    } else if text.chars().any(is_unsafe) {
         Some("holds a line break or another control character: remove it")
     } else {
         None

@@ -1,6 +1,6 @@
-//! Reads `[sinks.NAME]`: what all sinks share, then what each type adds.
+//! Reads `[sinks.NAME]`: the keys that all sinks have, then those of each type.
 //!
-//! Invariant: two sinks never write one file, and no sink writes the store.
+//! Invariant: no two sinks write the same file, and no sink writes to the store.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -8,15 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use toml::de::DeValue;
 
 use super::findings::choice;
 use super::problem::{Quote, repeated, shown};
-use super::read::state_path;
 use super::section::{Found, Section, unfit};
-use super::webhook;
+use super::webhook::{self, TIMEOUT};
 use super::{Base, CommandSink, FileSink, Sink, SinkFilter, SinkKind, Start};
 use crate::record::{Kind, Route};
 
@@ -24,12 +22,11 @@ const SINKS_MAX: usize = 64;
 const NAME_LEN_MAX: usize = 64;
 const RETRIES_MAX: usize = 32;
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(30 * 86_400);
-pub(super) const TIMEOUT: RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_secs(3600);
 const TYPES: [(&str, Type); 3] =
     [("webhook", Type::Webhook), ("file", Type::File), ("command", Type::Command)];
 
-/// Waits of the Standard Webhooks example schedule, in seconds; the first attempt is at once.
+/// The example schedule of the Standard Webhooks specification, in seconds. The first attempt is
+/// made at once.
 const STANDARD_RETRY: [u64; 9] = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
 
 #[derive(Clone, Copy)]
@@ -39,7 +36,7 @@ enum Type {
     Command,
 }
 
-/// Every sink of the file that can be used.
+/// Every sink of the file without a problem.
 pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<String, Sink> {
     let findings = section.findings;
     let mut sinks: BTreeMap<String, Sink> = BTreeMap::new();
@@ -50,7 +47,7 @@ pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<
             findings.note(
                 &name.place,
                 format!(
-                    "the name of a sink is 1 to {NAME_LEN_MAX} of a-z, 0-9, _ and -, not {}",
+                    "the name of a sink has 1 to {NAME_LEN_MAX} characters of a-z, 0-9, _ and -; this one is {}",
                     repeated(&name.value)
                 ),
             );
@@ -59,9 +56,15 @@ pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<
         if let SinkKind::File(FileSink { path }) = &sink.kind {
             let same = |other: &Sink| matches!(&other.kind, SinkKind::File(f) if f.path == *path);
             if path == store {
-                findings.note(&name.place, "this sink would write into the file of [store]");
+                findings.note(
+                    &name.place,
+                    "this sink would write to the database of [store]: choose another path",
+                );
             } else if let Some((other, _)) = sinks.iter().find(|(_, other)| same(other)) {
-                let message = format!("this sink writes the same file as [sinks.{}]", shown(other));
+                let message = format!(
+                    "this sink writes the same file as [sinks.{}]: choose another path",
+                    shown(other)
+                );
                 findings.note(&name.place, message);
             }
         }
@@ -73,7 +76,7 @@ pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<
     sinks
 }
 
-/// One sink; `None` only when a problem was noted.
+/// One sink; `None` only if a problem was noted.
 fn sink(mut section: Section<'_>, base: &Base) -> Option<Sink> {
     if !section.holds("type") {
         section.missing("type", "one of webhook, file, command");
@@ -93,7 +96,7 @@ fn sink(mut section: Section<'_>, base: &Base) -> Option<Sink> {
         Some(Type::Webhook) => webhook::read(&mut section, base).map(SinkKind::Webhook),
         Some(Type::File) => file(&mut section, base).map(SinkKind::File),
         Some(Type::Command) => command(&mut section).map(SinkKind::Command),
-        // Which further keys it may hold is known once its type is mended.
+        // The other keys are checked when the type is known.
         None => return None,
     };
     section.finish();
@@ -115,7 +118,7 @@ fn filter(section: &mut Section<'_>) -> SinkFilter {
 fn fields(section: &mut Section<'_>) -> BTreeMap<String, Value> {
     let Some(found) = section.value("where") else { return BTreeMap::new() };
     let DeValue::Table(table) = found.value else {
-        let wanted = "a table, as { status_stage = \"completed\" }";
+        let wanted = "a table, for example { status_stage = \"completed\" }";
         section.wrong_type("where", wanted, found.value, &found.place, Quote::Shown);
         return BTreeMap::new();
     };
@@ -173,7 +176,7 @@ fn start(section: &mut Section<'_>) -> Start {
                 let hint = match choice(&text, &["now", "beginning"]) {
                     hint if hint.starts_with("did") => hint,
                     _ => "use \"now\", \"beginning\" or a time with its offset, \
-                         as \"2026-03-01T08:00:00Z\""
+                         for example \"2026-03-01T08:00:00Z\""
                         .to_owned(),
                 };
                 let message = format!("`start` cannot be {}; {hint}", repeated(&text));
@@ -192,13 +195,12 @@ fn file(section: &mut Section<'_>, base: &Base) -> Option<FileSink> {
     if value.ends_with('/') {
         section.findings.note(&place, "`path` must be the path of a file, not of a folder");
     }
-    Some(FileSink { path: state_path(base, value) })
+    Some(FileSink { path: base.state_path(value) })
 }
 
 fn command(section: &mut Section<'_>) -> Option<CommandSink> {
     if !section.holds("command") {
-        let advice =
-            "the program and its arguments, as [\"/usr/local/bin/print-label\", \"--now\"]";
+        let advice = "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
         section.missing("command", advice);
     }
     let timeout = section.duration("timeout", &TIMEOUT);
@@ -224,7 +226,7 @@ fn command(section: &mut Section<'_>) -> Option<CommandSink> {
     if let DeValue::String(name) = program.value {
         if !Path::new(name.as_ref()).is_absolute() {
             let message = format!(
-                "the program must be an absolute path, as \"/usr/local/bin/print-label\", not {}; no shell and no search path is used",
+                "the program must be an absolute path, for example \"/usr/local/bin/print-label\", not {}; no shell and no PATH is used",
                 repeated(name)
             );
             section.findings.note(&program.place, message);
@@ -233,9 +235,4 @@ fn command(section: &mut Section<'_>) -> Option<CommandSink> {
         }
     }
     Some(CommandSink { argv, timeout })
-}
-
-/// The lines of a secret that are not blank.
-pub(super) fn lines(content: &SecretString) -> impl Iterator<Item = &str> {
-    content.expose_secret().lines().map(str::trim).filter(|line| !line.is_empty())
 }

@@ -1,10 +1,10 @@
-//! Reads what `type = "webhook"` adds to a sink: address, signing secrets, headers.
+//! Reads the keys of a sink of type `webhook`: address, signing secrets, headers.
 //!
-//! The address and the header values count as secrets; no message repeats them. The files named
-//! here are read with the configuration, so a reload picks up what changed in them.
+//! The address and the values of headers are secrets: no message repeats them. The files named here
+//! are read with the configuration, so that a reload reads them again.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -16,14 +16,16 @@ use super::address;
 use super::key::read_secret_file;
 use super::problem::{Quote, shown};
 use super::section::{Found, Section};
-use super::sinks::{TIMEOUT, lines};
 use super::{Base, Webhook, WebhookFormat};
 
+/// Bounds of the time that one delivery may take, for every type of sink.
+pub(super) const TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(3600);
 const SECRETS_MAX: usize = 4;
 const HEADERS_MAX: usize = 32;
 const CONCURRENCY_MAX: u32 = 64;
 
-/// Headers of a webhook that belong to the delivery or to HTTP itself; none can be configured.
+/// Headers that shopmirror or HTTP itself sets. They cannot be configured.
 pub const OWN_HEADERS: [&str; 9] = [
     "connection",
     "content-length",
@@ -36,7 +38,7 @@ pub const OWN_HEADERS: [&str; 9] = [
     "webhook-timestamp",
 ];
 
-/// The webhook; `None` only when a problem was noted.
+/// The webhook; `None` only if a problem was noted.
 pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<Webhook> {
     let url = url(section, base);
     let secrets = secrets(section, base);
@@ -59,9 +61,10 @@ fn url(section: &mut Section<'_>, base: &Base) -> Option<SecretString> {
     let direct = section.secret_text("url");
     let file = section.text("url_file");
     match held {
-        (false, false) => {
-            section.missing("url", "where to post; or url_file, a file that holds it")
-        }
+        (false, false) => section.missing(
+            "url",
+            "the address to post to; or write it into a file and name the file with url_file",
+        ),
         (true, true) => {
             section.note("give `url` or `url_file`, not both");
         }
@@ -135,7 +138,7 @@ fn headers(section: &mut Section<'_>) -> BTreeMap<String, SecretString> {
     let Some(found) = section.value("headers") else { return BTreeMap::new() };
     let findings = section.findings;
     let DeValue::Table(table) = found.value else {
-        let wanted = "a table, as { Authorization = \"Bearer …\" }";
+        let wanted = "a table, for example { Authorization = \"Bearer …\" }";
         section.wrong_type("headers", wanted, found.value, &found.place, Quote::Masked);
         return BTreeMap::new();
     };
@@ -146,7 +149,7 @@ fn headers(section: &mut Section<'_>) -> BTreeMap<String, SecretString> {
         if name.is_empty()
             || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         {
-            // It may well be the value, written on the wrong side.
+            // The name may be a secret, if name and value were swapped.
             let message =
                 "a name in `headers` is not the name of a header: use letters, digits, - _ .";
             findings.note_secret(&key.span(), message);
@@ -179,4 +182,9 @@ fn headers(section: &mut Section<'_>) -> BTreeMap<String, SecretString> {
         findings.note_secret(&found.place, message);
     }
     headers
+}
+
+/// The lines of a secret that are not blank.
+fn lines(content: &SecretString) -> impl Iterator<Item = &str> {
+    content.expose_secret().lines().map(str::trim).filter(|line| !line.is_empty())
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::escape::is_unsafe;
+
 /// Makes reasons.
 pub(super) struct Reason;
 
@@ -23,7 +25,7 @@ impl Reason {
         let mut room = max;
         let mut characters = text.chars().peekable();
         while let Some(character) = characters.next() {
-            let shown = if unsafe_to_show(character) {
+            let shown = if is_unsafe(character) {
                 character.escape_unicode().to_string()
             } else {
                 character.to_string()
@@ -39,14 +41,6 @@ impl Reason {
         }
         safe
     }
-}
-
-/// Controls, and the characters that reorder or hide what surrounds them.
-fn unsafe_to_show(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
 #[cfg(test)]

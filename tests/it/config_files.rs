@@ -120,6 +120,9 @@ fn every_key_arrives_where_it_belongs() {
         (config.routes[0].weight, config.routes[0].min_interval),
         (2.0, Duration::from_millis(500))
     );
+    assert_eq!(config.routes[0].ignore, ["age", "last_seen"]);
+    assert!(config.routes[1].ignore.is_empty());
+    assert_eq!(config.once_every, Some(Duration::from_secs(600)));
     assert_eq!(config.routes[2].every, Some(Duration::from_secs(30)));
     let erp = &config.sinks["erp"];
     assert_eq!(erp.filter.routes, [Route::Payments, Route::Jobs]);
@@ -138,6 +141,15 @@ fn every_key_arrives_where_it_belongs() {
     assert!(config.sinks["audit"].retry.is_empty());
     let SinkKind::Command(label) = &config.sinks["label"].kind else { panic!() };
     assert_eq!(label.argv, ["/usr/local/bin/print-label", ""]);
+}
+
+#[test]
+fn a_file_without_a_key_is_read_and_only_its_key_is_refused() {
+    let config = valid("no_key");
+    let error = config.workspace.key.read().unwrap_err().to_string();
+    for source in ["api_key_file", "credential `api-key`", "SHOPMIRROR_API_KEY"] {
+        assert!(error.contains(source), "{error}");
+    }
 }
 
 #[test]

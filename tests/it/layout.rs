@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What every module below the daemon may use: nouns, time, and its own section of the settings.
-const BASE: [&str; 6] = ["record", "backoff", "clock", "config", "tls", "retry_after"];
+const BASE: &[&str] = &["record", "backoff", "clock", "config", "tls", "retry_after", "escape"];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` is nothing of ours at all.
 const TABLE: &[(&str, Option<&[&str]>)] = &[
@@ -14,6 +14,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("backoff", None),
     ("backfill", None),
     ("clock", None),
+    ("escape", None),
     ("contiguity", None),
     ("retry_after", None),
     ("tls", None),
@@ -75,7 +76,7 @@ fn allowed(module: &str, used: &str) -> bool {
     match row.and_then(|(_, more)| *more) {
         None => false,
         // The reader of the file needs the nouns, but neither waits nor clocks.
-        Some(_) if module == "config" => used == "record",
+        Some(_) if module == "config" => ["record", "escape"].contains(&used),
         Some(more) => BASE.contains(&used) || more.contains(&used),
     }
 }

@@ -1,0 +1,74 @@
+//! What a configuration file is read against: its folder, the state folder, the key's other sources.
+
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+/// Where the shipped units keep the configuration and the state.
+const CONFIG_DIR: &str = "/etc/shopmirror";
+const STATE_DIR: &str = "/var/lib/shopmirror";
+
+/// The folders that relative paths start from, and where a key may come from.
+#[derive(Debug, Clone, Default)]
+pub struct Base {
+    /// The folder of the file. Files that are only read are relative to it.
+    pub dir: PathBuf,
+    /// The folder of the service's state. Files that are written are relative to it, or to `dir`
+    /// if there is none.
+    pub state_dir: Option<PathBuf>,
+    /// `$CREDENTIALS_DIRECTORY`, which may hold the file `api-key`.
+    pub credentials_dir: Option<PathBuf>,
+    /// The value of `SHOPMIRROR_API_KEY`.
+    pub env_key: Option<SecretString>,
+}
+
+impl Base {
+    /// The base of the file at `path`. Reads `$STATE_DIRECTORY`.
+    pub(super) fn of_file(
+        path: &Path,
+        credentials_dir: Option<&Path>,
+        env_key: Option<SecretString>,
+    ) -> Self {
+        // systemd lists every folder of StateDirectory=, separated by colons. The first is ours.
+        let state_dir = std::env::var("STATE_DIRECTORY")
+            .ok()
+            .and_then(|dirs| dirs.split(':').next().map(PathBuf::from))
+            .filter(|dir| dir.is_absolute())
+            .or_else(|| installed_state_dir(path));
+        let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = parent.unwrap_or(Path::new(".")).to_owned();
+        Self { dir, state_dir, credentials_dir: credentials_dir.map(Path::to_owned), env_key }
+    }
+
+    /// The path of a file that this process writes.
+    pub(super) fn state_path(&self, path: &str) -> PathBuf {
+        self.state_dir.as_deref().unwrap_or(&self.dir).join(path)
+    }
+}
+
+/// The state folder of the shipped units, so that a command typed by hand finds the database of
+/// the service whose configuration it is given.
+fn installed_state_dir(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    (path.parent()? == Path::new(CONFIG_DIR)).then(|| {
+        let state = Path::new(STATE_DIR);
+        match path.file_stem() {
+            Some(name) if name != "config" => state.join(name),
+            _ => state.to_owned(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_typed_by_hand_finds_the_database_of_the_service() {
+        let state = |path: &str| installed_state_dir(Path::new(path));
+        assert_eq!(state("/etc/shopmirror/config.toml"), Some("/var/lib/shopmirror".into()));
+        assert_eq!(state("/etc/shopmirror/north.toml"), Some("/var/lib/shopmirror/north".into()));
+        assert_eq!(state("/etc/shopmirror/old/config.toml"), None);
+        assert_eq!(state("config.toml"), None);
+    }
+}
