@@ -211,7 +211,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args),
         #[cfg(feature = "sandbox")]
         Command::Sandbox(args) => sandbox::run(&args),
-        Command::Check(args) => check::run(&config_path(place)?, args),
+        Command::Check(args) => check::run(&config_path(place)?, &args),
         Command::Status(json) => status::run(&config_path(place)?, json.json),
         Command::Why(args) => why::run(&load(place)?, &args),
         Command::Plan(json) => plan::run(&load(place)?, json.json),

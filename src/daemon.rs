@@ -28,7 +28,7 @@ use crate::poll::{self, Spare};
 use crate::repair::Repair;
 use crate::sink::Sink;
 use crate::store::{Store, StoreError};
-pub use build::{client, deliverers, dispatcher, poller_plan};
+pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
 pub use errand::exit_code;
 use health::{Outside, Watch};
 
@@ -63,6 +63,8 @@ pub async fn run(
     clock: Clock,
     mut signals: mpsc::Receiver<Signal>,
 ) -> anyhow::Result<()> {
+    // Before the store, so that a run that cannot start creates nothing.
+    ensure_startable(&config)?;
     let Some((store, reload)) = open(&config.store.path, &mut signals).await? else {
         return Ok(());
     };

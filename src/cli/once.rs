@@ -62,6 +62,8 @@ struct OnceResult {
 }
 
 async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
+    // Before the store, so that a run that cannot start creates nothing.
+    daemon::ensure_startable(config)?;
     let clock = Clock::system();
     let client = daemon::client(config, clock.clone())?;
     let path = config.store.path.clone();

@@ -84,6 +84,19 @@ pub fn client(config: &Config, clock: Clock) -> anyhow::Result<Client> {
     Ok(Client::new(&config.workspace, &config.poll, transport, key, clock))
 }
 
+/// Fails if the daemon could not start with this configuration. Creates nothing.
+///
+/// # Errors
+/// When the key cannot be read, or a sink can never work.
+pub fn ensure_startable(config: &Config) -> anyhow::Result<()> {
+    config.workspace.key.read()?;
+    HttpTransport::new(&config.workspace)?;
+    for (name, sink) in &config.sinks {
+        Sink::build(name, &sink.kind)?;
+    }
+    Ok(())
+}
+
 /// The dispatcher of polls.
 ///
 /// # Errors

@@ -133,6 +133,61 @@ async fn exit_codes_say_what_kind_of_trouble_it_is() {
 }
 
 #[tokio::test]
+async fn a_command_that_reads_the_store_or_asks_the_daemon_needs_no_key() {
+    let (workspace, place) = filled().await;
+    let key = workspace.sandbox.automation_key();
+    let variable = format!("SHOPMIRROR_API_KEY={key}");
+    let text = std::fs::read_to_string(place.path("config.toml")).unwrap();
+    place.write("config.toml", &text.replace("api_key_file = \"api-key\"\n", ""));
+    let reading = LISTINGS.into_iter().filter(|args| !["check", "search"].contains(&args[0]));
+    for args in reading.chain([&["plan"][..], &["why", "leads"], &["check", "--offline"]]) {
+        let ended = place.run(args).await;
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+    }
+    for args in [&["search", "a"][..], &["once"], &["run"], &["check"]] {
+        let ended = place.run(args).await;
+        assert_eq!(ended.code, Some(78), "{args:?}: {ended:?}");
+        let said = format!("{}{}", ended.out, ended.err);
+        assert!(said.contains("there is no API key"), "{args:?}: {said}");
+    }
+    let daemon = place.daemon_by(&["env", &variable]);
+    place.status_when("the daemon answers", |status| status["running"] == true).await;
+    let ended = place.run(["search", "a"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_start_creates_nothing() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    std::fs::remove_file(place.path("api-key")).unwrap();
+    let before = place.files();
+    for command in ["run", "once"] {
+        let ended = place.run([command]).await;
+        assert_eq!(ended.code, Some(78), "{ended:?}");
+        assert_eq!(place.files(), before, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn one_sink_can_be_checked_alone() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let broken = "[sinks.label]\ntype = \"command\"\ncommand = [\"/no/such/program\"]\n";
+    place.configure(&format!("{}{broken}", Place::file_sink("audit", "")));
+    let ended = place.run(["check", "--sink", "audit", "--json"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let found = ended.json();
+    let what: Vec<&Value> = found.as_array().unwrap().iter().map(|found| &found["what"]).collect();
+    assert_eq!(what, ["config", "sink audit"]);
+    assert_eq!(workspace.sandbox.requests().total, 0);
+    assert_eq!(place.run(["check", "--sink", "label"]).await.code, Some(69));
+    let ended = place.run(["check", "--sink", "nobody"]).await;
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.err.contains("audit, label"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn what_the_workspace_sends_steers_no_terminal() {
     let workspace = Workspace::start().await;
     let hostile = "Bob\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J\r\u{202e}evil\u{2028}\u{0}\nnext";

@@ -1,0 +1,102 @@
+//! `check` of one sink: its settings can be used, and its destination accepts a connection.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::Report;
+use super::unit::Unit;
+use crate::cli::exit;
+use crate::config::{Config, SinkKind};
+use crate::sink::Sink;
+
+/// File systems on which no file can be kept: the kernel's views of itself.
+const KERNEL_PATHS: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// The longest first line of a script that the kernel reads.
+const INTERPRETER_LINE_MAX: u64 = 255;
+
+pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut Report) {
+    let Some(settings) = config.sinks.get(name) else { return };
+    let what = format!("sink {name}");
+    let outcome = match &settings.kind {
+        SinkKind::File(file) => before_file(&file.path, &config.store.path),
+        SinkKind::Command(command) => before_command(path, Path::new(&command.argv[0])),
+        SinkKind::Webhook(_) => None,
+    };
+    let outcome = match (outcome, Sink::build(name, &settings.kind)) {
+        (Some(outcome), _) => outcome,
+        (None, Ok(sink)) => sink.probe().await.map_err(|text| (exit::UNAVAILABLE, text)),
+        (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
+    };
+    match outcome {
+        Ok(text) => report.ok(what, text),
+        Err((code, text)) => report.wrong(code, what, text),
+    }
+}
+
+type Outcome = Result<String, (u8, String)>;
+
+/// What is known about the file of a sink before it is opened.
+fn before_file(file: &Path, store: &Path) -> Option<Outcome> {
+    let folder = file.parent()?;
+    if KERNEL_PATHS.iter().any(|kernel| file.starts_with(kernel)) {
+        let text = format!("no file can be kept in {}: choose another path", folder.display());
+        return Some(Err((exit::CONFIG, text)));
+    }
+    // The unit, or the first start, creates this folder for the database.
+    (!folder.exists() && store.parent() == Some(folder)).then(|| {
+        Ok(format!("{} will be created by the first start, with its folder", file.display()))
+    })
+}
+
+/// A program, or the interpreter of a script, that the unit of the service may not execute.
+fn before_command(config: &Path, program: &Path) -> Option<Outcome> {
+    let unit = Unit::of_config(config)?;
+    let refused = [Some(program.to_owned()), interpreter(program)]
+        .into_iter()
+        .flatten()
+        .find(|path| !unit.may_execute(path))?;
+    let text = format!(
+        "the service may not execute {}: copy systemd/drop-ins/command-sink.conf and name it in ExecPaths=",
+        refused.display()
+    );
+    Some(Err((exit::CONFIG, text)))
+}
+
+/// The interpreter in the first line of a script.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut line = Vec::new();
+    let file = File::open(script).ok()?.take(INTERPRETER_LINE_MAX);
+    BufReader::new(file).read_until(b'\n', &mut line).ok()?;
+    let line = String::from_utf8(line).ok()?;
+    line.strip_prefix("#!")?.split_whitespace().next().map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_a_folder_that_the_first_start_creates_is_no_problem() {
+        let store = Path::new("/no/such/folder/mirror.db");
+        let beside = before_file(Path::new("/no/such/folder/audit.ndjson"), store);
+        assert!(matches!(beside, Some(Ok(_))), "{beside:?}");
+        assert_eq!(before_file(Path::new("/no/other/audit.ndjson"), store), None);
+    }
+
+    #[test]
+    fn a_file_among_the_kernel_s_own_is_refused() {
+        let refused = before_file(Path::new("/proc/x.ndjson"), Path::new("/var/lib/mirror.db"));
+        assert!(matches!(refused, Some(Err((exit::CONFIG, _)))), "{refused:?}");
+    }
+
+    #[test]
+    fn the_interpreter_of_a_script_is_its_first_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("print");
+        std::fs::write(&script, "#! /usr/bin/env -S python3 -u\nprint()\n").unwrap();
+        assert_eq!(interpreter(&script), Some("/usr/bin/env".into()));
+        std::fs::write(&script, [0x7f, b'E', b'L', b'F', 0xff]).unwrap();
+        assert_eq!(interpreter(&script), None);
+    }
+}

@@ -1,0 +1,41 @@
+//! `check` of the store: the folder may be written, and the file is a readable store.
+
+use std::path::Path;
+
+use super::Report;
+use crate::cli::{exit, output};
+use crate::config::Config;
+use crate::store::Reader;
+
+pub(super) fn check(config: &Config, report: &mut Report) {
+    let path = &config.store.path;
+    // The nearest path that exists decides whether the rest can be created.
+    let existing = path
+        .ancestors()
+        .map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p })
+        .find(|p| p.exists())
+        .unwrap_or(Path::new("/"));
+    let folder = if existing == path { path.parent().unwrap_or(path) } else { existing };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let closed = |p: &&Path| rustix::fs::access(*p, rustix::fs::Access::WRITE_OK).is_err();
+    if let Some(closed) = [existing, folder].iter().find(|p| closed(p)) {
+        let text = format!(
+            "this user may not write to {}: run check as the user of the service, change the owner, or change [store] path",
+            closed.display()
+        );
+        return report.wrong(exit::CONFIG, "store", text);
+    }
+    if existing != path {
+        let text = format!("{} will be created by the first start", path.display());
+        return report.ok("store", text);
+    }
+    let counts = Reader::open(path).map_err(anyhow::Error::new).and_then(|r| Ok(r.counts()?));
+    match counts {
+        Ok(counts) => {
+            let records = counts.iter().map(|(_, count)| count).sum();
+            let records = output::count(records, "record", "records");
+            report.ok("store", format!("{}: {records}", path.display()));
+        }
+        Err(error) => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),
+    }
+}

@@ -1,0 +1,122 @@
+//! `check` of the key and of the workspace: the key can be read, the address answers, the workspace
+//! knows the key and every configured business.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use super::Report;
+use super::unit::{Unit, UnitKey};
+use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
+use crate::cli::direct::DirectClient;
+use crate::cli::exit;
+use crate::clock::Clock;
+use crate::config::{Config, KeyError, KeySource};
+use crate::record::PollerId;
+
+pub(super) async fn check(path: &Path, config: &Config, report: &mut Report) {
+    let Some(key) = check_key(path, config, report) else { return };
+    let transport = match HttpTransport::new(&config.workspace) {
+        Ok(transport) => Arc::new(transport),
+        Err(error) => return report.wrong(exit::CONFIG, "workspace", error.to_string()),
+    };
+    let clock = Clock::system();
+    let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
+    match client.automation_ping().await.0 {
+        Ok(ping) => {
+            report.ok("workspace", described(&ping));
+            check_businesses(config, client, clock, report).await;
+        }
+        Err(error) => {
+            let text = explained(&client, &error).await;
+            report.wrong(exit::code_of_api(&error), "workspace", text);
+        }
+    }
+}
+
+/// The key that the daemon will use; `None` if it cannot be read here, which is reported.
+fn check_key(path: &Path, config: &Config, report: &mut Report) -> Option<SecretString> {
+    let error = match config.workspace.key.read() {
+        Ok(key) => {
+            report.ok("key", "readable");
+            return Some(key);
+        }
+        Err(error) => error,
+    };
+    let unit_key = Unit::of_config(path).and_then(|unit| unit.key());
+    let (KeyError::Absent, Some(unit_key)) = (&error, unit_key) else {
+        report.wrong(exit::CONFIG, "key", error.to_string());
+        return None;
+    };
+    key_of_unit(&unit_key, report)
+}
+
+fn key_of_unit(unit_key: &UnitKey, report: &mut Report) -> Option<SecretString> {
+    let (source, reason) = match unit_key {
+        UnitKey::File(path) => {
+            let source = format!("as the systemd credential `api-key` from {}", path.display());
+            match KeySource::File(path.clone()).read() {
+                Ok(key) => {
+                    report.ok("key", format!("readable; the service gets it {source}"));
+                    return Some(key);
+                }
+                Err(KeyError::Unreadable { why, .. })
+                    if why.kind() == std::io::ErrorKind::PermissionDenied =>
+                {
+                    (source, "this user may not read that file; run check as root to test it too")
+                }
+                Err(error) => {
+                    report.wrong(exit::CONFIG, "key", error.to_string());
+                    return None;
+                }
+            }
+        }
+        UnitKey::Sealed => (
+            "as the systemd credential `api-key`".to_owned(),
+            "only systemd can read it; `shopmirror status` shows a wrong key after the start",
+        ),
+        UnitKey::Variable => (
+            "in the variable SHOPMIRROR_API_KEY".to_owned(),
+            "it is set for the service only; set it for check as well to test it",
+        ),
+    };
+    report.ok("key", format!("the service gets it {source}"));
+    report.ok("workspace", format!("not tested: {reason}"));
+    None
+}
+
+/// Polls one route of each configured business: an unknown business is refused by every route.
+async fn check_businesses(config: &Config, client: Client, clock: Clock, report: &mut Report) {
+    let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
+    let mut client = DirectClient::with(client, clock, config);
+    for business in &config.workspace.businesses {
+        let what = format!("business {business}");
+        let poller = PollerId { route, business: Some(business.clone()) };
+        let Err(error) = client.request(async |client| client.poll(&poller).await).await else {
+            report.ok(what, "known to the workspace");
+            continue;
+        };
+        let code = exit::code_of_api(&error);
+        if error.class() != Class::RouteBroken {
+            return report.wrong(code, what, error.to_string());
+        }
+        report.wrong(code, what, format!("correct `businesses` under [workspace]: {error}"));
+    }
+}
+
+/// The error, with the type of a key that may not poll.
+async fn explained(client: &Client, error: &ApiError) -> String {
+    if error.class() == Class::KeyForbidden
+        && let (Ok(Ping { provider: Some(provider), .. }), _) = client.integrations_ping().await
+    {
+        return format!("{error}; the type of this key is {provider}");
+    }
+    error.to_string()
+}
+
+fn described(ping: &Ping) -> String {
+    let workspace = ping.workspace.as_deref().unwrap_or("(no name)");
+    let provider = ping.provider.as_deref().unwrap_or("(not named)");
+    format!("{workspace} answers: {}; key type {provider}", ping.status)
+}
