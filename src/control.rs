@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::record::{Kind, Page};
-use crate::store::{Found, Search, Store, StoreError};
+use crate::store::{Search, SearchOutcome, Store, StoreError};
 pub use client::send;
 pub use server::serve;
 
@@ -111,7 +111,7 @@ pub struct SearchResult {
     /// The customers, as received.
     pub records: Vec<Box<RawValue>>,
     /// How many of them were stored; `None` if nothing was to be stored.
-    pub found: Option<Found>,
+    pub found: Option<SearchOutcome>,
 }
 
 /// The daemon's reply to every request but [`ControlRequest::Status`].

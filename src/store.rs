@@ -4,9 +4,12 @@
 //! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place,
 //! [`Store::write`] and [`Store::read`]. A failed write stores nothing.
 
+mod batch;
+mod diff;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod forms;
-mod found;
 mod gaps;
 mod known;
 mod ledger;
@@ -16,87 +19,38 @@ mod mirror;
 mod open;
 mod operate;
 mod page;
+mod people;
 mod pollers;
 mod reader;
+mod search;
 mod sinks;
+mod succession;
+mod writer;
 
-use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::Connection;
 use tokio::sync::watch;
 
 pub use error::{OpenError, StoreError};
 pub use forms::{Form, FormChange};
-pub use found::{CustomerText, Found, Search};
 pub use gaps::Repairable;
-pub use ledger::Gap;
+pub use ledger::{Certainty, Gap, GapState};
 pub use maintain::Upkeep;
 pub use open::holder;
 pub use operate::Operator;
-pub use page::{PollFacts, Stored};
-pub use pollers::{PollNote, PollerRow};
+pub use page::{PageOutcome, PollFacts};
+pub use people::CustomerText;
+pub use pollers::{PollNote, PollOutcome, PollerRow};
 pub use reader::{Reader, RecordFilter};
+pub use search::{Search, SearchOutcome};
 pub use sinks::{Begin, PendingDelivery, Progress, SinkRow};
 
 pub use crate::contiguity::Contiguity;
-use crate::record::{Page, PollerId, Route};
-use known::Known;
-use mirror::Mirror;
-use pollers::PendingPolls;
-
-/// How long a write waits for a lock that another program was found to hold.
-const LOCK_LOOK: Duration = Duration::from_millis(50);
-
-/// What the one write connection works with.
-struct Writer {
-    connection: Connection,
-    lock: open::Lock,
-    path: PathBuf,
-    inode: u64,
-    identity: String,
-    mirrors: HashMap<Route, Mirror>,
-    known: HashMap<PollerId, Known>,
-    pending: PendingPolls,
-    prune_from: i64,
-    checkpointed_at: u64,
-    lock_was_held: bool,
-}
-
-impl Writer {
-    fn note(&mut self, key: &PollerId, note: PollNote) {
-        self.pending.add(key, note);
-    }
-
-    fn refuse_replaced_file(&self) -> Result<(), StoreError> {
-        match std::fs::metadata(&self.path) {
-            Ok(found) if found.ino() == self.inode => Ok(()),
-            _ => Err(StoreError::Gone(self.path.clone())),
-        }
-    }
-
-    /// While another program is known to hold the write lock, nobody waits for it for long: behind
-    /// this one connection the waits of all who want to write would add up.
-    fn expect_lock(&mut self, held: bool) -> Result<(), StoreError> {
-        if self.lock_was_held != held {
-            self.connection.busy_timeout(if held { LOCK_LOOK } else { open::LOCK_WAIT })?;
-            self.lock_was_held = held;
-        }
-        Ok(())
-    }
-
-    fn changed_since_checkpoint(&self) -> bool {
-        self.connection.total_changes() != self.checkpointed_at
-    }
-
-    fn checkpointed(&mut self) {
-        self.checkpointed_at = self.connection.total_changes();
-    }
-}
+use crate::record::{Page, PollerId};
+use writer::Writer;
 
 struct Shared {
     /// `None` once closed.
@@ -118,27 +72,13 @@ impl Store {
     /// # Errors
     /// [`OpenError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let opened = open::open(path)?;
-        let identity = opened
-            .connection
-            .query_row("SELECT value FROM meta WHERE name = 'identity'", [], |row| row.get(0))
-            .map_err(|error| OpenError::Sqlite { path: path.to_owned(), source: error.into() })?;
-        let reader = Reader::open(path)?;
-        let last = log::last_seq(&opened.connection)
-            .map_err(|error| OpenError::Sqlite { path: path.to_owned(), source: error.into() })?;
-        let writer = Writer {
-            checkpointed_at: opened.connection.total_changes(),
-            connection: opened.connection,
-            lock: opened.lock,
+        let failed = |error: rusqlite::Error| OpenError::Sqlite {
             path: path.to_owned(),
-            inode: opened.inode,
-            identity,
-            mirrors: HashMap::new(),
-            known: HashMap::new(),
-            pending: PendingPolls::default(),
-            prune_from: 0,
-            lock_was_held: false,
+            source: error.into(),
         };
+        let writer = Writer::new(open::open(path)?, path).map_err(failed)?;
+        let reader = Reader::open(path)?;
+        let last = log::last_seq(&writer.connection).map_err(failed)?;
         let shared = Shared {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
@@ -154,8 +94,9 @@ impl Store {
         &self.shared.path
     }
 
-    /// Stores a page in one transaction: mirror rows, log rows, poller state and, when the page
-    /// does not prove contiguity, a gap. A page that says nothing new writes nothing.
+    /// Stores a page in one transaction: mirror rows, log rows, poller state and, if the page
+    /// does not prove contiguity, a gap. A page that shows nothing new writes nothing. `learned` is
+    /// what the schedule learned of the poller, as its own text.
     ///
     /// # Errors
     /// Nothing of the page is stored.
@@ -164,8 +105,27 @@ impl Store {
         key: PollerId,
         page: Page,
         facts: PollFacts,
-    ) -> Result<Stored, StoreError> {
-        self.write(move |writer| page::store(writer, &key, page, &facts)).await
+        learned: String,
+    ) -> Result<PageOutcome, StoreError> {
+        self.write(move |writer| page::store(writer, &key, page, &facts, learned)).await
+    }
+
+    /// Notes a poll whose body is the poller's previous page byte for byte. Returns `None` if it is
+    /// not, or if a write is under way; the caller then decodes the body and calls
+    /// [`Self::store_page`]. Never waits and never touches the disk.
+    #[must_use]
+    pub fn note_unchanged(
+        &self,
+        key: &PollerId,
+        body: &[u8],
+        facts: &PollFacts,
+    ) -> Option<PageOutcome> {
+        let mut guard = self.shared.writer.try_lock().ok()?;
+        let writer = guard.as_mut()?;
+        if writer.pending.is_full() {
+            return None;
+        }
+        page::note_unchanged(writer, key, body, facts)
     }
 
     /// Stores what a customer search found; see [`Search`]. Proves nothing about contiguity and
@@ -173,8 +133,8 @@ impl Store {
     ///
     /// # Errors
     /// Nothing of it is stored.
-    pub async fn store_found(&self, search: Search) -> Result<Found, StoreError> {
-        self.write(move |writer| found::store(writer, &search)).await
+    pub async fn store_found(&self, search: Search) -> Result<SearchOutcome, StoreError> {
+        self.write(move |writer| search::store(writer, &search)).await
     }
 
     /// Remembers up to which row of the log a gap's records were searched for, and with how many searches.
@@ -217,7 +177,7 @@ impl Store {
     pub async fn note_failed_poll(&self, key: PollerId, note: PollNote) -> Result<(), StoreError> {
         self.write(move |writer| {
             writer.note(&key, note);
-            if writer.pending.is_full() { flush(writer) } else { Ok(()) }
+            if writer.pending.is_full() { writer.flush() } else { Ok(()) }
         })
         .await
     }
@@ -227,7 +187,7 @@ impl Store {
     /// # Errors
     /// Nothing is lost by a failure; it is tried again.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.write(flush).await
+        self.write(Writer::flush).await
     }
 
     /// Keeps what the schedule learned of each poller, and writes what is only remembered.
@@ -241,10 +201,10 @@ impl Store {
         self.write(move |writer| {
             for (key, text) in learned {
                 if let Some(known) = writer.known.get_mut(&key) {
-                    known.learn(text);
+                    known.row.learned = Some(text);
                 }
             }
-            save_remembered(writer)
+            writer.save_memory()
         })
         .await
     }
@@ -370,7 +330,7 @@ impl Store {
         run_blocking(move || {
             let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
-            flush(&mut writer)?;
+            writer.flush()?;
             writer
                 .connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
@@ -379,22 +339,6 @@ impl Store {
         })
         .await
     }
-}
-
-fn flush(writer: &mut Writer) -> Result<(), StoreError> {
-    if writer.pending.is_empty() { Ok(()) } else { save_remembered(writer) }
-}
-
-fn save_remembered(writer: &mut Writer) -> Result<(), StoreError> {
-    let tx =
-        writer.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    writer.pending.write(&tx, None)?;
-    for (key, known) in &writer.known {
-        known.save(&tx, key)?;
-    }
-    tx.commit()?;
-    writer.pending.clear();
-    Ok(())
 }
 
 async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>

@@ -24,6 +24,8 @@ pub struct Rate {
     pub retry_after: Option<Duration>,
     /// The request was refused for its rate (429).
     pub refused: bool,
+    /// `X-Business`: the business that answered, while it is the integer that the contract shows.
+    pub business: Option<i64>,
     /// The server's clock, from `Date`.
     pub server_time: Option<Timestamp>,
     /// From sending the request to the end of the answer.
@@ -48,6 +50,8 @@ impl Rate {
             remaining: count(headers, "x-ratelimit-remaining"),
             retry_after,
             refused: status == 429,
+            business: text(headers, HeaderName::from_static("x-business"))
+                .and_then(|text| text.parse().ok()),
             server_time: date,
             latency,
         }

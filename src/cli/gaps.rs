@@ -100,13 +100,13 @@ fn row(gap: Gap) -> Vec<String> {
         gap.id.to_string(),
         gap.route,
         gap.business.map_or_else(|| "-".to_owned(), |b| cell(&b, 20)),
-        gap.certainty,
+        gap.certainty.as_str().to_owned(),
         gap.from_at,
         gap.to_at,
         ids,
         missing,
         gap.repaired.to_string(),
-        gap.state,
+        gap.state.as_str().to_owned(),
         gap.note.map_or_else(|| "-".to_owned(), |note| cell(&note, 60)),
     ]
 }

@@ -128,6 +128,7 @@ pub(super) fn line(change: &Change) -> String {
             cell(&fields.join(", "), 100)
         }
         Kind::Gap => missed(&change.body),
+        Kind::Forgotten => "the data of this record was removed".to_owned(),
         Kind::Baseline | Kind::Created => title(&change.body),
     };
     let at = to_the_second(&change.observed_at);

@@ -8,7 +8,7 @@ use crate::budget::Seen;
 use crate::clock::stamp;
 use crate::record::Page;
 use crate::schedule::Outcome;
-use crate::store::{PollFacts, PollNote, StoreError};
+use crate::store::{PollFacts, PollNote, PollOutcome, StoreError};
 
 /// What the budget learns from an answer. A `Retry-After` of any other refusal than a 429 is about
 /// the route alone.
@@ -81,9 +81,10 @@ impl Dispatcher {
             limit: self.limit,
             latency: rate.latency,
             remaining: rate.remaining,
-            learned: self.schedule.learned(poller),
+            served_business: rate.business.map(|id| id.to_string()),
         };
-        let stored = match self.store.store_page(key, page, facts).await {
+        let learned = self.schedule.learned(poller);
+        let stored = match self.store.store_page(key, page, facts, learned).await {
             Ok(stored) => stored,
             Err(error) if error.passes() => {
                 self.wait_for_store(&error);
@@ -129,7 +130,7 @@ impl Dispatcher {
         };
         let key = standing.key.clone();
         let note = PollNote {
-            outcome: "failed",
+            outcome: PollOutcome::Failed,
             detail: Some(word(&error)),
             at: stamp(now.wall),
             records: 0,

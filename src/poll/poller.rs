@@ -8,7 +8,7 @@ use crate::api::{ApiError, Class};
 use crate::clock::Moment;
 use crate::record::PollerId;
 use crate::schedule::{Observation, Outcome};
-use crate::store::{Contiguity, Stored};
+use crate::store::{Contiguity, PageOutcome};
 
 /// One poller's standing.
 pub(super) struct Poller {
@@ -49,7 +49,7 @@ impl Clocks {
     }
 }
 
-pub(super) fn outcome_of(stored: &Stored) -> Outcome {
+pub(super) fn outcome_of(stored: &PageOutcome) -> Outcome {
     if stored.unchanged {
         return Outcome::Unchanged;
     }
@@ -58,7 +58,7 @@ pub(super) fn outcome_of(stored: &Stored) -> Outcome {
         records: count(stored.records),
         new: count(stored.created),
         overlap: count(stored.overlap),
-        contiguous: !matches!(stored.contiguity, Contiguity::Gap | Contiguity::Suspect),
+        contiguous: stored.contiguity.is_proven(),
         window: stored.window,
     })
 }
@@ -88,12 +88,12 @@ impl Poller {
         }
     }
 
-    pub(super) fn succeeded(&mut self, now: Moment, stored: &Stored) {
+    pub(super) fn succeeded(&mut self, now: Moment, stored: &PageOutcome) {
         if self.failures > 1 {
             tracing::info!(poller = %self.key, "the route answers again");
         }
         if let Some(gap) = &stored.gap {
-            tracing::warn!(poller = %self.key, gap = gap.id, certainty = gap.certainty, from = gap.from_at,
+            tracing::warn!(poller = %self.key, gap = gap.id, certainty = gap.certainty.as_str(), from = gap.from_at,
                 to = gap.to_at, estimate = gap.estimate,
                 "a page shares nothing with the one before: records may have been missed; see `shopmirror gaps`");
         }

@@ -22,11 +22,14 @@ pub enum Kind {
     Updated,
     /// Records may have been missed.
     Gap,
+    /// The operator had the record's data removed.
+    Forgotten,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Baseline, Self::Created, Self::Updated, Self::Gap];
+    pub const ALL: [Self; 5] =
+        [Self::Baseline, Self::Created, Self::Updated, Self::Gap, Self::Forgotten];
 
     /// The kind's name in the log, in configuration and in events.
     #[must_use]
@@ -36,6 +39,7 @@ impl Kind {
             Self::Created => "created",
             Self::Updated => "updated",
             Self::Gap => "gap",
+            Self::Forgotten => "forgotten",
         }
     }
 }
@@ -48,7 +52,7 @@ impl fmt::Display for Kind {
 
 /// A word that names no kind of change.
 #[derive(Debug, thiserror::Error)]
-#[error("unknown kind of change {0:?}: use baseline, created, updated or gap")]
+#[error("unknown kind of change {0:?}: use baseline, created, updated, gap or forgotten")]
 pub struct UnknownKind(String);
 
 impl FromStr for Kind {

@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Writer;
 use super::error::StoreError;
 use super::reader::Reader;
+use super::writer::Writer;
 use crate::clock::stamp;
 use crate::record::same_meaning;
 

@@ -8,11 +8,11 @@ use rusqlite::Connection;
 
 use super::error::StoreError;
 use super::known::Known;
-use super::ledger::{self, Evidence, Gap};
+use super::ledger::{self, Certainty, Gap, GapState};
 use super::log::{self, NewChange};
 use super::pollers;
-use crate::contiguity::Contiguity;
-use crate::record::{Kind, PollerId, Record, Route, field};
+use crate::contiguity::{Contiguity, Proof};
+use crate::record::{Kind, Page, PollerId, Record, Route, field};
 
 /// How far the workspace's clock may be from ours.
 pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(60);
@@ -22,10 +22,10 @@ const HISTORY: i64 = 5_000;
 const SIGMAS: f64 = 2.0;
 
 impl Gap {
-    /// Whether its records are still missing as far as anybody knows.
+    /// Whether it is neither repaired nor accepted.
     #[must_use]
     pub fn is_unsettled(&self) -> bool {
-        matches!(self.state.as_str(), "open" | "partly_repaired")
+        matches!(self.state, GapState::Open | GapState::PartlyRepaired)
     }
 
     /// The most records it can hold, while ids are integers.
@@ -101,15 +101,15 @@ pub(super) enum Place {
 }
 
 /// The unsettled gaps of one poller, into which found records are counted.
-pub(super) struct Holes(Vec<Hole>);
+pub(super) struct OpenGaps(Vec<OpenGap>);
 
-struct Hole {
+struct OpenGap {
     gap: Gap,
     found: i64,
 }
 
-impl Holes {
-    pub(super) fn open(
+impl OpenGaps {
+    pub(super) fn read(
         connection: &Connection,
         route: Route,
         business: Option<&str>,
@@ -120,7 +120,7 @@ impl Holes {
             super::ledger::COLUMNS
         ))?;
         let rows = statement.query_map((route.as_str(), business.unwrap_or("")), |row| {
-            Ok(Hole { gap: Gap::read(row)?, found: 0 })
+            Ok(OpenGap { gap: Gap::read(row)?, found: 0 })
         })?;
         rows.collect::<rusqlite::Result<_>>().map(Self)
     }
@@ -130,10 +130,10 @@ impl Holes {
         let id = record.id.as_integer();
         let created_at = created_at(text);
         let mut place = Place::Outside;
-        for hole in &mut self.0 {
-            match lies_in(&hole.gap, id, created_at) {
+        for open in &mut self.0 {
+            match lies_in(&open.gap, id, created_at) {
                 Some(true) => {
-                    hole.found += 1;
+                    open.found += 1;
                     return Place::Inside;
                 }
                 Some(false) => {}
@@ -144,13 +144,13 @@ impl Holes {
     }
 
     pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
-        for Hole { gap, found } in self.0.iter().filter(|hole| hole.found > 0) {
+        for OpenGap { gap, found } in self.0.iter().filter(|open| open.found > 0) {
             let repaired = gap.repaired + found;
             let whole = gap.most().is_some_and(|most| repaired >= most);
-            let state = if whole { "repaired" } else { "partly_repaired" };
+            let state = if whole { GapState::Repaired } else { GapState::PartlyRepaired };
             connection
                 .prepare_cached("UPDATE gaps SET repaired = ?2, state = ?3 WHERE id = ?1")?
-                .execute((gap.id, repaired, state))?;
+                .execute((gap.id, repaired, state.as_str()))?;
         }
         Ok(())
     }
@@ -174,22 +174,22 @@ pub(super) fn created_at(text: &str) -> Option<Timestamp> {
     serde_json::from_str::<String>(field(text, "created_at")?).ok()?.parse().ok()
 }
 
-/// The gap between what the poller knew and a page.
+/// The gap between what the poller knew and a page that proves nothing.
 pub(super) fn found(
     connection: &Connection,
     key: &PollerId,
     known: Option<&Known>,
-    evidence: &Evidence,
-    contiguity: Contiguity,
+    proof: &Proof,
+    page: &Page,
     stamp: &str,
 ) -> rusqlite::Result<Gap> {
-    let estimate = match (evidence.ids_between(), evidence.high_id, evidence.page_ids) {
-        (Some(between), Some(high_id), Some((low, high))) => {
-            let business = pollers::business_text(key);
-            let (seen, span) = history(connection, key.route, business, high_id)?;
-            let on_page = i64::try_from(evidence.records).unwrap_or(i64::MAX);
-            let on_page_span = high.saturating_sub(low).saturating_add(1);
-            Some(estimate(between, seen + on_page, span.saturating_add(on_page_span)))
+    let high_id = known.and_then(|known| known.row.high_id);
+    let bounds = proof.bounds;
+    let estimate = match (bounds.ids, high_id, bounds.before) {
+        (Some(ids), Some(high_id), Some(before)) => {
+            let (seen, span) = history(connection, key, high_id)?;
+            let (on_page, on_page_span) = from_id(page, before);
+            Some(estimate(ids, seen + on_page, span.saturating_add(on_page_span)))
         }
         _ => None,
     };
@@ -199,18 +199,28 @@ pub(super) fn found(
         id: 0,
         route: key.route.as_str().to_owned(),
         business: key.business.clone(),
-        certainty: contiguity.as_str().to_owned(),
+        certainty: match proof.contiguity {
+            Contiguity::Suspect => Certainty::Suspect,
+            _ => Certainty::Gap,
+        },
         found_at: stamp.to_owned(),
         from_at: from.to_owned(),
         to_at: to.to_owned(),
-        after_id: evidence.high_id.map(|id| id.to_string()),
-        before_id: evidence.page_ids.map(|(lowest, _)| lowest.to_string()),
+        after_id: bounds.after.map(|id| id.to_string()),
+        before_id: bounds.before.map(|id| id.to_string()),
         estimate: estimate.map(|(records, _)| records),
         estimate_error: estimate.map(|(_, error)| error),
-        state: "open".to_owned(),
+        state: GapState::Open,
         repaired: 0,
         note: None,
     })
+}
+
+/// Ids of a page from `low` on, and how many ids they span.
+fn from_id(page: &Page, low: i64) -> (i64, i64) {
+    let ids = || page.records().iter().filter_map(|r| r.id.as_integer()).filter(|id| *id >= low);
+    let span = ids().max().map_or(0, |high| high.saturating_sub(low).saturating_add(1));
+    (i64::try_from(ids().count()).unwrap_or(i64::MAX), span)
 }
 
 /// The time from one reading of the clock to a later one, between which it may have been set back.
@@ -218,13 +228,17 @@ fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
     if last <= now { (last, now) } else { (now, last) }
 }
 
-/// Writes a gap and tells the log of it; returns it with its number.
+/// Writes a gap and its row in the log; returns it with its number. A suspect that goes on from
+/// the last one is added to that one, and `None` is returned.
 pub(super) fn record(
     connection: &Connection,
     identity: &str,
     key: &PollerId,
     mut gap: Gap,
-) -> rusqlite::Result<Gap> {
+) -> rusqlite::Result<Option<Gap>> {
+    if gap.certainty == Certainty::Suspect && ledger::extend_suspect(connection, key, &gap)? {
+        return Ok(None);
+    }
     gap.id = ledger::insert(connection, key, &gap)?;
     let body = serde_json::to_string(&gap).expect("a gap holds plain values");
     log::append(
@@ -240,7 +254,7 @@ pub(super) fn record(
             body: &body,
         },
     )?;
-    Ok(gap)
+    Ok(Some(gap))
 }
 
 /// How many of the `between` ids of a gap are records, and the error of that, from `seen` ids of
@@ -259,12 +273,8 @@ fn estimate(between: i64, seen: i64, span: i64) -> (i64, i64) {
 }
 
 /// Ids of records and the ids they span just before `high_id`, since the gap before this one.
-fn history(
-    connection: &Connection,
-    route: Route,
-    business: &str,
-    high_id: i64,
-) -> rusqlite::Result<(i64, i64)> {
+fn history(connection: &Connection, key: &PollerId, high_id: i64) -> rusqlite::Result<(i64, i64)> {
+    let (route, business) = (key.route, pollers::business_text(key));
     let floor: Option<i64> = connection
         .prepare_cached(
             "SELECT max(CAST(before_id AS INTEGER)) FROM gaps WHERE route = ?1 AND business = ?2",

@@ -1,93 +1,171 @@
-//! What a poller knows, kept in memory: its row, the ids and the texts of its last page.
-//!
-//! It saves look-ups, and is never the only place of anything that matters.
-
-use std::collections::{HashMap, HashSet};
+//! What a poller knows, kept in memory: its row, and the ids and texts of its last page.
 
 use rusqlite::Connection;
 
-use super::Writer;
 use super::pollers::{self, PollerRow};
-use crate::record::{Page, PollerId, Route};
+use crate::contiguity::{PreviousPage, Relation, usual_hole};
+use crate::record::{Page, PollerId, Record, same_record};
 
 /// What a poller knows, in memory.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) row: PollerRow,
-    pub(super) head: HashSet<String>,
-    /// The head as the store holds it.
-    pub(super) saved: HashSet<String>,
-    pub(super) page: Page,
-    pub(super) by_id: HashMap<String, usize>,
+    previous: Previous,
+    /// The last row of the log when the previous page was compared with the store.
+    seq: i64,
+    /// Whether `row` holds the ids of the previous page.
+    head_is_current: bool,
+    /// Whether the route was written since by another poller or a search.
+    pub(super) is_stale: bool,
+}
+
+/// The poller's last page that held records.
+#[derive(Debug)]
+enum Previous {
+    /// As the store holds it: ids in order.
+    Ids(Vec<String>),
+    /// As it was read, and its records' places in the order of their ids.
+    Page { page: Page, by_id: Vec<usize>, undecided: Vec<usize> },
+}
+
+/// The latest version of a record in the store.
+pub(super) struct StoredVersion {
+    pub(super) seq: i64,
+    pub(super) version: i64,
+    pub(super) body: String,
 }
 
 impl Known {
     pub(super) fn new(row: PollerRow) -> Self {
-        let head: HashSet<String> = serde_json::from_str(&row.head).unwrap_or_default();
-        let saved = head.clone();
-        Self { row, head, saved, page: Page::default(), by_id: HashMap::new() }
+        let mut ids: Vec<String> = serde_json::from_str(&row.head).unwrap_or_default();
+        ids.sort_unstable();
+        let seq = row.head_seq;
+        Self { row, previous: Previous::Ids(ids), seq, head_is_current: true, is_stale: false }
     }
 
-    /// Whether the head in the store has little left of this page: a restart would find no overlap
-    /// and take it for a gap. It happens where another poller stores the records first.
-    pub(super) fn has_drifted(&self, page: &Page) -> bool {
-        let held = page.records().iter().filter(|r| self.saved.contains(r.id.as_str())).count();
-        held * 2 < page.records().len()
+    /// Whether a body is the previous page again, byte for byte, with nothing written since.
+    pub(super) fn shows_again(&self, body: &[u8]) -> bool {
+        let Previous::Page { page, .. } = &self.previous else { return false };
+        !self.is_stale && self.row.emptied_at.is_none() && page.body().as_bytes() == body
     }
 
-    /// When the page has grown since the last poll: the lowest id of the head, while all are
-    /// integers. What lies below it was there before.
-    pub(super) fn older_than(&self, limit: u32) -> Option<i64> {
-        if self.row.page_limit >= i64::from(limit) {
-            return None;
+    /// Records on the previous page.
+    pub(super) fn len(&self) -> usize {
+        match &self.previous {
+            Previous::Ids(ids) => ids.len(),
+            Previous::Page { page, .. } => page.records().len(),
         }
-        let ids: Option<Vec<i64>> = self.head.iter().map(|id| id.parse().ok()).collect();
-        ids?.into_iter().min()
     }
 
-    /// Writes what has changed in memory alone: when the poller last succeeded.
-    pub(super) fn save(&self, connection: &Connection, key: &PollerId) -> rusqlite::Result<()> {
-        pollers::save(connection, key, &self.row)
+    pub(super) fn contains(&self, id: &str) -> bool {
+        match &self.previous {
+            Previous::Ids(ids) => ids.binary_search_by(|known| known.as_str().cmp(id)).is_ok(),
+            Previous::Page { .. } => self.record(id).is_some(),
+        }
     }
 
-    pub(super) fn learn(&mut self, learned: String) {
-        self.row.learned = Some(learned);
+    fn record(&self, id: &str) -> Option<(&Page, &Record)> {
+        let Previous::Page { page, by_id, .. } = &self.previous else { return None };
+        let records = page.records();
+        let place = by_id.binary_search_by(|&at| records[at].id.as_str().cmp(id)).ok()?;
+        Some((page, &records[by_id[place]]))
     }
 
-    /// Makes the next page be compared with what is stored, not with the page before it.
-    pub(super) fn forget_texts(&mut self) {
-        self.by_id.clear();
-        self.page = Page::default();
-    }
-
+    /// The text that the previous page showed of a record.
     pub(super) fn text_of(&self, id: &str) -> Option<&str> {
-        let record = &self.page.records()[*self.by_id.get(id)?];
-        Some(self.page.text(record))
+        self.record(id).map(|(page, record)| page.text(record))
     }
 
-    pub(super) fn take_page(&mut self, page: Page) {
-        self.by_id =
-            page.records().iter().enumerate().map(|(i, r)| (r.id.as_str().to_owned(), i)).collect();
-        self.head = self.by_id.keys().cloned().collect();
-        self.row.head = head_json(&page);
-        self.page = page;
+    /// How a record relates to the previous page, given its latest version in the store and
+    /// whether that means the same. A version that was stored since the previous page shows that
+    /// the record changed, even if it changed back.
+    pub(super) fn relation(
+        &self,
+        id: &str,
+        text: &str,
+        stored: Option<&StoredVersion>,
+        same_as_stored: bool,
+    ) -> Relation {
+        if !self.contains(id) {
+            return Relation::NotShown;
+        }
+        let untouched = stored.is_none_or(|version| version.seq <= self.seq);
+        let same = self.text_of(id).map_or(same_as_stored, |before| same_record(before, text));
+        if untouched && same { Relation::Unchanged } else { Relation::Changed }
     }
-}
 
-impl Writer {
-    /// Makes the next page of the route's other pollers be compared with what is stored: it was
-    /// written since their last one.
-    pub(super) fn forget_texts(&mut self, route: Route, but: Option<&PollerId>) {
-        for (key, known) in &mut self.known {
-            if key.route == route && Some(key) != but {
-                known.forget_texts();
+    /// What the contiguity rule has to know of the previous page.
+    pub(super) fn previous_page(&self) -> PreviousPage {
+        PreviousPage {
+            records: self.len(),
+            high_id: self.row.high_id,
+            usual_hole: self.integers().map_or(0, usual_hole),
+        }
+    }
+
+    /// The ids of the previous page while all are integers.
+    fn integers(&self) -> Option<Vec<i64>> {
+        match &self.previous {
+            Previous::Ids(ids) => ids.iter().map(|id| id.parse().ok()).collect(),
+            Previous::Page { page, .. } => {
+                page.records().iter().map(|record| record.id.as_integer()).collect()
             }
         }
     }
+
+    /// The lowest id of the previous page while all are integers.
+    pub(super) fn lowest_id(&self) -> Option<i64> {
+        self.integers()?.into_iter().min()
+    }
+
+    /// Whether the ids in the store have little left of this page, so that a restart would take it
+    /// for a gap. This happens when another poller stores the records first.
+    pub(super) fn has_drifted(&self, page: &Page) -> bool {
+        let ids: Vec<String> = serde_json::from_str(&self.row.head).unwrap_or_default();
+        let held = page.records().iter().filter(|r| ids.iter().any(|id| id == r.id.as_str()));
+        held.count() * 2 < page.records().len()
+    }
+
+    /// Writes what has changed in memory alone.
+    pub(super) fn save(&mut self, connection: &Connection, key: &PollerId) -> rusqlite::Result<()> {
+        if !self.head_is_current {
+            self.row.head = self.head_json();
+            self.row.head_seq = self.seq;
+        }
+        self.head_is_current = true;
+        pollers::save(connection, key, &self.row)
+    }
+
+    fn head_json(&self) -> String {
+        match &self.previous {
+            Previous::Ids(_) => self.row.head.clone(),
+            Previous::Page { page, undecided, .. } => head_json(page, undecided),
+        }
+    }
+
+    /// Takes a page as the previous one. `undecided` are the places of records that differ from a
+    /// version stored since the page was requested; `seq` is the last row of the log now.
+    pub(super) fn take_page(&mut self, page: Page, undecided: Vec<usize>, seq: i64) {
+        let mut by_id: Vec<usize> = (0..page.records().len()).collect();
+        by_id.sort_unstable_by_key(|&at| page.records()[at].id.as_str());
+        self.is_stale = !undecided.is_empty();
+        self.previous = Previous::Page { page, by_id, undecided };
+        self.seq = seq;
+        self.head_is_current = false;
+    }
+
+    /// Notes that `row` holds the ids of the previous page.
+    pub(super) fn head_was_saved(&mut self) {
+        self.head_is_current = true;
+    }
 }
 
-/// A page's ids as the store holds them.
-pub(super) fn head_json(page: &Page) -> String {
-    let ids: Vec<&str> = page.records().iter().map(|r| r.id.as_str()).collect();
+/// The ids of a page as the store holds them, without those that prove nothing after a restart.
+pub(super) fn head_json(page: &Page, undecided: &[usize]) -> String {
+    let ids: Vec<&str> = (0..)
+        .zip(page.records())
+        .filter(|(place, _)| !undecided.contains(place))
+        .map(|(_, record)| record.id.as_str())
+        .collect();
     serde_json::to_string(&ids).expect("ids are text")
 }

@@ -1,59 +1,55 @@
-//! The contiguity ledger: what a page proves about the time since the page before.
-//!
-//! A page proves that nothing was missed when it shares an id with the page before of the same
-//! poller, or when it holds fewer records than were asked for. The order of the page is never
-//! trusted, and ids that came from search prove nothing.
+//! The rows of the table `gaps`: intervals in which a poller may have missed records.
 
 use rusqlite::{Connection, Row};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::contiguity::Contiguity;
 use crate::record::PollerId;
 
-/// What the classification rests on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Evidence {
-    /// Whether the poller had a page before.
-    pub(super) polled_before: bool,
-    /// Whether that page held records.
-    pub(super) knew_records: bool,
-    /// Records on this page.
-    pub(super) records: usize,
-    /// Records asked for.
-    pub(super) limit: usize,
-    /// Ids on this page that were on the poller's page before.
-    pub(super) overlap: usize,
-    /// The highest integer id known, and the lowest above it and the highest on the page, while all
-    /// are integers.
-    pub(super) high_id: Option<i64>,
-    pub(super) page_ids: Option<(i64, i64)>,
+/// How sure it is that a gap hides records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// Records may have been missed.
+    Gap,
+    /// There is reason to think that nothing was missed.
+    Suspect,
 }
 
-impl Evidence {
-    pub(super) fn classify(&self) -> Contiguity {
-        if !self.polled_before {
-            return Contiguity::Baseline;
+impl Certainty {
+    /// The word in tables and listings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gap => "gap",
+            Self::Suspect => "suspect",
         }
-        if self.overlap > 0 {
-            return if self.records < self.limit {
-                Contiguity::Complete
-            } else {
-                Contiguity::Contiguous
-            };
-        }
-        if self.records < self.limit {
-            // A whole list would still show what was on the page before: nothing on this API
-            // deletes. A server that holds pages shorter than asked for looks just like this.
-            return if self.knew_records { Contiguity::Suspect } else { Contiguity::Complete };
-        }
-        if self.ids_between() == Some(0) { Contiguity::Suspect } else { Contiguity::Gap }
     }
+}
 
-    /// How many ids lie in the hole; only while ids are integers that grow.
-    pub(super) fn ids_between(&self) -> Option<i64> {
-        let (lowest, _) = self.page_ids?;
-        let between = lowest.checked_sub(self.high_id?)?.checked_sub(1)?;
-        (between >= 0).then_some(between)
+/// What became of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GapState {
+    /// No record that lies in it was found.
+    Open,
+    /// Some were found.
+    PartlyRepaired,
+    /// As many were found as it can hold.
+    Repaired,
+    /// The operator accepted it.
+    Accepted,
+}
+
+impl GapState {
+    /// The word in tables and listings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::PartlyRepaired => "partly_repaired",
+            Self::Repaired => "repaired",
+            Self::Accepted => "accepted",
+        }
     }
 }
 
@@ -64,10 +60,10 @@ pub struct Gap {
     pub id: i64,
     /// The route.
     pub route: String,
-    /// The branch; `None` is the workspace default.
+    /// The business; `None` is the workspace default.
     pub business: Option<String>,
-    /// `gap`, or `suspect` when there is reason to think that nothing is missing.
-    pub certainty: String,
+    /// How sure it is that it hides records.
+    pub certainty: Certainty,
     /// When it was found.
     pub found_at: String,
     /// The last time the poller was known to be complete.
@@ -80,11 +76,11 @@ pub struct Gap {
     pub before_id: Option<String>,
     /// How many records it may hold, while ids are integers.
     pub estimate: Option<i64>,
-    /// How far off that may be, either way; two standard deviations.
+    /// How far off the estimate may be, in either direction: two standard deviations.
     pub estimate_error: Option<i64>,
-    /// `open`, `partly_repaired`, `repaired` or `accepted`.
-    pub state: String,
-    /// Records found since that lie in it.
+    /// What became of it.
+    pub state: GapState,
+    /// Records that lie in it and were found since.
     pub repaired: i64,
     /// What the operator wrote when accepting it.
     pub note: Option<String>,
@@ -100,7 +96,10 @@ impl Gap {
             id: row.get(0)?,
             route: row.get(1)?,
             business: row.get(2)?,
-            certainty: row.get(3)?,
+            certainty: match row.get_ref(3)?.as_str()? {
+                "suspect" => Certainty::Suspect,
+                _ => Certainty::Gap,
+            },
             found_at: row.get(4)?,
             from_at: row.get(5)?,
             to_at: row.get(6)?,
@@ -108,7 +107,12 @@ impl Gap {
             before_id: row.get(8)?,
             estimate: row.get(9)?,
             estimate_error: row.get(10)?,
-            state: row.get(11)?,
+            state: match row.get_ref(11)?.as_str()? {
+                "partly_repaired" => GapState::PartlyRepaired,
+                "repaired" => GapState::Repaired,
+                "accepted" => GapState::Accepted,
+                _ => GapState::Open,
+            },
             repaired: row.get(12)?,
             note: row.get(13)?,
         })
@@ -124,7 +128,7 @@ pub(super) fn insert(connection: &Connection, key: &PollerId, gap: &Gap) -> rusq
     .insert((
         key.route.as_str(),
         super::pollers::business_text(key),
-        &gap.certainty,
+        gap.certainty.as_str(),
         &gap.found_at,
         &gap.from_at,
         &gap.to_at,
@@ -135,57 +139,33 @@ pub(super) fn insert(connection: &Connection, key: &PollerId, gap: &Gap) -> rusq
     ))
 }
 
+/// Extends the poller's last gap to `gap.to_at` if it is a suspect without bounds, as `gap` is, and ends
+/// where `gap` begins. A list whose every record changes between two polls, because of a field
+/// that always changes, would otherwise fill the table with one suspect per poll.
+pub(super) fn extend_suspect(
+    connection: &Connection,
+    key: &PollerId,
+    gap: &Gap,
+) -> rusqlite::Result<bool> {
+    let extended = connection
+        .prepare_cached(
+            "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
+             AND certainty = 'suspect' AND state = 'open' AND to_at = ?4 AND after_id IS NULL AND ?5",
+        )?
+        .execute((
+            key.route.as_str(),
+            super::pollers::business_text(key),
+            &gap.to_at,
+            &gap.from_at,
+            gap.after_id.is_none(),
+        ))?;
+    Ok(extended > 0)
+}
+
 /// The gaps, newest first.
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<Gap>> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM gaps ORDER BY id DESC LIMIT 10000"))?;
     let rows = statement.query_map([], Gap::read)?;
     rows.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FULL: Evidence = Evidence {
-        polled_before: true,
-        knew_records: true,
-        records: 100,
-        limit: 100,
-        overlap: 0,
-        high_id: Some(1000),
-        page_ids: Some((1008, 1107)),
-    };
-
-    #[test]
-    fn one_shared_id_proves_a_full_page() {
-        assert_eq!(Evidence { overlap: 1, ..FULL }.classify(), Contiguity::Contiguous);
-        assert_eq!(FULL.classify(), Contiguity::Gap);
-        assert_eq!(FULL.ids_between(), Some(7));
-    }
-
-    #[test]
-    fn a_short_page_is_the_whole_list_unless_it_forgot_what_was_there() {
-        let short = Evidence { records: 99, ..FULL };
-        assert_eq!(Evidence { overlap: 30, ..short }.classify(), Contiguity::Complete);
-        assert_eq!(short.classify(), Contiguity::Suspect);
-        assert_eq!(Evidence { knew_records: false, ..short }.classify(), Contiguity::Complete);
-        let empty = Evidence { records: 0, ..short };
-        assert_eq!(empty.classify(), Contiguity::Suspect);
-        assert_eq!(Evidence { knew_records: false, ..empty }.classify(), Contiguity::Complete);
-    }
-
-    #[test]
-    fn ids_that_follow_on_make_a_gap_only_suspect() {
-        let adjoining = Evidence { page_ids: Some((1001, 1100)), ..FULL };
-        assert_eq!(adjoining.classify(), Contiguity::Suspect);
-        let text_ids = Evidence { page_ids: None, ..FULL };
-        assert_eq!(text_ids.classify(), Contiguity::Gap);
-        assert_eq!(text_ids.ids_between(), None);
-    }
-
-    #[test]
-    fn the_first_page_is_a_baseline() {
-        assert_eq!(Evidence { polled_before: false, ..FULL }.classify(), Contiguity::Baseline);
-    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::StoreError;
-use super::{Writer, log, open};
+use super::writer::Writer;
+use super::{log, open};
 use crate::clock::stamp;
 
 /// Rows of the log looked at in one step of retention.
@@ -115,10 +116,13 @@ mod tests {
             limit: 100,
             latency: Duration::ZERO,
             remaining: None,
-            learned: String::new(),
+            served_business: None,
         };
         let key = PollerId { route: Route::Leads, business: None };
-        store.store_page(key, Page::new(body, vec![Record { id, span }]), facts).await.unwrap();
+        store
+            .store_page(key, Page::new(body, vec![Record { id, span }]), facts, String::new())
+            .await
+            .unwrap();
     }
 
     async fn versions(store: &Store, id: &'static str) -> Vec<i64> {

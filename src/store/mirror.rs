@@ -220,6 +220,22 @@ impl Mirror {
         Ok(())
     }
 
+    /// Notes that a poll has seen a record that a search had found.
+    pub(super) fn seen_by_poll(
+        &self,
+        connection: &Connection,
+        id: &str,
+        business: Option<&str>,
+    ) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached(&format!(
+                "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
+                self.route
+            ))?
+            .execute((id, business))?;
+        Ok(())
+    }
+
     /// Gives a field a column; past the cap it gets none.
     fn name_column(&mut self, field: &str) {
         if self.columns.len() >= MAX_COLUMNS {

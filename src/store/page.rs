@@ -1,44 +1,45 @@
 //! Storing a page: mirror rows, log rows, poller state and gap in one transaction, or nothing.
 //!
-//! What a page changes is found in three steps, cheapest first: the whole body against the last
-//! one, then each record's text, then its meaning. A page that changes nothing writes nothing.
+//! Four steps: is the page unchanged, what differs from the store, what does it prove, commit. A
+//! page that changes nothing writes nothing.
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-
-use super::Writer;
+use super::batch::NewVersion;
+use super::diff::{self, PageDiff, RecordDiff};
 use super::error::StoreError;
-use super::gaps::{self, Holes, Place};
+use super::gaps::{self, OpenGaps, Place};
 use super::known::{Known, head_json};
-use super::ledger::{Evidence, Gap};
-use super::log::{self, NewChange};
-use super::mirror::{self, Fields, RowFacts};
-use super::pollers::{self, PollNote, PollerRow};
-use crate::contiguity::Contiguity;
-use crate::record::{Kind, Page, PollerId, Record, Route, field, same_record};
+use super::ledger::Gap;
+use super::log;
+use super::pollers::{self, PollNote, PollOutcome, PollerRow};
+use super::succession::{self, Predecessor};
+use super::writer::{Batch, Writer};
+use crate::contiguity::{self, Contiguity, Proof};
+use crate::record::{Kind, Page, PollerId, Record, field};
 
 /// What is known of a poll beside its page.
 #[derive(Debug, Clone)]
 pub struct PollFacts {
     /// When the page was read.
     pub at: jiff::Timestamp,
-    /// The last row of the log when the page was asked for; what was stored since is newer than it.
+    /// The last row of the log when the page was requested; later rows are newer than the page.
     pub asked_after: i64,
-    /// Records asked for.
+    /// Records requested.
     pub limit: u32,
     /// How long the request took.
     pub latency: Duration,
-    /// `X-RateLimit-Remaining` of the answer.
+    /// `X-RateLimit-Remaining` of the response.
     pub remaining: Option<i64>,
-    /// What the schedule has learned of this poller, as its own text.
-    pub learned: String,
+    /// `X-Business` of the response: the business it is of, whether it was requested or is the
+    /// workspace default.
+    pub served_business: Option<String>,
 }
 
-/// What a page came to.
+/// What storing a page changed and proved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
-    /// Whether the page said nothing new; the ledger's word is then that of a page that overlaps.
+pub struct PageOutcome {
+    /// Whether the page showed nothing new.
     pub unchanged: bool,
     /// What the page proved.
     pub contiguity: Contiguity,
@@ -48,7 +49,7 @@ pub struct Stored {
     pub created: usize,
     /// Records whose meaning changed.
     pub updated: usize,
-    /// Ids that were on the poller's page before, too.
+    /// Records that were on the poller's previous page.
     pub overlap: usize,
     /// Time from the oldest to the newest `created_at` on the page, where records show it.
     pub window: Option<Duration>,
@@ -56,14 +57,43 @@ pub struct Stored {
     pub gap: Option<Gap>,
 }
 
-/// What is to be written for one record.
-enum Step {
-    Create,
-    Update {
-        version: i64,
-    },
-    /// Found by search before, now seen by a poll.
-    Adopt,
+/// A page on its way into the store.
+struct Arrival<'a> {
+    key: &'a PollerId,
+    facts: &'a PollFacts,
+    stamp: String,
+    /// What the schedule has learned of the poller, as its own text.
+    learned: String,
+}
+
+/// Notes a page that is the poller's previous one, byte for byte; `None` if it is another, and
+/// [`store`] has to look at it.
+pub(super) fn note_unchanged(
+    writer: &mut Writer,
+    key: &PollerId,
+    body: &[u8],
+    facts: &PollFacts,
+) -> Option<PageOutcome> {
+    let known = writer.known.get_mut(key)?;
+    if !known.shows_again(body) {
+        return None;
+    }
+    let stamp = crate::clock::stamp(facts.at);
+    known.row.last_success_at.clone_from(&stamp);
+    let records = known.len();
+    let is_short = records < facts.limit as usize;
+    let outcome = PageOutcome {
+        unchanged: true,
+        contiguity: if is_short { Contiguity::Complete } else { Contiguity::Contiguous },
+        records,
+        created: 0,
+        updated: 0,
+        overlap: records,
+        window: None,
+        gap: None,
+    };
+    writer.note(key, poll_note(&outcome, &stamp, facts));
+    Some(outcome)
 }
 
 /// Stores a page; see [`super::Store::store_page`].
@@ -72,325 +102,330 @@ pub(super) fn store(
     key: &PollerId,
     page: Page,
     facts: &PollFacts,
-) -> Result<Stored, StoreError> {
+    learned: String,
+) -> Result<PageOutcome, StoreError> {
     writer.refuse_replaced_file()?;
-    let stamp = crate::clock::stamp(facts.at);
+    if let Some(outcome) = note_unchanged(writer, key, page.body().as_bytes(), facts) {
+        return Ok(outcome);
+    }
+    let arrival = Arrival { key, facts, stamp: crate::clock::stamp(facts.at), learned };
+    load_known(writer, key)?;
+    let predecessor = match writer.known.contains_key(key) {
+        true => None,
+        false => succession::find(writer, key, facts)?,
+    };
+    let judge = predecessor.as_ref().map_or(key, |predecessor| &predecessor.key);
+    let known = writer.known.get(judge);
+    let page_diff = {
+        // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
+        let snapshot = writer.connection.unchecked_transaction()?;
+        diff::compare(&snapshot, key.route, known, &page, facts.asked_after)?
+    };
+    let previous = known.map(Known::previous_page);
+    let mut proof =
+        contiguity::classify(previous.as_ref(), &page_diff.sightings, facts.limit as usize);
+    let predecessor = predecessor.and_then(|found| found.settle(&page_diff, &mut proof));
+    let judge = predecessor.as_ref().map_or(key, |predecessor| &predecessor.key);
+    let known = writer.known.get(judge);
+    let outcome = outcome(&page, &page_diff, &proof, known.is_some());
+    if page.records().is_empty() && proof.contiguity == Contiguity::Suspect {
+        return note_emptied(writer, &arrival, outcome);
+    }
+    if outcome.unchanged && predecessor.is_none() && can_skip_write(known, &page, facts) {
+        return note_same_meaning(writer, &arrival, page, page_diff, outcome);
+    }
+    commit(writer, &arrival, page, &page_diff, &proof, predecessor.as_ref(), outcome)
+}
+
+/// Reads what the poller knows from the store, the first time it is needed.
+fn load_known(writer: &mut Writer, key: &PollerId) -> Result<(), StoreError> {
     if !writer.known.contains_key(key)
         && let Some(row) = pollers::find(&writer.connection, key)?
     {
         writer.known.insert(key.clone(), Known::new(row));
     }
-    if let Some(known) = writer.known.get_mut(key)
-        && !known.by_id.is_empty()
-        && known.page.body() == page.body()
-    {
-        known.row.last_success_at.clone_from(&stamp);
-        let stored = Stored {
-            unchanged: true,
-            contiguity: contiguity_of_overlap(page.records().len(), facts.limit),
-            records: page.records().len(),
-            created: 0,
-            updated: 0,
-            overlap: page.records().len(),
-            window: None,
-            gap: None,
-        };
-        writer.note(key, poll_note(&stored, &stamp, facts));
-        return Ok(stored);
-    }
-    let known = writer.known.get(key);
-    let Compared { steps, overlap, late } = {
-        // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
-        let snapshot = writer.connection.transaction()?;
-        compare(&snapshot, key.route, known, &page, facts.asked_after)?
-    };
-    let high_id = known.and_then(|k| k.row.high_id);
-    let page_ids = id_bounds(page.records(), high_id);
-    let evidence = Evidence {
-        polled_before: known.is_some(),
-        knew_records: known.is_some_and(|k| !k.head.is_empty()),
-        records: page.records().len(),
-        limit: facts.limit as usize,
-        overlap,
-        high_id,
-        page_ids,
-    };
-    let contiguity = evidence.classify();
-    let mut stored = Stored {
-        unchanged: steps.is_empty()
-            && known.is_some()
-            && !matches!(contiguity, Contiguity::Gap | Contiguity::Suspect),
-        contiguity,
-        records: page.records().len(),
-        created: steps.iter().filter(|(_, s)| matches!(s, Step::Create)).count(),
-        updated: steps.iter().filter(|(_, s)| matches!(s, Step::Update { .. })).count(),
-        overlap,
-        window: window(&page),
-        gap: None,
-    };
-    if page.records().is_empty() && contiguity == Contiguity::Suspect {
-        // What was known stays what the next page is judged by.
-        stored.unchanged = true;
-        writer.note(
-            key,
-            PollNote { outcome: contiguity.as_str(), ..poll_note(&stored, &stamp, facts) },
-        );
-        return Ok(stored);
-    }
-    let gap = matches!(contiguity, Contiguity::Gap | Contiguity::Suspect)
-        .then(|| gaps::found(&writer.connection, key, known, &evidence, contiguity, &stamp))
-        .transpose()?;
-    let mut row = next_row(key, known, &page, &stamp, stored.unchanged);
-    if stored.unchanged && !known.is_some_and(|k| k.has_drifted(&page)) {
-        writer.note(key, poll_note(&stored, &stamp, facts));
-        let known = writer.known.get_mut(key).expect("an unchanged page has one before it");
-        known.row = row;
-        known.take_page(page);
-        if late {
-            known.forget_texts();
-        }
-        return Ok(stored);
-    }
-    let older_than = known.and_then(|k| k.older_than(facts.limit));
-    row.learned = Some(facts.learned.clone());
-    row.page_limit = i64::from(facts.limit);
-    row.head = head_json(&page);
-    let note = poll_note(&stored, &stamp, facts);
-    let finding =
-        Finding { page: &page, steps: &steps, contiguity, older_than, row: &row, note: &note };
-    match write(writer, key, &finding, gap) {
-        Ok(gap) => stored.gap = gap,
-        Err(error) => {
-            // The columns in memory may be ahead of a rolled-back table.
-            writer.mirrors.clear();
-            return Err(error);
-        }
-    }
-    if !steps.is_empty() {
-        writer.forget_texts(key.route, Some(key));
-    }
-    let known = writer.known.entry(key.clone()).or_insert_with(|| Known::new(row.clone()));
-    known.row = row;
-    known.take_page(page);
-    known.saved.clone_from(&known.head);
-    if late {
-        known.forget_texts();
-    }
-    Ok(stored)
-}
-
-/// What a page that has to be written came to.
-struct Finding<'a> {
-    page: &'a Page,
-    steps: &'a [(usize, Step)],
-    contiguity: Contiguity,
-    /// New records below this id were there before the page grew to show them.
-    older_than: Option<i64>,
-    row: &'a PollerRow,
-    note: &'a PollNote,
-}
-
-impl Finding<'_> {
-    fn kind_of_new(&self, record: &Record, holes: &mut Holes) -> Kind {
-        let was_there = match self.contiguity {
-            Contiguity::Baseline => return Kind::Baseline,
-            Contiguity::Contiguous | Contiguity::Complete => {
-                self.older_than.zip(record.id.as_integer()).is_some_and(|(low, id)| id < low)
-            }
-            Contiguity::Suspect | Contiguity::Gap => false,
-        };
-        // What was or may have been missed is news.
-        if was_there && holes.credit(record, self.page.text(record)) == Place::Outside {
-            Kind::Baseline
-        } else {
-            Kind::Created
-        }
-    }
-}
-
-/// What a page is beside what is stored.
-struct Compared {
-    steps: Vec<(usize, Step)>,
-    /// Ids that were on the poller's page before, too. An older record proves nothing: it may have
-    /// come back for a reason of its own, past others that nobody saw.
-    overlap: usize,
-    /// Whether a record differs that was stored since the page was asked for: which of the two is
-    /// the newer, the next page tells.
-    late: bool,
-}
-
-/// Finds what each record of the page is beside what is stored.
-fn compare(
-    connection: &Connection,
-    route: Route,
-    known: Option<&Known>,
-    page: &Page,
-    asked_after: i64,
-) -> Result<Compared, StoreError> {
-    let mut find = connection.prepare_cached(&format!(
-        "SELECT m._via, c.seq, c.version, c.body FROM \"{route}\" m JOIN changes c ON c.seq = m._seq WHERE m.id = ?1",
-    ))?;
-    let mut steps = Vec::new();
-    let (mut overlap, mut late) = (0, false);
-    for (index, record) in page.records().iter().enumerate() {
-        let id = record.id.as_str();
-        let text = page.text(record);
-        overlap += usize::from(known.is_some_and(|k| k.head.contains(id)));
-        if known.and_then(|k| k.text_of(id)) == Some(text) {
-            continue;
-        }
-        let row = find
-            .query_row([id], |row| {
-                let via: Option<String> = row.get(0)?;
-                let seq: i64 = row.get(1)?;
-                let version: i64 = row.get(2)?;
-                let body: String = row.get(3)?;
-                Ok((via, seq, version, body))
-            })
-            .optional()?;
-        let Some((via, seq, version, body)) = row else {
-            steps.push((index, Step::Create));
-            continue;
-        };
-        match same_record(&body, text) {
-            true if via.is_some() => steps.push((index, Step::Adopt)),
-            true => {}
-            false if seq > asked_after => late = true,
-            false => steps.push((index, Step::Update { version: version + 1 })),
-        }
-    }
-    Ok(Compared { steps, overlap, late })
-}
-
-fn write(
-    writer: &mut Writer,
-    key: &PollerId,
-    finding: &Finding<'_>,
-    gap: Option<Gap>,
-) -> Result<Option<Gap>, StoreError> {
-    let Finding { page, steps, row, note, .. } = *finding;
-    let route = key.route;
-    let stamp = note.at.as_str();
-    let mirror = mirror::of_route(&mut writer.mirrors, &writer.connection, route)?;
-    let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut holes = Holes::open(&tx, route, key.business.as_deref())?;
-    // Before the records of the page, so that a reader of the log learns of the hole first.
-    let gap = match gap {
-        Some(gap) => Some(gaps::record(&tx, &writer.identity, key, gap)?),
-        None => None,
-    };
-    let parsed: Vec<Fields<'_>> =
-        steps.iter().map(|(index, _)| Fields::of(page.text(&page.records()[*index]))).collect();
-    mirror.grow(&tx, &parsed)?;
-    // A page is newest first; the log reads better oldest first.
-    for ((index, step), fields) in steps.iter().zip(&parsed).rev() {
-        let record = &page.records()[*index];
-        let (kind, version) = match step {
-            Step::Create => (finding.kind_of_new(record, &mut holes), 1),
-            Step::Update { version } => (Kind::Updated, *version),
-            Step::Adopt => {
-                adopt(&tx, key, record)?;
-                continue;
-            }
-        };
-        let change = NewChange {
-            route,
-            record_id: record.id.as_str(),
-            kind,
-            version,
-            observed_at: stamp,
-            business: key.business.as_deref(),
-            body: page.text(record),
-        };
-        let seq = log::append(&tx, &writer.identity, &change)?;
-        let facts = RowFacts {
-            id: record.id.as_str(),
-            business: key.business.as_deref(),
-            at: stamp,
-            seq,
-            via: None,
-        };
-        mirror.put(&tx, &facts, fields)?;
-    }
-    holes.save(&tx)?;
-    pollers::save(&tx, key, row)?;
-    writer.pending.write(&tx, Some((key, note)))?;
-    tx.commit()?;
-    writer.pending.clear();
-    Ok(gap)
-}
-
-fn adopt(connection: &Connection, key: &PollerId, record: &Record) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(&format!(
-            "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
-            key.route
-        ))?
-        .execute((record.id.as_str(), &key.business))?;
     Ok(())
 }
 
-fn next_row(
-    key: &PollerId,
-    known: Option<&Known>,
-    page: &Page,
-    stamp: &str,
-    unchanged: bool,
-) -> PollerRow {
-    let mut row = known.map_or_else(
-        || PollerRow {
-            route: key.route.as_str().to_owned(),
-            business: key.business.clone(),
-            first_polled_at: stamp.to_owned(),
-            last_success_at: stamp.to_owned(),
-            last_change_at: None,
-            high_id: None,
-            page_limit: 0,
-            learned: None,
-            head: "[]".to_owned(),
-        },
-        |k| k.row.clone(),
-    );
-    row.last_success_at = stamp.to_owned();
-    if !unchanged {
-        row.last_change_at = Some(stamp.to_owned());
+fn outcome(page: &Page, diff: &PageDiff, proof: &Proof, polled_before: bool) -> PageOutcome {
+    PageOutcome {
+        unchanged: polled_before && diff.records.is_empty() && proof.contiguity.is_proven(),
+        contiguity: proof.contiguity,
+        records: page.records().len(),
+        created: diff.created(),
+        updated: diff.updated(),
+        overlap: proof.shared,
+        window: window(page),
+        gap: None,
     }
-    if let Some((_, highest)) = id_bounds(page.records(), None) {
-        row.high_id = row.high_id.max(Some(highest));
-    } else if !page.records().is_empty() {
-        // The highest integer would no longer be the last id.
-        row.high_id = None;
-    }
-    row
 }
 
-fn poll_note(stored: &Stored, stamp: &str, facts: &PollFacts) -> PollNote {
+/// Whether the poller's row in the store stays good enough for a restart.
+fn can_skip_write(known: Option<&Known>, page: &Page, facts: &PollFacts) -> bool {
+    known.is_some_and(|known| {
+        known.row.emptied_at.is_none()
+            && (facts.served_business.is_none()
+                || known.row.served_business == facts.served_business)
+            && !known.has_drifted(page)
+    })
+}
+
+/// A page without records where there were some. The previous page stays what the next one is
+/// judged by; when the route turned empty is written at once.
+fn note_emptied(
+    writer: &mut Writer,
+    arrival: &Arrival<'_>,
+    outcome: PageOutcome,
+) -> Result<PageOutcome, StoreError> {
+    let outcome = PageOutcome { unchanged: true, ..outcome };
+    let note = PollNote {
+        outcome: PollOutcome::Read(Contiguity::Suspect),
+        ..poll_note(&outcome, &arrival.stamp, arrival.facts)
+    };
+    if let Some(known) = writer.known.get_mut(arrival.key)
+        && known.row.emptied_at.is_none()
+    {
+        pollers::set_emptied(&writer.connection, arrival.key, &arrival.stamp)?;
+        known.row.emptied_at = Some(arrival.stamp.clone());
+    }
+    writer.note(arrival.key, note);
+    Ok(outcome)
+}
+
+/// A page whose text differs but whose records all mean what is stored: only memory changes.
+fn note_same_meaning(
+    writer: &mut Writer,
+    arrival: &Arrival<'_>,
+    page: Page,
+    diff: PageDiff,
+    outcome: PageOutcome,
+) -> Result<PageOutcome, StoreError> {
+    writer.note(arrival.key, poll_note(&outcome, &arrival.stamp, arrival.facts));
+    let seq = log::last_seq(&writer.connection)?;
+    let known = writer.known.get_mut(arrival.key).expect("an unchanged page has one before it");
+    known.row.last_success_at.clone_from(&arrival.stamp);
+    known.row.high_id = next_high_id(Some(&known.row), &page);
+    known.take_page(page, diff.undecided, seq);
+    Ok(outcome)
+}
+
+/// Writes the page in one transaction, then takes it into memory.
+fn commit(
+    writer: &mut Writer,
+    arrival: &Arrival<'_>,
+    page: Page,
+    diff: &PageDiff,
+    proof: &Proof,
+    predecessor: Option<&Predecessor>,
+    mut outcome: PageOutcome,
+) -> Result<PageOutcome, StoreError> {
+    let key = arrival.key;
+    let judge = predecessor.map_or(key, |predecessor| &predecessor.key);
+    let known = writer.known.get(judge);
+    let gap = (!proof.contiguity.is_proven())
+        .then(|| gaps::found(&writer.connection, key, known, proof, &page, &arrival.stamp))
+        .transpose()?;
+    let new = NewRecords {
+        contiguity: proof.contiguity,
+        high_id: known.and_then(|known| known.row.high_id),
+        longer_page: known.and_then(|known| LongerPage::of(known, &page, arrival.facts.limit)),
+        unsure: predecessor.filter(|found| !found.is_certain).map(|found| &found.row),
+    };
+    let mut row = next_row(arrival, known, &page, outcome.unchanged);
+    row.head = head_json(&page, &diff.undecided);
+    let note = poll_note(&outcome, &arrival.stamp, arrival.facts);
+    outcome.gap = writer.in_batch(key.route, |batch| {
+        if let Some(predecessor) = predecessor.filter(|found| found.is_certain) {
+            succession::take_over(batch.tx, key, predecessor)?;
+        }
+        // Before the records of the page, so that a reader of the log sees the gap first.
+        let gap = match gap {
+            Some(gap) => gaps::record(batch.tx, batch.identity, key, gap)?,
+            None => None,
+        };
+        write_records(batch, arrival, &page, &diff.records, &new)?;
+        row.head_seq = log::last_seq(batch.tx)?;
+        pollers::save(batch.tx, key, &row)?;
+        batch.pending.write(batch.tx, Some((key, &note)))?;
+        Ok(gap)
+    })?;
+    writer.pending.clear();
+    if !diff.records.is_empty() {
+        writer.route_was_written(key.route, Some(key));
+    }
+    if let Some(predecessor) = predecessor {
+        writer.known.remove(&predecessor.key);
+    }
+    let seq = row.head_seq;
+    let known = writer.known.entry(key.clone()).or_insert_with(|| Known::new(row.clone()));
+    known.row = row;
+    known.take_page(page, diff.undecided.clone(), seq);
+    known.head_was_saved();
+    Ok(outcome)
+}
+
+/// Writes the records that differ, the oldest first: a page is newest first, and the log reads
+/// better the other way round.
+fn write_records(
+    batch: &mut Batch<'_>,
+    arrival: &Arrival<'_>,
+    page: &Page,
+    records: &[(usize, RecordDiff)],
+    new: &NewRecords<'_>,
+) -> Result<(), StoreError> {
+    let PollerId { route, business } = arrival.key;
+    let mut open_gaps = OpenGaps::read(batch.tx, *route, business.as_deref())?;
+    let mut versions = Vec::with_capacity(records.len());
+    for (place, diff) in records.iter().rev() {
+        let record = &page.records()[*place];
+        let (id, text) = (record.id.as_str(), page.text(record));
+        let (kind, version) = match diff {
+            RecordDiff::New => (new.kind(*place, record, text, &mut open_gaps), 1),
+            RecordDiff::Changed { version } => (Kind::Updated, *version),
+            RecordDiff::SeenByPoll => {
+                batch.mirror.seen_by_poll(batch.tx, id, business.as_deref())?;
+                continue;
+            }
+            RecordDiff::Restored { seq } => {
+                batch.restore(id, text, business.as_deref(), &arrival.stamp, *seq)?;
+                continue;
+            }
+        };
+        let business = business.as_deref();
+        versions.push(NewVersion { id, text, kind, version, business, via: None });
+    }
+    batch.append(*route, &arrival.stamp, &versions)?;
+    open_gaps.save(batch.tx)?;
+    Ok(())
+}
+
+/// Decides of each record that is stored for the first time whether it is news.
+struct NewRecords<'a> {
+    contiguity: Contiguity,
+    /// The highest id known before this page.
+    high_id: Option<i64>,
+    longer_page: Option<LongerPage>,
+    /// The poller that this one may or may not take over from.
+    unsure: Option<&'a PollerRow>,
+}
+
+impl NewRecords<'_> {
+    fn kind(&self, place: usize, record: &Record, text: &str, gaps: &mut OpenGaps) -> Kind {
+        match (self.contiguity, self.unsure) {
+            (Contiguity::Baseline, _) => return Kind::Baseline,
+            (_, Some(row)) if !row.is_newer(record, text) => return Kind::Baseline,
+            (Contiguity::Suspect | Contiguity::Gap, _) => return Kind::Created,
+            _ => {}
+        }
+        let was_below =
+            self.longer_page.as_ref().is_some_and(|longer| longer.was_below(place, record, text));
+        let is_old = self.high_id.zip(record.id.as_integer()).is_some_and(|(high, id)| id <= high);
+        // A record that a gap may have hidden is news.
+        if (was_below || is_old) && gaps.credit(record, text) != Place::Outside {
+            return Kind::Created;
+        }
+        // An old record that was never shown and is now is news too: its last change brought it.
+        if was_below { Kind::Baseline } else { Kind::Created }
+    }
+}
+
+/// A page that is longer than the one before because the limit was raised: it shows records that
+/// were there already, below the end of the shorter page.
+struct LongerPage {
+    lowest_id: Option<i64>,
+    oldest: Option<jiff::Timestamp>,
+    last_shared: usize,
+}
+
+impl LongerPage {
+    fn of(known: &Known, page: &Page, limit: u32) -> Option<Self> {
+        let before = known.row.page_limit;
+        // A page that was not full was the whole list.
+        let was_full = i64::try_from(known.len()).is_ok_and(|records| records >= before);
+        if before >= i64::from(limit) || !was_full {
+            return None;
+        }
+        let shared = || {
+            let records = page.records().iter().enumerate();
+            records.filter(|(_, record)| known.contains(record.id.as_str()))
+        };
+        let made = |(_, record): (usize, &Record)| gaps::created_at(page.text(record));
+        Some(Self {
+            lowest_id: known.lowest_id(),
+            oldest: shared().map(made).min().flatten(),
+            last_shared: shared().map(|(place, _)| place).max()?,
+        })
+    }
+
+    /// By its id while ids are integers, else by when it was made, else by its place on the page.
+    fn was_below(&self, place: usize, record: &Record, text: &str) -> bool {
+        if let Some((lowest, id)) = self.lowest_id.zip(record.id.as_integer()) {
+            return id < lowest;
+        }
+        match self.oldest.zip(gaps::created_at(text)) {
+            Some((oldest, made)) => made <= oldest,
+            None => place > self.last_shared,
+        }
+    }
+}
+
+fn next_row(
+    arrival: &Arrival<'_>,
+    known: Option<&Known>,
+    page: &Page,
+    unchanged: bool,
+) -> PollerRow {
+    let Arrival { key, facts, stamp, learned } = arrival;
+    let before = known.map(|known| &known.row);
+    let last_change_at = before.and_then(|row| row.last_change_at.clone());
+    PollerRow {
+        route: key.route.as_str().to_owned(),
+        business: key.business.clone(),
+        first_polled_at: before.map_or(stamp, |row| &row.first_polled_at).clone(),
+        last_success_at: stamp.clone(),
+        last_change_at: if unchanged { last_change_at } else { Some(stamp.clone()) },
+        emptied_at: None,
+        high_id: next_high_id(before, page),
+        page_limit: i64::from(facts.limit),
+        learned: Some(learned.clone()),
+        served_business: facts
+            .served_business
+            .clone()
+            .or_else(|| before.and_then(|row| row.served_business.clone())),
+        head: String::new(),
+        head_seq: 0,
+    }
+}
+
+/// The highest id known after a page, while ids are integers.
+fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
+    let before = before.and_then(|row| row.high_id);
+    if page.records().is_empty() {
+        return before;
+    }
+    // Once one id is no integer, the highest integer would no longer be the last id.
+    let ids: Option<Vec<i64>> = page.records().iter().map(|r| r.id.as_integer()).collect();
+    before.max(Some(ids?.into_iter().max()?))
+}
+
+fn poll_note(outcome: &PageOutcome, stamp: &str, facts: &PollFacts) -> PollNote {
     PollNote {
-        outcome: if stored.unchanged { "unchanged" } else { stored.contiguity.as_str() },
+        outcome: match outcome.unchanged {
+            true => PollOutcome::Unchanged,
+            false => PollOutcome::Read(outcome.contiguity),
+        },
         detail: None,
         at: stamp.to_owned(),
-        records: stored.records,
-        created: stored.created,
-        updated: stored.updated,
-        overlap: stored.overlap,
+        records: outcome.records,
+        created: outcome.created,
+        updated: outcome.updated,
+        overlap: outcome.overlap,
         latency: facts.latency,
         remaining: facts.remaining,
     }
 }
 
-fn contiguity_of_overlap(records: usize, limit: u32) -> Contiguity {
-    if records < limit as usize { Contiguity::Complete } else { Contiguity::Contiguous }
-}
-
-/// The lowest id above `known`, or of all if none is, and the highest; only if all are integers.
-fn id_bounds(records: &[Record], known: Option<i64>) -> Option<(i64, i64)> {
-    let ids: Option<Vec<i64>> = records.iter().map(|r| r.id.as_integer()).collect();
-    let ids = ids?;
-    let above = ids.iter().filter(|id| known.is_some_and(|known| **id > known)).min();
-    Some((*above.or(ids.iter().min())?, *ids.iter().max()?))
-}
-
-/// Time from the oldest to the newest `created_at`, reckoned from the first and last record.
+/// Time from the oldest to the newest `created_at`, as the first and the last record show it.
 fn window(page: &Page) -> Option<Duration> {
     let at = |record: &Record| -> Option<jiff::Timestamp> {
         let text: String = serde_json::from_str(field(page.text(record), "created_at")?).ok()?;
@@ -401,5 +436,7 @@ fn window(page: &Page) -> Option<Duration> {
     Some(first.duration_since(last).unsigned_abs())
 }
 
+#[cfg(test)]
+mod rules;
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,18 @@
 //! What each poller knows and how its polls went: the tables `pollers` and `polls`.
 //!
-//! A poll that brought nothing is remembered in memory and written with the next thing that is,
-//! so that an unchanged page costs no write; runs of equal polls are one row.
+//! A poll without news stays in memory until something else is written, so that an unchanged page
+//! costs no write. Consecutive polls with the same outcome are one row.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use crate::record::{PollerId, Route};
+use super::gaps;
+use crate::contiguity::Contiguity;
+use crate::record::{PollerId, Record, Route};
 
 /// Pending runs kept in memory before they must be written.
 const MAX_PENDING: usize = 256;
@@ -24,14 +27,16 @@ pub(super) fn business_text(key: &PollerId) -> &str {
 pub struct PollerRow {
     /// The route.
     pub route: String,
-    /// The branch; `None` is the workspace default.
+    /// The business; `None` is the workspace default.
     pub business: Option<String>,
     /// When its first page was stored.
     pub first_polled_at: String,
-    /// When a page was last read and stored, or found unchanged.
+    /// When a page was last stored, or found unchanged.
     pub last_success_at: String,
-    /// When a page last brought something.
+    /// When a page last showed something new.
     pub last_change_at: Option<String>,
+    /// Since when the route shows no record although it showed some before.
+    pub emptied_at: Option<String>,
     /// The highest id while ids are integers.
     pub high_id: Option<i64>,
     /// Records asked for at the last page that was stored.
@@ -40,9 +45,15 @@ pub struct PollerRow {
     /// What the schedule learned, as its own text.
     #[serde(skip)]
     pub learned: Option<String>,
+    /// The business that answered, as `X-Business` of the last page said.
+    #[serde(skip)]
+    pub served_business: Option<String>,
     /// The ids of the last page, as a JSON array of strings.
     #[serde(skip)]
     pub head: String,
+    /// The last row of the log when `head` was taken.
+    #[serde(skip)]
+    pub head_seq: i64,
 }
 
 impl PollerRow {
@@ -57,7 +68,20 @@ impl PollerRow {
             learned: row.get(6)?,
             head: row.get(7)?,
             page_limit: row.get(8)?,
+            head_seq: row.get(9)?,
+            emptied_at: row.get(10)?,
+            served_business: row.get(11)?,
         })
+    }
+
+    /// Whether a record came after the poller's last page.
+    pub(super) fn is_newer(&self, record: &Record, text: &str) -> bool {
+        match self.high_id.zip(record.id.as_integer()) {
+            Some((high, id)) => id > high,
+            None => gaps::created_at(text)
+                .zip(self.last_success_at.parse::<Timestamp>().ok())
+                .is_some_and(|(made, read)| made.duration_since(read) >= -gaps::SKEW),
+        }
     }
 
     /// Which poller the row is of; `None` when the route is not one this program knows.
@@ -68,7 +92,8 @@ impl PollerRow {
     }
 }
 
-const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit";
+const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, head_seq, \
+     emptied_at, served_business";
 
 pub(super) fn find(connection: &Connection, key: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
     connection
@@ -94,11 +119,13 @@ pub(super) fn save(
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (route, business) DO UPDATE SET \
+            "INSERT INTO pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
+             head_seq, emptied_at, served_business) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (route, business) DO UPDATE SET \
              last_success_at = excluded.last_success_at, last_change_at = excluded.last_change_at, \
              high_id = excluded.high_id, learned = excluded.learned, head = excluded.head, \
-             page_limit = excluded.page_limit",
+             page_limit = excluded.page_limit, head_seq = excluded.head_seq, \
+             emptied_at = excluded.emptied_at, served_business = excluded.served_business",
         )?
         .execute((
             key.route.as_str(),
@@ -110,15 +137,53 @@ pub(super) fn save(
             &row.learned,
             &row.head,
             row.page_limit,
+            row.head_seq,
+            &row.emptied_at,
+            &row.served_business,
         ))?;
     Ok(())
+}
+
+/// Notes since when a route shows no record.
+pub(super) fn set_emptied(
+    connection: &Connection,
+    key: &PollerId,
+    at: &str,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE pollers SET emptied_at = ?3 WHERE route = ?1 AND business = ?2")?
+        .execute((key.route.as_str(), business_text(key), at))?;
+    Ok(())
+}
+
+/// How one poll ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollOutcome {
+    /// The page showed nothing new.
+    Unchanged,
+    /// The page showed something new; what it proved.
+    Read(Contiguity),
+    /// No page was read.
+    Failed,
+}
+
+impl PollOutcome {
+    /// The word in the table `polls`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::Read(contiguity) => contiguity.as_str(),
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// How one poll went, for the table `polls`.
 #[derive(Debug, Clone)]
 pub struct PollNote {
-    /// `unchanged`, a word of the ledger, or `failed`.
-    pub outcome: &'static str,
+    /// How it ended.
+    pub outcome: PollOutcome,
     /// Why it failed, as one short word: `http_503`, `not_json`.
     pub detail: Option<String>,
     /// When it ended.
@@ -129,7 +194,7 @@ pub struct PollNote {
     pub created: usize,
     /// Records whose meaning changed.
     pub updated: usize,
-    /// Ids that were on the poller's page before, too.
+    /// Records that were on the poller's previous page.
     pub overlap: usize,
     /// How long the request took.
     pub latency: Duration,
@@ -208,7 +273,7 @@ fn insert_poll(
         .execute(rusqlite::params![
             key.route.as_str(),
             business_text(key),
-            note.outcome,
+            note.outcome.as_str(),
             note.detail,
             polls,
             from_at,

@@ -1,0 +1,62 @@
+//! Appending records: the log row and the mirror row of each, the same way for pages and searches.
+
+use super::error::StoreError;
+use super::log::{self, NewChange};
+use super::mirror::{Fields, RowFacts};
+use super::writer::Batch;
+use crate::record::{Kind, Route};
+
+/// One version of a record, ready to be written.
+pub(super) struct NewVersion<'a> {
+    pub(super) id: &'a str,
+    pub(super) text: &'a str,
+    pub(super) kind: Kind,
+    pub(super) version: i64,
+    pub(super) business: Option<&'a str>,
+    /// How the record was found; `None` for a poll.
+    pub(super) via: Option<&'a str>,
+}
+
+impl Batch<'_> {
+    /// Writes the versions in the given order.
+    pub(super) fn append(
+        &mut self,
+        route: Route,
+        at: &str,
+        versions: &[NewVersion<'_>],
+    ) -> Result<(), StoreError> {
+        let fields: Vec<Fields<'_>> = versions.iter().map(|v| Fields::of(v.text)).collect();
+        self.mirror.grow(self.tx, &fields)?;
+        for (version, fields) in versions.iter().zip(&fields) {
+            let change = NewChange {
+                route,
+                record_id: version.id,
+                kind: version.kind,
+                version: version.version,
+                observed_at: at,
+                business: version.business,
+                body: version.text,
+            };
+            let seq = log::append(self.tx, self.identity, &change)?;
+            let facts =
+                RowFacts { id: version.id, business: version.business, at, seq, via: version.via };
+            self.mirror.put(self.tx, &facts, fields)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a mirror row that was deleted by hand again, as the log row `seq` has it.
+    pub(super) fn restore(
+        &mut self,
+        id: &str,
+        text: &str,
+        business: Option<&str>,
+        at: &str,
+        seq: i64,
+    ) -> Result<(), StoreError> {
+        let fields = Fields::of(text);
+        self.mirror.grow(self.tx, std::slice::from_ref(&fields))?;
+        self.mirror.put(self.tx, &RowFacts { id, business, at, seq, via: None }, &fields)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! What a page is beside what is stored: the records to write, and how each record relates to the
+//! poller's previous page. Reads only.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
+
+use super::error::StoreError;
+use super::known::{Known, StoredVersion};
+use crate::contiguity::{Relation, Sighting};
+use crate::record::{Kind, Page, Route, same_record};
+
+/// What a page is beside what is stored.
+#[derive(Default)]
+pub(super) struct PageDiff {
+    /// What has to be written, by the record's place on the page.
+    pub(super) records: Vec<(usize, RecordDiff)>,
+    /// Every record of the page, for the contiguity rule.
+    pub(super) sightings: Vec<Sighting>,
+    /// Places of records that differ from a version stored since the page was requested. The next
+    /// page decides which of the two is current.
+    pub(super) undecided: Vec<usize>,
+}
+
+/// What has to be written for one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecordDiff {
+    /// It was never stored.
+    New,
+    /// Its meaning changed; the version to write.
+    Changed { version: i64 },
+    /// A search stored it, and a poll sees it now for the first time.
+    SeenByPoll,
+    /// Its mirror row was deleted by hand; the log row it is restored from.
+    Restored { seq: i64 },
+}
+
+impl PageDiff {
+    pub(super) fn created(&self) -> usize {
+        self.records.iter().filter(|(_, diff)| *diff == RecordDiff::New).count()
+    }
+
+    pub(super) fn updated(&self) -> usize {
+        self.records.iter().filter(|(_, diff)| matches!(diff, RecordDiff::Changed { .. })).count()
+    }
+}
+
+/// The latest version of a record, and what the mirror says of it.
+pub(super) struct Latest {
+    pub(super) stored: StoredVersion,
+    pub(super) kind: Kind,
+    pub(super) in_mirror: bool,
+    pub(super) via: Option<String>,
+    pub(super) business: Option<String>,
+}
+
+/// The statement that [`find`] runs. It starts from the log, so that a mirror row deleted by hand does not make a record new.
+pub(super) fn latest_version_sql(route: Route) -> String {
+    format!(
+        "SELECT c.seq, c.version, c.body, c.kind, m.id IS NOT NULL, m._via, m._business FROM changes c \
+         LEFT JOIN \"{route}\" m ON m.id = c.record_id \
+         WHERE c.route = '{route}' AND c.record_id = ?1 ORDER BY c.version DESC LIMIT 1"
+    )
+}
+
+/// Reads the latest version of a record.
+pub(super) fn find(
+    statement: &mut CachedStatement<'_>,
+    id: &str,
+) -> rusqlite::Result<Option<Latest>> {
+    statement
+        .query_row([id], |row| {
+            let kind: String = row.get(3)?;
+            Ok(Latest {
+                stored: StoredVersion { seq: row.get(0)?, version: row.get(1)?, body: row.get(2)? },
+                kind: kind.parse().unwrap_or(Kind::Updated),
+                in_mirror: row.get(4)?,
+                via: row.get(5)?,
+                business: row.get(6)?,
+            })
+        })
+        .optional()
+}
+
+/// Compares a page with the store. `known` is what the poller knows; `asked_after` is the last row
+/// of the log when the page was requested.
+pub(super) fn compare(
+    connection: &Connection,
+    route: Route,
+    known: Option<&Known>,
+    page: &Page,
+    asked_after: i64,
+) -> Result<PageDiff, StoreError> {
+    let mut statement = connection.prepare_cached(&latest_version_sql(route))?;
+    let mut diff = PageDiff::default();
+    for (place, record) in page.records().iter().enumerate() {
+        let (id, text) = (record.id.as_str(), page.text(record));
+        let shown_before = known.and_then(|known| known.text_of(id));
+        let relation = if shown_before == Some(text) && known.is_some_and(|known| !known.is_stale) {
+            Relation::Unchanged
+        } else {
+            let found = find(&mut statement, id)?;
+            let same = found.as_ref().is_some_and(|found| same_record(&found.stored.body, text));
+            match record_diff(found.as_ref(), same, asked_after) {
+                Decision::Write(record_diff) => diff.records.push((place, record_diff)),
+                Decision::Leave => {}
+                Decision::Wait => diff.undecided.push(place),
+            }
+            let stored = found.as_ref().map(|found| &found.stored);
+            known.map_or(Relation::NotShown, |known| known.relation(id, text, stored, same))
+        };
+        diff.sightings.push(Sighting { id: record.id.as_integer(), relation });
+    }
+    Ok(diff)
+}
+
+enum Decision {
+    Write(RecordDiff),
+    Leave,
+    Wait,
+}
+
+fn record_diff(found: Option<&Latest>, same: bool, asked_after: i64) -> Decision {
+    let Some(found) = found else { return Decision::Write(RecordDiff::New) };
+    let StoredVersion { seq, version, .. } = found.stored;
+    if found.kind == Kind::Forgotten {
+        return Decision::Leave;
+    }
+    match same {
+        true if !found.in_mirror => Decision::Write(RecordDiff::Restored { seq }),
+        true if found.via.is_some() => Decision::Write(RecordDiff::SeenByPoll),
+        true => Decision::Leave,
+        false if seq > asked_after => Decision::Wait,
+        false => Decision::Write(RecordDiff::Changed { version: version + 1 }),
+    }
+}

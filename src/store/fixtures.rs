@@ -1,0 +1,95 @@
+//! What the tests of this module share: a store in a folder of its own, pages, and polls.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{PageOutcome, PollFacts, Store};
+use crate::record::{Kind, Page, PollerId, Record, RecordId, Route};
+
+pub(super) fn open() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+    (dir, store)
+}
+
+/// A page of records, each given as its JSON text.
+pub(super) fn page(texts: &[String]) -> Page {
+    let (mut body, mut records) = (String::from("["), Vec::new());
+    for text in texts {
+        if !records.is_empty() {
+            body.push(',');
+        }
+        let span = body.len()..body.len() + text.len();
+        body.push_str(text);
+        let id = crate::record::field(text, "id").unwrap();
+        records.push(Record { id: RecordId::from_json(id).unwrap(), span });
+    }
+    body.push(']');
+    Page::new(body, records)
+}
+
+/// Records with these ids, the newest first.
+pub(super) fn records(ids: RangeInclusive<i64>) -> Vec<String> {
+    ids.rev().map(|id| record(id, "N")).collect()
+}
+
+pub(super) fn record(id: i64, name: &str) -> String {
+    format!(r#"{{"id":{id},"name":"{name}"}}"#)
+}
+
+/// The same records under ids that are no integers.
+pub(super) fn with_text_ids(records: &[String]) -> Vec<String> {
+    records
+        .iter()
+        .map(|text| text.replacen("\"id\":", "\"id\":\"k", 1).replacen(',', "\",", 1))
+        .collect()
+}
+
+/// One poll of leads, some seconds after the one before.
+pub(super) struct Poll {
+    pub(super) business: Option<&'static str>,
+    pub(super) served: Option<&'static str>,
+    pub(super) limit: u32,
+    pub(super) second: i64,
+}
+
+impl Poll {
+    pub(super) const USUAL: Self = Self { business: None, served: None, limit: 20, second: 0 };
+
+    pub(super) async fn shows(self, store: &Store, records: &[String]) -> PageOutcome {
+        let business = self.business.map(str::to_owned);
+        let key = PollerId { route: Route::Leads, business };
+        store.store_page(key, page(records), self.facts(store), String::new()).await.unwrap()
+    }
+
+    pub(super) fn facts(&self, store: &Store) -> PollFacts {
+        PollFacts {
+            at: jiff::Timestamp::from_second(1_800_000_000 + self.second).unwrap(),
+            asked_after: store.seq(),
+            limit: self.limit,
+            latency: Duration::ZERO,
+            remaining: None,
+            served_business: self.served.map(str::to_owned),
+        }
+    }
+}
+
+/// How many rows of the log are of a kind.
+pub(super) async fn count(store: &Store, kind: Kind) -> usize {
+    let rows = store.read(|reader| reader.changes_after(0, 100_000)).await.unwrap();
+    rows.iter().filter(|row| row.kind == kind).count()
+}
+
+/// Certainty and bounds of each gap, the oldest first.
+pub(super) async fn gaps(store: &Store) -> Vec<(&'static str, String)> {
+    let gaps = store.read(|reader| reader.gaps()).await.unwrap();
+    let side = |id: Option<String>| id.unwrap_or_else(|| "-".to_owned());
+    let shown = gaps.into_iter().rev().map(|gap| {
+        let estimate = gap.estimate.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        let bounds = format!("{}..{}: {estimate}", side(gap.after_id), side(gap.before_id));
+        (gap.certainty.as_str(), bounds)
+    });
+    shown.collect()
+}

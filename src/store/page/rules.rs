@@ -1,0 +1,176 @@
+//! What a page proves and which of its records are news, told through the store.
+
+use crate::record::{Kind, Route};
+use crate::store::Store;
+use crate::store::fixtures::{Poll, count, gaps, open, record, records, with_text_ids};
+
+fn said(certainty: &'static str, bounds: &str) -> Vec<(&'static str, String)> {
+    vec![(certainty, bounds.to_owned())]
+}
+
+#[tokio::test]
+async fn an_edited_record_does_not_hide_what_was_missed() {
+    for reopens in [false, true] {
+        let (dir, mut store) = open();
+        Poll::USUAL.shows(&store, &records(1..=20)).await;
+        if reopens {
+            drop(store);
+            store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        }
+        let mut shown = records(42..=60);
+        shown.insert(0, record(10, "Edited"));
+        Poll::USUAL.shows(&store, &shown).await;
+        assert_eq!(gaps(&store).await, said("gap", "20..42: 21"), "reopened: {reopens}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_past_a_hole_does_not_make_the_gap_small() {
+    let (_dir, store) = open();
+    Poll::USUAL.shows(&store, &records(1..=20)).await;
+    let mut shown = records(61..=79);
+    shown.push(record(21, "N"));
+    Poll::USUAL.shows(&store, &shown).await;
+    assert_eq!(gaps(&store).await, said("gap", "21..61: 39"));
+}
+
+#[tokio::test]
+async fn edits_beside_an_unchanged_record_are_no_suspect_also_after_a_restart() {
+    for reopens in [false, true] {
+        let (dir, mut store) = open();
+        Poll::USUAL.shows(&store, &records(1..=20)).await;
+        if reopens {
+            drop(store);
+            store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        }
+        let mut shown: Vec<String> = (12..=20).map(|id| record(id, "Edited")).collect();
+        shown.extend(records(21..=30));
+        shown.push(record(11, "N"));
+        let outcome = Poll::USUAL.shows(&store, &shown).await;
+        assert_eq!((outcome.created, outcome.updated), (10, 9));
+        assert_eq!(gaps(&store).await, [], "reopened: {reopens}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_another_poller_saw_change_and_change_back_proves_nothing() {
+    let (_dir, store) = open();
+    let poll = |business| Poll { business: Some(business), ..Poll::USUAL };
+    poll("1").shows(&store, &records(1..=20)).await;
+    poll("2").shows(&store, &records(1..=20)).await;
+    let mut changed = records(1..=20);
+    changed[0] = record(20, "Edited");
+    poll("2").shows(&store, &changed).await;
+    poll("2").shows(&store, &records(1..=20)).await;
+    // For the first poller, record 20 looks as before.
+    let mut shown = records(61..=79);
+    shown.push(record(20, "N"));
+    poll("1").shows(&store, &shown).await;
+    let found = gaps(&store).await;
+    assert!(found.len() == 1 && found[0].1.starts_with("20..61"), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_list_whose_every_record_changes_all_the_time_is_one_suspect() {
+    let (_dir, store) = open();
+    for second in 0..6 {
+        let shown: Vec<String> = (1..=20).map(|id| record(id, &second.to_string())).collect();
+        Poll { second, ..Poll::USUAL }.shows(&store, &shown).await;
+    }
+    assert_eq!(gaps(&store).await, said("suspect", "-..-: ?"));
+    assert_eq!(count(&store, Kind::Gap).await, 1);
+    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
+    assert!(gap.to_at.ends_with(":05.000000Z"), "{gap:?}");
+}
+
+#[tokio::test]
+async fn an_old_record_that_an_edit_brings_to_the_front_is_news() {
+    let (_dir, store) = open();
+    Poll::USUAL.shows(&store, &records(101..=120)).await;
+    let mut shown = records(102..=120);
+    shown.insert(0, record(7, "Edited"));
+    let outcome = Poll::USUAL.shows(&store, &shown).await;
+    assert_eq!((outcome.created, gaps(&store).await.len()), (1, 0));
+    assert_eq!(count(&store, Kind::Created).await, 1);
+}
+
+#[tokio::test]
+async fn a_raised_limit_forwards_nothing_that_was_there_before() {
+    let created = r#","created_at":"2026-01-"#;
+    let day = |records: &[String]| -> Vec<String> {
+        let dated = |text: &String| {
+            let id: i64 =
+                crate::record::field(text, "id").unwrap().trim_matches(['"', 'k']).parse().unwrap();
+            format!("{}{created}{:02}T00:00:00Z\"}}", &text[..text.len() - 1], id - 80)
+        };
+        records.iter().map(dated).collect()
+    };
+    let as_they_are = |records: &[String]| records.to_vec();
+    let dated_text = |records: &[String]| day(&with_text_ids(records));
+    type Shape<'a> = &'a dyn Fn(&[String]) -> Vec<String>;
+    let shapes: [Shape<'_>; 3] = [&as_they_are, &with_text_ids, &dated_text];
+    for shape in shapes {
+        let (_dir, store) = open();
+        Poll::USUAL.shows(&store, &shape(&records(91..=110))).await;
+        let longer = Poll { limit: 30, ..Poll::USUAL };
+        let outcome = longer.shows(&store, &shape(&records(82..=111))).await;
+        assert_eq!(outcome.created, 10);
+        assert_eq!(count(&store, Kind::Created).await, 1, "only 111 is news");
+        assert_eq!(count(&store, Kind::Baseline).await, 29);
+    }
+}
+
+#[tokio::test]
+async fn a_route_that_turns_empty_is_told_by_its_poller_until_it_shows_records_again() {
+    let (dir, mut store) = open();
+    Poll::USUAL.shows(&store, &records(1..=20)).await;
+    for second in 1..=3 {
+        Poll { second, ..Poll::USUAL }.shows(&store, &[]).await;
+        let rows = store.read(|reader| reader.pollers()).await.unwrap();
+        assert!(rows[0].emptied_at.as_ref().is_some_and(|at| at.ends_with(":01.000000Z")));
+        drop(store);
+        store = Store::open(&dir.path().join("mirror.db")).unwrap();
+    }
+    Poll { second: 4, ..Poll::USUAL }.shows(&store, &records(1..=20)).await;
+    assert_eq!(store.read(|reader| reader.pollers()).await.unwrap()[0].emptied_at, None);
+    assert_eq!(gaps(&store).await, []);
+}
+
+#[tokio::test]
+async fn a_body_seen_before_is_noted_without_being_decoded() {
+    let (_dir, store) = open();
+    let key = crate::record::PollerId { route: Route::Leads, business: None };
+    let shown = records(1..=20);
+    let body = crate::store::fixtures::page(&shown).body().to_owned();
+    let facts = Poll::USUAL.facts(&store);
+    assert_eq!(store.note_unchanged(&key, body.as_bytes(), &facts), None, "no page is known yet");
+    Poll::USUAL.shows(&store, &shown).await;
+    let noted = store.note_unchanged(&key, body.as_bytes(), &facts).unwrap();
+    assert!(noted.unchanged && noted.overlap == 20);
+    assert_eq!(store.note_unchanged(&key, b"[]", &facts), None);
+    // A search that changes a stored record makes the store look again.
+    Poll { business: Some("2"), ..Poll::USUAL }.shows(&store, &[record(20, "Edited")]).await;
+    assert_eq!(store.note_unchanged(&key, body.as_bytes(), &facts), None);
+}
+
+#[tokio::test]
+async fn a_mirror_row_deleted_by_hand_comes_back_with_the_versions_of_the_log() {
+    let (dir, store) = open();
+    Poll::USUAL.shows(&store, &records(1..=5)).await;
+    drop(store);
+    let path = dir.path().join("mirror.db");
+    let tool = rusqlite::Connection::open(&path).unwrap();
+    tool.execute("DELETE FROM leads WHERE id IN ('2', '3')", []).unwrap();
+    drop(tool);
+    let store = Store::open(&path).unwrap();
+    let mut shown = records(1..=5);
+    shown[2] = record(3, "Edited");
+    let outcome = Poll::USUAL.shows(&store, &shown).await;
+    assert_eq!((outcome.created, outcome.updated), (0, 1));
+    let versions = store.read(|reader| reader.history(Route::Leads, "3")).await.unwrap();
+    assert_eq!(versions.iter().map(|change| change.version).collect::<Vec<_>>(), [1, 2]);
+    for (id, seq) in [("2", 2), ("3", 6)] {
+        let row = store.read(move |reader| reader.record(Route::Leads, id)).await.unwrap().unwrap();
+        assert_eq!(row["_seq"], seq);
+    }
+}

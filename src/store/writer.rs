@@ -1,0 +1,149 @@
+//! The one write connection and what it keeps in memory.
+//!
+//! Everything in memory saves look-ups and is never the only place of anything that matters.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::error::StoreError;
+use super::known::Known;
+use super::mirror::{self, Mirror};
+use super::open::{self, Opened};
+use super::pollers::{PendingPolls, PollNote};
+use crate::record::{PollerId, Route};
+
+/// How long a write waits for a lock that another program was found to hold.
+const LOCK_LOOK: Duration = Duration::from_millis(50);
+
+/// What the one write connection works with.
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    pub(super) lock: open::Lock,
+    pub(super) path: PathBuf,
+    inode: u64,
+    pub(super) identity: String,
+    mirrors: HashMap<Route, Mirror>,
+    pub(super) known: HashMap<PollerId, Known>,
+    pub(super) pending: PendingPolls,
+    pub(super) prune_from: i64,
+    checkpointed_at: u64,
+    lock_was_held: bool,
+}
+
+/// One transaction that changes the mirror of a route.
+pub(super) struct Batch<'a> {
+    pub(super) tx: &'a Transaction<'a>,
+    pub(super) identity: &'a str,
+    pub(super) mirror: &'a mut Mirror,
+    pub(super) pending: &'a PendingPolls,
+}
+
+impl Writer {
+    pub(super) fn new(opened: Opened, path: &Path) -> rusqlite::Result<Self> {
+        let identity = opened.connection.query_row(
+            "SELECT value FROM meta WHERE name = 'identity'",
+            [],
+            |row| row.get(0),
+        )?;
+        Ok(Self {
+            checkpointed_at: opened.connection.total_changes(),
+            connection: opened.connection,
+            lock: opened.lock,
+            path: path.to_owned(),
+            inode: opened.inode,
+            identity,
+            mirrors: HashMap::new(),
+            known: HashMap::new(),
+            pending: PendingPolls::default(),
+            prune_from: 0,
+            lock_was_held: false,
+        })
+    }
+
+    pub(super) fn note(&mut self, key: &PollerId, note: PollNote) {
+        self.pending.add(key, note);
+    }
+
+    pub(super) fn refuse_replaced_file(&self) -> Result<(), StoreError> {
+        match std::fs::metadata(&self.path) {
+            Ok(found) if found.ino() == self.inode => Ok(()),
+            _ => Err(StoreError::Gone(self.path.clone())),
+        }
+    }
+
+    /// Shortens the wait for the write lock while another program is known to hold it. Behind this
+    /// one connection the waits of all callers would add up.
+    pub(super) fn expect_lock(&mut self, held: bool) -> Result<(), StoreError> {
+        if self.lock_was_held != held {
+            self.connection.busy_timeout(if held { LOCK_LOOK } else { open::LOCK_WAIT })?;
+            self.lock_was_held = held;
+        }
+        Ok(())
+    }
+
+    pub(super) fn changed_since_checkpoint(&self) -> bool {
+        self.connection.total_changes() != self.checkpointed_at
+    }
+
+    pub(super) fn checkpointed(&mut self) {
+        self.checkpointed_at = self.connection.total_changes();
+    }
+
+    /// Runs `work` in one transaction that may change the mirror of a route. An error stores nothing.
+    pub(super) fn in_batch<T>(
+        &mut self,
+        route: Route,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let outcome = self.run_batch(route, work);
+        if outcome.is_err() {
+            // The columns in memory may be ahead of a rolled-back table.
+            self.mirrors.clear();
+        }
+        outcome
+    }
+
+    fn run_batch<T>(
+        &mut self,
+        route: Route,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mirror = mirror::of_route(&mut self.mirrors, &self.connection, route)?;
+        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let outcome =
+            work(&mut Batch { tx: &tx, identity: &self.identity, mirror, pending: &self.pending })?;
+        tx.commit()?;
+        Ok(outcome)
+    }
+
+    /// Makes the next page of the route's pollers, except `but`, be compared with the store: their
+    /// last pages no longer say what is stored.
+    pub(super) fn route_was_written(&mut self, route: Route, but: Option<&PollerId>) {
+        for (key, known) in &mut self.known {
+            if key.route == route && Some(key) != but {
+                known.is_stale = true;
+            }
+        }
+    }
+
+    /// Writes the polls that are only in memory, if there are any.
+    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
+        if self.pending.is_empty() { Ok(()) } else { self.save_memory() }
+    }
+
+    /// Writes everything that is only in memory: polls without news, and what each poller knows.
+    pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
+        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.pending.write(&tx, None)?;
+        for (key, known) in &mut self.known {
+            known.save(&tx, key)?;
+        }
+        tx.commit()?;
+        self.pending.clear();
+        Ok(())
+    }
+}
