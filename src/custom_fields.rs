@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, stamp};
-use crate::poll::{Spare, SpareError};
+use crate::poll::{BackgroundClient, BackgroundError};
 use crate::store::{FormChange, Store, StoreError};
 
 /// Definitions older than this are read again.
@@ -26,7 +26,7 @@ const MOST_FORMS: usize = 200;
 pub enum RefreshError {
     /// The workspace was not asked, or did not answer.
     #[error("could not read the custom fields")]
-    Spare(#[from] SpareError),
+    Request(#[from] BackgroundError),
     /// They could not be stored.
     #[error("could not store the custom fields")]
     Store(#[from] StoreError),
@@ -37,19 +37,19 @@ pub enum RefreshError {
 /// # Errors
 /// [`RefreshError`]; the forms read before it are stored.
 pub async fn refresh(
-    spare: &Spare,
+    background: &BackgroundClient,
     store: &Store,
     at: Timestamp,
 ) -> Result<Vec<FormChange>, RefreshError> {
-    let mut forms = spare.form_types().await?;
+    let mut forms = background.form_types(None).await?;
     forms.truncate(MOST_FORMS);
     let mut changes = Vec::new();
     let mut failed = None;
     for form_type in &forms {
-        let definition = match spare.custom_fields(form_type).await {
+        let definition = match background.custom_fields(form_type, None).await {
             Ok(definition) => definition.join(","),
             // One form that cannot be read keeps no other from being read.
-            Err(error @ SpareError::Api(_)) => {
+            Err(error @ BackgroundError::Api(_)) => {
                 failed.get_or_insert(error);
                 continue;
             }
@@ -74,7 +74,7 @@ pub async fn refresh(
 /// # Errors
 /// [`StoreError`] when the store fails in a way that waiting cannot mend.
 pub async fn keep_fresh(
-    spare: Spare,
+    background: BackgroundClient,
     store: Store,
     clock: Clock,
     stop: CancellationToken,
@@ -96,12 +96,12 @@ pub async fn keep_fresh(
         }
         let outcome = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            outcome = refresh(&spare, &store, now) => outcome,
+            outcome = refresh(&background, &store, now) => outcome,
         };
         match outcome {
             Ok(_) => said = false,
             Err(RefreshError::Store(error)) if !error.passes() => return Err(error),
-            Err(RefreshError::Spare(SpareError::Api(error))) if !said => {
+            Err(RefreshError::Request(BackgroundError::Api(error))) if !said => {
                 said = true;
                 tracing::warn!(%error, "could not read the custom fields; it is tried again every ten minutes");
             }

@@ -5,9 +5,9 @@
 //! store, so that it loses and repeats nothing.
 
 mod build;
-mod errand;
 mod health;
 mod notify;
+mod requests;
 mod upkeep;
 
 use std::path::Path;
@@ -19,18 +19,17 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
-use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::custom_fields;
 use crate::deliver::Deliverer;
-use crate::poll::{self, Spare};
+use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
 use crate::repair::Repair;
 use crate::sink::Sink;
 use crate::store::{Store, StoreError};
 pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
-pub use errand::exit_code;
 use health::{Outside, Watch};
+pub use requests::exit_code;
 
 /// How long a unit in hand may take before it is cut; what it was doing is repeated after a restart.
 const GRACE: Duration = Duration::from_secs(6);
@@ -105,7 +104,7 @@ async fn supervise(
     signals: &mut mpsc::Receiver<Signal>,
 ) -> anyhow::Result<()> {
     let mut client = client(&config, clock.clone())?;
-    let mut budget: Option<Budget> = None;
+    let mut handover: Option<Handover> = None;
     let refusal = watch::Sender::new(None);
     let mut told = false;
     loop {
@@ -138,7 +137,7 @@ async fn supervise(
         }
         let outside = Outside { poke, refusal: refusal.subscribe() };
         let mut running =
-            Running::start(&config, client, clock.clone(), store, budget.take(), sinks, outside)
+            Running::start(&config, client, clock.clone(), store, handover.take(), sinks, outside)
                 .await?;
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
@@ -170,7 +169,7 @@ async fn supervise(
             return Ok(());
         }
         (config, client) = newer;
-        (budget, reload) = (finished.budget, finished.reload_asked);
+        (handover, reload) = (finished.handover, finished.reload_asked);
     }
 }
 
@@ -236,14 +235,14 @@ fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Confi
 
 /// What one task came to.
 enum Ended {
-    Polling(Box<Budget>),
+    Polling(Box<Handover>),
     Other,
 }
 
 /// What is left when all tasks have ended as asked.
 #[derive(Default)]
 struct Finished {
-    budget: Option<Budget>,
+    handover: Option<Handover>,
     /// Signals that came in the meantime.
     stop_asked: bool,
     reload_asked: bool,
@@ -256,7 +255,7 @@ struct Running {
     finish: CancellationToken,
     /// Cuts the unit in hand.
     cut: CancellationToken,
-    requests: mpsc::Sender<poll::Request>,
+    requests: mpsc::Sender<DispatcherRequest>,
 }
 
 impl Running {
@@ -265,7 +264,7 @@ impl Running {
         client: Client,
         clock: Clock,
         store: &Store,
-        budget: Option<Budget>,
+        handover: Option<Handover>,
         sinks: Vec<Deliverer>,
         outside: Outside,
     ) -> anyhow::Result<Self> {
@@ -284,21 +283,26 @@ impl Running {
             });
         }
 
-        let spare = Spare::new(requests.clone());
-        let repair = Repair { store: store.clone(), spare: spare.clone(), clock: clock.clone() };
+        let background = BackgroundClient::new(requests.clone());
+        let repair =
+            Repair { store: store.clone(), background: background.clone(), clock: clock.clone() };
         let stop = finish.clone();
         tasks.spawn(async move {
             repair.run(stop).await.context("searching for missed customers")?;
             Ok(Ended::Other)
         });
-        let fresh =
-            custom_fields::keep_fresh(spare.clone(), store.clone(), clock.clone(), finish.clone());
+        let fresh = custom_fields::keep_fresh(
+            background.clone(),
+            store.clone(),
+            clock.clone(),
+            finish.clone(),
+        );
         tasks.spawn(async move {
             fresh.await.context("keeping the custom fields fresh")?;
             Ok(Ended::Other)
         });
 
-        let dispatcher = dispatcher(config, client, clock.clone(), store, budget).await?;
+        let dispatcher = dispatcher(config, client, clock.clone(), store, handover).await?;
         let stop = finish.clone();
         tasks.spawn(async move {
             Ok(Ended::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
@@ -308,7 +312,7 @@ impl Running {
             store: store.clone(),
             clock: clock.clone(),
             requests: requests.clone(),
-            spare,
+            background,
             views,
             outside,
         };
@@ -320,7 +324,7 @@ impl Running {
 
     fn resume(&self) {
         // A full inbox means that the dispatcher is busy with the same question.
-        let _ = self.requests.try_send(poll::Request::Resume);
+        let _ = self.requests.try_send(DispatcherRequest::Resume);
     }
 
     /// Lets every task finish the unit in hand, for a while; [`Signal::Abort`] cuts it short.
@@ -359,7 +363,7 @@ impl Running {
             };
             match ended {
                 None => break,
-                Some(Ok(Ok(Ended::Polling(spent)))) => finished.budget = Some(*spent),
+                Some(Ok(Ok(Ended::Polling(handover)))) => finished.handover = Some(*handover),
                 Some(Ok(Ok(Ended::Other))) => {}
                 Some(Ok(Err(error))) => failure = Some(error),
                 Some(Err(error)) if error.is_cancelled() => {}

@@ -18,6 +18,7 @@
 //! | [`record`] | the nouns: routes, record ids, pages, changes; what counts as a change |
 //! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
 //! | [`contiguity`] | what a page proves about the time since the previous page; pure |
+//! | [`sysexits`] | the exit codes |
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
@@ -26,7 +27,7 @@
 //! | [`budget`] | how many requests this process may spend; pure |
 //! | [`simulate`] | the schedule and the budget beside fixed schedules, on a virtual clock |
 //! | [`api`] | the client of the workspace API |
-//! | [`poll`] | the one dispatcher: asks, decodes, stores, learns |
+//! | [`poll`] | the dispatcher: polls, stores, learns, and sends background requests |
 //! | [`repair`] | searches for customers that slipped out between two polls |
 //! | [`backfill`] | which customer search to make next to walk the whole list; pure |
 //! | [`custom_fields`] | keeps the custom fields' definitions fresh |
@@ -67,4 +68,5 @@ pub mod simulate;
 pub mod sink;
 pub mod status;
 pub mod store;
+pub mod sysexits;
 pub mod tls;

@@ -1,15 +1,16 @@
-//! The one dispatcher of polls: asks when the schedule says so and the budget allows it, stores
-//! the page, and teaches both from the answer.
+//! The dispatcher: polls when the schedule says so and the budget allows it, stores each page, and
+//! lets both learn from each response.
 //!
-//! Every poller has at most one request under way; a late poll is skipped, never queued. A page
-//! is stored whole or not at all. What a refused key, a wrong host or a full disk means for all
-//! pollers is decided here, once, in [`gate`].
+//! A poller has at most one request under way. A late poll is skipped, never queued. A page is
+//! stored whole or not at all. A refused key, a wrong address or a full disk pauses every poller;
+//! [`pause`] holds the rules.
 
-mod answer;
-mod gate;
+mod background;
+mod clocks;
+mod completed;
 mod once;
+mod pause;
 mod poller;
-mod spare;
 mod status;
 
 use std::sync::Arc;
@@ -17,112 +18,108 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ApiError, Client, Ping, Rate};
-use crate::backoff::Backoff;
+use crate::api::Client;
 use crate::budget::{Budget, Purpose};
 use crate::clock::Clock;
-use crate::record::{Page, PollerId};
+use crate::record::PollerId;
 use crate::schedule::{Next, PollerSettings, Schedule};
 use crate::store::{Store, StoreError};
-pub use answer::seen;
-use gate::Gate;
-use poller::{Clocks, Poller, word};
-pub use spare::{Background, Spare, SpareError};
-pub use status::{PollerStatus, PollingStatus};
+use background::BackgroundQueue;
+pub use background::{BackgroundClient, BackgroundError, BackgroundRequest};
+use clocks::Clocks;
+use completed::Completed;
+pub use completed::seen;
+pub use pause::PauseReason;
+use pause::{Gate, StorePause};
+use poller::PollerHealth;
+pub use status::{PollerState, PollerStatus, PollingStatus};
 
-/// Waits after a poll that failed in a way that may pass.
-const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
-/// How often a full disk is tried.
-const DISK_PROBE: Duration = Duration::from_secs(30);
-/// How often a store is tried whose write lock another program holds.
-const LOCK_PROBE: Duration = Duration::from_secs(1);
-/// Polls that are only remembered are written at least this often.
+/// Polls that changed nothing are written at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(600);
 
-/// Gives the key as it stands now; `None` when it cannot be read.
+/// Reads the key as it is now; `None` if it cannot be read.
 pub type ReadKey = Arc<dyn Fn() -> Option<SecretString> + Send + Sync>;
 
 /// One poller's place in the configuration.
 #[derive(Debug, Clone)]
 pub struct PollerPlan {
-    /// What it asks for.
+    /// What it polls.
     pub key: PollerId,
-    /// How often it may.
+    /// How often it may poll.
     pub settings: PollerSettings,
 }
 
-/// What the dispatcher can be asked while it runs.
-pub enum Request {
-    /// How everything stands.
-    View(oneshot::Sender<PollingStatus>),
-    /// Read the key again and end every pause; SIGHUP asks for it.
+/// What other tasks can ask of the dispatcher.
+pub enum DispatcherRequest {
+    /// Send the status.
+    Status(oneshot::Sender<PollingStatus>),
+    /// Read the key again and end every pause that a refusal caused; SIGHUP does this.
     Resume,
-    /// Ask something else when no poll needs the request; see [`Spare`].
-    Background(Background),
+    /// Send a request that is not a poll; see [`BackgroundClient`].
+    Background(BackgroundRequest),
 }
 
-/// What the dispatcher works with.
+/// What a dispatcher leaves to the one that follows it after a reload.
+#[derive(Debug)]
+pub struct Handover {
+    /// What was spent and learned about the key.
+    pub budget: Budget,
+    /// Until when the server's `Retry-After` forbids polls of each route.
+    pub retry_at: Vec<(PollerId, Duration)>,
+}
+
+/// Polls every configured route of every configured business.
 pub struct Dispatcher {
     client: Client,
     store: Store,
     clock: Clock,
     budget: Budget,
     schedule: Schedule,
-    pollers: Vec<Poller>,
+    pollers: Vec<PollerHealth>,
     limit: u32,
     read_key: ReadKey,
     gate: Gate,
     store_pause: Option<StorePause>,
-    flushed: Duration,
+    flushed_at: Duration,
     clocks: Clocks,
-    background: spare::Waiting,
-}
-
-/// Why nothing is polled although the workspace would answer.
-struct StorePause {
-    /// When the store is tried again.
-    until: Duration,
-    /// What it said.
-    why: String,
-    /// Whether the disk is full; else another program is in the way.
-    full: bool,
-}
-
-/// A request that came back.
-enum Answer {
-    Page { poller: usize, asked_after: i64, result: Result<Page, ApiError>, rate: Rate },
-    Probe { result: Result<Ping, ApiError>, rate: Rate },
-    Background { rate: Rate },
+    background: BackgroundQueue,
 }
 
 impl Dispatcher {
-    /// Joins the parts; the pollers' learned rates are taken from the store.
+    /// Joins the parts. The rates that earlier processes learned are read from the store.
     ///
     /// # Errors
-    /// [`StoreError`] when the store cannot be read.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn new(
         client: Client,
         store: Store,
         clock: Clock,
-        budget: Budget,
+        handover: Handover,
         plan: Vec<PollerPlan>,
         read_key: ReadKey,
     ) -> Result<Self, StoreError> {
         let now = clock.now();
+        let Handover { budget, retry_at } = handover;
         let limit = plan.first().map_or(100, |p| p.settings.limit);
         let settings = plan.iter().map(|p| p.settings.clone()).collect();
         let mut schedule = Schedule::new(settings, budget.snapshot(now).pace_per_minute, now);
-        let known = store.read(|reader| reader.pollers()).await?;
-        for row in known {
-            let (Some(key), Some(learned)) = (row.key(), &row.learned) else { continue };
-            if let Some(index) = plan.iter().position(|p| p.key == key) {
+        let place = |id: &PollerId| plan.iter().position(|p| p.key == *id);
+        for row in store.read(|reader| reader.pollers()).await? {
+            let (Some(id), Some(learned)) = (row.key(), &row.learned) else { continue };
+            if let Some(index) = place(&id) {
                 schedule.restore(index, learned, now);
             }
         }
-        let pollers = plan.into_iter().map(|p| Poller::new(p.key)).collect();
+        let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.key.clone())).collect();
+        for (id, at) in retry_at {
+            if let Some(index) = place(&id) {
+                pollers[index].keep_waiting_until(at);
+                schedule.wait_until(index, at);
+            }
+        }
         Ok(Self {
             client,
             store,
@@ -134,148 +131,189 @@ impl Dispatcher {
             read_key,
             gate: Gate::default(),
             store_pause: None,
-            flushed: now.elapsed,
+            flushed_at: now.elapsed,
             clocks: Clocks::default(),
-            background: spare::Waiting::default(),
+            background: BackgroundQueue::default(),
         })
     }
 
-    /// Polls until stopped; then what was learned is handed to the store, and what was spent
-    /// returned for whoever polls next.
+    /// Polls until stopped, then saves what was learned and returns what the next dispatcher needs.
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails in a way that waiting cannot mend.
+    /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(
         mut self,
-        mut requests: mpsc::Receiver<Request>,
+        mut requests: mpsc::Receiver<DispatcherRequest>,
         stop: CancellationToken,
-    ) -> Result<Budget, StoreError> {
+    ) -> Result<Handover, StoreError> {
         let mut under_way = JoinSet::new();
         let outcome = loop {
-            let wake = self.start_due(&mut under_way);
-            let answer = tokio::select! {
+            let wake_at = self.start_due(&mut under_way);
+            let worked = tokio::select! {
                 () = stop.cancelled() => break Ok(()),
-                request = requests.recv() => {
-                    match request {
-                        Some(Request::View(reply)) => {
-                            // The one who asked may have gone away.
-                            let _ = reply.send(self.view());
-                        }
-                        Some(Request::Resume) => {
-                            for poller in &mut self.pollers {
-                                poller.refused_alone = false;
-                            }
-                            self.resume();
-                        }
-                        Some(Request::Background(asked)) => self.background.put(asked),
-                        None => break Ok(()),
+                request = requests.recv() => match request {
+                    Some(request) => {
+                        self.handle(request);
+                        Ok(())
                     }
-                    continue;
-                }
-                Some(answer) = under_way.join_next() => answer,
-                () = tokio::time::sleep_until(self.clock.instant(wake)) => {
-                    if let Err(error) = self.tick().await { break Err(error) }
-                    continue;
-                }
+                    None => break Ok(()),
+                },
+                Some(joined) = under_way.join_next() => match completed(joined) {
+                    Some(completed) => self.complete(completed).await,
+                    None => Ok(()),
+                },
+                () = tokio::time::sleep_until(self.clock.instant(wake_at)) => self.wake().await,
             };
-            let answer = match answer {
-                Ok(answer) => answer,
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(_) => continue,
-            };
-            if let Err(error) = self.take(answer).await {
-                break Err(error);
+            if worked.is_err() {
+                break worked;
             }
         };
         under_way.shutdown().await;
-        self.remember().await?;
-        outcome.map(|()| self.budget)
+        self.save_learned().await?;
+        outcome.map(|()| self.into_handover())
     }
 
-    /// Starts what is due and allowed; returns when to look again.
-    fn start_due(&mut self, under_way: &mut JoinSet<Answer>) -> Duration {
-        let mut now = self.clock.now();
-        let latest = (self.flushed + FLUSH_EVERY).max(now.elapsed + Duration::from_secs(1));
-        if let Some(pause) = &self.store_pause {
-            let wake = pause.until.min(latest);
-            self.background.refuse("the store takes no writes; see `shopmirror status`");
-            return wake;
-        }
-        if let Some(halt) = self.gate.halt() {
-            if halt.probe_due(now.elapsed) && self.budget.try_take(Purpose::Background, now).is_ok()
-            {
-                self.gate.probe_started();
-                let client = self.client.clone();
-                under_way.spawn(async move {
-                    let (result, rate) = client.automation_ping().await;
-                    Answer::Probe { result, rate }
-                });
+    fn into_handover(self) -> Handover {
+        let now = self.clock.now().elapsed;
+        let retry_at = self
+            .pollers
+            .iter()
+            .filter_map(|poller| Some((poller.id().clone(), poller.retry_at(now)?)))
+            .collect();
+        Handover { budget: self.budget, retry_at }
+    }
+
+    fn handle(&mut self, request: DispatcherRequest) {
+        match request {
+            DispatcherRequest::Status(reply) => {
+                // Sending fails if the caller has gone away, which changes nothing here.
+                let _ = reply.send(self.status());
             }
-            self.background.refuse(halt.halt.advice());
-            return self.gate.next_look(now.elapsed).min(latest);
-        }
-        let wake = loop {
-            match self.schedule.next(now) {
-                Next::Poll(poller) => {
-                    if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
-                        break at;
-                    }
-                    self.schedule.started(poller, now);
-                    let (client, key) = (self.client.clone(), self.pollers[poller].key.clone());
-                    let asked_after = self.store.seq();
-                    under_way.spawn(async move {
-                        let (result, rate) = client.poll(&key).await;
-                        Answer::Page { poller, asked_after, result, rate }
-                    });
-                    now = self.clock.now();
+            DispatcherRequest::Resume => {
+                for poller in &mut self.pollers {
+                    poller.forget_key();
                 }
-                Next::WaitUntil(at) => break at,
-                Next::Idle => break latest,
+                self.resume();
             }
+            DispatcherRequest::Background(request) => self.background.push(request),
+        }
+    }
+
+    /// Starts every request that is due and allowed; returns when to look again.
+    fn start_due(&mut self, under_way: &mut JoinSet<Completed>) -> Duration {
+        let now = self.clock.now().elapsed;
+        let latest = (self.flushed_at + FLUSH_EVERY).max(now + Duration::from_secs(1));
+        let wake_at = if let Some(pause) = &self.store_pause {
+            self.background.fail_waiting(pause.reason().advice());
+            pause.probe_at()
+        } else if let Some(pause) = self.gate.pause() {
+            if pause.is_probe_due(now) {
+                self.start_probe(under_way);
+            }
+            self.background.fail_waiting(pause.reason().advice());
+            self.gate.pause().map_or(latest, |pause| pause.wake_at(now))
+        } else {
+            let wake_at = self.start_due_polls(under_way).unwrap_or(latest);
+            self.start_background(under_way).map_or(wake_at, |at| at.min(wake_at))
         };
-        self.start_background(under_way).map_or(wake, |at| at.min(wake)).min(latest)
+        wake_at.min(latest)
     }
 
-    /// What is done when a wait ends: nothing as a rule.
-    async fn tick(&mut self) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        if self.gate.take_look(now.elapsed) {
-            self.look_for_new_key();
+    /// Sends a ping to learn whether the pause is over.
+    fn start_probe(&mut self, under_way: &mut JoinSet<Completed>) {
+        if self.budget.try_take(Purpose::Background, self.clock.now()).is_err() {
+            return;
         }
-        if self.store_pause.as_ref().is_some_and(|pause| pause.until <= now.elapsed) {
-            match self.store.try_write().await {
-                Ok(()) => {
-                    tracing::info!("the store takes writes again: polling goes on");
-                    self.store_pause = None;
-                    for poller in 0..self.pollers.len() {
-                        self.schedule.resume(poller, now);
-                    }
-                }
-                Err(error) if error.passes() => self.wait_for_store(&error),
-                Err(error) => return Err(error),
-            }
-        } else if self.flushed + FLUSH_EVERY <= now.elapsed {
-            self.flushed = now.elapsed;
-            match self.store.flush().await {
-                Err(error) if !error.passes() => return Err(error),
-                Err(error) => self.wait_for_store(&error),
-                Ok(()) => {}
-            }
-        }
-        Ok(())
+        self.gate.probe_started();
+        let client = self.client.clone();
+        under_way.spawn(async move {
+            let (result, rate) = client.automation_ping().await;
+            Completed::Probe { result, rate }
+        });
     }
 
-    /// Hands what was learned to the store and writes what is only remembered.
-    async fn remember(&mut self) -> Result<(), StoreError> {
+    /// Starts the polls that are due; returns when the next one may be started, if any.
+    fn start_due_polls(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
+        loop {
+            let now = self.clock.now();
+            let poller = match self.schedule.next(now) {
+                Next::Poll(poller) => poller,
+                Next::WaitUntil(at) => return Some(at),
+                Next::Idle => return None,
+            };
+            if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
+                return Some(at);
+            }
+            self.schedule.started(poller, now);
+            let (client, id) = (self.client.clone(), self.pollers[poller].id().clone());
+            let asked_after = self.store.seq();
+            under_way.spawn(async move {
+                let (result, rate) = client.poll(&id).await;
+                Completed::Page { poller, asked_after, result, rate }
+            });
+        }
+    }
+
+    /// Does what a wait was for: read the key, probe the store, or write what is remembered.
+    async fn wake(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.now().elapsed;
+        if self.gate.start_key_read(now) {
+            self.try_changed_key();
+        }
+        if let Some(pause) = &self.store_pause {
+            if pause.probe_at() <= now { self.probe_store().await } else { Ok(()) }
+        } else if self.flushed_at + FLUSH_EVERY <= now {
+            self.flushed_at = now;
+            let flushed = self.store.flush().await;
+            self.pause_if_it_passes(flushed)
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn probe_store(&mut self) -> Result<(), StoreError> {
+        let written = self.store.try_write().await;
+        if written.is_ok() {
+            tracing::info!("the store can be written again: polling resumes");
+            self.store_pause = None;
+            for poller in 0..self.pollers.len() {
+                self.resume_poller(poller);
+            }
+        }
+        self.pause_if_it_passes(written)
+    }
+
+    /// Pauses polling after an error that passes, and returns any other.
+    fn pause_if_it_passes(&mut self, written: Result<(), StoreError>) -> Result<(), StoreError> {
+        match written {
+            Err(error) if error.passes() => {
+                self.pause_for_store(&error);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Saves what the schedule has learned and the polls that are only remembered.
+    async fn save_learned(&mut self) -> Result<(), StoreError> {
         let learned = self
             .pollers
             .iter()
             .enumerate()
-            .map(|(index, poller)| (poller.key.clone(), self.schedule.learned(index)))
+            .map(|(index, poller)| (poller.id().clone(), self.schedule.learned(index)))
             .collect();
         match self.store.remember_learned(learned).await {
             Err(error) if error.passes() => Ok(()),
             other => other,
         }
+    }
+}
+
+/// The completed request of a task; `None` if the task was cancelled. A panic goes on.
+fn completed(joined: Result<Completed, JoinError>) -> Option<Completed> {
+    match joined {
+        Ok(completed) => Some(completed),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => None,
     }
 }

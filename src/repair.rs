@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
-use crate::poll::{Spare, SpareError};
+use crate::poll::{BackgroundClient, BackgroundError};
 use crate::record::{Change, Kind, Page, Route};
 use crate::store::{Repairable, Search, Store, StoreError};
 
@@ -40,8 +40,8 @@ const PAUSE: Duration = Duration::from_secs(30);
 pub struct Repair {
     /// Where gaps and names are read and customers stored.
     pub store: Store,
-    /// How the workspace is asked.
-    pub spare: Spare,
+    /// Sends the searches.
+    pub background: BackgroundClient,
     /// The time.
     pub clock: Clock,
 }
@@ -190,16 +190,16 @@ impl Repair {
         loop {
             let answer = tokio::select! {
                 () = stop.cancelled() => return Err(Interrupted::Stopped),
-                answer = self.spare.search(term, business) => answer,
+                answer = self.background.search(term, business) => answer,
             };
             let wait = match answer {
                 Ok(page) => return Ok(Some(page)),
-                Err(SpareError::Ended) => {
+                Err(BackgroundError::Stopped) => {
                     stop.cancelled().await;
                     return Err(Interrupted::Stopped);
                 }
-                Err(SpareError::Halted(_)) => PAUSE,
-                Err(SpareError::Api(error)) => {
+                Err(BackgroundError::Paused(_)) => PAUSE,
+                Err(BackgroundError::Api(error)) => {
                     failures = failures.saturating_add(1);
                     let asked = match error.retry() {
                         Retry::Never => None,

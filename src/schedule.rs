@@ -239,6 +239,11 @@ impl Schedule {
         poller.not_before = poller.not_before.min(seconds(now));
     }
 
+    /// Makes a poller wait until this reading of [`Moment::elapsed`], which the server asked for.
+    pub fn wait_until(&mut self, poller: usize, elapsed: Duration) {
+        self.pollers[poller].not_before = elapsed.as_secs_f64();
+    }
+
     /// Polls a minute that the deadlines need, with the headroom that makes them feasible.
     #[must_use]
     pub fn needed_per_minute(&self) -> f64 {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::BudgetStatus;
 use crate::control::ControlError;
 use crate::deliver::SinkStatus;
-use crate::poll::{PollerStatus, PollingStatus};
+use crate::poll::{PollerState, PollerStatus, PollingStatus};
 use crate::schedule::Forecast;
 use crate::store::{Gap, Reader, StoreError};
 
@@ -111,11 +111,11 @@ impl WorkspaceStatus {
         now: Timestamp,
     ) -> Self {
         let mut health = Findings::default();
-        if let Some(halted) = &polling.halted {
-            health.add(Health::Failing, halted.clone());
+        if let Some(reason) = polling.key_pause {
+            health.add(Health::Failing, reason.advice().to_owned());
         }
-        if let Some(why) = &polling.store_pause {
-            health.add(Health::Failing, why.clone());
+        if let Some(reason) = polling.store_pause {
+            health.add(Health::Failing, reason.advice().to_owned());
         }
         if !polling.forecast.feasible {
             let first = polling.forecast.first_to_fail.and_then(|index| polling.pollers.get(index));
@@ -146,7 +146,7 @@ impl WorkspaceStatus {
             last_seq: stored.last_seq,
         };
         snapshot.count_gaps(&stored.open_gaps);
-        if polling.halted.is_none() && polling.store_pause.is_none() {
+        if polling.key_pause.is_none() && polling.store_pause.is_none() {
             judge_pollers(&snapshot.pollers, &mut health);
         }
         snapshot.judge_rest(health);
@@ -183,7 +183,7 @@ impl WorkspaceStatus {
                     .map(|at| now.duration_since(at).as_secs_f64()),
                 route: row.route,
                 business: row.business,
-                state: "stopped".to_owned(),
+                state: PollerState::Stopped,
                 interval_s: None,
                 next_poll_s: None,
                 rate_per_hour: None,
@@ -279,13 +279,14 @@ impl WorkspaceStatus {
 }
 
 fn judge_pollers(pollers: &[PollerStatus], health: &mut Findings) {
-    let failing = pollers.iter().filter(|p| p.failures >= 2 || p.state == "route_broken").count();
+    let failing =
+        pollers.iter().filter(|p| p.failures >= 2 || p.state == PollerState::RouteBroken).count();
     for poller in pollers {
         let stale = match (poller.last_success_age_s, poller.interval_s) {
             (Some(age), Some(interval)) => age > STALE_SECONDS && age > STALE_INTERVALS * interval,
             _ => false,
         };
-        if poller.failures >= 2 || poller.state == "route_broken" {
+        if poller.failures >= 2 || poller.state == PollerState::RouteBroken {
             let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
             let level = if failing == pollers.len() { Health::Failing } else { Health::Degraded };
             health.add(level, format!("{}: {why}", poller.name()));

@@ -95,15 +95,19 @@ impl Client {
         self.ask(&["integrations", "ping"], &[], None, wire::ping).await
     }
 
-    /// Asks for the names of the forms that have custom fields.
-    pub async fn form_types(&self) -> Outcome<Vec<String>> {
-        self.ask(&["integrations", "custom-fields"], &[], None, wire::form_types).await
+    /// Lists the forms that have custom fields.
+    pub async fn form_types(&self, business: Option<&str>) -> Outcome<Vec<String>> {
+        self.ask(&["integrations", "custom-fields"], &[], business, wire::form_types).await
     }
 
-    /// Asks for the definitions of one form's custom fields; each is its exact JSON text.
-    pub async fn custom_fields(&self, form_type: &str) -> Outcome<Vec<String>> {
+    /// Lists the definitions of one form's custom fields, each its exact JSON text.
+    pub async fn custom_fields(
+        &self,
+        form_type: &str,
+        business: Option<&str>,
+    ) -> Outcome<Vec<String>> {
         let path = ["integrations", "custom-fields"];
-        self.ask(&path, &[("form_type", form_type)], None, wire::custom_fields).await
+        self.ask(&path, &[("form_type", form_type)], business, wire::custom_fields).await
     }
 
     async fn ask<T>(

@@ -62,10 +62,11 @@ async fn refresh_directly(config: &Config) -> anyhow::Result<Vec<FormChange>> {
     let mut client = DirectClient::new(config)?;
     let store = Store::open(&config.store.path)?;
     let at = jiff::Timestamp::now();
-    let forms = client.request(async |client| client.form_types().await).await?;
+    let forms = client.request(async |client| client.form_types(None).await).await?;
     let mut changes = Vec::new();
     for form_type in &forms {
-        let fields = client.request(async |client| client.custom_fields(form_type).await).await?;
+        let fields =
+            client.request(async |client| client.custom_fields(form_type, None).await).await?;
         let definition = fields.join(",");
         changes.extend(store.store_form(form_type.clone(), format!("[{definition}]"), at).await?);
     }

@@ -1,4 +1,4 @@
-//! Exit codes, as sysexits(3) names them.
+//! The exit code for each error.
 
 use std::io;
 
@@ -6,23 +6,8 @@ use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
 use crate::sink::BuildError;
 use crate::store::{OpenError, StoreError};
-
-/// The command line is wrong.
-pub(super) const USAGE: u8 = 64;
-/// What was asked for is not there, or a file is damaged.
-pub(super) const DATA: u8 = 65;
-/// The workspace, or the daemon, does not answer.
-pub(super) const UNAVAILABLE: u8 = 69;
-/// A fault of the program.
-const SOFTWARE: u8 = 70;
-/// A file cannot be read or written.
-const IO: u8 = 74;
-/// It may work later.
-pub(super) const TRY_AGAIN: u8 = 75;
-/// Not allowed.
-const PERMISSION: u8 = 77;
-/// The configuration must be mended.
-pub(super) const CONFIG: u8 = 78;
+pub(super) use crate::sysexits::{CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, USAGE};
+use crate::sysexits::{IO, PERMISSION, SOFTWARE};
 
 /// A failure whose text is all there is to say.
 #[derive(Debug, thiserror::Error)]

@@ -90,7 +90,7 @@ fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> Vec<String> {
     vec![
         poller.route.clone(),
         poller.business.as_deref().map_or_else(|| "-".to_owned(), |b| cell(b, 20)),
-        poller.state.clone(),
+        poller.state.as_str().to_owned(),
         records.map_or_else(|| "-".to_owned(), ToString::to_string),
         poller
             .last_success_age_s

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::address::SocketAddress;
 use super::{ControlReply, ControlRequest, QUICK};
+use crate::sysexits::PERMISSION;
 
 /// How long a client may take to send its request.
 const REQUEST_LIMIT: Duration = Duration::from_millis(500);
@@ -26,8 +27,6 @@ const REQUEST_MAX: u64 = 4096;
 const CONNECTIONS_MAX: usize = 32;
 /// How long to wait when no connection can be accepted, for example for lack of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
-/// sysexits(3): permission denied.
-const PERMISSION: u8 = 77;
 
 /// Serves the socket until `stop`; `answer` is called with each request and returns the reply.
 ///

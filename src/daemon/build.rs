@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, KeySource};
 use crate::deliver::{self, Deliverer, SinkStatus};
-use crate::poll::{Dispatcher, PollerPlan};
+use crate::poll::{Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
 use crate::sink::Sink;
@@ -106,22 +106,22 @@ pub async fn dispatcher(
     client: Client,
     clock: Clock,
     store: &Store,
-    budget: Option<Budget>,
+    handover: Option<Handover>,
 ) -> anyhow::Result<Dispatcher> {
     let now = clock.now();
-    let budget = match budget {
-        Some(mut budget) => {
-            budget.reconfigure(config.budget, now);
-            budget
+    let handover = match handover {
+        Some(mut handover) => {
+            handover.budget.reconfigure(config.budget, now);
+            handover
         }
-        None => Budget::new(config.budget, now),
+        None => Handover { budget: Budget::new(config.budget, now), retry_at: Vec::new() },
     };
     let source = config.workspace.key.clone();
     Ok(Dispatcher::new(
         client,
         store.clone(),
         clock,
-        budget,
+        handover,
         poller_plan(config),
         Arc::new(move || read_key(&source)),
     )

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::errand::reply;
+use super::requests::reply;
 use crate::clock::Clock;
 use crate::control::ControlRequest;
 use crate::deliver::SinkStatus;
-use crate::poll;
+use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{Stored, WorkspaceStatus};
 use crate::store::Store;
 
@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 pub(super) struct Watch {
     pub(super) store: Store,
     pub(super) clock: Clock,
-    pub(super) requests: mpsc::Sender<poll::Request>,
-    pub(super) spare: poll::Spare,
+    pub(super) requests: mpsc::Sender<DispatcherRequest>,
+    pub(super) background: BackgroundClient,
     pub(super) views: Vec<watch::Receiver<Option<SinkStatus>>>,
     pub(super) outside: Outside,
 }
@@ -40,7 +40,7 @@ impl Watch {
     pub(super) async fn snapshot(&self) -> Option<WorkspaceStatus> {
         let (sender, polling) = oneshot::channel();
         let asked = async {
-            self.requests.send(poll::Request::View(sender)).await.ok()?;
+            self.requests.send(DispatcherRequest::Status(sender)).await.ok()?;
             let polling = polling.await.ok()?;
             let stored = self.store.read(Stored::read).await.ok()?;
             Some((polling, stored))

@@ -1,54 +1,189 @@
-//! One poller's standing between two polls, and what is told of it in the log.
+//! How one poller is doing: its failures, its refusals, and what is logged about them.
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
-use crate::api::{ApiError, Class};
+use crate::api::{ApiError, Class, Retry};
+use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::record::PollerId;
 use crate::schedule::{Observation, Outcome};
 use crate::store::{Contiguity, PageOutcome};
 
-/// One poller's standing.
-pub(super) struct Poller {
-    pub(super) key: PollerId,
-    pub(super) failures: u32,
-    pub(super) last_error: Option<ApiError>,
-    pub(super) last_success: Option<Moment>,
-    /// Times in a row that the route itself refused; the route is broken while there are any.
-    pub(super) refusals: usize,
-    /// Whether it was refused although the key itself is good.
-    pub(super) refused_alone: bool,
-    pub(super) refused_pages: u64,
-    /// Whether the route shows nothing although it showed records before.
-    emptied: bool,
+/// Waits after a poll that failed for a reason that may pass.
+const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
+
+/// The waits after the first refusals in a row; later ones wait [`LATER_REFUSALS`].
+const REFUSALS: [Duration; 4] = [
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(15 * 60),
+    Duration::from_secs(30 * 60),
+];
+const LATER_REFUSALS: Duration = Duration::from_secs(3600);
+
+/// How long to wait after a refusal when `before` came before it in a row: 1, 5, 15 and 30 minutes,
+/// then hourly, each drawn from 10 % less to 10 % more.
+pub(super) fn wait_after_refusal(before: usize, chance: f64) -> Duration {
+    REFUSALS.get(before).copied().unwrap_or(LATER_REFUSALS).mul_f64(0.9 + 0.2 * chance)
 }
 
-/// How far this machine's clock may be from the workspace's before it is told of.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
-
-/// Compares the two clocks: receivers refuse webhooks whose time is minutes off.
-#[derive(Default)]
-pub(super) struct Clocks {
-    apart: bool,
+/// What a failed poll means for its poller.
+pub(super) struct Failure {
+    /// The error's class, or [`Class::RouteBroken`] if the key is known to be good.
+    pub(super) class: Class,
+    /// How long the poller waits.
+    pub(super) wait: Duration,
 }
 
-impl Clocks {
-    pub(super) fn compare(&mut self, server: Option<Timestamp>, now: Moment) {
-        let Some(server) = server else { return };
-        let difference = now.wall.duration_since(server).unsigned_abs();
-        let apart = difference > CLOCK_TOLERANCE;
-        if apart && !self.apart {
-            tracing::warn!(
-                seconds = difference.as_secs(),
-                "this machine's clock and the workspace's differ: check time synchronisation"
-            );
+/// How one poller is doing.
+pub(super) struct PollerHealth {
+    id: PollerId,
+    failures: u32,
+    /// Refusals in a row that concern this route only. The route is broken if there are any.
+    refusals: usize,
+    /// True after the workspace accepted the key although this poller was refused.
+    key_is_good: bool,
+    refused_pages: u64,
+    last_error: Option<ApiError>,
+    last_success: Option<Moment>,
+    /// Until when the server's `Retry-After` forbids a poll of this route.
+    retry_at: Option<Duration>,
+    /// True if the route shows no records although it showed some before.
+    is_emptied: bool,
+}
+
+impl PollerHealth {
+    pub(super) fn new(id: PollerId) -> Self {
+        Self {
+            id,
+            failures: 0,
+            refusals: 0,
+            key_is_good: false,
+            refused_pages: 0,
+            last_error: None,
+            last_success: None,
+            retry_at: None,
+            is_emptied: false,
         }
-        self.apart = apart;
+    }
+
+    pub(super) fn id(&self) -> &PollerId {
+        &self.id
+    }
+
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// True if the workspace refuses this route although it accepts the key.
+    pub(super) fn is_broken(&self) -> bool {
+        self.refusals > 0
+    }
+
+    pub(super) fn refused_pages(&self) -> u64 {
+        self.refused_pages
+    }
+
+    pub(super) fn last_error(&self) -> Option<&ApiError> {
+        self.last_error.as_ref()
+    }
+
+    pub(super) fn last_success(&self) -> Option<Moment> {
+        self.last_success
+    }
+
+    /// The end of a wait that the server asked for, if it is still to come.
+    pub(super) fn retry_at(&self, now: Duration) -> Option<Duration> {
+        self.retry_at.filter(|at| *at > now)
+    }
+
+    /// Takes over a wait that the server asked for before a reload.
+    pub(super) fn keep_waiting_until(&mut self, at: Duration) {
+        self.retry_at = Some(at);
+    }
+
+    /// Notes that the workspace accepts the key that this poller was refused with.
+    pub(super) fn set_key_is_good(&mut self) {
+        self.key_is_good = true;
+    }
+
+    /// Forgets what is known of the key, because it may be another one now.
+    pub(super) fn forget_key(&mut self) {
+        self.key_is_good = false;
+    }
+
+    /// Clears the failures, so that the next one counts as the first.
+    pub(super) fn clear_failures(&mut self) {
+        self.failures = 0;
+        self.refusals = 0;
+    }
+
+    pub(super) fn succeeded(&mut self, now: Moment, stored: &PageOutcome) {
+        if self.failures > 1 {
+            tracing::info!(poller = %self.id, "polls of this route succeed again");
+        }
+        if let Some(gap) = &stored.gap {
+            tracing::warn!(poller = %self.id, gap = gap.id, certainty = gap.certainty.as_str(), from = gap.from_at,
+                to = gap.to_at, estimate = gap.estimate,
+                "a page has no record in common with the page before: some may have been missed; see `shopmirror gaps`");
+        }
+        let emptied = stored.records == 0 && stored.contiguity == Contiguity::Suspect;
+        if emptied && !self.is_emptied {
+            tracing::warn!(poller = %self.id, "the workspace returned an empty list where it returned records before; \
+                stored records are kept; check what the key may read and which business is polled");
+        }
+        self.is_emptied = emptied;
+        self.clear_failures();
+        self.last_error = None;
+        self.key_is_good = false;
+        self.retry_at = None;
+        self.last_success = Some(now);
+    }
+
+    /// Counts a failed poll, logs it if it is news, and decides how long to wait; `chance` is
+    /// uniform in `0.0..1.0`.
+    pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> Failure {
+        let class = match error.class() {
+            Class::KeyRefused | Class::KeyForbidden | Class::WrongHost if self.key_is_good => {
+                Class::RouteBroken
+            }
+            class => class,
+        };
+        let refusals_before = self.refusals;
+        self.failures = self.failures.saturating_add(1);
+        self.refusals = if class == Class::RouteBroken { self.refusals + 1 } else { 0 };
+        self.refused_pages += u64::from(class == Class::BadPage);
+        self.log(error, class);
+        self.last_error = Some(error.clone());
+        let asked = match error.retry() {
+            Retry::After(wait) => Some(wait),
+            Retry::Backoff | Retry::Never => None,
+        };
+        self.retry_at = asked.map(|wait| now + wait);
+        let wait = match class {
+            // A route that is missing during an update of the workspace is back within minutes.
+            Class::RouteBroken => wait_after_refusal(refusals_before, chance),
+            _ => BUSY.wait(self.failures, chance, asked),
+        };
+        Failure { class, wait }
+    }
+
+    fn log(&self, error: &ApiError, class: Class) {
+        let is_same = self.last_error.as_ref().is_some_and(|last| word(last) == word(error));
+        let is_news = match class {
+            // A single network error is common and says nothing.
+            Class::Busy => self.failures == 2,
+            Class::RouteBroken | Class::BadPage => !is_same,
+            // Logged once for all pollers when they are paused.
+            Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => false,
+        };
+        if is_news {
+            tracing::warn!(poller = %self.id, failures = self.failures, %error, "a poll failed and will be retried; nothing of it is stored");
+        }
     }
 }
 
+/// What the schedule learns from a page.
 pub(super) fn outcome_of(stored: &PageOutcome) -> Outcome {
     if stored.unchanged {
         return Outcome::Unchanged;
@@ -63,7 +198,7 @@ pub(super) fn outcome_of(stored: &PageOutcome) -> Outcome {
     })
 }
 
-/// One short word for the table `polls`.
+/// An error as one short word, for the table `polls` and the status.
 pub(super) fn word(error: &ApiError) -> String {
     match error {
         ApiError::Status { status, .. } => format!("http_{status}"),
@@ -74,59 +209,14 @@ pub(super) fn word(error: &ApiError) -> String {
     }
 }
 
-impl Poller {
-    pub(super) fn new(key: PollerId) -> Self {
-        Self {
-            key,
-            failures: 0,
-            last_error: None,
-            last_success: None,
-            refusals: 0,
-            refused_alone: false,
-            refused_pages: 0,
-            emptied: false,
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    pub(super) fn succeeded(&mut self, now: Moment, stored: &PageOutcome) {
-        if self.failures > 1 {
-            tracing::info!(poller = %self.key, "the route answers again");
-        }
-        if let Some(gap) = &stored.gap {
-            tracing::warn!(poller = %self.key, gap = gap.id, certainty = gap.certainty.as_str(), from = gap.from_at,
-                to = gap.to_at, estimate = gap.estimate,
-                "a page shares nothing with the one before: records may have been missed; see `shopmirror gaps`");
-        }
-        let emptied = stored.records == 0 && stored.contiguity == Contiguity::Suspect;
-        if emptied && !std::mem::replace(&mut self.emptied, emptied) {
-            tracing::warn!(poller = %self.key, "the workspace shows no record where it showed some, although nothing on it \
-                is ever deleted: what is stored stays; check what the key may read and which branch is asked");
-        }
-        self.emptied = emptied;
-        self.failures = 0;
-        self.last_error = None;
-        self.refusals = 0;
-        self.refused_alone = false;
-        self.last_success = Some(now);
-    }
-
-    pub(super) fn failed(&mut self, error: &ApiError, class: Class) {
-        self.failures = self.failures.saturating_add(1);
-        self.refusals = if class == Class::RouteBroken { self.refusals + 1 } else { 0 };
-        if class == Class::BadPage {
-            self.refused_pages += 1;
-        }
-        let said_before = self.last_error.as_ref().is_some_and(|last| word(last) == word(error));
-        // One network error is ignored; a page that is none, or a route that refuses, is told at once.
-        let worth_telling = match class {
-            Class::Busy => self.failures == 2,
-            Class::RouteBroken | Class::BadPage => !said_before,
-            // Told once for all pollers.
-            Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => false,
-        };
-        if worth_telling {
-            tracing::warn!(poller = %self.key, failures = self.failures, %error, "a poll failed; nothing of it is stored");
-        }
-        self.last_error = Some(error.clone());
+    #[test]
+    fn a_refused_route_waits_a_minute_at_first_and_an_hour_later() {
+        let wait = |before| wait_after_refusal(before, 0.5).as_secs() / 60;
+        assert_eq!([0, 1, 2, 3, 4, 5].map(wait), [1, 5, 15, 30, 60, 60]);
+        assert!(wait_after_refusal(0, 0.0) < wait_after_refusal(0, 1.0));
     }
 }

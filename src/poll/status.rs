@@ -1,20 +1,72 @@
-//! How polling stands, for people and tools.
+//! The status of polling, for people and tools.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dispatcher, word};
+use super::Dispatcher;
+use super::pause::PauseReason;
+use super::poller::{PollerHealth, word};
 use crate::budget::BudgetStatus;
 use crate::schedule::{Forecast, PollerView};
 
-/// How one poller stands.
+/// What one poller is doing, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PollerState {
+    /// No daemon runs.
+    Stopped,
+    /// The workspace refuses this route although it accepts the key.
+    RouteBroken,
+    /// The last poll failed and will be retried.
+    Backoff,
+    /// No page has been read since the start.
+    Starting,
+    /// The last poll succeeded.
+    Ok,
+    /// Paused with every other poller.
+    #[serde(untagged)]
+    Paused(PauseReason),
+}
+
+impl PollerState {
+    /// The state as the status shows it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Paused(reason) => reason.as_str(),
+            Self::RouteBroken => "route_broken",
+            Self::Backoff => "backoff",
+            Self::Starting => "starting",
+            Self::Ok => "ok",
+        }
+    }
+
+    fn of(poller: &PollerHealth, pause: Option<PauseReason>) -> Self {
+        if let Some(reason) = pause {
+            Self::Paused(reason)
+        } else if poller.is_broken() {
+            Self::RouteBroken
+        } else if poller.failures() > 0 {
+            Self::Backoff
+        } else if poller.last_success().is_none() {
+            Self::Starting
+        } else {
+            Self::Ok
+        }
+    }
+}
+
+/// The status of one poller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PollerStatus {
     /// The route.
     pub route: String,
-    /// The branch; `None` is the workspace default.
+    /// The business; `None` is the workspace's default.
     pub business: Option<String>,
-    /// `starting`, `ok`, `backoff`, `route_broken`, `key_refused`, `key_wrong_type`, `wrong_host`, `disk_full`, `store_locked`
-    pub state: String,
+    /// What it is doing.
+    pub state: PollerState,
     /// Seconds since a page was last read and stored, or found unchanged.
     pub last_success_age_s: Option<f64>,
     /// The interval the schedule aims at.
@@ -29,16 +81,16 @@ pub struct PollerStatus {
     pub gaps: i64,
     /// Failures in a row.
     pub failures: u32,
-    /// Pages refused since the start because they were none.
+    /// Responses since the start that were not a page.
     pub refused_pages: u64,
     /// The last failure, in one word.
     pub last_error: Option<String>,
-    /// The last failure, and what to do.
+    /// The last failure and what to do.
     pub last_error_text: Option<String>,
 }
 
 impl PollerStatus {
-    /// The route, and the branch if one is named: `leads@12`.
+    /// The route, and the business if one is named: `leads@12`.
     #[must_use]
     pub fn name(&self) -> String {
         match &self.business {
@@ -48,75 +100,66 @@ impl PollerStatus {
     }
 }
 
-/// How polling stands as a whole.
+/// The status of polling as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PollingStatus {
-    /// One entry a poller.
+    /// One entry per poller.
     pub pollers: Vec<PollerStatus>,
     /// What was spent and what is left.
     pub budget: BudgetStatus,
-    /// Why every poller is paused, and what to do.
-    pub halted: Option<String>,
-    /// Why polling waits for the store, and what to do.
-    pub store_pause: Option<String>,
+    /// Why the workspace pauses every poller.
+    pub key_pause: Option<PauseReason>,
+    /// Why the store pauses every poller.
+    pub store_pause: Option<PauseReason>,
     /// Whether every poller's safe interval fits the budget.
     pub forecast: Forecast,
 }
 
 impl Dispatcher {
-    pub(super) fn view(&self) -> PollingStatus {
+    pub(super) fn status(&self) -> PollingStatus {
         let now = self.clock.now();
-        let halt = self.gate.halt();
         let budget = self.budget.snapshot(now);
         let forecast = self.schedule.forecast(budget.pace_per_minute, now);
-        let paused =
-            self.store_pause.as_ref().map(|pause| (pause.until, pause.why.clone())).or_else(|| {
-                halt.map(|closed| (closed.next_probe(), closed.halt.advice().to_owned()))
-            });
-        let pollers = self
-            .pollers
-            .iter()
-            .enumerate()
-            .map(|(index, poller)| {
-                let mut plan = self.schedule.view(index, now);
-                if let Some((until, why)) = &paused {
-                    plan.next_poll_s = Some(until.saturating_sub(now.elapsed).as_secs_f64());
-                    plan.reason = format!("every poller is paused: {why}");
-                }
-                let state = match () {
-                    () if self.store_pause.as_ref().is_some_and(|pause| pause.full) => "disk_full",
-                    () if self.store_pause.is_some() => "store_locked",
-                    () if halt.is_some() => halt.map_or("", |h| h.halt.as_str()),
-                    () if poller.refusals > 0 => "route_broken",
-                    () if poller.failures > 0 => "backoff",
-                    () if poller.last_success.is_none() => "starting",
-                    () => "ok",
-                };
-                PollerStatus {
-                    route: poller.key.route.as_str().to_owned(),
-                    business: poller.key.business.clone(),
-                    state: state.to_owned(),
-                    last_success_age_s: poller
-                        .last_success
-                        .map(|at| now.elapsed.saturating_sub(at.elapsed).as_secs_f64()),
-                    interval_s: Some(plan.interval_s),
-                    next_poll_s: plan.next_poll_s,
-                    rate_per_hour: Some(plan.rate_per_hour),
-                    plan: Some(plan),
-                    gaps: 0,
-                    failures: poller.failures,
-                    refused_pages: poller.refused_pages,
-                    last_error: poller.last_error.as_ref().map(word),
-                    last_error_text: poller.last_error.as_ref().map(ToString::to_string),
-                }
-            })
-            .collect();
+        let key_pause = self.gate.pause();
+        let pause = match (&self.store_pause, &key_pause) {
+            (Some(pause), _) => Some((pause.reason(), pause.probe_at())),
+            (None, Some(pause)) => Some((pause.reason(), pause.probe_at())),
+            (None, None) => None,
+        };
         PollingStatus {
-            pollers,
+            pollers: (0..self.pollers.len())
+                .map(|index| self.poller_status(index, pause))
+                .collect(),
             budget,
-            halted: halt.map(|closed| closed.halt.advice().to_owned()),
-            store_pause: self.store_pause.as_ref().map(|pause| pause.why.clone()),
+            key_pause: key_pause.map(|pause| pause.reason()),
+            store_pause: self.store_pause.as_ref().map(|pause| pause.reason()),
             forecast,
+        }
+    }
+
+    fn poller_status(&self, index: usize, pause: Option<(PauseReason, Duration)>) -> PollerStatus {
+        let now = self.clock.now();
+        let poller = &self.pollers[index];
+        let mut plan = self.schedule.view(index, now);
+        if let Some((reason, until)) = pause {
+            plan.next_poll_s = Some(until.saturating_sub(now.elapsed).as_secs_f64());
+            plan.reason = format!("every poller is paused: {}", reason.advice());
+        }
+        let age = |at: Duration| now.elapsed.saturating_sub(at).as_secs_f64();
+        PollerStatus {
+            route: poller.id().route.as_str().to_owned(),
+            business: poller.id().business.clone(),
+            state: PollerState::of(poller, pause.map(|(reason, _)| reason)),
+            last_success_age_s: poller.last_success().map(|at| age(at.elapsed)),
+            interval_s: Some(plan.interval_s),
+            next_poll_s: plan.next_poll_s,
+            rate_per_hour: Some(plan.rate_per_hour),
+            plan: Some(plan),
+            gaps: 0,
+            failures: poller.failures(),
+            refused_pages: poller.refused_pages(),
+            last_error: poller.last_error().map(word),
+            last_error_text: poller.last_error().map(ToString::to_string),
         }
     }
 }

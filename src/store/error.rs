@@ -76,8 +76,8 @@ pub enum OpenError {
 /// Why a read or a write failed. Nothing of a failed write is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk is full: free space, and the work goes on by itself.
-    #[error("the disk that holds the store is full: free some space, polling resumes by itself")]
+    /// The disk is full. The daemon waits until there is space.
+    #[error("the disk that holds the store is full: free some space")]
     Full,
     /// Another process holds the write lock for too long.
     #[error("another program holds the store's write lock: end its transaction")]

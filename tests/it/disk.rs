@@ -72,7 +72,7 @@ impl Small {
             self.workspace.sandbox.burst(route, 90);
         }
         let log = || self.place.log();
-        let told = || log().contains("polling pauses until the store can be written again");
+        let told = || log().contains("polling is paused until the store can be written again");
         wait_until("it pauses", told).await;
     }
 }
@@ -100,7 +100,7 @@ async fn a_full_disk_pauses_polling_says_so_and_loses_nothing() {
     assert_eq!(status().await["records"]["leads"], 190);
     assert_eq!(small.json(&["gaps", "--json"]).await, serde_json::json!([]));
     let log = small.place.log();
-    assert!(log.contains("the store takes writes again"), "{log}");
+    assert!(log.contains("the store can be written again: polling resumes"), "{log}");
     small.daemon.stop().await;
 }
 

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What every module below the daemon may use: nouns, time, and its own section of the settings.
-const BASE: &[&str] = &["record", "backoff", "clock", "config", "tls", "retry_after", "escape"];
+const BASE: &[&str] =
+    &["record", "backoff", "clock", "config", "tls", "retry_after", "escape", "sysexits"];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` is nothing of ours at all.
 const TABLE: &[(&str, Option<&[&str]>)] = &[
@@ -17,6 +18,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("escape", None),
     ("contiguity", None),
     ("retry_after", None),
+    ("sysexits", None),
     ("tls", None),
     ("config", Some(&[])),
     ("api", Some(&[])),

@@ -194,7 +194,7 @@ async fn a_search_that_waits_for_its_turn_says_so() {
     workspace.sandbox.fault(Fault { route: Some("search".to_owned()), kind, count: 1 });
     let late = place.run(["search", "Fischer"]).await;
     assert_eq!((late.code, &late.out), (Some(0), &prompt.out));
-    assert!(late.err.starts_with("waiting: the daemon asks when its polls leave"), "{late:?}");
+    assert!(late.err.starts_with("waiting for a free request in the rate budget"), "{late:?}");
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn a_search_that_may_have_left_some_out_says_so() {
     let many = place.run(["search", "e", "--json"]).await;
     assert_eq!(many.json().as_array().unwrap().len(), 25);
     let many = place.run(["search", "e"]).await;
-    assert!(many.err.starts_with("a search returns no more than 25"), "{many:?}");
+    assert!(many.err.starts_with("a search returns at most 25"), "{many:?}");
     let few = place.run(["search", "nobody of this name"]).await;
     assert_eq!((few.code, few.err.as_str()), (Some(0), ""));
     assert_eq!(place.run(["search", "  "]).await.code, Some(64));

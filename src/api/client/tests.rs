@@ -93,9 +93,9 @@ async fn the_other_reads_are_asked_where_the_contract_has_them() {
     assert_eq!(transport.last_url(), format!("{base}/automation/ping"));
     client.integrations_ping().await.0.unwrap();
     assert_eq!(transport.last_url(), format!("{base}/integrations/ping"));
-    client.form_types().await.0.unwrap();
+    client.form_types(None).await.0.unwrap();
     assert_eq!(transport.last_url(), format!("{base}/integrations/custom-fields"));
-    client.custom_fields("Lead & more").await.0.unwrap();
+    client.custom_fields("Lead & more", None).await.0.unwrap();
     let expected = format!("{base}/integrations/custom-fields?form_type=Lead%20%26%20more");
     assert_eq!(transport.last_url(), expected);
 }

@@ -11,11 +11,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sandbox::{Options, Received, Route, Sandbox};
 use shopmirror::api::{Client, Transport};
-use shopmirror::budget::Budget;
 use shopmirror::clock::Clock;
 use shopmirror::config::{Base, Config};
 use shopmirror::daemon::{deliverers, dispatcher};
-use shopmirror::poll::{PollingStatus, Request};
+use shopmirror::poll::{DispatcherRequest, Handover, PollingStatus};
 use shopmirror::store::Store;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -111,9 +110,9 @@ pub(crate) struct VirtualDaemon<'a> {
 
 struct Running {
     store: Store,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<DispatcherRequest>,
     finish: CancellationToken,
-    polling: JoinHandle<Budget>,
+    polling: JoinHandle<Handover>,
     delivering: JoinSet<()>,
 }
 
@@ -159,7 +158,7 @@ impl<'a> VirtualDaemon<'a> {
     pub(crate) async fn status(&self) -> PollingStatus {
         let (reply, status) = oneshot::channel();
         let running = self.running.as_ref().unwrap();
-        running.requests.send(Request::View(reply)).await.ok().unwrap();
+        running.requests.send(DispatcherRequest::Status(reply)).await.ok().unwrap();
         status.await.unwrap()
     }
 

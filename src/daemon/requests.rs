@@ -1,5 +1,5 @@
-//! What commands have the daemon ask of the workspace, so that they share its budget: searches and
-//! the custom fields' definitions.
+//! The requests that commands send through the daemon, so that they share its budget: searches and
+//! lists of custom fields.
 
 use std::time::Duration;
 
@@ -9,16 +9,11 @@ use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
 use crate::control::{ControlReply, SearchRequest, SearchResult};
 use crate::custom_fields;
-use crate::poll::SpareError;
+use crate::poll::BackgroundError;
 use crate::store::StoreError;
+use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 
-// sysexits(3): wrong data, not available, a temporary failure, not permitted, wrong configuration.
-const DATA: u8 = 65;
-const UNAVAILABLE: u8 = 69;
-const TRY_AGAIN: u8 = 75;
-const PERMISSION: u8 = 77;
-const CONFIG: u8 = 78;
-/// How long to wait after a failure that names no time.
+/// How long to wait after a failure without a `Retry-After`.
 const WAIT: Duration = Duration::from_secs(10);
 
 impl Watch {
@@ -28,17 +23,17 @@ impl Watch {
 
     pub(super) async fn custom_fields(&self) -> Vec<u8> {
         let at = self.clock.now().wall;
-        reply(custom_fields::refresh(&self.spare, &self.store, at).await.map_err(
-            |error| match error {
-                custom_fields::RefreshError::Spare(error) => refused(&error),
+        reply(custom_fields::refresh(&self.background, &self.store, at).await.map_err(|error| {
+            match error {
+                custom_fields::RefreshError::Request(error) => refused(&error),
                 custom_fields::RefreshError::Store(error) => not_stored(&error),
-            },
-        ))
+            }
+        }))
     }
 
     async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {
         let searched_after = self.store.seq();
-        let page = self.spare.search(&request.term, request.business.as_deref()).await;
+        let page = self.background.search(&request.term, request.business.as_deref()).await;
         let page = page.map_err(|error| refused(&error))?;
         let at = self.clock.now().wall;
         let kept = request.keep(page, Some(&self.store), searched_after, at).await;
@@ -55,16 +50,16 @@ pub(super) fn reply<T: Serialize>(outcome: Result<T, ControlReply<()>>) -> Vec<u
     text.expect("a reply holds plain values and valid JSON texts")
 }
 
-fn refused(error: &SpareError) -> ControlReply<()> {
+fn refused(error: &BackgroundError) -> ControlReply<()> {
     let (code, wait) = match error {
-        SpareError::Ended => (TRY_AGAIN, Some(WAIT)),
-        SpareError::Halted(_) => (UNAVAILABLE, Some(WAIT)),
-        SpareError::Api(error) => (exit_code(error), wait_of(error)),
+        BackgroundError::Stopped => (TRY_AGAIN, Some(WAIT)),
+        BackgroundError::Paused(_) => (UNAVAILABLE, Some(WAIT)),
+        BackgroundError::Api(error) => (exit_code(error), wait_of(error)),
     };
     failed(code, error.to_string(), wait)
 }
 
-/// The exit code, as sysexits(3) has them, for what the workspace answered.
+/// The exit code for an error of the workspace.
 #[must_use]
 pub fn exit_code(error: &ApiError) -> u8 {
     match error.class() {

@@ -1,0 +1,204 @@
+//! What the dispatcher does with each completed request: what it stores, learns, logs and pauses.
+
+use std::time::Duration;
+
+use super::Dispatcher;
+use super::pause::{PauseReason, StorePause};
+use super::poller::{outcome_of, word};
+use crate::api::{ApiError, Class, Ping, Rate};
+use crate::budget::Seen;
+use crate::clock::stamp;
+use crate::record::Page;
+use crate::schedule::Outcome;
+use crate::store::{PollFacts, PollNote, PollOutcome, StoreError};
+
+/// A request that was answered or has failed.
+pub(super) enum Completed {
+    /// A poll.
+    Page { poller: usize, asked_after: i64, result: Result<Page, ApiError>, rate: Rate },
+    /// A ping during a pause.
+    Probe { result: Result<Ping, ApiError>, rate: Rate },
+    /// A background request, whose caller has its result already.
+    Background { rate: Rate },
+}
+
+/// What the budget learns from a response.
+///
+/// A `Retry-After` concerns the whole key only after a 429; otherwise it is for the route alone.
+#[must_use]
+pub fn seen(rate: &Rate) -> Seen {
+    Seen {
+        limit: rate.limit,
+        remaining: rate.remaining,
+        refused: rate.refused,
+        retry_after: rate.retry_after.filter(|_| rate.refused),
+    }
+}
+
+impl Dispatcher {
+    pub(super) async fn complete(&mut self, completed: Completed) -> Result<(), StoreError> {
+        match completed {
+            Completed::Probe { result, rate } => {
+                self.observe_rate(&rate);
+                self.complete_probe(result);
+                Ok(())
+            }
+            Completed::Background { rate } => {
+                self.background.completed();
+                self.observe_rate(&rate);
+                Ok(())
+            }
+            Completed::Page { poller, asked_after, result: Ok(page), rate } => {
+                self.observe_rate(&rate);
+                self.store_page(poller, asked_after, page, &rate).await
+            }
+            Completed::Page { poller, result: Err(error), rate, .. } => {
+                self.observe_rate(&rate);
+                self.fail_poll(poller, error, &rate).await
+            }
+        }
+    }
+
+    fn observe_rate(&mut self, rate: &Rate) {
+        let now = self.clock.now();
+        self.clocks.compare(rate.server_time, now);
+        self.budget.observe(&seen(rate), now);
+        self.budget.set_needed(self.schedule.needed_per_minute());
+        self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute);
+    }
+
+    fn complete_probe(&mut self, result: Result<Ping, ApiError>) {
+        match result {
+            Ok(_) => {
+                if let Some(pause) = self.gate.pause() {
+                    self.pollers[pause.started_by()].set_key_is_good();
+                }
+                self.resume();
+            }
+            Err(error) => {
+                let reason = PauseReason::of_class(error.class());
+                self.gate.probe_failed(reason, self.clock.now().elapsed, fastrand::f64());
+            }
+        }
+    }
+
+    async fn store_page(
+        &mut self,
+        poller: usize,
+        asked_after: i64,
+        page: Page,
+        rate: &Rate,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let facts = PollFacts {
+            at: now.wall,
+            asked_after,
+            limit: self.limit,
+            latency: rate.latency,
+            remaining: rate.remaining,
+            served_business: rate.business.map(|id| id.to_string()),
+        };
+        let (id, learned) = (self.pollers[poller].id().clone(), self.schedule.learned(poller));
+        let stored = match self.store.store_page(id, page, facts, learned).await {
+            Ok(stored) => stored,
+            Err(error) if error.passes() => {
+                let not_before = self.pause_for_store(&error);
+                let outcome = Outcome::Failed { not_before };
+                self.schedule.observe(poller, &outcome, now);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        self.pollers[poller].succeeded(now, &stored);
+        self.schedule.observe(poller, &outcome_of(&stored), self.clock.now());
+        Ok(())
+    }
+
+    async fn fail_poll(
+        &mut self,
+        poller: usize,
+        error: ApiError,
+        rate: &Rate,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let failure = self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
+        let outcome = Outcome::Failed { not_before: now.elapsed + failure.wait };
+        self.schedule.observe(poller, &outcome, now);
+        if failure.class == Class::RouteBroken && error.class() != failure.class {
+            // The other pollers go on, so no pause looks for the key that this one needs.
+            if self.read_changed_key() {
+                self.resume();
+            }
+        }
+        if let Some(reason) = PauseReason::of_class(failure.class)
+            && self.gate.close(reason, poller, now.elapsed)
+        {
+            tracing::error!(state = reason.as_str(), %error, "polling is paused until this is fixed");
+            self.try_changed_key();
+        }
+        let note = PollNote {
+            outcome: PollOutcome::Failed,
+            detail: Some(word(&error)),
+            at: stamp(now.wall),
+            records: 0,
+            created: 0,
+            updated: 0,
+            overlap: 0,
+            latency: rate.latency,
+            remaining: rate.remaining,
+        };
+        let id = self.pollers[poller].id().clone();
+        let noted = self.store.note_failed_poll(id, note).await;
+        self.pause_if_it_passes(noted)
+    }
+
+    /// Pauses polling until the store can be written again; returns when that is tried.
+    pub(super) fn pause_for_store(&mut self, error: &StoreError) -> Duration {
+        if self.store_pause.is_none() {
+            tracing::error!(%error, "polling is paused until the store can be written again");
+        }
+        let pause = StorePause::new(error, self.clock.now().elapsed);
+        self.store_pause.insert(pause).probe_at()
+    }
+
+    /// Reads the key during a pause and sends a probe at once if it has changed.
+    pub(super) fn try_changed_key(&mut self) {
+        if self.read_changed_key() {
+            self.gate.probe_now();
+        }
+    }
+
+    fn read_changed_key(&mut self) -> bool {
+        let changed = (self.read_key)().is_some_and(|key| self.client.set_key(key));
+        if changed {
+            tracing::info!("the key has changed: trying the new one");
+        }
+        changed
+    }
+
+    /// Reads the key again and ends every wait that a refusal caused.
+    pub(super) fn resume(&mut self) {
+        if let Some(key) = (self.read_key)() {
+            self.client.set_key(key);
+        }
+        let was_paused = self.gate.open();
+        if was_paused {
+            tracing::info!("polling resumes");
+        }
+        for poller in 0..self.pollers.len() {
+            if was_paused || self.pollers[poller].is_broken() {
+                self.pollers[poller].clear_failures();
+                self.resume_poller(poller);
+            }
+        }
+    }
+
+    /// Makes a poller due as its schedule says, but not before a time that the server asked for.
+    pub(super) fn resume_poller(&mut self, poller: usize) {
+        let now = self.clock.now();
+        self.schedule.resume(poller, now);
+        if let Some(at) = self.pollers[poller].retry_at(now.elapsed) {
+            self.schedule.wait_until(poller, at);
+        }
+    }
+}
