@@ -22,7 +22,7 @@ use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::custom_fields;
-use crate::deliver::Deliverer;
+use crate::deliver::{Deliverer, SinkView};
 use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
 use crate::repair::Repair;
 use crate::sink::Sink;
@@ -275,7 +275,7 @@ impl Running {
 
         let mut views = Vec::new();
         for deliverer in sinks {
-            views.push(deliverer.view.subscribe());
+            views.push(SinkView::of(&deliverer));
             let (name, finish, cut) = (deliverer.name.clone(), finish.clone(), cut.clone());
             tasks.spawn(async move {
                 deliverer.run(finish, cut).await.with_context(|| format!("sink {name}"))?;

@@ -1,65 +1,47 @@
 //! Delivery: moves the log to one sink, in order per record, at least once.
 //!
-//! One task a sink; a dead sink slows no other. The position is saved only after the sink has
-//! acknowledged, so a crash repeats at most one round, under the same event ids. What one change's
-//! own refusal parks stands in `deliveries`; a fault of the endpoint pauses the sink and fills no
-//! table. Nothing here knows how records got into the store.
+//! Each sink has one task; a dead sink slows no other. The position is saved only after the sink has
+//! acknowledged, so a crash repeats at most one round, under the same event ids. A change that the
+//! sink refuses is parked in `deliveries`; a fault of the endpoint pauses the sink and parks nothing.
+//! Nothing here knows how records got into the store.
 
+mod backlog;
+mod filter;
+mod health;
+mod redrive;
 mod round;
+mod settle;
+mod status;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::config;
-use crate::record::Change;
+use crate::retry_after;
 use crate::sink::{Sink, Verdict};
-use crate::store::{Begin, PendingDelivery, Progress, SinkRow, Store, StoreError};
-use round::Round;
+use crate::store::{
+    Begin, DeliveryState, DueBy, Progress, Reader, SinkRow, SinkState, Store, StoreError,
+};
+pub use backlog::{SinkView, behind};
+use health::{Attempt, Comparing, EndpointHealth, Observed};
+pub use redrive::{Redrive, Redriven, redrive};
+use round::{Limits, Round};
+use settle::{Schedule, Settlement, settle};
+pub use status::{SinkActivity, SinkStatus};
 
-/// Waits between the probes of an endpoint that is at fault.
-const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
-/// After this many faults in a row over the same change, the one behind it is tried as well: an
-/// endpoint that takes that one fails for this change alone.
-const SUSPECT_AFTER: u32 = 3;
-/// Changes a suspect endpoint is tried with at most.
-const MAX_PROBES: usize = 8;
-/// Exceptions a sink may have open before it takes nothing new.
-const MAX_PARKED: i64 = 10_000;
-/// A sink looks again after this long although nothing woke it.
+/// Changes a sink may have parked before it takes no new ones.
+const MOST_OPEN: i64 = 10_000;
+/// Dead letters a sink may have before it takes no new changes: none is ever dropped by itself.
+const MOST_DEAD: i64 = 1_000_000;
+/// A sink looks for work after this long even if nothing woke it.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// How long a delivery waits before it tries again to save its position on a full disk.
+/// A position that passed only unwanted changes is saved after this long, with those of other sinks.
+const SAVE_PASSED_AFTER: Duration = Duration::from_secs(1);
+/// How long a delivery waits before it tries again to save its progress on a full disk.
 const DISK_WAIT: Duration = Duration::from_secs(10);
-
-/// How a sink stands, for people.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SinkStatus {
-    /// The sink's name.
-    pub name: String,
-    /// `webhook`, `file`, `command`
-    #[serde(rename = "type")]
-    pub type_name: String,
-    /// `active`, `paused` (the endpoint is at fault), `holding` (too many refusals), `disabled`
-    pub state: String,
-    /// Everything up to this row of the log is behind the sink.
-    pub position: i64,
-    /// Rows of the log not behind it yet.
-    pub behind: i64,
-    /// Changes delivered since the sink was first seen.
-    pub delivered: i64,
-    /// Changes being retried, or waiting behind one that is.
-    pub retrying: i64,
-    /// Changes refused for good.
-    pub dead: i64,
-    /// Seconds until the next attempt while paused.
-    pub next_attempt_s: Option<f64>,
-    /// The last fault.
-    pub last_error: Option<String>,
-}
 
 /// What one delivery task is made of.
 pub struct Deliverer {
@@ -69,116 +51,159 @@ pub struct Deliverer {
     pub sink: Sink,
     /// What the sink asked for.
     pub settings: config::Sink,
-    /// Where they come from.
+    /// Where changes come from.
     pub store: Store,
     /// The time.
     pub clock: Clock,
-    /// Woken when an operator changed something.
+    /// Woken when an operator changed something about this sink.
     pub poke: watch::Receiver<()>,
-    /// Where the sink's standing is told.
+    /// Where the sink's status is published.
     pub view: watch::Sender<Option<SinkStatus>>,
 }
 
-/// What is remembered between two rounds; all of it may be lost.
-#[derive(Default)]
-struct Memory {
+/// What a task knows between two rounds. A restart loses only the health.
+struct Known {
+    row: SinkRow,
     position: i64,
-    faults: u32,
-    paused_until: Option<Duration>,
-    last_fault: Option<String>,
-    /// Set while a pause may be one change's own doing and the log held nothing to tell by: the new
-    /// changes that were tried then. More of them end the pause.
-    alone: Option<usize>,
-    /// The last fault came with a wait that the destination asked for.
-    told_to_wait: bool,
+    health: EndpointHealth,
+    /// When a position that is not saved yet was noted.
+    passed_at: Option<Duration>,
 }
 
-impl Memory {
-    /// How much longer the sink pauses.
-    fn pause(&self, now: Duration) -> Option<Duration> {
-        self.paused_until.filter(|until| *until > now).map(|until| until - now)
+impl Known {
+    fn of(row: SinkRow) -> Self {
+        Self { position: row.position, row, health: EndpointHealth::Healthy, passed_at: None }
+    }
+
+    fn is_holding(&self) -> bool {
+        self.row.retrying >= MOST_OPEN || self.row.dead >= MOST_DEAD
+    }
+
+    fn status(&self, now: Duration) -> SinkStatus {
+        let next_attempt_s = self.health.next_attempt_s(now);
+        let state = match self.row.state {
+            SinkState::Disabled => SinkActivity::Disabled,
+            _ if next_attempt_s.is_some() => SinkActivity::Paused,
+            _ if self.is_holding() => SinkActivity::Holding,
+            _ => SinkActivity::Active,
+        };
+        SinkStatus {
+            position: self.position,
+            next_attempt_s,
+            last_error: self.health.reason().map(str::to_owned),
+            ..SinkStatus::of_row(self.row.clone(), state)
+        }
     }
 }
 
 impl Deliverer {
-    /// Delivers until `finish`, which lets the round in hand end; `cut` ends that as well.
+    /// Delivers until `finish`, which lets the round in hand end; `cut` cuts that round short.
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails in a way that waiting cannot mend.
+    /// [`StoreError`] if the store fails in a way that waiting cannot fix.
     pub async fn run(
         mut self,
         finish: CancellationToken,
         cut: CancellationToken,
     ) -> Result<(), StoreError> {
-        let row = self.open().await?;
-        let mut memory = Memory { position: row.position, ..Memory::default() };
+        let mut known = Known::of(self.open().await?);
+        let comparing = self.comparing(Comparing::Patient);
         let mut log = self.store.last_seq();
-        // A first delivery may take its time; who asks sees the sink all the same.
-        self.tell(&memory).await?;
+        self.publish(&known);
         let mut grown = false;
         loop {
             // Before reading: growth between the read and the wait would otherwise be missed.
             log.borrow_and_update();
-            let pause = memory.pause(self.clock.now().elapsed);
-            let stirred = std::mem::take(&mut grown);
-            let wait = if pause.is_some() && !stirred {
-                pause
-            } else {
-                match self.round(&mut memory, &finish, &cut).await {
-                    Ok(wait) => wait,
-                    Err(error) if error.passes() => Some(DISK_WAIT),
-                    Err(error) => return Err(error),
-                }
+            let wait = match self.step(&mut known, comparing, grown, &finish, &cut).await {
+                Ok(wait) => wait.min(LOOK_AGAIN),
+                Err(error) if error.passes() => DISK_WAIT,
+                Err(error) => return Err(error),
             };
-            self.tell(&memory).await?;
-            let wait = wait.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN);
+            self.publish(&known);
+            grown = false;
             if wait.is_zero() && !finish.is_cancelled() {
                 continue;
             }
-            let deaf = memory.paused_until.is_some() && memory.alone.is_none();
+            let now = self.clock.now().elapsed;
+            let resting = known.health.pause(now).is_some();
+            let deaf = resting && known.health.ends_with_more_than().is_none();
             tokio::select! {
                 biased;
-                () = finish.cancelled() => return Ok(()),
-                () = poked(&mut self.poke) => memory.paused_until = None,
+                () = finish.cancelled() => break,
+                () = poked(&mut self.poke) => known.health.end_pause(self.clock.now().elapsed),
                 changed = log.changed(), if !deaf => match changed {
                     Ok(()) => grown = true,
-                    Err(_) => return Ok(()),
+                    Err(_) => break,
                 },
                 () = tokio::time::sleep(wait) => {}
             }
         }
+        match self.store.save_passed_positions().await {
+            // Those rows of the log are only read again.
+            Err(error) if error.passes() => Ok(()),
+            saved => saved,
+        }
+    }
+
+    /// One round unless the sink pauses; returns how long to wait before the next one.
+    async fn step(
+        &mut self,
+        known: &mut Known,
+        comparing: Comparing,
+        grown: bool,
+        finish: &CancellationToken,
+        cut: &CancellationToken,
+    ) -> Result<Duration, StoreError> {
+        let pause = known.health.pause(self.clock.now().elapsed);
+        let wait = match pause {
+            Some(pause) if !(grown && known.health.ends_with_more_than().is_some()) => pause,
+            _ => self.round(known, comparing, finish, cut).await?.unwrap_or(LOOK_AGAIN),
+        };
+        let Some(since) = known.passed_at else { return Ok(wait) };
+        let now = self.clock.now().elapsed;
+        let left = (since + SAVE_PASSED_AFTER).saturating_sub(now);
+        if !left.is_zero() {
+            return Ok(wait.min(left));
+        }
+        self.store.save_passed_positions().await?;
+        known.passed_at = None;
+        Ok(wait)
     }
 
     /// Delivers what is in the log and due now, and returns how the sink stands then.
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails.
-    pub async fn once(mut self, cut: &CancellationToken) -> Result<Option<SinkStatus>, StoreError> {
-        let row = self.open().await?;
-        let mut memory = Memory { position: row.position, ..Memory::default() };
+    /// [`StoreError`] if the store fails.
+    pub async fn once(mut self, cut: &CancellationToken) -> Result<SinkStatus, StoreError> {
+        let mut known = Known::of(self.open().await?);
+        let comparing = self.comparing(Comparing::AtOnce);
         // A run that is to end does not wait for room on the disk.
         let finish = CancellationToken::new();
         finish.cancel();
         loop {
-            let wait = self.round(&mut memory, &finish, cut).await?;
+            let delivered = known.row.delivered;
+            let attempt = known.health.attempt(comparing);
+            let wait = self.round(&mut known, comparing, &finish, cut).await?;
             let more = wait == Some(Duration::ZERO);
-            // It cannot wait, so that it looks at once whether what failed fails alone.
-            let look = memory.faults == 1 && !memory.told_to_wait && self.sink.can_fail_for_one();
-            if cut.is_cancelled() || !(more || look) {
+            let compare = known.health.attempt(comparing).compares()
+                && !matches!(known.health, EndpointHealth::ToldToWait { .. })
+                && (!attempt.compares() || known.row.delivered > delivered);
+            if cut.is_cancelled() || !(more || compare) {
                 break;
             }
-            if look {
-                memory.faults = SUSPECT_AFTER;
-            }
         }
-        self.tell(&memory).await?;
-        Ok(self.view.borrow().clone())
+        self.store.save_passed_positions().await?;
+        let mut status = known.status(self.clock.now().elapsed);
+        let (filter, position) = (self.settings.filter.clone(), known.position);
+        let count = move |reader: &Reader| behind(reader, &filter, position, reader.last_seq()?);
+        status.behind = self.store.read(count).await?;
+        Ok(status)
     }
 
     /// Makes the sink's row if it has none: from here on it misses nothing.
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails.
+    /// [`StoreError`] if the store fails.
     pub async fn open(&self) -> Result<SinkRow, StoreError> {
         let begin = match self.settings.start {
             config::Start::Now => Begin::Now,
@@ -189,231 +214,202 @@ impl Deliverer {
         self.store.open_sink(self.name.clone(), self.settings.kind.type_name(), begin, at).await
     }
 
-    /// One round: what is due again, and what is new. Returns how long to wait before the next.
+    /// One round: what is due again, and what is new. Returns how long to wait before the next one;
+    /// `None` if only new changes or an operator bring more work.
     async fn round(
         &mut self,
-        memory: &mut Memory,
+        known: &mut Known,
+        comparing: Comparing,
         finish: &CancellationToken,
         cut: &CancellationToken,
     ) -> Result<Option<Duration>, StoreError> {
-        let suspect = memory.faults >= SUSPECT_AFTER && self.sink.can_fail_for_one();
-        let Some(round) = self.plan(memory, suspect).await? else { return Ok(None) };
-        let pause = memory.pause(self.clock.now().elapsed);
-        if pause.is_some() && memory.alone.is_some_and(|tried| round.fresh() <= tried) {
+        let attempt = known.health.attempt(comparing);
+        let Some(round) = self.read_round(known, attempt).await? else { return Ok(None) };
+        let pause = known.health.pause(self.clock.now().elapsed);
+        let enough = known.health.ends_with_more_than();
+        if pause.is_some() && enough.is_some_and(|tried| round.fresh() <= tried) {
             return Ok(pause);
         }
-        let verdicts = self.hand_over(round.changes(), suspect, cut).await;
+        let tried = self.hand_over(&round, attempt, cut).await;
         let moment = self.clock.now();
-        let refusals = round::Refusals {
-            waits: &self.settings.retry,
-            chance: fastrand::f64(),
-            now: moment.wall,
-        };
-        let stopping = cut.is_cancelled();
-        // What was cut short is nobody's refusal.
-        let result = round.settle(&verdicts, suspect && !stopping, &refusals);
-        let mut progress = result.progress;
-        let first_fault = result.fault.is_some() && memory.faults == 0 && !stopping;
-        if let Some((reason, _)) = &result.fault
-            && first_fault
-        {
-            tracing::warn!(sink = %self.name, reason, "the sink does not take changes; they are kept and tried again");
-            progress.fault = Some(reason.clone());
+        let schedule =
+            Schedule { waits: &self.settings.retry, chance: fastrand::f64(), now: moment.wall };
+        let Settlement { mut progress, observed, more, next_due } =
+            settle(round, attempt, &tried, &schedule);
+        if let Some(observed) = &observed {
+            self.report(known, observed, &mut progress);
         }
-        for dead in progress.put.iter().filter(|d| d.state == "dead") {
-            tracing::warn!(sink = %self.name, seq = dead.seq, route = %dead.route, reason = dead.last_error.as_deref(),
-                "a change is dead: see `shopmirror dead {} list`", self.name);
+        self.report_dead(&progress);
+        self.save(known, progress, finish).await?;
+        if let Some(observed) = observed {
+            known.health.observe(observed, moment.elapsed, fastrand::f64());
         }
-        if progress.disable {
-            tracing::error!(sink = %self.name, "the endpoint is gone (410): the sink is disabled and keeps its changes");
-        }
-        if progress.worth_saving(memory.position) {
-            self.save(&progress, finish).await?;
-        }
-        memory.position = progress.position.unwrap_or(memory.position);
-        match result.fault {
-            Some((reason, asked)) if !stopping => {
-                memory.faults =
-                    if progress.delivered > 0 { 1 } else { memory.faults.saturating_add(1) };
-                let wait = PAUSE.wait(memory.faults, fastrand::f64(), asked);
-                memory.paused_until = Some(moment.elapsed + wait);
-                memory.last_fault = Some(reason);
-                memory.told_to_wait = asked.is_some();
-                memory.alone = result.alone.filter(|_| suspect && asked.is_none());
-                return Ok(Some(wait));
-            }
-            Some(_) => {}
-            None if progress.disable => memory.last_fault = progress.fault,
-            None => {
-                if memory.faults > 0 && !verdicts.is_empty() {
-                    tracing::info!(sink = %self.name, "the sink takes changes again");
-                    memory.faults = 0;
-                    memory.last_fault = None;
-                }
-            }
-        }
-        memory.paused_until = None;
-        Ok(result.more.then_some(Duration::ZERO).or(result.next_due))
+        let pause = known.health.pause(moment.elapsed);
+        Ok(pause.or(more.then_some(Duration::ZERO)).or(next_due))
     }
 
-    /// Saves what a round came to. What the sink has taken is not handed over again because the
-    /// disk is full: only the saving is tried again.
+    /// Reads what the next round hands over; `None` if the sink is disabled.
+    async fn read_round(
+        &self,
+        known: &mut Known,
+        attempt: Attempt,
+    ) -> Result<Option<Round>, StoreError> {
+        let name = self.name.clone();
+        let position = known.position;
+        let filter = self.settings.filter.clone();
+        let batch = self.sink.batch();
+        let now = self.clock.now();
+        // The longest wait with its jitter, and half as much again.
+        let longest = self.settings.retry.iter().max().copied().unwrap_or_default();
+        let longest = longest.max(retry_after::LONGEST).mul_f64(1.8);
+        let latest = now.wall.checked_add(longest).map(stamp).unwrap_or_default();
+        let now = now.stamp();
+        let read = self.store.read(move |reader| {
+            let Some(row) = reader.sink(&name)? else { return Ok(None) };
+            let known = Known::of(row);
+            let limits = Limits {
+                sink: &name,
+                position,
+                filter: &filter,
+                batch,
+                attempt,
+                by: DueBy { now: &now, latest: &latest },
+                any_open: known.row.retrying > 0,
+                only_due: known.is_holding(),
+            };
+            let disabled = known.row.state == SinkState::Disabled;
+            let round = if disabled { None } else { Some(Round::read(reader, &limits)?) };
+            Ok(Some((known.row, round)))
+        });
+        let Some((row, round)) = read.await? else { return Ok(None) };
+        known.row = row;
+        Ok(round)
+    }
+
+    /// Hands the changes over, all at once or one by one to compare them. Returns the verdicts in
+    /// the order of the attempts, each with the index of its change.
+    async fn hand_over(
+        &mut self,
+        round: &Round,
+        attempt: Attempt,
+        cut: &CancellationToken,
+    ) -> Vec<(usize, Verdict)> {
+        let changes = &round.changes;
+        if changes.is_empty() {
+            return Vec::new();
+        }
+        if !attempt.compares() {
+            let verdicts = self.sink.deliver(changes, self.clock.now().wall, cut).await;
+            return verdicts.into_iter().enumerate().collect();
+        }
+        let mut tried = Vec::with_capacity(changes.len());
+        for index in attempt.order(changes.len()) {
+            let one = std::slice::from_ref(&changes[index]);
+            let verdicts = self.sink.deliver(one, self.clock.now().wall, cut).await;
+            tried.extend(verdicts.into_iter().map(|verdict| (index, verdict)));
+            if let Some((_, Verdict::Fault { retry_after: Some(_), .. })) = tried.last() {
+                // The endpoint asks for a wait: nothing more is sent before it is over.
+                break;
+            }
+        }
+        tried
+    }
+
+    /// Logs a turn of the endpoint's health, once, and stores its reason.
+    fn report(&self, known: &Known, observed: &Observed, progress: &mut Progress) {
+        match (observed, &known.health) {
+            (Observed::Failed { fault, .. }, EndpointHealth::Healthy) => {
+                let reason = &fault.reason;
+                tracing::warn!(sink = %self.name, reason, "delivery failed; changes are kept and will be retried");
+                progress.fault = Some(reason.clone());
+            }
+            (Observed::Gone { .. }, _) => {
+                tracing::error!(sink = %self.name, "the endpoint is gone (410): the sink is disabled and keeps its changes; correct its url, then reload");
+            }
+            (Observed::Answered, health) if *health != EndpointHealth::Healthy => {
+                tracing::info!(sink = %self.name, "the sink takes changes again");
+            }
+            _ => {}
+        }
+    }
+
+    fn report_dead(&self, progress: &Progress) {
+        for letter in progress.put.iter().filter(|d| d.state == DeliveryState::Dead) {
+            tracing::warn!(sink = %self.name, seq = letter.seq, route = %letter.route, reason = letter.last_error.as_deref(),
+                "a change was refused for good: see `shopmirror dead {} list`", self.name);
+        }
+    }
+
+    /// Saves what a round came to. A full disk does not make the sink get changes again that it has
+    /// taken: only the saving is retried.
     async fn save(
         &self,
-        progress: &Progress,
+        known: &mut Known,
+        progress: Progress,
         finish: &CancellationToken,
     ) -> Result<(), StoreError> {
-        let mut told = false;
+        let position = progress.position.unwrap_or(known.position);
+        if !progress.must_be_saved() {
+            if position > known.position {
+                self.store.pass_unwanted(&self.name, position);
+                known.position = position;
+                known.passed_at.get_or_insert(self.clock.now().elapsed);
+            }
+            return Ok(());
+        }
+        let mut reported = false;
         loop {
             match self.store.save_progress(self.name.clone(), progress.clone()).await {
                 Err(error) if error.passes() => {
-                    if !std::mem::replace(&mut told, true) {
-                        tracing::warn!(sink = %self.name, %error, "could not save what was delivered; trying again");
+                    if !reported {
+                        tracing::warn!(sink = %self.name, %error, "could not save what was delivered; retrying");
+                        reported = true;
                     }
                     tokio::select! {
                         () = finish.cancelled() => return Err(error),
                         () = tokio::time::sleep(DISK_WAIT) => {}
                     }
                 }
-                saved => return saved,
-            }
-        }
-    }
-
-    /// Hands the changes over; behind a suspect change each goes alone, the last first, since a
-    /// sink begins nothing after a fault.
-    async fn hand_over(
-        &mut self,
-        changes: &[Change],
-        suspect: bool,
-        cut: &CancellationToken,
-    ) -> Vec<Verdict> {
-        if changes.is_empty() {
-            return Vec::new();
-        }
-        if !suspect {
-            return self.sink.deliver(changes, self.clock.now().wall, cut).await;
-        }
-        let mut verdicts = Vec::with_capacity(changes.len());
-        for change in changes.iter().rev() {
-            let now = self.clock.now().wall;
-            verdicts.extend(self.sink.deliver(std::slice::from_ref(change), now, cut).await);
-            if let Some(told @ Verdict::Fault { retry_after: Some(_), .. }) = verdicts.last() {
-                // It asks for a wait: nothing more is sent, and nothing is learned of the rest.
-                verdicts.resize(changes.len(), told.clone());
-                break;
-            }
-        }
-        verdicts.reverse();
-        verdicts
-    }
-
-    /// Reads what the next round is made of; `None` while the sink is to do nothing.
-    async fn plan(&self, memory: &Memory, suspect: bool) -> Result<Option<Round>, StoreError> {
-        // A sink that was at fault is probed with one change, and with ever more once that one is
-        // suspect: several in a row may be to blame themselves.
-        let batch = match memory.faults {
-            0 => self.sink.batch(),
-            faults if suspect => {
-                usize::try_from(faults - 1).map_or(MAX_PROBES, |n| n.min(MAX_PROBES))
-            }
-            _ => 1,
-        };
-        let name = self.name.clone();
-        let position = memory.position;
-        let filter = self.settings.filter.clone();
-        let now = self.clock.now();
-        // Half as much again as the longest wait with its jitter.
-        let longest = self.settings.retry.iter().max().copied().unwrap_or_default().mul_f64(1.8);
-        let latest = now.wall.checked_add(longest).map(stamp).unwrap_or_default();
-        let now = now.stamp();
-        self.store
-            .read(move |reader| {
-                let row = reader.sink(&name)?;
-                if row.as_ref().is_some_and(|row| row.state == "disabled") {
-                    return Ok(None);
+                saved => {
+                    known.row = saved?.unwrap_or_else(|| known.row.clone());
+                    known.position = position;
+                    known.passed_at = None;
+                    return Ok(());
                 }
-                let full = row.is_some_and(|row| row.retrying >= MAX_PARKED);
-                Ok(Some(Round::read(
-                    reader,
-                    &round::Scope {
-                        sink: &name,
-                        position,
-                        filter: &filter,
-                        batch,
-                        now: &now,
-                        latest: &latest,
-                        suspect,
-                        only_due: full,
-                    },
-                )?))
-            })
-            .await
+            }
+        }
     }
 
-    async fn tell(&self, memory: &Memory) -> Result<(), StoreError> {
-        let name = self.name.clone();
-        let read =
-            self.store.read(move |reader| Ok((reader.sink(&name)?, reader.last_seq()?))).await;
-        let (row, last) = match read {
-            Ok((Some(row), last)) => (row, last),
-            Ok((None, _)) | Err(StoreError::Closing) => return Ok(()),
-            Err(error) if error.passes() => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let now = self.clock.now().elapsed;
-        let state = match () {
-            () if row.state == "disabled" => "disabled",
-            () if memory.paused_until.is_some() => "paused",
-            () if row.retrying >= MAX_PARKED => "holding",
-            () => "active",
-        };
-        self.view.send_replace(Some(SinkStatus {
-            name: row.name,
-            type_name: row.type_name,
-            state: state.to_owned(),
-            position: memory.position,
-            behind: (last - memory.position).max(0),
-            delivered: row.delivered,
-            retrying: row.retrying,
-            dead: row.dead,
-            next_attempt_s: memory
-                .paused_until
-                .map(|until| until.saturating_sub(now).as_secs_f64()),
-            last_error: memory.last_fault.clone(),
-        }));
-        Ok(())
+    fn comparing(&self, comparing: Comparing) -> Comparing {
+        if self.sink.can_fail_for_one() { comparing } else { Comparing::Never }
+    }
+
+    fn publish(&self, known: &Known) {
+        self.view.send_replace(Some(known.status(self.clock.now().elapsed)));
     }
 }
 
-/// Lets go of the sinks that are configured no longer, and says what each leaves undelivered.
+/// Lets go of the sinks that are no longer configured, and says what each leaves undelivered.
 ///
 /// # Errors
-/// [`StoreError`] when the store fails.
+/// [`StoreError`] if the store fails.
 pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreError> {
-    for (sink, behind) in store.retire_sinks(configured).await? {
+    let last = store.seq();
+    for row in store.retire_sinks(configured).await? {
+        let behind = (last - row.position).max(0) + row.retrying;
         if behind > 0 {
-            tracing::warn!(%sink, behind, "the sink is no longer configured and had not got everything: it goes on from there when it is configured again under this name");
+            tracing::warn!(sink = %row.name, behind, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there");
         }
     }
     Ok(())
 }
 
-/// Ends when an operator changed something; never when nobody can any more.
+/// Ends when an operator changed something; never if no one can any more.
 async fn poked(poke: &mut watch::Receiver<()>) {
     if poke.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-impl Progress {
-    /// Whether the round left anything to write.
-    fn worth_saving(&self, position: i64) -> bool {
-        self.position.is_some_and(|new| new != position)
-            || self.delivered > 0
-            || !self.put.is_empty()
-            || !self.settled.is_empty()
-            || self.fault.is_some()
-            || self.disable
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@
 mod command;
 mod file;
 mod reason;
+#[cfg(test)]
+mod scripted;
 mod webhook;
 
 use std::fmt;
@@ -20,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config::SinkKind;
 use crate::record::Change;
 use reason::Reason;
+#[cfg(test)]
+pub(crate) use scripted::Scripted;
 
 /// What became of one change handed to a sink; reasons are escaped, and at most 256 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,20 +44,20 @@ pub enum Verdict {
         /// The wait the destination asked for, at most an hour.
         retry_after: Option<Duration>,
     },
-    /// The destination is gone for ever: the sink is to be disabled, its changes are kept.
+    /// The destination is gone for good: the sink is disabled and keeps its changes.
     Gone {
         /// What the destination said, for people.
         reason: String,
     },
+    /// It was not handed over, because the destination was at fault before.
+    NotTried,
+    /// The stop came before it was finished: nothing is known of it.
+    CutShort,
 }
 
 impl Verdict {
     fn fault(reason: impl fmt::Display) -> Self {
         Self::Fault { reason: Reason::of(reason), retry_after: None }
-    }
-
-    fn stopping() -> Self {
-        Self::fault("stopping: tried again after the next start")
     }
 
     fn refused(reason: impl fmt::Display) -> Self {
@@ -124,6 +128,9 @@ pub enum Sink {
     File(file::File),
     /// Runs a program for each change.
     Command(command::Command),
+    /// Answers as a test says.
+    #[cfg(test)]
+    Scripted(Scripted),
 }
 
 impl Sink {
@@ -146,6 +153,8 @@ impl Sink {
             Self::Webhook(webhook) => webhook.batch(),
             Self::File(_) => file::BATCH,
             Self::Command(_) => command::BATCH,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.batch(),
         }
     }
 
@@ -159,8 +168,8 @@ impl Sink {
     /// each, in the same order.
     ///
     /// The caller saves its position before the next call. `now` is the wall clock at this attempt.
-    /// When `stop` fires, what is unfinished is a fault. After a fault nothing further of `changes`
-    /// is begun, and what was not begun is a fault too.
+    /// When `stop` fires, what is unfinished is [`Verdict::CutShort`]. After a fault no further change
+    /// is begun; those are [`Verdict::NotTried`].
     pub async fn deliver(
         &mut self,
         changes: &[Change],
@@ -168,12 +177,14 @@ impl Sink {
         stop: &CancellationToken,
     ) -> Vec<Verdict> {
         if stop.is_cancelled() {
-            return vec![Verdict::stopping(); changes.len()];
+            return vec![Verdict::CutShort; changes.len()];
         }
         match self {
             Self::Webhook(webhook) => webhook.deliver(changes, now, stop).await,
             Self::File(file) => file.deliver(changes).await,
             Self::Command(command) => command.deliver(changes, stop).await,
+            #[cfg(test)]
+            Self::Scripted(scripted) => scripted.deliver(changes),
         }
     }
 
@@ -186,6 +197,8 @@ impl Sink {
             Self::Webhook(webhook) => webhook.probe().await,
             Self::File(file) => file.probe().await,
             Self::Command(command) => command.probe(),
+            #[cfg(test)]
+            Self::Scripted(_) => Ok("scripted".to_owned()),
         }
     }
 }
@@ -196,6 +209,8 @@ impl fmt::Debug for Sink {
             Self::Webhook(_) => "Sink::Webhook",
             Self::File(_) => "Sink::File",
             Self::Command(_) => "Sink::Command",
+            #[cfg(test)]
+            Self::Scripted(_) => "Sink::Scripted",
         })
     }
 }

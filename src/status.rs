@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::BudgetStatus;
 use crate::control::ControlError;
-use crate::deliver::SinkStatus;
+use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus, PollingStatus};
 use crate::schedule::Forecast;
-use crate::store::{Gap, Reader, StoreError};
+use crate::store::{Gap, Reader, SinkState, StoreError};
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -198,18 +198,16 @@ impl WorkspaceStatus {
         let sinks = reader
             .sinks()?
             .into_iter()
-            .filter(|row| row.state != "removed")
-            .map(|row| SinkStatus {
-                behind: (stored.last_seq - row.position).max(0),
-                name: row.name,
-                type_name: row.type_name,
-                state: if row.state == "active" { "stopped".to_owned() } else { row.state },
-                position: row.position,
-                delivered: row.delivered,
-                retrying: row.retrying,
-                dead: row.dead,
-                next_attempt_s: None,
-                last_error: row.last_error,
+            .filter(|row| row.state != SinkState::Removed)
+            .map(|row| {
+                let state = match row.state {
+                    SinkState::Disabled => SinkActivity::Disabled,
+                    SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
+                };
+                SinkStatus {
+                    behind: (stored.last_seq - row.position).max(0),
+                    ..SinkStatus::of_row(row, state)
+                }
             })
             .collect();
         let mut snapshot = Self {
@@ -254,17 +252,17 @@ impl WorkspaceStatus {
         for sink in &self.sinks {
             let name = &sink.name;
             let why = sink.last_error.as_deref().unwrap_or("no reason is known");
-            match sink.state.as_str() {
-                "paused" => health.add(Health::Degraded, format!("sink {name} is paused: {why}")),
-                "holding" => health.add(
+            match sink.state {
+                SinkActivity::Paused => health.add(Health::Degraded, format!("sink {name} is paused: {why}")),
+                SinkActivity::Holding => health.add(
                     Health::Degraded,
                     format!("sink {name} refuses too much and takes nothing new: mend it, or see `shopmirror dead {name} list`"),
                 ),
-                "disabled" => health.add(
+                SinkActivity::Disabled => health.add(
                     Health::Degraded,
                     format!("sink {name} is disabled since its endpoint is gone (410): mend its url, then reload"),
                 ),
-                _ => {}
+                SinkActivity::Active | SinkActivity::Stopped => {}
             }
             if sink.dead > 0 {
                 health.add(

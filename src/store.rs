@@ -5,6 +5,7 @@
 //! [`Store::write`] and [`Store::read`]. A failed write stores nothing.
 
 mod batch;
+mod deliveries;
 mod diff;
 mod error;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod people;
 mod pollers;
 mod reader;
 mod search;
+mod sink_state;
 mod sinks;
 mod succession;
 mod writer;
@@ -32,8 +34,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
+pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
 pub use forms::{Form, FormChange};
 pub use gaps::Repairable;
@@ -46,16 +49,23 @@ pub use people::CustomerText;
 pub use pollers::{PollNote, PollOutcome, PollerRow};
 pub use reader::{Reader, RecordFilter};
 pub use search::{Search, SearchOutcome};
-pub use sinks::{Begin, PendingDelivery, Progress, SinkRow};
+pub use sink_state::{DeliveryState, SinkState};
+pub use sinks::{Begin, Progress, SinkRow};
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId};
+use sinks::PassedPositions;
 use writer::Writer;
 
 struct Shared {
     /// `None` once closed.
     writer: Mutex<Option<Writer>>,
     reader: Mutex<Reader>,
+    /// One permit each: who waits for a connection waits here and holds no thread, so that the number
+    /// of threads does not grow with the number of sinks.
+    write_turn: Semaphore,
+    read_turn: Semaphore,
+    passed: PassedPositions,
     last_seq: watch::Sender<i64>,
     path: PathBuf,
 }
@@ -82,6 +92,9 @@ impl Store {
         let shared = Shared {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
+            write_turn: Semaphore::new(1),
+            read_turn: Semaphore::new(1),
+            passed: PassedPositions::default(),
             last_seq: watch::Sender::new(last),
             path: path.to_owned(),
         };
@@ -232,41 +245,6 @@ impl Store {
         self.write(move |writer| maintain::step(writer, now, retention)).await
     }
 
-    /// Opens a sink's row, making it where the sink is to begin; see [`Begin`].
-    ///
-    /// # Errors
-    /// Nothing is stored.
-    pub async fn open_sink(
-        &self,
-        name: String,
-        type_name: &'static str,
-        begin: Begin,
-        at: String,
-    ) -> Result<SinkRow, StoreError> {
-        self.write(move |writer| sinks::open(&mut writer.connection, &name, type_name, &begin, &at))
-            .await
-    }
-
-    /// Marks every sink not named as removed, so that it holds the log back no longer; returns each
-    /// with what it had not got yet.
-    ///
-    /// # Errors
-    /// Nothing is stored.
-    pub async fn retire_sinks(
-        &self,
-        configured: Vec<String>,
-    ) -> Result<Vec<(String, i64)>, StoreError> {
-        self.write(move |writer| Ok(sinks::retire(&mut writer.connection, &configured)?)).await
-    }
-
-    /// Saves one round of a sink's work in one transaction.
-    ///
-    /// # Errors
-    /// Nothing is stored; the round is repeated under the same event ids.
-    pub async fn save_progress(&self, sink: String, progress: Progress) -> Result<(), StoreError> {
-        self.write(move |writer| sinks::save(&mut writer.connection, &sink, &progress)).await
-    }
-
     /// The number of the last row of the log; to be noted with each question to the workspace, so
     /// that its answer undoes nothing that was stored since.
     #[must_use]
@@ -290,6 +268,7 @@ impl Store {
         F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     {
         let shared = Arc::clone(&self.shared);
+        let _turn = turn(&self.shared.read_turn).await;
         run_blocking(move || work(&shared.reader.lock().unwrap_or_else(PoisonError::into_inner)))
             .await
     }
@@ -300,6 +279,7 @@ impl Store {
         F: FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
     {
         let shared = Arc::clone(&self.shared);
+        let _turn = turn(&self.shared.write_turn).await;
         run_blocking(move || {
             let mut guard = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
             let writer = guard.as_mut().ok_or(StoreError::Closing)?;
@@ -327,10 +307,12 @@ impl Store {
     /// The store is closed all the same; the next start settles what was left.
     pub async fn close(&self) -> Result<(), StoreError> {
         let shared = Arc::clone(&self.shared);
+        let _turn = turn(&self.shared.write_turn).await;
         run_blocking(move || {
             let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
             writer.flush()?;
+            sinks::save_passed(&mut writer.connection, &shared.passed)?;
             writer
                 .connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
@@ -339,6 +321,10 @@ impl Store {
         })
         .await
     }
+}
+
+async fn turn(permits: &Semaphore) -> SemaphorePermit<'_> {
+    permits.acquire().await.expect("a store never closes its semaphores")
 }
 
 async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>

@@ -1,8 +1,10 @@
 //! `dead`: what a sink refused for good, and what to do with it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use serde_json::json;
 
 use super::exit::{DATA, USAGE, Wrong};
 use super::output::{self, cell};
@@ -10,7 +12,8 @@ use super::runtime;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
-use crate::store::{Operator, Reader, SinkRow};
+use crate::deliver::{Redrive, Redriven, redrive};
+use crate::store::{Operator, Reader, SinkRow, SinkState};
 
 /// Dead letters listed at most.
 const MOST: usize = 10_000;
@@ -36,7 +39,13 @@ enum Action {
         seq: i64,
     },
     /// Send them again, under the same event ids
-    Redrive(Which),
+    Redrive {
+        #[command(flatten)]
+        which: Which,
+        /// Also send a version of a record after the sink got a newer one
+        #[arg(long)]
+        all_versions: bool,
+    },
     /// Forget them; the changes stay in the log
     Drop(Which),
 }
@@ -67,39 +76,73 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     match args.action.unwrap_or(Action::List) {
         Action::List => list(&reader, &sink, json),
         Action::Show { seq } => show(&reader, &args.sink, seq, json),
-        Action::Redrive(which) => {
-            let now = stamp(jiff::Timestamp::now());
-            let count = Operator::open(path)?.redrive(&args.sink, which.seq, &now)?;
-            // Without a daemon they are sent when it starts.
-            let woken = runtime()?.block_on(control::send(path, &ControlRequest::Wake)).is_ok();
-            let when = match sink.state.as_str() {
-                "disabled" => "when its url is mended and the daemon has reloaded",
-                "removed" => "when the sink stands in the configuration again",
-                _ if woken => "now",
-                _ => "when the daemon runs",
-            };
-            let left = reader.sink(&args.sink)?.map_or(0, |sink| sink.dead);
-            let more = match which.seq {
-                None if left > 0 => {
-                    format!("; {left} more are dead, run it again when these are sent")
-                }
-                _ => String::new(),
-            };
-            told(count, which, json, &format!("{count} change(s) will be sent again {when}{more}"))
+        Action::Redrive { which, all_versions } => {
+            send_again(config, &reader, &sink, which, all_versions, json)
         }
         Action::Drop(which) => {
             let count = Operator::open(path)?.drop_dead(&args.sink, which.seq)?;
-            told(
-                count,
-                which,
-                json,
-                &format!("{count} change(s) forgotten; the log still has them"),
-            )
+            wake(path)?;
+            let text = format!("{} dropped; the log still has them", changes(count));
+            told(count, which, &json!({ "changes": count }), json, &text)
         }
     }
 }
 
-fn told(count: usize, which: Which, json: bool, text: &str) -> anyhow::Result<ExitCode> {
+/// Makes dead letters due again, and wakes the daemon.
+fn send_again(
+    config: &Config,
+    reader: &Reader,
+    sink: &SinkRow,
+    which: Which,
+    all_versions: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let path = &config.store.path;
+    let filter = config.sinks.get(&sink.name).map(|settings| &settings.filter);
+    let wanted = Redrive { filter, seq: which.seq, all_versions };
+    let now = stamp(jiff::Timestamp::now());
+    let Redriven { changes: count, superseded } =
+        redrive(&mut Operator::open(path)?, reader, sink, &wanted, &now)?;
+    // Without a daemon they are sent when it starts.
+    let woken = wake(path)?;
+    let when = match sink.state {
+        SinkState::Disabled => "after its url is corrected and the daemon has reloaded",
+        SinkState::Removed => "when the sink is in the configuration again",
+        SinkState::Active if woken => "now",
+        SinkState::Active => "when the daemon runs",
+    };
+    let mut text = format!("{} will be sent again {when}", changes(count));
+    if superseded > 0 {
+        text.push_str(&format!(
+            "; {} skipped, because the sink has a newer version of the record: add --all-versions to send them too",
+            changes(superseded)
+        ));
+    }
+    let left = reader.sink(&sink.name)?.map_or(0, |sink| sink.dead);
+    let left = left - i64::try_from(superseded).unwrap_or(i64::MAX);
+    if which.all && left > 0 {
+        text.push_str(&format!("; {left} more are dead: run it again when these are sent"));
+    }
+    let result = json!({ "changes": count, "superseded": superseded });
+    told(count + superseded, which, &result, json, &text)
+}
+
+/// Makes the daemon look at the deliveries; returns whether one runs.
+fn wake(store: &Path) -> anyhow::Result<bool> {
+    Ok(runtime()?.block_on(control::send(store, &ControlRequest::Wake)).is_ok())
+}
+
+fn changes(count: usize) -> String {
+    if count == 1 { "1 change".to_owned() } else { format!("{count} changes") }
+}
+
+fn told(
+    count: usize,
+    which: Which,
+    result: &serde_json::Value,
+    json: bool,
+    text: &str,
+) -> anyhow::Result<ExitCode> {
     if count == 0
         && let Some(seq) = which.seq
     {
@@ -108,7 +151,7 @@ fn told(count: usize, which: Which, json: bool, text: &str) -> anyhow::Result<Ex
         );
     }
     if json {
-        return output::json(&serde_json::json!({ "changes": count }));
+        return output::json(result);
     }
     output::text(&format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)

@@ -15,7 +15,7 @@ use crate::api::{ApiError, Client};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon;
-use crate::deliver::SinkStatus;
+use crate::deliver::{SinkActivity, SinkStatus};
 use crate::record::PollerId;
 use crate::store::Store;
 
@@ -103,7 +103,7 @@ async fn work_on(
     let mut delivered = Ok(());
     while let Some(ended) = delivering.join_next().await {
         match ended.map_err(anyhow::Error::from).and_then(|sink| Ok(sink?)) {
-            Ok(Some(sink)) if sink.behind + sink.retrying > 0 || sink.state != "active" => {
+            Ok(sink) if sink.behind + sink.retrying > 0 || sink.state != SinkActivity::Active => {
                 unsettled.push(sink);
             }
             Ok(_) => {}

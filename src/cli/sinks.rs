@@ -20,7 +20,7 @@ pub(super) fn table(sinks: &[SinkStatus]) -> anyhow::Result<ExitCode> {
             vec![
                 sink.name.clone(),
                 sink.type_name.clone(),
-                sink.state.clone(),
+                sink.state.to_string(),
                 sink.delivered.to_string(),
                 sink.behind.to_string(),
                 sink.retrying.to_string(),

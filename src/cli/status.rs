@@ -10,6 +10,7 @@ use super::output::{self, ago, cell};
 use super::{read_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
+use crate::deliver::behind;
 use crate::poll::PollerStatus;
 use crate::status::{Health, WorkspaceStatus};
 use crate::store::Reader;
@@ -20,7 +21,14 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
         Ok(reply) => decoded(&reply),
         Err(why) => {
             let reader = Reader::open(&config.store.path)?;
-            Ok(WorkspaceStatus::of_store(&reader, &why, jiff::Timestamp::now())?)
+            let mut status = WorkspaceStatus::of_store(&reader, &why, jiff::Timestamp::now())?;
+            for sink in &mut status.sinks {
+                if let Some(settings) = config.sinks.get(&sink.name) {
+                    sink.behind =
+                        behind(&reader, &settings.filter, sink.position, status.last_seq)?;
+                }
+            }
+            Ok(status)
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::requests::reply;
 use crate::clock::Clock;
 use crate::control::ControlRequest;
-use crate::deliver::SinkStatus;
+use crate::deliver::SinkView;
 use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{Stored, WorkspaceStatus};
 use crate::store::Store;
@@ -22,7 +22,7 @@ pub(super) struct Watch {
     pub(super) clock: Clock,
     pub(super) requests: mpsc::Sender<DispatcherRequest>,
     pub(super) background: BackgroundClient,
-    pub(super) views: Vec<watch::Receiver<Option<SinkStatus>>>,
+    pub(super) views: Vec<SinkView>,
     pub(super) outside: Outside,
 }
 
@@ -42,20 +42,18 @@ impl Watch {
         let asked = async {
             self.requests.send(DispatcherRequest::Status(sender)).await.ok()?;
             let polling = polling.await.ok()?;
-            let stored = self.store.read(Stored::read).await.ok()?;
-            Some((polling, stored))
+            let views = self.views.clone();
+            let read = self.store.read(move |reader| {
+                let stored = Stored::read(reader)?;
+                let last = stored.last_seq();
+                let sinks: Result<Vec<_>, _> =
+                    views.iter().filter_map(|view| view.status(reader, last).transpose()).collect();
+                Ok((stored, sinks?))
+            });
+            let (stored, sinks) = read.await.ok()?;
+            Some((polling, stored, sinks))
         };
-        let (polling, stored) = tokio::time::timeout(PATIENCE, asked).await.ok()??;
-        let last = stored.last_seq();
-        let sinks = self
-            .views
-            .iter()
-            .filter_map(|view| view.borrow().clone())
-            .map(|mut view| {
-                view.behind = (last - view.position).max(0);
-                view
-            })
-            .collect();
+        let (polling, stored, sinks) = tokio::time::timeout(PATIENCE, asked).await.ok()??;
         let refusal = self.outside.refusal.borrow().clone();
         Some(WorkspaceStatus::of_daemon(polling, sinks, stored, refusal, self.clock.now().wall))
     }

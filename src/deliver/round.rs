@@ -1,329 +1,192 @@
-//! One round of a sink's work, planned and settled: pure but for the read that fills it.
+//! Reads what one round of a sink's work hands over: deliveries that are due, then new changes.
 //!
-//! A round never holds two changes of one record, so that whatever a sink does at once keeps the
-//! order per record. A change whose record has an open exception waits behind it.
+//! A round never holds two changes of one record, so that order per record is kept whatever a sink
+//! does at once. A change whose record has an open delivery is parked behind it.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
-use jiff::Timestamp;
-
-use super::{Change, PendingDelivery, Progress, Verdict};
-use crate::clock::stamp;
+use super::filter::wants;
+use super::health::Attempt;
 use crate::config::SinkFilter;
-use crate::record::{Kind, field, same_meaning};
-use crate::store::{Reader, StoreError};
+use crate::record::Change;
+use crate::store::{DeliveryState, DueBy, PendingDelivery, Reader, StoreError};
 
-/// Rows of the log looked at in one round.
+/// Rows of the log read in one round.
 const SCAN: usize = 512;
-/// Past this many bytes of records a round takes no further change, so that memory is bounded by
-/// the largest record and not by the batch.
+/// A round that holds this many bytes of records takes no further change, so that memory is bounded
+/// by the largest record and not by the batch.
 const ROUND_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a round is read from.
-pub(super) struct Scope<'a> {
+/// What a round may hold.
+pub(super) struct Limits<'a> {
     pub(super) sink: &'a str,
+    /// The sink's position in the log.
     pub(super) position: i64,
     pub(super) filter: &'a SinkFilter,
+    /// Changes that the sink takes at once.
     pub(super) batch: usize,
-    pub(super) now: &'a str,
-    /// No attempt is planned for later than this.
-    pub(super) latest: &'a str,
-    /// Part of the batch is kept for what is new: several of what is due may be to blame themselves.
-    pub(super) suspect: bool,
-    /// Too much is parked: only what is due again is tried.
+    pub(super) attempt: Attempt,
+    pub(super) by: DueBy<'a>,
+    /// Whether the sink has open deliveries.
+    pub(super) any_open: bool,
+    /// Too many changes are parked: only what is due is handed over.
     pub(super) only_due: bool,
 }
 
-/// How a refused change goes on.
-pub(super) struct Refusals<'a> {
-    /// The wait after each refusal; past the last, the change is dead.
-    pub(super) waits: &'a [Duration],
-    /// Uniform in `0.0..1.0`, for the jitter.
-    pub(super) chance: f64,
-    pub(super) now: Timestamp,
-}
-
-impl Refusals<'_> {
-    /// The exception as it stands after one more refusal.
-    fn refused(
-        &self,
-        mut delivery: PendingDelivery,
-        reason: &str,
-        for_good: bool,
-    ) -> PendingDelivery {
-        delivery.attempts += 1;
-        delivery.last_error = Some(reason.to_owned());
-        let attempts = usize::try_from(delivery.attempts).unwrap_or(usize::MAX);
-        match self.waits.get(attempts.saturating_sub(1)) {
-            Some(wait) if !for_good => {
-                let wait = wait.mul_f64(0.8 + 0.4 * self.chance);
-                let due = self.now.checked_add(wait).unwrap_or(Timestamp::MAX);
-                delivery.state = "retrying".to_owned();
-                delivery.next_attempt_at = Some(stamp(due));
-            }
-            _ => {
-                delivery.state = "dead".to_owned();
-                delivery.next_attempt_at = None;
-            }
-        }
-        delivery
-    }
-}
-
-/// A row of the log after the position, in order.
-enum Step {
+/// A row of the log after the position.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum LogRow {
     /// The sink did not ask for it.
-    Pass,
-    /// A change of its record is before it that is still open.
-    Wait,
-    /// To be handed over: an index into the changes of the round.
-    Hand(usize),
+    Unwanted,
+    /// It is parked: an earlier change of its record is not delivered yet.
+    Behind(PendingDelivery),
+    /// It is handed over: the next of the round's new changes.
+    Handed,
 }
 
-/// What one round is made of.
+/// What one round hands over.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Round {
-    due: Vec<PendingDelivery>,
-    changes: Vec<Change>,
-    steps: Vec<(i64, Step)>,
-    waiting: Vec<PendingDelivery>,
-    /// Exceptions whose change is no longer in the log.
-    lost: Vec<i64>,
-    more: bool,
-    /// The scan came to the end of the log.
-    exhausted: bool,
-    next_due: Option<String>,
-    now: String,
-}
-
-/// What a round came to.
-pub(super) struct Settled {
-    pub(super) progress: Progress,
-    pub(super) fault: Option<(String, Option<Duration>)>,
+    /// The changes, each of another record: first those that were due, then new ones.
+    pub(super) changes: Vec<Change>,
+    /// For each change, how it is stored if it is parked.
+    pub(super) deliveries: Vec<PendingDelivery>,
+    /// How many of the changes were due.
+    pub(super) due: usize,
+    /// The rows of the log after the position, in order.
+    pub(super) rows: Vec<(i64, LogRow)>,
+    /// Deliveries whose change is no longer in the log.
+    pub(super) vanished: Vec<PendingDelivery>,
+    /// There is more to hand over than the round holds.
     pub(super) more: bool,
-    pub(super) next_due: Option<Duration>,
-    /// The new changes tried, where the log holds no other to tell the endpoint's fault from theirs.
-    pub(super) alone: Option<usize>,
+    /// The round reaches the end of the log.
+    pub(super) at_end: bool,
+    /// When the next delivery becomes due.
+    pub(super) next_due: Option<String>,
+    /// When the round was read.
+    pub(super) now: String,
 }
 
 impl Round {
-    pub(super) fn read(reader: &Reader, scope: &Scope<'_>) -> Result<Self, StoreError> {
-        let open = reader.open_deliveries(scope.sink)?;
-        let blocked: HashSet<(String, String)> =
-            open.iter().map(|d| (d.route.clone(), d.record_id.clone())).collect();
-        let is_due = |d: &&PendingDelivery| {
-            // An attempt that lies beyond any wait was planned while the clock was wrong.
-            d.state == "retrying"
-                && d.next_attempt_at
-                    .as_deref()
-                    .is_none_or(|at| at <= scope.now || at > scope.latest)
-        };
-        // Of one record only the oldest is tried: what comes behind it must not overtake it.
-        let mut first = HashSet::new();
-        let mut due: Vec<PendingDelivery> = open
-            .iter()
-            .filter(|d| d.record_id.is_empty() || first.insert((&d.route, &d.record_id)))
-            .filter(is_due)
-            .cloned()
-            .collect();
-        let room = if scope.suspect { scope.batch.div_ceil(2) } else { scope.batch };
-        let mut more = due.len() > room;
+    pub(super) fn read(reader: &Reader, limits: &Limits<'_>) -> Result<Self, StoreError> {
+        let mut round = Self { now: limits.by.now.to_owned(), ..Self::default() };
+        let mut bytes = 0;
+        if limits.any_open {
+            bytes = round.read_due(reader, limits)?;
+        }
+        if !limits.only_due {
+            round.read_new(reader, limits, bytes)?;
+        }
+        Ok(round)
+    }
+
+    /// How many of the changes are new.
+    pub(super) fn fresh(&self) -> usize {
+        self.changes.len() - self.due
+    }
+
+    fn read_due(&mut self, reader: &Reader, limits: &Limits<'_>) -> Result<usize, StoreError> {
+        let most = limits.attempt.most(limits.batch);
+        // To compare, new changes are needed as well: all that is due may be to blame itself.
+        let room = if limits.attempt.compares() { most.div_ceil(2) } else { most };
+        let mut due = reader.due_deliveries(limits.sink, &limits.by, room + 1)?;
+        self.more = due.len() > room;
         due.truncate(room);
-        let next_due = open
-            .iter()
-            .filter(|d| d.state == "retrying")
-            .filter_map(|d| d.next_attempt_at.clone())
-            .filter(|at| at.as_str() > scope.now)
-            .min();
-        let (mut changes, mut lost, mut bytes) = (Vec::with_capacity(due.len()), Vec::new(), 0);
-        let mut known = Vec::with_capacity(due.len());
+        self.next_due = reader.next_due_delivery(limits.sink, limits.by.now)?;
+        let mut records = HashSet::new();
+        let mut bytes = 0;
         for delivery in due {
-            if bytes >= ROUND_BYTES && !scope.suspect {
-                more = true;
-                break;
+            let record = (delivery.route.clone(), delivery.record_id.clone());
+            let full = bytes >= ROUND_BYTES && !limits.attempt.compares();
+            if full || (!delivery.record_id.is_empty() && !records.insert(record)) {
+                self.more = true;
+                continue;
             }
             match reader.changes(&[delivery.seq])?.pop() {
                 Some(change) => {
                     bytes += weight(&change);
-                    changes.push(change);
-                    known.push(delivery);
+                    self.changes.push(change);
+                    self.deliveries.push(delivery);
                 }
-                None => lost.push(delivery.seq),
+                None => self.vanished.push(delivery),
             }
         }
-
-        let mut round = Self {
-            due: known,
-            changes: Vec::new(),
-            steps: Vec::new(),
-            waiting: Vec::new(),
-            lost,
-            more,
-            exhausted: false,
-            next_due,
-            now: scope.now.to_owned(),
-        };
-        if !scope.only_due {
-            round.scan(reader, scope, &blocked, &mut changes, bytes)?;
-        }
-        round.changes = changes;
-        Ok(round)
+        self.due = self.changes.len();
+        Ok(bytes)
     }
 
-    fn scan(
+    fn read_new(
         &mut self,
         reader: &Reader,
-        scope: &Scope<'_>,
-        blocked: &HashSet<(String, String)>,
-        changes: &mut Vec<Change>,
+        limits: &Limits<'_>,
         mut bytes: usize,
     ) -> Result<(), StoreError> {
+        let most = limits.attempt.most(limits.batch);
+        let comparing = limits.attempt.compares();
         let mut in_round: HashSet<(String, String)> =
-            changes.iter().filter_map(record_key).collect();
+            self.changes.iter().filter_map(record_key).collect();
         let mut full = false;
-        let shown = reader.scan_after(scope.position, SCAN, |change| {
+        let mut failure = None;
+        let shown = reader.scan_after(limits.position, SCAN, |change| {
             let seq = change.seq;
-            if !wants(scope.filter, &change) {
-                self.steps.push((seq, Step::Pass));
+            if !wants(limits.filter, &change) {
+                self.rows.push((seq, LogRow::Unwanted));
                 return ControlFlow::Continue(());
             }
             let key = record_key(&change);
-            // What comes behind a suspect of its own record waits for it, and lets others be tried.
-            let behind = |key| blocked.contains(key) || (scope.suspect && in_round.contains(key));
-            if key.as_ref().is_some_and(behind) {
-                self.waiting.push(new_exception(&change, "waiting", scope.now));
-                self.steps.push((seq, Step::Wait));
+            let open = match &key {
+                Some((route, id)) if limits.any_open => {
+                    reader.has_open_delivery(limits.sink, route, id)
+                }
+                _ => Ok(false),
+            };
+            let open = match open {
+                Ok(open) => open,
+                Err(error) => {
+                    failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+            };
+            let in_hand = key.as_ref().is_some_and(|key| in_round.contains(key));
+            // While comparing, a later version of a record is parked so that others are tried.
+            if open || (in_hand && comparing) {
+                let behind = parked(&change, DeliveryState::Waiting, limits.by.now);
+                self.rows.push((seq, LogRow::Behind(behind)));
                 return ControlFlow::Continue(());
             }
-            // Suspects are few and tried one by one, so that their size must not keep others out.
-            let room = changes.len() < scope.batch && (bytes < ROUND_BYTES || scope.suspect);
-            if !room || key.is_some_and(|key| !in_round.insert(key)) {
+            // Few changes are compared, one by one: their size must not keep others out.
+            let room = self.changes.len() < most && (bytes < ROUND_BYTES || comparing);
+            if !room || in_hand {
                 full = true;
                 return ControlFlow::Break(());
             }
+            in_round.extend(key);
             bytes += weight(&change);
-            self.steps.push((seq, Step::Hand(changes.len())));
-            changes.push(change);
+            self.rows.push((seq, LogRow::Handed));
+            self.deliveries.push(parked(&change, DeliveryState::Retrying, limits.by.now));
+            self.changes.push(change);
             ControlFlow::Continue(())
         })?;
-        self.exhausted = !full && shown < SCAN;
-        self.more |= !self.exhausted;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        self.at_end = !full && shown < SCAN;
+        self.more |= !self.at_end;
         Ok(())
-    }
-
-    pub(super) fn changes(&self) -> &[Change] {
-        &self.changes
-    }
-
-    /// How many changes are handed over for the first time, or for as long as they hold the position.
-    pub(super) fn fresh(&self) -> usize {
-        self.changes.len() - self.due.len()
-    }
-
-    /// Turns the verdicts, one for each change, into what is saved.
-    ///
-    /// With `suspect` set, a change at fault that a later one passes is parked: the fault is its own,
-    /// unless the destination asked for a wait.
-    pub(super) fn settle(
-        self,
-        verdicts: &[Verdict],
-        suspect: bool,
-        refusals: &Refusals<'_>,
-    ) -> Settled {
-        let alone = Some(self.fresh()).filter(|fresh| self.exhausted && *fresh <= 1);
-        let mut progress =
-            Progress { at: self.now.clone(), settled: self.lost, ..Progress::default() };
-        let mut fault: Option<(String, Option<Duration>)> = None;
-        let mut note_fault = |reason: &str, retry_after: Option<Duration>| {
-            let (_, asked) = fault.get_or_insert_with(|| (reason.to_owned(), None));
-            *asked = (*asked).max(retry_after);
-        };
-        for (delivery, verdict) in self.due.iter().zip(verdicts) {
-            match verdict {
-                Verdict::Done => {
-                    progress.delivered += 1;
-                    progress.settled.push(delivery.seq);
-                }
-                Verdict::Refused { reason, for_good } => {
-                    progress.put.push(refusals.refused(delivery.clone(), reason, *for_good));
-                }
-                Verdict::Fault { reason, retry_after } => {
-                    if suspect && retry_after.is_none() && verdicts.contains(&Verdict::Done) {
-                        progress.put.push(refusals.refused(delivery.clone(), reason, false));
-                    } else {
-                        note_fault(reason, *retry_after);
-                    }
-                }
-                Verdict::Gone { reason } => {
-                    progress.disable = true;
-                    progress.fault = Some(reason.clone());
-                }
-            }
-        }
-        let is_done =
-            |step: &Step| matches!(step, Step::Hand(index) if verdicts[*index] == Verdict::Done);
-        let last_done = self.steps.iter().rposition(|(_, step)| is_done(step));
-        let mut waiting = self.waiting.into_iter();
-        for (place, (seq, step)) in self.steps.iter().enumerate() {
-            // A change that something behind it has passed can no longer hold the position.
-            let passed = last_done.is_some_and(|last| place < last);
-            let mut held = false;
-            match step {
-                Step::Pass => {}
-                Step::Wait => progress.put.extend(waiting.next()),
-                Step::Hand(index) => {
-                    let exception = new_exception(&self.changes[*index], "retrying", &self.now);
-                    match &verdicts[*index] {
-                        Verdict::Done => progress.delivered += 1,
-                        Verdict::Refused { reason, for_good } => {
-                            progress.put.push(refusals.refused(exception, reason, *for_good));
-                        }
-                        Verdict::Fault { reason, retry_after: None } if passed && suspect => {
-                            progress.put.push(refusals.refused(exception, reason, false));
-                        }
-                        Verdict::Fault { reason, retry_after } => {
-                            note_fault(reason, *retry_after);
-                            held = true;
-                        }
-                        Verdict::Gone { reason } => {
-                            progress.disable = true;
-                            progress.fault = Some(reason.clone());
-                            held = true;
-                        }
-                    }
-                    if held && passed {
-                        let mut exception =
-                            new_exception(&self.changes[*index], "retrying", &self.now);
-                        exception.next_attempt_at = Some(self.now.clone());
-                        progress.put.push(exception);
-                    }
-                }
-            }
-            if held && !passed {
-                break;
-            }
-            progress.position = Some(*seq);
-        }
-        let next_due = self.next_due.and_then(|at| {
-            let at: Timestamp = at.parse().ok()?;
-            Some(Duration::try_from(at.duration_since(refusals.now)).unwrap_or(Duration::ZERO))
-        });
-        // What was settled or parked may have made something else due.
-        let stirred = !progress.put.is_empty() || !progress.settled.is_empty();
-        let more = (self.more || stirred) && fault.is_none() && !progress.disable;
-        Settled { progress, fault, more, next_due, alone }
     }
 }
 
-fn new_exception(change: &Change, state: &str, now: &str) -> PendingDelivery {
+/// A delivery of `change` that was not attempted yet.
+fn parked(change: &Change, state: DeliveryState, now: &str) -> PendingDelivery {
+    let next_attempt_at = (state == DeliveryState::Retrying).then(|| now.to_owned());
     PendingDelivery {
         seq: change.seq,
         route: change.route.as_str().to_owned(),
         record_id: change.record_id.clone().unwrap_or_default(),
-        state: state.to_owned(),
+        state,
         attempts: 0,
-        next_attempt_at: None,
+        next_attempt_at,
         last_error: None,
         since: now.to_owned(),
     }
@@ -333,18 +196,7 @@ fn weight(change: &Change) -> usize {
     change.body.len() + change.before.as_ref().map_or(0, String::len)
 }
 
-/// What keeps order: a gap belongs to no record and may pass any.
+/// What order is kept for: a gap belongs to no record and may pass any change.
 fn record_key(change: &Change) -> Option<(String, String)> {
     Some((change.route.as_str().to_owned(), change.record_id.clone()?))
-}
-
-/// Whether the sink asked for this change.
-fn wants(filter: &SinkFilter, change: &Change) -> bool {
-    filter.changes.contains(&change.kind)
-        && filter.routes.contains(&change.route)
-        && (change.kind == Kind::Gap
-            || filter.fields.iter().all(|(name, wanted)| {
-                field(&change.body, name)
-                    .is_some_and(|found| same_meaning(found, &wanted.to_string()))
-            }))
 }

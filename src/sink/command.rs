@@ -65,13 +65,13 @@ impl Command {
         let mut verdicts = Vec::with_capacity(changes.len());
         for change in changes {
             let verdict = self.run(change, stop).await;
-            let fault = matches!(verdict, Verdict::Fault { .. });
+            let fault = matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort);
             verdicts.push(verdict);
             if fault {
                 break;
             }
         }
-        verdicts.resize(changes.len(), Verdict::fault("not run: the command was at fault before"));
+        verdicts.resize(changes.len(), Verdict::NotTried);
         verdicts
     }
 
@@ -138,7 +138,7 @@ impl Command {
             }
             None => {
                 group.kill(&mut child).await;
-                Verdict::stopping()
+                Verdict::CutShort
             }
         }
     }

@@ -69,7 +69,7 @@ impl Webhook {
         let mut in_flight = JoinSet::new();
         let mut waiting = changes.iter().enumerate();
         let mut sending = true;
-        let mut unfinished = Verdict::stopping();
+        let mut unfinished = Verdict::CutShort;
         loop {
             while sending
                 && in_flight.len() < self.concurrency
@@ -96,7 +96,7 @@ impl Webhook {
                             // What is in flight may still succeed; the rest need not be sent to
                             // learn the same.
                             sending = false;
-                            unfinished = Verdict::fault("not sent: the endpoint was at fault");
+                            unfinished = Verdict::NotTried;
                         }
                         verdicts[index] = Some(verdict);
                     }

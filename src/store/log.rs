@@ -148,6 +148,25 @@ pub(super) fn of_record(
     rows.collect()
 }
 
+const COUNT: &str = "SELECT count(*) FROM changes WHERE seq > ?1 AND seq <= ?2 \
+     AND instr(?3, ' ' || route || ' ') AND instr(?4, ' ' || kind || ' ')";
+
+/// How many rows after `after`, up to and with `upto`, are of these routes and kinds.
+pub(super) fn count(
+    connection: &Connection,
+    after: i64,
+    upto: i64,
+    routes: &[Route],
+    kinds: &[Kind],
+) -> rusqlite::Result<i64> {
+    if after >= upto {
+        return Ok(0);
+    }
+    let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
+    let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
+    connection.prepare_cached(COUNT)?.query_row((after, upto, routes, kinds), |row| row.get(0))
+}
+
 /// The number of the last row, 0 for none.
 pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
     connection

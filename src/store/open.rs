@@ -30,8 +30,11 @@ const LOCK_TRIES: u32 = 5;
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Numbered schema steps; `user_version` is how many of them a file has.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_init.sql"), include_str!("migrations/0002_pollers.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_init.sql"),
+    include_str!("migrations/0002_pollers.sql"),
+    include_str!("migrations/0003_deliveries.sql"),
+];
 
 /// Held as long as the process uses the store; says who holds it.
 #[derive(Debug)]
@@ -290,7 +293,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     connection
         .execute_batch("PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;")
         .map_err(failed(path))?;
-    connection.set_prepared_statement_cache_capacity(16);
+    connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
 }
 

@@ -6,11 +6,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use rustix::fs::Access;
 
+use super::deliveries::{self, PendingDelivery};
 use super::error::{OpenError, StoreError};
-use super::{gaps, open, sinks};
+use super::{gaps, open};
+
+/// Dead letters deleted in one transaction.
+const DROP_STEP: usize = 10_000;
 
 /// A connection for one command that changes what the operator may change.
 #[derive(Debug)]
@@ -42,20 +46,39 @@ impl Operator {
         Ok(Self { connection })
     }
 
-    /// Makes dead letters of a sink due again, the oldest 10,000 or one; returns how many.
+    /// Makes these dead letters of a sink due again, with all their attempts; returns how many were
+    /// still dead.
     ///
     /// # Errors
     /// Nothing is changed.
-    pub fn redrive(&self, sink: &str, seq: Option<i64>, at: &str) -> Result<usize, StoreError> {
-        Ok(sinks::redrive(&self.connection, sink, seq, at)?)
+    pub fn revive(
+        &mut self,
+        sink: &str,
+        letters: &[PendingDelivery],
+        at: &str,
+    ) -> Result<usize, StoreError> {
+        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let revived = deliveries::revive(&tx, sink, letters, at)?;
+        tx.commit()?;
+        Ok(revived)
     }
 
-    /// Forgets dead letters of a sink, all or one; returns how many. The log keeps the changes.
+    /// Deletes dead letters of a sink, all or one; returns how many. The log keeps the changes.
     ///
     /// # Errors
-    /// Nothing is changed.
-    pub fn drop_dead(&self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
-        Ok(sinks::drop_dead(&self.connection, sink, seq)?)
+    /// Dead letters that were not reached stay.
+    pub fn drop_dead(&mut self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
+        let mut dropped = 0;
+        loop {
+            // In steps, so that the daemon's writes are never kept waiting for long.
+            let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let step = deliveries::drop_dead(&tx, sink, seq, DROP_STEP)?;
+            tx.commit()?;
+            dropped += step;
+            if seq.is_some() || step < DROP_STEP {
+                return Ok(dropped);
+            }
+        }
     }
 
     /// Accepts gaps that are not repaired, one or all; returns how many.

@@ -9,12 +9,13 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value};
 
+use super::deliveries::{self, DueBy, PendingDelivery};
 use super::error::{OpenError, StoreError};
 use super::ledger::{self, Gap};
 use super::pollers::{self, PollerRow};
-use super::sinks::{self, PendingDelivery, SinkRow};
+use super::sinks::{self, SinkRow};
 use super::{log, open};
-use crate::record::{Change, Route};
+use crate::record::{Change, Kind, Route};
 
 /// A read-only connection to the store.
 #[derive(Debug)]
@@ -118,12 +119,60 @@ impl Reader {
         Ok(sinks::find(&self.connection, name)?)
     }
 
-    /// The exceptions of one sink that are still tried, oldest first.
+    /// How many rows of the log after `after`, up to and with `upto`, are of these routes and kinds.
     ///
     /// # Errors
-    /// When the file cannot be read.
-    pub fn open_deliveries(&self, sink: &str) -> Result<Vec<PendingDelivery>, StoreError> {
-        Ok(sinks::open_deliveries(&self.connection, sink)?)
+    /// If the file cannot be read.
+    pub fn count_changes(
+        &self,
+        after: i64,
+        upto: i64,
+        routes: &[Route],
+        kinds: &[Kind],
+    ) -> Result<i64, StoreError> {
+        Ok(log::count(&self.connection, after, upto, routes, kinds)?)
+    }
+
+    /// Up to `limit` deliveries of one sink that are due, the longest due first.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn due_deliveries(
+        &self,
+        sink: &str,
+        by: &DueBy<'_>,
+        limit: usize,
+    ) -> Result<Vec<PendingDelivery>, StoreError> {
+        Ok(deliveries::due(&self.connection, sink, by, limit)?)
+    }
+
+    /// When the next delivery of one sink becomes due that is not due at `now`.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn next_due_delivery(&self, sink: &str, now: &str) -> Result<Option<String>, StoreError> {
+        Ok(deliveries::next_due(&self.connection, sink, now)?)
+    }
+
+    /// Whether a change of this record is parked at this sink and not dead.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn has_open_delivery(
+        &self,
+        sink: &str,
+        route: &str,
+        record_id: &str,
+    ) -> Result<bool, StoreError> {
+        Ok(deliveries::is_open(&self.connection, sink, route, record_id)?)
+    }
+
+    /// Whether a change is parked or dead at this sink.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn has_delivery(&self, sink: &str, seq: i64) -> Result<bool, StoreError> {
+        Ok(deliveries::exists(&self.connection, sink, seq)?)
     }
 
     /// Up to `limit` dead letters of one sink, oldest first.
@@ -135,7 +184,20 @@ impl Reader {
         sink: &str,
         limit: usize,
     ) -> Result<Vec<PendingDelivery>, StoreError> {
-        Ok(sinks::dead_letters(&self.connection, sink, limit)?)
+        self.dead_letters_after(sink, 0, limit)
+    }
+
+    /// Up to `limit` dead letters of one sink after the row `after`, oldest first.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn dead_letters_after(
+        &self,
+        sink: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<PendingDelivery>, StoreError> {
+        Ok(deliveries::dead_letters(&self.connection, sink, after, limit)?)
     }
 
     /// One dead letter of one sink, by its number in the log.
@@ -143,7 +205,7 @@ impl Reader {
     /// # Errors
     /// When the file cannot be read.
     pub fn dead_letter(&self, sink: &str, seq: i64) -> Result<Option<PendingDelivery>, StoreError> {
-        Ok(sinks::dead_letter(&self.connection, sink, seq)?)
+        Ok(deliveries::dead_letter(&self.connection, sink, seq)?)
     }
 
     /// How many records each route has.

@@ -1,14 +1,19 @@
-//! Where each sink stands: its position in the log, and the exceptions before it.
+//! The table `sinks`: how far each sink has come in the log, and its counters.
 //!
-//! Everything up to a sink's position was delivered, filtered out, or stands in `deliveries`:
-//! `retrying` with its next attempt, `waiting` behind an earlier change of the same record, or
-//! `dead`.
+//! The changes up to a sink's position were delivered, were not asked for, or stand in
+//! `deliveries`. Positions that only passed changes a sink did not ask for are saved late and
+//! together, since losing them costs nothing but reading those rows again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 use serde::Serialize;
 
+use super::deliveries::{self, PendingDelivery};
 use super::error::StoreError;
-use super::log;
+use super::sink_state::SinkState;
+use super::{Store, log};
 
 /// A sink's row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,11 +23,11 @@ pub struct SinkRow {
     /// `webhook`, `file`, `command`
     #[serde(rename = "type")]
     pub type_name: String,
-    /// `active`, `disabled` (the endpoint said 410), or `removed` (no longer configured).
-    pub state: String,
-    /// Everything up to this number is behind the sink.
+    /// Whether it takes changes.
+    pub state: SinkState,
+    /// The sink needs nothing more of the log up to this row.
     pub position: i64,
-    /// Changes delivered since the sink was first seen.
+    /// Changes delivered since the sink was first opened.
     pub delivered: i64,
     /// When a change was last delivered.
     pub last_success_at: Option<String>,
@@ -30,7 +35,7 @@ pub struct SinkRow {
     pub last_error: Option<String>,
     /// When it was.
     pub last_error_at: Option<String>,
-    /// Changes being retried, or waiting behind one that is.
+    /// Changes being retried, or waiting for one that is.
     pub retrying: i64,
     /// Changes refused for good.
     pub dead: i64,
@@ -47,39 +52,18 @@ pub enum Begin {
     At(String),
 }
 
-/// An exception: one change that one sink has not taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PendingDelivery {
-    /// The change's number in the log.
-    pub seq: i64,
-    /// The route of its record.
-    pub route: String,
-    /// The record's id; empty for a gap.
-    pub record_id: String,
-    /// `retrying`, `waiting` or `dead`
-    pub state: String,
-    /// Attempts made.
-    pub attempts: i64,
-    /// When the next one is due.
-    pub next_attempt_at: Option<String>,
-    /// Why the last one failed.
-    pub last_error: Option<String>,
-    /// When the change was first refused.
-    pub since: String,
-}
-
-/// What one round of a sink's work came to; saved in one transaction.
-#[derive(Debug, Clone, Default)]
+/// What one round of a sink's work changed; saved in one transaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The new position, if it moved.
     pub position: Option<i64>,
     /// Changes delivered.
     pub delivered: i64,
-    /// Exceptions to add or to bring up to date.
+    /// Deliveries to add or to bring up to date.
     pub put: Vec<PendingDelivery>,
-    /// Exceptions that are settled.
-    pub settled: Vec<i64>,
-    /// A fault of the endpoint, told once.
+    /// Deliveries that need no further attempt.
+    pub settled: Vec<PendingDelivery>,
+    /// A fault of the endpoint, to be shown with the sink.
     pub fault: Option<String>,
     /// Whether the sink is to be disabled.
     pub disable: bool,
@@ -87,9 +71,129 @@ pub struct Progress {
     pub at: String,
 }
 
-const SELECT: &str = "SELECT s.name, s.type, s.state, s.position, s.delivered, s.last_success_at, s.last_error, s.last_error_at, \
-     (SELECT count(*) FROM deliveries d WHERE d.sink = s.name AND d.state <> 'dead'), \
-     (SELECT count(*) FROM deliveries d WHERE d.sink = s.name AND d.state = 'dead') FROM sinks s";
+impl Progress {
+    /// Whether there is anything to save but a position that passed unwanted changes.
+    #[must_use]
+    pub fn must_be_saved(&self) -> bool {
+        self.delivered > 0
+            || !self.put.is_empty()
+            || !self.settled.is_empty()
+            || self.fault.is_some()
+            || self.disable
+    }
+}
+
+/// Positions that passed only changes their sinks did not ask for, until they are saved together.
+#[derive(Debug, Default)]
+pub(super) struct PassedPositions {
+    positions: Mutex<BTreeMap<String, i64>>,
+}
+
+impl PassedPositions {
+    pub(super) fn add(&self, sink: &str, position: i64) {
+        let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = positions.entry(sink.to_owned()).or_default();
+        *known = position.max(*known);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn take(&self) -> BTreeMap<String, i64> {
+        std::mem::take(&mut *self.positions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Saves them in the transaction of `save`; keeps them for the next time if it fails.
+    fn saved_with(
+        &self,
+        connection: &mut Connection,
+        save: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        let passed = self.take();
+        let outcome = (|| {
+            let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for (sink, position) in &passed {
+                tx.prepare_cached(PASS)?.execute((sink, position))?;
+            }
+            save(&tx)?;
+            tx.commit()
+        })();
+        if outcome.is_err() {
+            for (sink, position) in passed {
+                self.add(&sink, position);
+            }
+        }
+        Ok(outcome?)
+    }
+}
+
+impl Store {
+    /// Opens a sink's row, making it where the sink is to begin; see [`Begin`].
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn open_sink(
+        &self,
+        name: String,
+        type_name: &'static str,
+        begin: Begin,
+        at: String,
+    ) -> Result<SinkRow, StoreError> {
+        self.write(move |writer| open(&mut writer.connection, &name, type_name, &begin, &at)).await
+    }
+
+    /// Marks every sink not named as removed, so that it no longer holds the log back; returns their
+    /// rows.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<Vec<SinkRow>, StoreError> {
+        self.write(move |writer| Ok(retire(&mut writer.connection, &configured)?)).await
+    }
+
+    /// Saves one round of a sink's work in one transaction; returns the sink's row.
+    ///
+    /// # Errors
+    /// Nothing is stored; the round is repeated under the same event ids.
+    pub async fn save_progress(
+        &self,
+        sink: String,
+        progress: Progress,
+    ) -> Result<Option<SinkRow>, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        self.write(move |writer| save(&mut writer.connection, &shared.passed, &sink, &progress))
+            .await
+    }
+
+    /// Notes a position that passed only changes its sink did not ask for. It is saved with the next
+    /// progress of any sink, by [`Store::save_passed_positions`], or on closing.
+    pub fn pass_unwanted(&self, sink: &str, position: i64) {
+        self.shared.passed.add(sink, position);
+    }
+
+    /// Saves all positions that [`Store::pass_unwanted`] noted, in one transaction.
+    ///
+    /// # Errors
+    /// They are kept for the next time.
+    pub async fn save_passed_positions(&self) -> Result<(), StoreError> {
+        if self.shared.passed.is_empty() {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        self.write(move |writer| save_passed(&mut writer.connection, &shared.passed)).await
+    }
+}
+
+const SELECT: &str = "SELECT name, type, state, position, delivered, last_success_at, last_error, last_error_at, \
+     retrying, dead FROM sinks";
+
+const PASS: &str = "UPDATE sinks SET position = ?2 WHERE name = ?1 AND position < ?2";
+
+const SAVE: &str = "UPDATE sinks SET position = max(position, coalesce(?2, position)), delivered = delivered + ?3, \
+     last_success_at = CASE WHEN ?3 > 0 THEN ?4 ELSE last_success_at END, \
+     last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
+     state = CASE WHEN ?6 THEN 'disabled' ELSE state END WHERE name = ?1";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
     Ok(SinkRow {
@@ -108,20 +212,21 @@ fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
 
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<SinkRow>> {
     let mut statement =
-        connection.prepare_cached(&format!("{SELECT} ORDER BY s.name LIMIT 10000"))?;
+        connection.prepare_cached(&format!("{SELECT} ORDER BY name LIMIT 10000"))?;
     let rows = statement.query_map([], read)?;
     rows.collect()
 }
 
-pub(super) fn find(connection: &Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
-    connection
-        .prepare_cached(&format!("{SELECT} WHERE s.name = ?1"))?
-        .query_row([name], read)
-        .optional()
+fn find_sql() -> String {
+    format!("{SELECT} WHERE name = ?1")
 }
 
-/// Makes the sink's row at its beginning if it has none, marks it active, and returns it. A row that
-/// says so already costs no write: it must not matter that the disk is full or the store locked.
+pub(super) fn find(connection: &Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
+    connection.prepare_cached(&find_sql())?.query_row([name], read).optional()
+}
+
+/// Makes the sink's row where it is to begin unless there is one, marks it active, and returns it. A
+/// row that is active already costs no write, so that a full disk or a locked store does not matter.
 pub(super) fn open(
     connection: &mut Connection,
     name: &str,
@@ -130,17 +235,13 @@ pub(super) fn open(
     at: &str,
 ) -> Result<SinkRow, StoreError> {
     if let Some(row) = find(connection, name)?
-        && row.state == "active"
+        && row.state == SinkState::Active
         && row.type_name == type_name
     {
         return Ok(row);
     }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let exists = tx
-        .query_row("SELECT 1 FROM sinks WHERE name = ?1", [name], |_| Ok(()))
-        .optional()?
-        .is_some();
-    if exists {
+    if find(&tx, name)?.is_some() {
         tx.execute(
             "UPDATE sinks SET type = ?2, state = 'active' WHERE name = ?1",
             (name, type_name),
@@ -156,173 +257,62 @@ pub(super) fn open(
             (name, type_name, position, at),
         )?;
     }
-    let row = tx.query_row(&format!("{SELECT} WHERE s.name = ?1"), [name], read)?;
+    let row = tx.query_row(&find_sql(), [name], read)?;
     tx.commit()?;
     Ok(row)
 }
 
 /// Marks every sink that is not in `configured` as removed, so that it no longer holds the log back;
-/// returns their names, each with what it had not got yet: rows of the log and open exceptions.
+/// returns their rows.
 pub(super) fn retire(
     connection: &mut Connection,
     configured: &[String],
-) -> rusqlite::Result<Vec<(String, i64)>> {
-    let mut present = connection
-        .prepare("SELECT name FROM sinks WHERE state <> 'removed'")?
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<Vec<String>>>()?;
-    present.retain(|name| !configured.contains(name));
-    if present.is_empty() {
-        return Ok(Vec::new());
+) -> rusqlite::Result<Vec<SinkRow>> {
+    let mut gone = list(connection)?;
+    gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
+    if gone.is_empty() {
+        return Ok(gone);
     }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let retired = present.into_iter().map(|name| {
-        let behind = tx.query_row(
-            "UPDATE sinks SET state = 'removed' WHERE name = ?1 \
-             RETURNING (SELECT coalesce(max(seq), 0) FROM changes) - position \
-             + (SELECT count(*) FROM deliveries d WHERE d.sink = name AND d.state <> 'dead')",
-            [&name],
-            |row| row.get(0),
-        )?;
-        Ok((name, behind))
-    });
-    let retired = retired.collect::<rusqlite::Result<_>>()?;
+    for row in &gone {
+        tx.execute("UPDATE sinks SET state = 'removed' WHERE name = ?1", [&row.name])?;
+    }
     tx.commit()?;
-    Ok(retired)
+    Ok(gone)
 }
 
-/// Saves one round in one transaction.
+/// Saves one round in one transaction, and with it every position that waits to be saved; returns
+/// the sink's row.
 pub(super) fn save(
     connection: &mut Connection,
+    passed: &PassedPositions,
     name: &str,
     progress: &Progress,
+) -> Result<Option<SinkRow>, StoreError> {
+    passed.saved_with(connection, |tx| {
+        tx.prepare_cached(SAVE)?.execute((
+            name,
+            progress.position,
+            progress.delivered,
+            &progress.at,
+            &progress.fault,
+            progress.disable,
+        ))?;
+        deliveries::save(tx, name, &progress.put, &progress.settled, &progress.at)
+    })?;
+    Ok(find(connection, name)?)
+}
+
+/// Saves the positions that passed only changes their sinks did not ask for.
+pub(super) fn save_passed(
+    connection: &mut Connection,
+    passed: &PassedPositions,
 ) -> Result<(), StoreError> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    tx.prepare_cached(
-        "UPDATE sinks SET position = max(position, coalesce(?2, position)), delivered = delivered + ?3, \
-         last_success_at = CASE WHEN ?3 > 0 THEN ?4 ELSE last_success_at END, \
-         last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
-         state = CASE WHEN ?6 THEN 'disabled' ELSE state END WHERE name = ?1",
-    )?
-    .execute((name, progress.position, progress.delivered, &progress.at, &progress.fault, progress.disable))?;
-    {
-        let mut put = tx.prepare_cached(
-            "INSERT INTO deliveries (sink, seq, route, record_id, state, attempts, next_attempt_at, last_error, since) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (sink, seq) DO UPDATE SET state = excluded.state, \
-             attempts = excluded.attempts, next_attempt_at = excluded.next_attempt_at, last_error = excluded.last_error",
-        )?;
-        for d in &progress.put {
-            put.execute((
-                name,
-                d.seq,
-                &d.route,
-                &d.record_id,
-                &d.state,
-                d.attempts,
-                &d.next_attempt_at,
-                &d.last_error,
-                &d.since,
-            ))?;
-        }
-        let mut settle =
-            tx.prepare_cached("DELETE FROM deliveries WHERE sink = ?1 AND seq = ?2")?;
-        for seq in &progress.settled {
-            settle.execute((name, seq))?;
-        }
-        if !progress.settled.is_empty() || !progress.put.is_empty() {
-            release_waiting(&tx, name, &progress.at)?;
-        }
-    }
-    tx.commit()?;
-    Ok(())
+    if passed.is_empty() { Ok(()) } else { passed.saved_with(connection, |_| Ok(())) }
 }
 
-/// Makes due what waited behind a change that is settled or dead by now.
-fn release_waiting(connection: &Connection, name: &str, at: &str) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE deliveries AS d SET state = 'retrying', next_attempt_at = ?2 WHERE sink = ?1 AND state = 'waiting' \
-             AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.sink = d.sink AND e.route = d.route \
-             AND e.record_id = d.record_id AND e.seq < d.seq AND e.state <> 'dead')",
-        )?
-        .execute((name, at))?;
-    Ok(())
-}
-
-const SELECT_DELIVERY: &str = "SELECT seq, route, record_id, state, attempts, next_attempt_at, last_error, since FROM deliveries WHERE sink = ?1";
-
-fn read_delivery(row: &Row<'_>) -> rusqlite::Result<PendingDelivery> {
-    Ok(PendingDelivery {
-        seq: row.get(0)?,
-        route: row.get(1)?,
-        record_id: row.get(2)?,
-        state: row.get(3)?,
-        attempts: row.get(4)?,
-        next_attempt_at: row.get(5)?,
-        last_error: row.get(6)?,
-        since: row.get(7)?,
-    })
-}
-
-/// Up to `limit` dead letters of one sink, oldest first.
-pub(super) fn dead_letters(
-    connection: &Connection,
-    name: &str,
-    limit: usize,
-) -> rusqlite::Result<Vec<PendingDelivery>> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = connection
-        .prepare_cached(&format!("{SELECT_DELIVERY} AND state = 'dead' ORDER BY seq LIMIT ?2"))?;
-    let rows = statement.query_map((name, limit), read_delivery)?;
-    rows.collect()
-}
-
-/// One dead letter of one sink.
-pub(super) fn dead_letter(
-    connection: &Connection,
-    name: &str,
-    seq: i64,
-) -> rusqlite::Result<Option<PendingDelivery>> {
-    connection
-        .prepare_cached(&format!("{SELECT_DELIVERY} AND state = 'dead' AND seq = ?2"))?
-        .query_row((name, seq), read_delivery)
-        .optional()
-}
-
-/// The exceptions of one sink that are still tried, oldest first; the caller bounds how many there can be.
-pub(super) fn open_deliveries(
-    connection: &Connection,
-    name: &str,
-) -> rusqlite::Result<Vec<PendingDelivery>> {
-    let mut statement = connection
-        .prepare_cached(&format!("{SELECT_DELIVERY} AND state <> 'dead' ORDER BY seq"))?;
-    let rows = statement.query_map([name], read_delivery)?;
-    rows.collect()
-}
-
-/// Makes dead letters due again, the oldest 10,000 or one; returns how many.
-pub(super) fn redrive(
-    connection: &Connection,
-    name: &str,
-    seq: Option<i64>,
-    at: &str,
-) -> rusqlite::Result<usize> {
-    connection.execute(
-        "UPDATE deliveries SET state = 'retrying', attempts = 0, next_attempt_at = ?3 \
-         WHERE sink = ?1 AND seq IN (SELECT seq FROM deliveries WHERE sink = ?1 AND state = 'dead' \
-         AND (?2 IS NULL OR seq = ?2) ORDER BY seq LIMIT 10000)",
-        (name, seq, at),
-    )
-}
-
-/// Forgets dead letters, all of them or one; returns how many. The changes stay in the log.
-pub(super) fn drop_dead(
-    connection: &Connection,
-    name: &str,
-    seq: Option<i64>,
-) -> rusqlite::Result<usize> {
-    connection.execute(
-        "DELETE FROM deliveries WHERE sink = ?1 AND state = 'dead' AND (?2 IS NULL OR seq = ?2)",
-        (name, seq),
-    )
+/// Every statement that runs for each delivery, for the test of their plans.
+#[cfg(test)]
+pub(super) fn hot_statements() -> Vec<String> {
+    vec![find_sql(), PASS.to_owned(), SAVE.to_owned()]
 }

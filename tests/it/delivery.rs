@@ -1,6 +1,6 @@
 //! Delivery: every sink gets every change it asked for, in order per record, whatever the others do.
 
-mod blame;
+mod endpoint;
 mod exceptions;
 
 use std::collections::{HashMap, HashSet};

@@ -60,9 +60,15 @@ fn is_fault(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Fault { .. })
 }
 
+/// The first change met a fault, and the others were not handed over.
+fn stopped_at_a_fault(verdicts: &[Verdict]) -> bool {
+    let [first, rest @ ..] = verdicts else { return false };
+    is_fault(first) && rest.iter().all(|verdict| is_fault(verdict) || *verdict == Verdict::NotTried)
+}
+
 fn reason(verdict: &Verdict) -> &str {
     match verdict {
-        Verdict::Done => "",
+        Verdict::Done | Verdict::NotTried | Verdict::CutShort => "",
         Verdict::Refused { reason, .. }
         | Verdict::Fault { reason, .. }
         | Verdict::Gone { reason } => reason,

@@ -89,17 +89,11 @@ pub(crate) struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: String,
-    silent: bool,
 }
 
 impl Answer {
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: String::new(), silent: false }
-    }
-
-    /// None at all: the connection stays open.
-    pub(crate) fn silence() -> Self {
-        Self { silent: true, ..Self::status(204) }
+        Self { status, headers: Vec::new(), body: String::new() }
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -225,9 +219,6 @@ async fn answer(
             None => scripted.unwrap_or_else(|| shared.usual.lock().unwrap().clone()),
         }
     };
-    if answer.silent {
-        std::future::pending::<()>().await;
-    }
     // An error means that the gate was closed, which lets everything through.
     let _ = shared.gate.acquire().await;
     let mut response = answer.body.into_response();

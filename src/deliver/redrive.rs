@@ -1,0 +1,96 @@
+//! Sends dead letters again, without giving a sink an older version of a record after a newer one.
+
+use super::filter::wants;
+use crate::config::SinkFilter;
+use crate::record::Route;
+use crate::store::{Operator, PendingDelivery, Reader, SinkRow, StoreError};
+
+/// Dead letters that one call makes due, at most.
+const MOST: usize = 10_000;
+/// Dead letters looked at together.
+const STEP: usize = 1_000;
+
+/// Which dead letters to send again.
+#[derive(Debug, Clone, Copy)]
+pub struct Redrive<'a> {
+    /// What the sink asks for; `None` if it is no longer configured, then every version counts.
+    pub filter: Option<&'a SinkFilter>,
+    /// One dead letter, by its number in the log; `None` means the oldest 10,000.
+    pub seq: Option<i64>,
+    /// Also send a version of a record after the sink got a newer one.
+    pub all_versions: bool,
+}
+
+/// What a redrive did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Redriven {
+    /// Dead letters that are delivered again.
+    pub changes: usize,
+    /// Dead letters left alone, since the sink got a newer version of the record.
+    pub superseded: usize,
+}
+
+/// Makes dead letters of a sink due again, with all their attempts and under the same event ids.
+///
+/// # Errors
+/// Dead letters that were not reached stay dead.
+pub fn redrive(
+    operator: &mut Operator,
+    reader: &Reader,
+    sink: &SinkRow,
+    redrive: &Redrive<'_>,
+    at: &str,
+) -> Result<Redriven, StoreError> {
+    let mut done = Redriven { changes: 0, superseded: 0 };
+    let mut after = 0;
+    while done.changes < MOST {
+        let mut letters = match redrive.seq {
+            Some(seq) => reader.dead_letter(&sink.name, seq)?.into_iter().collect(),
+            None => reader.dead_letters_after(&sink.name, after, STEP)?,
+        };
+        let Some(last) = letters.last() else { break };
+        after = last.seq;
+        let found = letters.len();
+        if !redrive.all_versions {
+            let mut current = Vec::with_capacity(found);
+            for letter in letters {
+                if !is_superseded(reader, sink, redrive.filter, &letter)? {
+                    current.push(letter);
+                }
+            }
+            letters = current;
+            done.superseded += found - letters.len();
+        }
+        done.changes += operator.revive(&sink.name, &letters, at)?;
+        if redrive.seq.is_some() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Whether the sink got a newer version of the record: one that it asked for, that its position has
+/// passed, and that is not parked.
+fn is_superseded(
+    reader: &Reader,
+    sink: &SinkRow,
+    filter: Option<&SinkFilter>,
+    letter: &PendingDelivery,
+) -> Result<bool, StoreError> {
+    let Ok(route) = letter.route.parse::<Route>() else { return Ok(false) };
+    if letter.record_id.is_empty() {
+        return Ok(false);
+    }
+    for change in reader.history(route, &letter.record_id)?.iter().rev() {
+        if change.seq <= letter.seq {
+            break;
+        }
+        if change.seq <= sink.position
+            && filter.is_none_or(|filter| wants(filter, change))
+            && !reader.has_delivery(&sink.name, change.seq)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,88 @@
+//! How a sink stands, for people and tools.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::SinkRow;
+
+/// What a sink is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SinkActivity {
+    /// It takes changes.
+    Active,
+    /// The endpoint failed; the next attempt is at `next_attempt_s`.
+    Paused,
+    /// Too many changes were refused; it takes no new ones.
+    Holding,
+    /// The endpoint answered 410; the changes are kept.
+    Disabled,
+    /// No daemon runs.
+    Stopped,
+}
+
+impl SinkActivity {
+    /// The word that is shown.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Holding => "holding",
+            Self::Disabled => "disabled",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl fmt::Display for SinkActivity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How a sink stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SinkStatus {
+    /// The sink's name.
+    pub name: String,
+    /// `webhook`, `file`, `command`
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// What it is doing.
+    pub state: SinkActivity,
+    /// The sink needs nothing more of the log up to this row.
+    pub position: i64,
+    /// Changes after the position that the sink asked for.
+    pub behind: i64,
+    /// Changes delivered since the sink was first opened.
+    pub delivered: i64,
+    /// Changes being retried, or waiting for one that is.
+    pub retrying: i64,
+    /// Changes refused for good.
+    pub dead: i64,
+    /// Seconds until the next attempt while paused.
+    pub next_attempt_s: Option<f64>,
+    /// The last fault.
+    pub last_error: Option<String>,
+}
+
+impl SinkStatus {
+    /// The status of a sink that stands as its row says; `behind` is 0 until it is counted.
+    #[must_use]
+    pub fn of_row(row: SinkRow, state: SinkActivity) -> Self {
+        Self {
+            name: row.name,
+            type_name: row.type_name,
+            state,
+            position: row.position,
+            behind: 0,
+            delivered: row.delivered,
+            retrying: row.retrying,
+            dead: row.dead,
+            next_attempt_s: None,
+            last_error: row.last_error,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A store that tests fill, delivery tasks over it, and the time they take.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, stamp};
+use crate::config::{self, CommandSink, SinkFilter, SinkKind, Start};
+use crate::deliver::{Deliverer, SinkStatus};
+use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
+use crate::sink::{Scripted, Sink, Verdict};
+use crate::store::{DueBy, PendingDelivery, PollFacts, SinkRow, Store, StoreError};
+
+/// A store with one poller, and the sinks that deliver from it.
+pub(super) struct Shop {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+}
+
+/// A delivery task.
+pub(super) struct Task {
+    pub(super) sink: Scripted,
+    pub(super) poke: watch::Sender<()>,
+    pub(super) view: watch::Receiver<Option<SinkStatus>>,
+    pub(super) finish: CancellationToken,
+    pub(super) handle: JoinHandle<Result<(), StoreError>>,
+}
+
+impl Shop {
+    pub(super) async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let shop = Self { dir, store, clock };
+        shop.see("0", "baseline").await;
+        shop
+    }
+
+    /// Stores a page with one lead, whose number is `id`.
+    pub(super) async fn see(&self, id: &str, name: &str) {
+        self.see_all(&[(id.to_owned(), name.to_owned())]).await;
+    }
+
+    pub(super) async fn see_all(&self, leads: &[(String, String)]) {
+        for page in leads.chunks(99) {
+            let mut body = "[".to_owned();
+            let mut records = Vec::new();
+            for (id, name) in page {
+                let start = body.len();
+                body.push_str(&format!(r#"{{"id":{id},"name":"{name}"}}"#));
+                records
+                    .push(Record { id: RecordId::from_text(id).unwrap(), span: start..body.len() });
+                body.push(',');
+            }
+            body.pop();
+            body.push(']');
+            let facts = PollFacts {
+                at: self.clock.now().wall,
+                asked_after: i64::MAX,
+                limit: 100,
+                latency: Duration::ZERO,
+                remaining: None,
+                served_business: None,
+            };
+            let key = PollerId { route: Route::Leads, business: None };
+            self.store
+                .store_page(key, Page::new(body, records), facts, String::new())
+                .await
+                .unwrap();
+        }
+    }
+
+    pub(super) fn deliverer(
+        &self,
+        name: &str,
+        sink: &Scripted,
+        settings: config::Sink,
+    ) -> (Deliverer, watch::Sender<()>) {
+        let (poke, poked) = watch::channel(());
+        let deliverer = Deliverer {
+            name: name.to_owned(),
+            sink: Sink::Scripted(sink.clone()),
+            settings,
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            poke: poked,
+            view: watch::Sender::new(None),
+        };
+        (deliverer, poke)
+    }
+
+    pub(super) async fn start(&self, name: &str, sink: Scripted, settings: config::Sink) -> Task {
+        let (deliverer, poke) = self.deliverer(name, &sink, settings);
+        deliverer.open().await.unwrap();
+        let view = deliverer.view.subscribe();
+        let finish = CancellationToken::new();
+        let handle = tokio::spawn(deliverer.run(finish.clone(), CancellationToken::new()));
+        until("it runs", MINUTE, || view.borrow().is_some()).await;
+        Task { sink, poke, view, finish, handle }
+    }
+
+    pub(super) async fn row(&self, sink: &'static str) -> SinkRow {
+        self.store.read(move |reader| reader.sink(sink)).await.unwrap().unwrap()
+    }
+
+    /// The deliveries of a sink that are due within a day.
+    pub(super) async fn open(&self, sink: &'static str) -> Vec<PendingDelivery> {
+        let later = stamp(self.clock.now().wall + Duration::from_secs(86_400));
+        self.store
+            .read(move |reader| {
+                reader.due_deliveries(sink, &DueBy { now: &later, latest: &later }, 1000)
+            })
+            .await
+            .unwrap()
+    }
+
+    pub(super) fn sql(&self, sql: &str) {
+        rusqlite::Connection::open(self.dir.path().join("mirror.db"))
+            .unwrap()
+            .execute(sql, [])
+            .unwrap();
+    }
+
+    /// Transactions in the write-ahead log; each has cost one `fsync`.
+    pub(super) fn commits(&self) -> usize {
+        let wal = fs::read(PathBuf::from(self.dir.path()).join("mirror.db-wal")).unwrap();
+        let number = |at: usize| u32::from_be_bytes(wal[at..at + 4].try_into().unwrap());
+        let frame = 24 + number(8) as usize;
+        let frames = (32..wal.len()).step_by(frame);
+        frames.filter(|at| wal[at + 8..at + 16] == wal[16..24] && number(at + 4) > 0).count()
+    }
+}
+
+impl Task {
+    pub(super) fn status(&self) -> SinkStatus {
+        self.view.borrow().clone().unwrap()
+    }
+
+    /// The names of the records that the sink acknowledged, in order.
+    pub(super) fn taken(&self) -> Vec<String> {
+        let given = self.sink.given();
+        let taken = given.iter().filter(|(_, _, verdict)| *verdict == Verdict::Done);
+        taken.map(|(_, change, _)| name(change)).collect()
+    }
+
+    pub(super) fn attempts(&self, wanted: &str) -> Vec<Duration> {
+        let given = self.sink.given();
+        let attempts = given.iter().filter(|(_, change, _)| name(change) == wanted);
+        attempts.map(|(at, _, _)| *at).collect()
+    }
+
+    pub(super) async fn stop(self) {
+        self.finish.cancel();
+        self.handle.await.unwrap().unwrap();
+    }
+}
+
+pub(super) fn name(change: &Change) -> String {
+    let body: serde_json::Value = serde_json::from_str(&change.body).unwrap();
+    body["name"].as_str().unwrap().to_owned()
+}
+
+/// What a webhook with the usual schedule asks for.
+pub(super) fn settings() -> config::Sink {
+    let retry = [5, 300, 1800].map(Duration::from_secs);
+    config::Sink {
+        filter: SinkFilter {
+            routes: Route::ALL.to_vec(),
+            changes: vec![Kind::Created, Kind::Updated],
+            fields: BTreeMap::new(),
+        },
+        start: Start::Now,
+        retry: Arc::from(retry),
+        kind: SinkKind::Command(CommandSink { argv: Vec::new(), timeout: Duration::ZERO }),
+    }
+}
+
+pub(super) async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < limit, "waited {limit:?} until {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);

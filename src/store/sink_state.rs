@@ -1,0 +1,104 @@
+//! The states of a sink and of one delivery, stored and shown under the same words.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use serde::{Deserialize, Serialize};
+
+/// What the row of a sink says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SinkState {
+    /// The sink is configured and takes changes.
+    Active,
+    /// The endpoint answered 410; the changes are kept.
+    Disabled,
+    /// The sink is no longer in the configuration.
+    Removed,
+}
+
+/// What happens next to a change that a sink has not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryState {
+    /// It is delivered again at `next_attempt_at`.
+    Retrying,
+    /// It waits until an earlier change of the same record is delivered or dead.
+    Waiting,
+    /// The sink refused it for good; only `shopmirror dead` changes that.
+    Dead,
+}
+
+impl SinkState {
+    /// The word in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+impl DeliveryState {
+    /// The word in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Retrying => "retrying",
+            Self::Waiting => "waiting",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+impl ToSql for SinkState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
+impl ToSql for DeliveryState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
+impl FromSql for SinkState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let word = value.as_str()?;
+        [Self::Active, Self::Disabled, Self::Removed]
+            .into_iter()
+            .find(|state| state.as_str() == word)
+            .ok_or(FromSqlError::InvalidType)
+    }
+}
+
+impl FromSql for DeliveryState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let word = value.as_str()?;
+        [Self::Retrying, Self::Waiting, Self::Dead]
+            .into_iter()
+            .find(|state| state.as_str() == word)
+            .ok_or(FromSqlError::InvalidType)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_stored_and_shown_under_one_word() {
+        for state in [SinkState::Active, SinkState::Disabled, SinkState::Removed] {
+            let word = ValueRef::Text(state.as_str().as_bytes());
+            assert_eq!(SinkState::column_result(word), Ok(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        for state in [DeliveryState::Retrying, DeliveryState::Waiting, DeliveryState::Dead] {
+            let word = ValueRef::Text(state.as_str().as_bytes());
+            assert_eq!(DeliveryState::column_result(word), Ok(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        assert!(SinkState::column_result(ValueRef::Text(b"gone")).is_err());
+    }
+}
