@@ -181,7 +181,7 @@ class Conveyor:
                 raise SystemExit(f"waited {limit} s for poll {requests}, saw {self.requests}")
 
 
-def write_config(folder, base_url, key, routes="", poll="", sinks=""):
+def write_config(folder, base_url, key, routes="", poll="", sinks="", workspace=""):
     """Writes a configuration and its key file; returns the configuration's path."""
     folder = pathlib.Path(folder)
     folder.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -190,7 +190,7 @@ def write_config(folder, base_url, key, routes="", poll="", sinks=""):
     secret.write_text(key)
     path = folder / "config.toml"
     path.write_text(
-        f'[workspace]\nbase_url = "{base_url}"\napi_key_file = "api-key"\n\n'
+        f'[workspace]\nbase_url = "{base_url}"\napi_key_file = "api-key"\n{workspace}\n'
         f"[budget]\nrequests_per_minute = 1000000\n\n[poll]\n{poll}\n\n"
         f'[store]\npath = "mirror.db"\n\n{routes}\n{sinks}'
     )

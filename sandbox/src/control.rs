@@ -262,6 +262,7 @@ async fn clock(
 struct Settings {
     requests_per_minute: Option<u32>,
     ids_as_strings: Option<bool>,
+    newest_by_change: Option<bool>,
     rival_per_minute: Option<u32>,
     #[serde(default, deserialize_with = "keys::present")]
     standard_host: Option<Option<String>>,
@@ -273,6 +274,9 @@ async fn settings(State(sandbox): State<Sandbox>, Sent(settings): Sent<Settings>
     }
     if let Some(yes) = settings.ids_as_strings {
         sandbox.send_ids_as_strings(yes);
+    }
+    if let Some(yes) = settings.newest_by_change {
+        sandbox.list_by_last_change(yes);
     }
     if let Some(per_minute) = settings.rival_per_minute {
         sandbox.set_rival(per_minute);

@@ -195,6 +195,13 @@ impl Sandbox {
         told.expect("the form of ids has no id to be refused");
     }
 
+    /// Lists records newest first by their last change from now on, or by creation again. The
+    /// contract says only "newest first".
+    pub fn list_by_last_change(&self, yes: bool) {
+        let done = self.lock().put(&Input::ByLastChange { yes });
+        done.expect("the order of lists has no id to be refused");
+    }
+
     /// Sets how many requests a minute one key may make.
     pub fn set_requests_per_minute(&self, limit: u32) {
         let mut inner = self.lock();

@@ -24,6 +24,7 @@ pub(super) enum Input {
     Edit { route: Route, id: Value, fields: Map<String, Value> },
     Pause { paused: bool },
     StringIds { yes: bool },
+    ByLastChange { yes: bool },
 }
 
 /// An input and its moment on the sandbox's clock.

@@ -66,7 +66,7 @@
 //! | `GET /deliveries` | | lists every request to an intake route with its outcome |
 //! | `POST /deliveries/retry` | `{id, destination?}` | submits a delivery again; a parked one then gets its record |
 //! | `GET /checkins` | | lists self check-ins as staff see them |
-//! | `PATCH /settings` | `{requests_per_minute?, ids_as_strings?, rival_per_minute?, standard_host?}` | sets limits; the rival shares the automation key; requests to the standard host get 412, `null` turns this off |
+//! | `PATCH /settings` | `{requests_per_minute?, ids_as_strings?, newest_by_change?, rival_per_minute?, standard_host?}` | sets limits and forms; `newest_by_change` lists records by their last change, not by creation; the rival shares the automation key; requests to the standard host get 412, `null` turns this off |
 //!
 //! Fault kinds: `status` (`code`, `retry_after?`), `slow` (`ms`), `truncated`, `html`, `not_json`,
 //! `object`, `null`, `invalid_utf8`, `nul`, `escaped_nul`, `deep` (`depth`), `gzip_bomb` (`mib`),
@@ -98,6 +98,7 @@
 //! | GET on an unknown adapter | 405 `method_not_allowed`; POST gets 404 `unsupported_adapter` |
 //! | older paths that repeat the workspace | 404 `legacy_path_not_supported` |
 //! | requests refused with 429 | do not count against the limit |
+//! | what "newest first" goes by | creation; by last change with the setting `newest_by_change` |
 //! | a page with one id twice | never, except by the fault `duplicate_ids` |
 //! | custom-field definition | `field_name`, `type`, `placeholder`, `options`; form type `Self Check-in` besides `Lead` |
 //! | fields of read records beyond those named | invented, as a repair shop would have them |

@@ -97,6 +97,7 @@ struct List {
 pub(super) struct Records {
     lists: [List; 6],
     string_ids: bool,
+    by_change: bool,
 }
 
 fn plain(id: &Value) -> Option<String> {
@@ -111,7 +112,7 @@ impl Records {
     /// Empty lists whose ids start at `first_ids`, one for each route.
     pub(super) fn new(first_ids: [u64; 6]) -> Self {
         let lists = first_ids.map(|next_id| List { next_id, ..List::default() });
-        Self { lists, string_ids: false }
+        Self { lists, string_ids: false, by_change: false }
     }
 
     /// Adds a record under the next id of its route.
@@ -188,9 +189,27 @@ impl Records {
             return;
         }
         let version = entry.history.len() + 1;
+        let business = entry.business;
         entry.history.push(Version { version, id: sent, at: format!("{at:.6}"), changed });
         entry.text = None;
         list.pages.clear();
+        if let Some(rows) = list.by_business.get_mut(&business).filter(|_| self.by_change) {
+            // Recent records change most, so the place is near the end.
+            if let Some(at) = rows.iter().rposition(|index| *index == row.0) {
+                rows[at..].rotate_left(1);
+            }
+        }
+    }
+
+    /// Lists records newest first by their last change from now on, or by creation again.
+    pub(super) fn list_by_last_change(&mut self, yes: bool) {
+        self.by_change = yes;
+        for list in &mut self.lists {
+            list.pages.clear();
+            if !yes {
+                list.by_business.values_mut().for_each(|rows| rows.sort_unstable());
+            }
+        }
     }
 
     /// The row of an id given as an integer or a string.

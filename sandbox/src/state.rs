@@ -224,6 +224,10 @@ impl Inner {
                 self.growth.pause(at, *paused);
                 Ok(Value::Null)
             }
+            Input::ByLastChange { yes } => {
+                self.records.list_by_last_change(*yes);
+                Ok(Value::Null)
+            }
             Input::StringIds { yes } => {
                 self.records.send_ids_as_strings(*yes);
                 Ok(Value::Null)

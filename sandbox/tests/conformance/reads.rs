@@ -220,3 +220,20 @@ async fn a_renamed_status_keeps_its_stage() {
     let after = page(&desk, "/automation/triggers/leads?limit=1").await[0].clone();
     assert_eq!(after, with(newest, json!({"status": "Neu"})));
 }
+
+#[tokio::test]
+async fn the_portal_may_order_lists_by_last_change() {
+    let desk = Desk::new();
+    let ids = async || -> Vec<u64> {
+        let page = desk.get("/automation/triggers/leads?limit=3").await.json;
+        page.as_array().unwrap().iter().map(|lead| lead["id"].as_u64().unwrap()).collect()
+    };
+    let before = ids().await;
+    let edit = json!({"route": "leads", "id": before[2], "fields": {"comment": "called"}});
+    desk.portal(Method::PATCH, "/settings", &json!({"newest_by_change": true})).await;
+    assert_eq!(ids().await, before, "an order changes with the next edit");
+    desk.portal(Method::PATCH, "/records", &edit).await;
+    assert_eq!(ids().await, [before[2], before[0], before[1]]);
+    desk.portal(Method::PATCH, "/settings", &json!({"newest_by_change": false})).await;
+    assert_eq!(ids().await, before);
+}
