@@ -4,6 +4,7 @@
 //! 123 and the string "123" are one id, "00123" is another.
 
 mod change;
+mod fields;
 mod meaning;
 
 use std::fmt;
@@ -11,7 +12,8 @@ use std::ops::Range;
 use std::str::FromStr;
 
 pub use change::{Change, Kind};
-pub use meaning::{FieldChange, changed_fields, field, same_meaning, same_record};
+pub use fields::{FieldName, field};
+pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

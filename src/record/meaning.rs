@@ -4,14 +4,17 @@
 //! meaning (contract, "Data conventions"); absent and null differ. Numbers are compared digit by
 //! digit, never as floats, so that two 20-digit numbers never look alike.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-type Object<'a> = BTreeMap<String, &'a RawValue>;
+use super::fields::FieldName;
+
+type Object<'a> = BTreeMap<FieldName<'a>, &'a RawValue>;
 
 /// The member that says which record it is; never one of its changes.
-const ID: &str = "id";
+const ID: FieldName<'static> = FieldName(Cow::Borrowed("id"));
 
 /// One top-level field that differs between two versions; `None` means that it was absent.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,8 +38,8 @@ pub fn same_record(a: &str, b: &str) -> bool {
     }
     match (object(a), object(b)) {
         (Some(mut a), Some(mut b)) => {
-            a.remove(ID);
-            b.remove(ID);
+            a.remove(&ID);
+            b.remove(&ID);
             same_fields(&a, &b)
         }
         _ => same_meaning(a, b),
@@ -89,12 +92,12 @@ pub fn changed_fields<'a>(before: &'a str, after: &'a str) -> Vec<FieldChange<'a
     let (Some(old), Some(new)) = (object(before), object(after)) else {
         return Vec::new();
     };
-    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+    let mut names: Vec<&FieldName<'_>> = old.keys().chain(new.keys()).collect();
     names.sort_unstable();
     names.dedup();
     names
         .into_iter()
-        .filter(|name| name.as_str() != ID)
+        .filter(|name| **name != ID)
         .filter_map(|name| {
             let before = old.get(name).map(|v| v.get());
             let after = new.get(name).map(|v| v.get());
@@ -102,15 +105,9 @@ pub fn changed_fields<'a>(before: &'a str, after: &'a str) -> Vec<FieldChange<'a
                 (Some(a), Some(b)) => same_meaning(a, b),
                 _ => false,
             };
-            (!same).then(|| FieldChange { name: name.clone(), before, after })
+            (!same).then(|| FieldChange { name: name.0.clone().into_owned(), before, after })
         })
         .collect()
-}
-
-/// The JSON text of one top-level field, if the object has it.
-#[must_use]
-pub fn field<'a>(record: &'a str, name: &str) -> Option<&'a str> {
-    object(record)?.get(name).map(|value| value.get())
 }
 
 fn object(text: &str) -> Option<Object<'_>> {

@@ -11,11 +11,11 @@ use std::fmt;
 
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension};
+use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, de};
 use serde_json::value::RawValue;
 
-use crate::record::Route;
+use crate::record::{FieldName, Route};
 
 /// Columns of ours in every mirror table, after the fields.
 const OWN: [&str; 5] = ["_business", "_first_seen_at", "_changed_at", "_seq", "_via"];
@@ -72,34 +72,13 @@ impl<'de> Deserialize<'de> for Fields<'de> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut fields = Vec::with_capacity(24);
-                while let Some(name) = map.next_key::<Name<'de>>()? {
+                while let Some(name) = map.next_key::<FieldName<'de>>()? {
                     fields.push((name.0, map.next_value()?));
                 }
                 Ok(Fields(fields))
             }
         }
         deserializer.deserialize_map(Collect)
-    }
-}
-
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrow;
-        impl<'de> Visitor<'de> for Borrow {
-            type Value = Name<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field name")
-            }
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(text)))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Borrow)
     }
 }
 

@@ -296,3 +296,9 @@ proptest! {
         prop_assert_eq!(read, by_the_parser(&body), "{}", body);
     }
 }
+
+#[test]
+fn half_of_a_surrogate_pair_in_a_name_does_not_make_a_page_unreadable() {
+    let page = decode(br#"[{"a\udc00":1,"id":7,"b":"\ud800"}]"#.to_vec()).unwrap();
+    assert_eq!(page.records()[0].id.as_str(), "7");
+}

@@ -174,3 +174,14 @@ async fn a_mirror_row_deleted_by_hand_comes_back_with_the_versions_of_the_log() 
         assert_eq!(row["_seq"], seq);
     }
 }
+
+#[tokio::test]
+async fn half_of_a_surrogate_pair_in_a_field_name_keeps_its_data_and_stops_nothing() {
+    let (_dir, store) = open();
+    Poll::USUAL.shows(&store, &[r#"{"id":1,"a\ud800":"x","b":2}"#.to_owned()]).await;
+    let reordered =
+        Poll::USUAL.shows(&store, &[r#"{"id":1,"b":2,"a\ud800":"x"}"#.to_owned()]).await;
+    assert_eq!(reordered.updated, 0, "the order of fields means nothing here either");
+    let row = store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap().unwrap();
+    assert_eq!((&row[r"a\ud800"], &row["b"]), (&"x".into(), &2.into()));
+}

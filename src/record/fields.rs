@@ -1,0 +1,137 @@
+//! Reading the members of a JSON object without decoding their values.
+//!
+//! A name may hold half of a surrogate pair, which is valid JSON and no text. Such a name is kept
+//! with its escape, so that one odd field never stops a route.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor,
+};
+use serde_json::value::RawValue;
+
+/// The name of a field, as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldName<'a>(pub Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for FieldName<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl<'de> Visitor<'de> for Name {
+            type Value = FieldName<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field name")
+            }
+
+            fn visit_borrowed_bytes<E: Error>(self, name: &'de [u8]) -> Result<Self::Value, E> {
+                Ok(FieldName(
+                    std::str::from_utf8(name).map_or_else(|_| escaped(name), Cow::Borrowed),
+                ))
+            }
+
+            fn visit_bytes<E: Error>(self, name: &[u8]) -> Result<Self::Value, E> {
+                Ok(FieldName(Cow::Owned(match std::str::from_utf8(name) {
+                    Ok(name) => name.to_owned(),
+                    Err(_) => escaped(name).into_owned(),
+                })))
+            }
+        }
+        // As bytes: as text, half of a surrogate pair would be an error.
+        deserializer.deserialize_bytes(Name)
+    }
+}
+
+/// Half of a surrogate pair is read as the 3 bytes that UTF-8 would use, which are not valid.
+fn escaped(name: &[u8]) -> Cow<'_, str> {
+    let mut text = String::with_capacity(name.len() + 8);
+    let mut rest = name;
+    while !rest.is_empty() {
+        let (valid, after) = match std::str::from_utf8(rest) {
+            Ok(valid) => (valid, &rest[rest.len()..]),
+            Err(error) => {
+                let (valid, after) = rest.split_at(error.valid_up_to());
+                (std::str::from_utf8(valid).unwrap_or_default(), after)
+            }
+        };
+        text.push_str(valid);
+        rest = match after {
+            [first, second, third, rest @ ..] => {
+                let bits = |byte: &u8, mask: u8| u32::from(byte & mask);
+                let unit = bits(first, 0x0f) << 12 | bits(second, 0x3f) << 6 | bits(third, 0x3f);
+                text.push_str(&format!("\\u{unit:04x}"));
+                rest
+            }
+            _ => &[],
+        };
+    }
+    Cow::Owned(text)
+}
+
+/// The JSON text of one top-level field, if the text is an object and has it; of a repeated name
+/// the last one.
+#[must_use]
+pub fn field<'a>(record: &'a str, name: &str) -> Option<&'a str> {
+    struct Wanted<'n>(&'n str);
+
+    impl<'de> DeserializeSeed<'de> for Wanted<'_> {
+        type Value = Option<&'de RawValue>;
+
+        fn deserialize<D: Deserializer<'de>>(
+            self,
+            deserializer: D,
+        ) -> Result<Self::Value, D::Error> {
+            deserializer.deserialize_map(self)
+        }
+    }
+
+    impl<'de> Visitor<'de> for Wanted<'_> {
+        type Value = Option<&'de RawValue>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a record")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut found = None;
+            while let Some(FieldName(name)) = map.next_key()? {
+                if name == self.0 {
+                    found = Some(map.next_value()?);
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(found)
+        }
+    }
+
+    let mut deserializer = serde_json::Deserializer::from_str(record);
+    let found = Wanted(name).deserialize(&mut deserializer).ok()?;
+    deserializer.end().ok()?;
+    found.map(RawValue::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_field_is_read_and_of_a_repeated_one_the_last() {
+        let text = r#"{"id":1,"a":{"id":2},"\u0062":[3], "id" : "4"}"#;
+        assert_eq!(field(text, "id"), Some("\"4\""));
+        assert_eq!(field(text, "b"), Some("[3]"));
+        assert_eq!(field(text, "c"), None);
+        for bad in ["", "[]", "{", r#"{"id":1}}"#, r#"{"id":1,}"#] {
+            assert_eq!(field(bad, "id"), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_in_a_name_keeps_its_escape() {
+        let text = r#"{"a\ud800b\udfff":1,"id":7}"#;
+        assert_eq!(field(text, r"a\ud800b\udfff"), Some("1"));
+        assert_eq!(field(text, "id"), Some("7"));
+        assert_eq!(field(r#"{"\ud83d\ude00":2}"#, "😀"), Some("2"));
+    }
+}
