@@ -25,8 +25,8 @@ const LIFE: SignedDuration = SignedDuration::from_hours(24);
 const LEAD: SignedDuration = SignedDuration::from_hours(1);
 /// Searches a gap is worth.
 const MOST_SEARCHES: i64 = 200;
-/// Rows of the log looked at together.
-const STEP: usize = 200;
+/// Rows of the log looked at together; each look reads the whole mirror of customers once.
+const STEP: usize = 2_000;
 /// The longest term the workspace takes, in characters (contract, "Limits").
 const LONGEST_TERM: usize = 100;
 /// Waits after a search that failed in a way that may pass.
@@ -110,14 +110,14 @@ impl Repair {
             let from =
                 gap.from_at.parse().ok().and_then(|at: jiff::Timestamp| at.checked_sub(LEAD).ok());
             let from = from.map_or_else(|| gap.from_at.clone(), stamp);
-            searched_seq = self.store.read(move |reader| reader.position_at(&from)).await?;
+            searched_seq = self.store.read_long(move |reader| reader.position_at(&from)).await?;
         }
         let (mut made, mut found) = (0, 0);
         loop {
             let business = gap.business.clone();
             let (terms, last) = self
                 .store
-                .read(move |reader| {
+                .read_long(move |reader| {
                     let rows = reader.changes_after(searched_seq, STEP)?;
                     let last = rows.last().map(|row| row.seq);
                     let mut people = people(&rows, business.as_deref());

@@ -30,6 +30,7 @@ mod succession;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,7 +66,13 @@ struct Shared {
     /// of threads does not grow with the number of sinks.
     write_turn: Semaphore,
     read_turn: Semaphore,
+    long_read_turn: Semaphore,
     passed: PassedPositions,
+    /// For reads of whole tables, so that no short read waits for them.
+    long_reader: Mutex<Reader>,
+    /// Whether the store was not closed in order and is not checked since.
+    is_unchecked: AtomicBool,
+    is_closing: AtomicBool,
     last_seq: watch::Sender<i64>,
     path: PathBuf,
 }
@@ -86,15 +93,21 @@ impl Store {
             path: path.to_owned(),
             source: error.into(),
         };
-        let writer = Writer::new(open::open(path)?, path).map_err(failed)?;
-        let reader = Reader::open(path)?;
+        let opened = open::open(path)?;
+        let is_unchecked = AtomicBool::new(!opened.was_closed);
+        let writer = Writer::new(opened, path).map_err(failed)?;
+        let (reader, long_reader) = (Reader::open(path)?, Reader::open(path)?);
         let last = log::last_seq(&writer.connection).map_err(failed)?;
         let shared = Shared {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
             write_turn: Semaphore::new(1),
             read_turn: Semaphore::new(1),
+            long_read_turn: Semaphore::new(1),
             passed: PassedPositions::default(),
+            long_reader: Mutex::new(long_reader),
+            is_unchecked,
+            is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
             path: path.to_owned(),
         };
@@ -228,6 +241,7 @@ impl Store {
     /// [`StoreError::Full`] as long as it does not.
     pub async fn try_write(&self) -> Result<(), StoreError> {
         self.write(|writer| {
+            writer.refuse_long_wal()?;
             writer.connection.execute(
                 "INSERT OR REPLACE INTO meta (name, value) VALUES ('room', hex(randomblob(4096)))",
                 [],
@@ -273,6 +287,44 @@ impl Store {
             .await
     }
 
+    /// Runs a read that may take seconds on a read-only connection of its own.
+    ///
+    /// # Errors
+    /// What the read returns.
+    pub async fn read_long<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        let _turn = turn(&self.shared.long_read_turn).await;
+        run_blocking(move || {
+            work(&shared.long_reader.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+        .await
+    }
+
+    /// Reads the whole file for damage if it was not closed in order. Runs beside everything else,
+    /// on a connection of its own, and ends early when the store is closed.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when the file is damaged.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        if !self.shared.is_unchecked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        run_blocking(move || {
+            let stopped = Arc::clone(&shared);
+            let is_stopped = move || stopped.is_closing.load(Ordering::Relaxed);
+            if open::check(&shared.path, is_stopped)? {
+                shared.is_unchecked.store(false, Ordering::Relaxed);
+            }
+            Ok(())
+        })
+        .await
+    }
+
     async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -289,7 +341,7 @@ impl Store {
                     writer.expect_lock(true)?;
                     return Err(StoreError::Busy);
                 }
-                outcome => outcome?,
+                outcome => outcome.map_err(|error| writer.explain(error))?,
             };
             if writer.connection.total_changes() != before {
                 writer.expect_lock(false)?;
@@ -308,6 +360,7 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         let shared = Arc::clone(&self.shared);
         let _turn = turn(&self.shared.write_turn).await;
+        shared.is_closing.store(true, Ordering::Relaxed);
         run_blocking(move || {
             let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
@@ -316,7 +369,10 @@ impl Store {
             writer
                 .connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
-            writer.lock.release();
+            // A store that is still to be checked is left as it was found.
+            if !shared.is_unchecked.load(Ordering::Relaxed) {
+                writer.lock.release();
+            }
             Ok(())
         })
         .await

@@ -61,7 +61,7 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
 
 fn code_of_store(error: &StoreError) -> u8 {
     match error {
-        StoreError::Full | StoreError::Busy => TRY_AGAIN,
+        StoreError::Full | StoreError::Limit(_) | StoreError::Busy => TRY_AGAIN,
         StoreError::Corrupt(_) => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
         StoreError::Closing => SOFTWARE,

@@ -23,6 +23,10 @@ pub(super) async fn run(
     store: Store,
     stop: CancellationToken,
 ) -> anyhow::Result<Ended> {
+    tokio::select! {
+        () = stop.cancelled() => return Ok(Ended::Other),
+        checked = store.check() => checked.context("checking the store after an unclean stop")?,
+    }
     let mut in_the_way = 0_u32;
     loop {
         tokio::select! {

@@ -90,9 +90,10 @@ pub(super) struct StorePause {
 impl StorePause {
     /// A pause that starts now.
     pub(super) fn new(error: &StoreError, now: Duration) -> Self {
-        match error {
-            StoreError::Full => Self { reason: PauseReason::DiskFull, probe_at: now + DISK_PROBE },
-            _ => Self { reason: PauseReason::StoreLocked, probe_at: now + LOCK_PROBE },
+        if error.is_full() {
+            Self { reason: PauseReason::DiskFull, probe_at: now + DISK_PROBE }
+        } else {
+            Self { reason: PauseReason::StoreLocked, probe_at: now + LOCK_PROBE }
         }
     }
 

@@ -1,8 +1,9 @@
 //! What can go wrong with the store, in the few kinds a caller treats differently.
 
+use std::io;
 use std::path::PathBuf;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 /// Why the store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +80,9 @@ pub enum StoreError {
     /// The disk is full. The daemon waits until there is space.
     #[error("the disk that holds the store is full: free some space")]
     Full,
+    /// The store's files may not grow, although the disk has room.
+    #[error("the store may not grow: {0}; polling resumes by itself")]
+    Limit(&'static str),
     /// Another process holds the write lock for too long.
     #[error("another program holds the store's write lock: end its transaction")]
     Busy,
@@ -99,10 +103,36 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether waiting can mend it; everything else ends the process.
+    /// Whether waiting can help. Every other error ends the process.
     #[must_use]
     pub fn passes(&self) -> bool {
-        matches!(self, Self::Full | Self::Busy)
+        self.is_full() || matches!(self, Self::Busy)
+    }
+
+    /// Whether there is no room for the store to grow.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full | Self::Limit(_))
+    }
+
+    /// Tells a write that failed for a limit from one that failed for the disk. SQLite reports
+    /// only that writing failed, so `probe` has to try; it returns what the system says.
+    pub(super) fn explain_write(self, probe: impl FnOnce() -> io::Result<()>) -> Self {
+        let Self::Sqlite(error) = &self else { return self };
+        let code = error.sqlite_error().map(|error| error.extended_code);
+        if !matches!(code, Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)) {
+            return self;
+        }
+        match probe().map_err(|error| error.kind()) {
+            Err(io::ErrorKind::StorageFull) => Self::Full,
+            Err(io::ErrorKind::QuotaExceeded) => {
+                Self::Limit("the disk quota is used up, so free space or raise the quota")
+            }
+            Err(io::ErrorKind::FileTooLarge) => Self::Limit(
+                "the file size limit is reached, so raise it, for example by LimitFSIZE= in the unit",
+            ),
+            _ => self,
+        }
     }
 }
 
@@ -116,5 +146,33 @@ impl From<rusqlite::Error> for StoreError {
             }
             _ => Self::Sqlite(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(code: i32) -> StoreError {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
+    }
+
+    #[test]
+    fn a_write_that_fails_for_a_limit_passes_and_one_that_fails_for_the_disk_does_not() {
+        let table = [
+            (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::QuotaExceeded), true),
+            (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::FileTooLarge), true),
+            (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::StorageFull), true),
+            (ffi::SQLITE_IOERR_SHMSIZE, Some(io::ErrorKind::QuotaExceeded), true),
+            (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::PermissionDenied), false),
+            (ffi::SQLITE_IOERR_WRITE, None, false),
+            (ffi::SQLITE_IOERR_READ, Some(io::ErrorKind::QuotaExceeded), false),
+        ];
+        for (code, said, passes) in table {
+            let probe = || said.map_or(Ok(()), |kind| Err(kind.into()));
+            let error = failed(code).explain_write(probe);
+            assert_eq!(error.passes(), passes, "{code} {said:?}: {error}");
+        }
+        assert!(failed(ffi::SQLITE_FULL).passes());
     }
 }

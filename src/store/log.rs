@@ -175,11 +175,32 @@ pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// The position just before the first row observed at or after `stamp`.
+///
+/// Looks at one row for each halving of the log. Where the clock was set back in between, the
+/// answer is one of the places at which rows before `stamp` meet later ones.
 pub(super) fn position_at(connection: &Connection, stamp: &str) -> rusqlite::Result<i64> {
-    connection
-        .prepare_cached("SELECT coalesce(min(seq) - 1, (SELECT coalesce(max(seq), 0) FROM changes)) FROM changes WHERE observed_at >= ?1")?
-        .query_row([stamp], |row| row.get(0))
+    let first: Option<i64> = connection
+        .prepare_cached("SELECT min(seq) FROM changes")?
+        .query_row([], |row| row.get(0))?;
+    let mut statement = connection.prepare_cached(NEXT_OBSERVED)?;
+    let mut before = first.map_or(0, |first| first - 1);
+    let mut after = last_seq(connection)?;
+    while before < after {
+        let middle = before + (after - before) / 2;
+        let (seq, observed_at): (i64, String) =
+            statement.query_row([middle], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if observed_at.as_str() >= stamp {
+            after = middle;
+        } else {
+            before = seq;
+        }
+    }
+    Ok(before)
 }
+
+/// The first row after a position, and when it was observed.
+pub(super) const NEXT_OBSERVED: &str =
+    "SELECT seq, observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1";
 
 /// Deletes superseded rows observed before `cutoff` among those from `from` to `from + span`, which every
 /// sink has behind it; returns where to go on.
@@ -206,4 +227,26 @@ pub(super) fn prune(
         )?
         .execute((from, next, cutoff))?;
     Ok((deleted, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::fixtures::{Poll, open, record};
+
+    #[tokio::test]
+    async fn the_position_of_a_time_lies_just_before_the_first_row_from_then_on() {
+        let (_dir, store) = open();
+        assert_eq!(store.read(|reader| reader.position_at("2026")).await.unwrap(), 0);
+        for second in 0..50 {
+            let shown = [record(2 * second, "N"), record(2 * second + 1, "N")];
+            Poll { second, ..Poll::USUAL }.shows(&store, &shown).await;
+        }
+        let rows = store.read(|reader| reader.changes_after(0, 1_000)).await.unwrap();
+        for second in -1..=50 {
+            let at = crate::clock::stamp(Poll { second, ..Poll::USUAL }.facts(&store).at);
+            let before = rows.iter().filter(|row| row.observed_at < at).map(|row| row.seq).max();
+            let found = store.read(move |reader| reader.position_at(&at)).await.unwrap();
+            assert_eq!(found, before.unwrap_or(0), "{second}");
+        }
+    }
 }

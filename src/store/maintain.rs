@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rusqlite::Connection;
 
 use super::error::StoreError;
 use super::writer::Writer;
@@ -49,19 +50,27 @@ fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
     if !writer.changed_since_checkpoint() && size() <= WAL_TARGET {
         return Ok((size(), true));
     }
-    let run = |mode: &str| -> Result<bool, StoreError> {
-        let (busy, in_log, moved): (i64, i64, i64) =
-            writer.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })?;
-        Ok(busy == 0 && in_log == moved)
-    };
     // A reader would keep the cut waiting; the copy goes as far as it can.
-    let finished = run("PASSIVE")? && (size() <= WAL_TARGET || run("TRUNCATE")?);
+    let finished = run(&writer.connection, "PASSIVE")?
+        && (size() <= WAL_TARGET || run(&writer.connection, "TRUNCATE")?);
     if finished {
         writer.checkpointed();
     }
     Ok((size(), finished))
+}
+
+/// Copies the write-ahead log into the store and cuts it, if no reader is in the way.
+pub(super) fn cut_wal(connection: &Connection) -> Result<bool, StoreError> {
+    Ok(run(connection, "PASSIVE")? && run(connection, "TRUNCATE")?)
+}
+
+/// Runs a checkpoint; returns whether it copied everything.
+fn run(connection: &Connection, mode: &str) -> Result<bool, StoreError> {
+    let (busy, in_log, moved): (i64, i64, i64) =
+        connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    Ok(busy == 0 && in_log == moved)
 }
 
 fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usize, StoreError> {
@@ -102,6 +111,7 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
 #[cfg(test)]
 mod tests {
     use crate::record::{Page, PollerId, Record, RecordId, Route};
+    use crate::store::fixtures::{self, Poll};
     use crate::store::{PollFacts, Store};
 
     use super::*;
@@ -128,6 +138,50 @@ mod tests {
     async fn versions(store: &Store, id: &'static str) -> Vec<i64> {
         let left = store.read(|reader| reader.history(Route::Leads, id)).await.unwrap();
         left.iter().map(|change| change.version).collect()
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_stays_open_bounds_the_write_ahead_log_and_loses_nothing() {
+        const MOST: u64 = 2 * 1024 * 1024;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        store.shared.writer.lock().unwrap().as_mut().unwrap().wal_most = MOST;
+        let poll = |second: i64| {
+            let shown: Vec<String> = (second * 10..second * 10 + 20)
+                .map(|id| fixtures::record(id, &"N".repeat(400)))
+                .collect();
+            (Poll { second, ..Poll::USUAL }, shown)
+        };
+        let (first, shown) = poll(0);
+        first.shows(&store, &shown).await;
+        let tool = Connection::open(&path).unwrap();
+        tool.execute_batch("BEGIN; SELECT count(*) FROM leads;").unwrap();
+        // Ten minutes of polls, and the upkeep between them.
+        let mut refused = Vec::new();
+        for second in 1..600 {
+            let (poll, shown) = poll(second);
+            let facts = poll.facts(&store);
+            if second % 30 == 0 {
+                store.upkeep(facts.at, MONTH).await.unwrap();
+            }
+            let key = PollerId { route: Route::Leads, business: None };
+            if let Err(error) =
+                store.store_page(key, fixtures::page(&shown), facts, String::new()).await
+            {
+                assert!(error.passes() && store.try_write().await.is_err(), "{error}");
+                refused.push(second);
+            }
+        }
+        let size = std::fs::metadata(dir.path().join("mirror.db-wal")).unwrap().len();
+        assert!(size < MOST + 512 * 1024, "{size}");
+        assert!(!refused.is_empty(), "the reader was never in the way");
+        tool.execute_batch("COMMIT").unwrap();
+        store.try_write().await.unwrap();
+        let (last, shown) = poll(600);
+        last.shows(&store, &shown).await;
+        let gaps = store.read(|reader| reader.gaps()).await.unwrap();
+        assert_eq!(gaps.len(), 1, "what went by meanwhile is one gap: {gaps:?}");
     }
 
     const MONTH: Duration = Duration::from_secs(30 * 86_400);

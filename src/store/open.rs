@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -19,8 +19,10 @@ use super::error::{OpenError, StoreError};
 const APPLICATION_ID: i64 = 0x7368_6d72;
 /// The first SQLite without the bug that corrupts a write-ahead log on reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// A file that was not closed cleanly is checked for at most this long before work begins.
-const CHECK_LIMIT: Duration = Duration::from_secs(60);
+/// A write-ahead log up to this size is settled before work begins; the upkeep settles a longer one.
+const SETTLED_AT_START: u64 = 4 * 1024 * 1024;
+/// Steps of SQLite between two looks at whether a check is to end: some milliseconds.
+const CHECK_STEPS: i32 = 100_000;
 
 /// How long a write waits for another program's transaction: shorter than those who ask whether the
 /// daemon still works are ready to wait.
@@ -124,9 +126,12 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) lock: Lock,
     pub(super) inode: u64,
+    /// Whether the process before closed the store in order.
+    pub(super) was_closed: bool,
 }
 
-/// Opens or makes the store at `path`, checks it and brings its schema up to date.
+/// Opens or makes the store at `path` and brings its schema up to date. Reads only the file's first
+/// pages and a short write-ahead log, so that the time does not grow with the store.
 pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
@@ -138,7 +143,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
         .create(folder)
         .map_err(|source| OpenError::Io { action: "make", path: folder.to_owned(), source })?;
     refuse_network_file_system(path, folder)?;
-    let (lock, clean) = Lock::take(path)?;
+    let (lock, was_closed) = Lock::take(path)?;
 
     // Made here so that SQLite gives its side files the same mode.
     let file = OpenOptions::new()
@@ -157,11 +162,11 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
 
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed(path))?;
-    prepare(&mut connection, path, clean)?;
-    Ok(Opened { connection, lock, inode })
+    prepare(&mut connection, path)?;
+    Ok(Opened { connection, lock, inode, was_closed })
 }
 
-fn prepare(connection: &mut Connection, path: &Path, clean: bool) -> Result<(), OpenError> {
+fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     connection.busy_timeout(LOCK_WAIT).map_err(failed(path))?;
     let version = identify(connection, path)?;
     for (option, on) in [
@@ -185,11 +190,8 @@ fn prepare(connection: &mut Connection, path: &Path, clean: bool) -> Result<(), 
         )
         .map_err(failed(path))?;
     connection.set_prepared_statement_cache_capacity(64);
-    if version > 0 {
-        if !clean {
-            check(connection, path)?;
-        }
-        // What a crash left in the log is settled, and written to the disk, before work begins.
+    let wal = fs::metadata(with_suffix(path, "-wal")).map_or(0, |file| file.len());
+    if version > 0 && wal <= SETTLED_AT_START {
         connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             .map_err(failed(path))?;
@@ -224,26 +226,26 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
     Ok(version)
 }
 
-fn check(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
-    let deadline = Instant::now() + CHECK_LIMIT;
-    connection
-        .progress_handler(100_000, Some(move || Instant::now() > deadline))
-        .map_err(failed(path))?;
+/// Reads the whole file for damage on a connection of its own; returns false if told to stop before
+/// the end.
+pub(super) fn check(
+    path: &Path,
+    is_stopped: impl FnMut() -> bool + Send + 'static,
+) -> Result<bool, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.execute_batch("PRAGMA cache_size = -2048;")?;
+    connection.progress_handler(CHECK_STEPS, Some(is_stopped))?;
     let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    connection.progress_handler(0, None::<fn() -> bool>).map_err(failed(path))?;
     match said {
-        Ok(said) if said == "ok" => Ok(()),
-        Ok(said) => {
-            let source = StoreError::Corrupt(said);
-            Err(OpenError::Sqlite { path: path.to_owned(), source })
-        }
+        Ok(said) if said == "ok" => Ok(true),
+        Ok(said) => Err(StoreError::Corrupt(said)),
         Err(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) =>
         {
-            tracing::warn!(path = %path.display(), "the store is too large to check at start; going on");
-            Ok(())
+            Ok(false)
         }
-        Err(error) => Err(failed(path)(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -313,9 +315,71 @@ fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), OpenErro
     Err(OpenError::NetworkFileSystem { path: path.to_owned(), kind })
 }
 
+/// Tries to write where the larger of the store's files would grow, in a file that is removed again.
+pub(super) fn probe_room(store: &Path) -> std::io::Result<()> {
+    static GROWTH: [u8; 64 * 1024] = [0; 64 * 1024];
+    let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let largest = size(store).max(size(&with_suffix(store, "-wal")));
+    let path = with_suffix(store, "-probe");
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&path)?;
+    let outcome = file
+        .seek(std::io::SeekFrom::Start(largest))
+        .and_then(|_| file.write_all(&GROWTH))
+        .and_then(|()| file.sync_data());
+    fs::remove_file(&path)?;
+    outcome
+}
+
 /// The path of a side file: the store's whole name and a suffix.
 pub(super) fn with_suffix(store: &Path, suffix: &str) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use crate::store::fixtures::{Poll, open, record};
+    use crate::store::{Store, StoreError};
+
+    #[tokio::test]
+    async fn after_an_unclean_stop_the_file_is_checked_beside_the_work_and_damage_is_told() {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        let long = "N".repeat(4_000);
+        let shown: Vec<String> = (1..=400).map(|id| record(id, &long)).collect();
+        Poll { limit: 400, ..Poll::USUAL }.shows(&store, &shown).await;
+        store.close().await.unwrap();
+        drop(store);
+
+        let store = Store::open(&path).unwrap();
+        drop(store);
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let middle = file.metadata().unwrap().len() / 2;
+        file.write_all_at(&[0xff; 64 * 1024], middle).unwrap();
+        // It opens at once: nothing has read the damaged pages yet.
+        let store = Store::open(&path).unwrap();
+        assert!(matches!(store.check().await, Err(StoreError::Corrupt(_))));
+        store.close().await.unwrap();
+        drop(store);
+        // Closed in order, but still to be checked.
+        let store = Store::open(&path).unwrap();
+        assert!(matches!(store.check().await, Err(StoreError::Corrupt(_))));
+    }
+
+    #[tokio::test]
+    async fn a_sound_file_is_checked_once() {
+        let (dir, store) = open();
+        Poll::USUAL.shows(&store, &[record(1, "N")]).await;
+        drop(store);
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        store.check().await.unwrap();
+        store.close().await.unwrap();
+        drop(store);
+        assert_eq!(std::fs::read(dir.path().join("mirror.db-lock")).unwrap(), b"");
+    }
 }

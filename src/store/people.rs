@@ -38,7 +38,7 @@ impl CustomerText {
 }
 
 impl Reader {
-    /// Gives `each` every customer of a branch, the newest in the mirror first.
+    /// Gives `each` every customer of a business, the last changed first.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -50,7 +50,8 @@ impl Reader {
         self.each_person(Route::Customers, business, each)
     }
 
-    /// Gives `each` whoever the records of a route and a branch name, the newest first.
+    /// Gives `each` whoever the records of a route and a business name, the last changed first.
+    /// Reads the whole table: use [`super::Store::read_long`].
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -88,7 +89,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The terms a backfill of a branch has asked, in no order, and how many records each returned.
+    /// The terms that a backfill of a business has searched, in no order, and how many records each returned.
     ///
     /// # Errors
     /// When the file cannot be read.

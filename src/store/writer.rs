@@ -11,6 +11,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::error::StoreError;
 use super::known::Known;
+use super::maintain;
 use super::mirror::{self, Mirror};
 use super::open::{self, Opened};
 use super::pollers::{PendingPolls, PollNote};
@@ -18,6 +19,10 @@ use crate::record::{PollerId, Route};
 
 /// How long a write waits for a lock that another program was found to hold.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
+
+/// The write-ahead log may grow to this many bytes while another program keeps a read transaction
+/// open. Past it no page is stored until that program ends its transaction.
+const WAL_MOST: u64 = 1024 * 1024 * 1024;
 
 /// What the one write connection works with.
 pub(super) struct Writer {
@@ -32,6 +37,7 @@ pub(super) struct Writer {
     pub(super) prune_from: i64,
     checkpointed_at: u64,
     lock_was_held: bool,
+    pub(super) wal_most: u64,
 }
 
 /// One transaction that changes the mirror of a route.
@@ -61,6 +67,7 @@ impl Writer {
             pending: PendingPolls::default(),
             prune_from: 0,
             lock_was_held: false,
+            wal_most: WAL_MOST,
         })
     }
 
@@ -73,6 +80,27 @@ impl Writer {
             Ok(found) if found.ino() == self.inode => Ok(()),
             _ => Err(StoreError::Gone(self.path.clone())),
         }
+    }
+
+    /// Refuses to add to a write-ahead log that is too long, unless it can be cut now.
+    pub(super) fn refuse_long_wal(&mut self) -> Result<(), StoreError> {
+        let size =
+            || std::fs::metadata(open::with_suffix(&self.path, "-wal")).map_or(0, |m| m.len());
+        if size() <= self.wal_most {
+            return Ok(());
+        }
+        maintain::cut_wal(&self.connection)?;
+        if size() <= self.wal_most {
+            return Ok(());
+        }
+        Err(StoreError::Limit(
+            "another program keeps a read transaction open, so the write-ahead log cannot be emptied: end that program",
+        ))
+    }
+
+    /// Says why a write failed, in more detail than SQLite does.
+    pub(super) fn explain(&self, error: StoreError) -> StoreError {
+        error.explain_write(|| open::probe_room(&self.path))
     }
 
     /// Shortens the wait for the write lock while another program is known to hold it. Behind this
@@ -112,6 +140,7 @@ impl Writer {
         route: Route,
         work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.refuse_long_wal()?;
         let mirror = mirror::of_route(&mut self.mirrors, &self.connection, route)?;
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let outcome =

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::Value;
 
-use crate::support::{Daemon, Place, Workspace, wait_until};
+use crate::support::{Daemon, Place, Workspace, text, wait_until};
 
 /// How to get a mount namespace of one's own here; `None` when the system does not allow it.
 fn namespace() -> Option<Vec<&'static str>> {
@@ -116,6 +116,35 @@ async fn a_full_disk_holds_up_neither_a_reload_nor_a_stop() {
     small.daemon.signal(Signal::TERM);
     small.daemon.wait().await;
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_file_size_limit_pauses_polling_as_a_full_disk_does() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    // The signal that comes with the limit is ignored, as service managers have it.
+    let script = "trap '' XFSZ; exec prlimit --fsize=2000000 \"$@\"";
+    let mut daemon = place.daemon_by(&["sh", "-c", script, "sh"]);
+    workspace.all_polled().await;
+    let told = || place.log().contains("the file size limit is reached");
+    wait_until("it pauses", || {
+        for route in Route::ALL {
+            workspace.sandbox.burst(route, 20);
+        }
+        told()
+    })
+    .await;
+    let said = place.status().await;
+    assert!(
+        said["pollers"].as_array().unwrap().iter().all(|poller| poller["state"] == "disk_full")
+    );
+    assert!(daemon.is_running(), "{}", place.log());
+    daemon.stop().await;
+    let _daemon = place.daemon();
+    workspace.all_polled().await;
+    let newest = text(&workspace.sandbox.truth(Route::Leads).last().unwrap().id);
+    let stored = format!("SELECT count(*) FROM leads WHERE id = '{newest}'");
+    assert_eq!(place.number(&stored), 1, "the limit gone, polling goes on");
 }
 
 /// Leaves no free block.
