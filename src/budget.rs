@@ -88,6 +88,8 @@ pub struct Budget {
     poll_last: Option<Duration>,
     background_last: Option<Duration>,
     background_waits_until: Option<Duration>,
+    /// Polls that need no spacing.
+    unspaced: u32,
 }
 
 impl Budget {
@@ -110,7 +112,19 @@ impl Budget {
             poll_last: None,
             background_last: None,
             background_waits_until: None,
+            unspaced: 0,
         }
+    }
+
+    /// Counts requests that an earlier process sent on the same key, each so long before `now`.
+    pub fn recall(&mut self, ages: &[Duration], now: Moment) {
+        self.pace.recall(ages, now.elapsed);
+    }
+
+    /// Lets the next `polls` go without spacing: a single run, or the daemon's first cycle. The
+    /// ceiling still holds, and so does what a response says is left.
+    pub fn start_cycle(&mut self, polls: u32) {
+        self.unspaced = polls;
     }
 
     /// Takes over new settings; what was sent stays counted.
@@ -129,6 +143,12 @@ impl Budget {
             }
             self.rest_until = None;
         }
+        if purpose == Purpose::Poll && self.unspaced > 0 && self.may_skip_spacing(now) {
+            self.pace.try_send_unspaced(now)?;
+            self.unspaced -= 1;
+            self.poll_last = Some(now);
+            return Ok(());
+        }
         let earliest = match purpose {
             Purpose::Poll => self.poll_not_before(now),
             Purpose::Background => self.background_not_before(now),
@@ -138,7 +158,10 @@ impl Budget {
         }
         self.pace.try_send(now)?;
         match purpose {
-            Purpose::Poll => self.poll_last = Some(now),
+            Purpose::Poll => {
+                self.unspaced = self.unspaced.saturating_sub(1);
+                self.poll_last = Some(now);
+            }
             Purpose::Background => self.background_last = Some(now),
         }
         Ok(())
@@ -304,8 +327,9 @@ impl Budget {
         let at = now.as_secs_f64();
         let Some(last) = self.poll_last else { return now };
         match self.left(now) {
-            // Nothing left for anybody: ask rarely whether the minute is over.
-            Some(left) if left < 1.0 => after(last, self.floor(at).min(6.0)),
+            // The other clients have used it up: try rarely whether the minute is over. If they
+            // have not, our own log knows when the next request is free.
+            Some(left) if left < 1.0 && self.is_shared(at) => after(last, self.floor(at).min(6.0)),
             Some(left) if self.would_touch_reserve(left, at) => after(last, self.floor(at)),
             _ => {
                 let rate = self.poll_rate(now);
@@ -314,11 +338,21 @@ impl Budget {
         }
     }
 
-    /// Whether one more request of ours would take from the reserve what others may want. Alone on
-    /// the key we cannot: the ceiling keeps us above it.
+    /// True if other clients use the key.
+    fn is_shared(&self, at: f64) -> bool {
+        self.others.latest(at).max(self.others.mean(at)) >= 0.5
+    }
+
+    /// True if one more request of ours would take from the reserve what others may want. Alone on
+    /// the key it cannot, because the ceiling keeps us above the reserve.
     fn would_touch_reserve(&self, left: f64, at: f64) -> bool {
-        let shared = self.others.latest(at).max(self.others.mean(at)) >= 0.5;
-        shared && left - 1.0 < f64::from(self.settings.reserve)
+        self.is_shared(at) && left - 1.0 < f64::from(self.settings.reserve)
+    }
+
+    /// True if a recent response says that the key has more left than the reserve.
+    fn may_skip_spacing(&self, now: Duration) -> bool {
+        let reserve = f64::from(self.settings.reserve);
+        self.left(now).is_some_and(|left| left - 1.0 >= reserve)
     }
 
     fn background_not_before(&mut self, now: Duration) -> Duration {

@@ -67,6 +67,8 @@ pub enum DispatcherRequest {
 pub struct Handover {
     /// What was spent and learned about the key.
     pub budget: Budget,
+    /// True if no dispatcher of this process has polled yet.
+    pub is_first: bool,
     /// Until when the server's `Retry-After` forbids polls of each route.
     pub retry_at: Vec<(PollerId, Duration)>,
 }
@@ -102,7 +104,7 @@ impl Dispatcher {
         read_key: ReadKey,
     ) -> Result<Self, StoreError> {
         let now = clock.now();
-        let Handover { budget, retry_at } = handover;
+        let Handover { mut budget, is_first, retry_at } = handover;
         let limit = plan.first().map_or(100, |p| p.settings.limit);
         let settings = plan.iter().map(|p| p.settings.clone()).collect();
         let mut schedule = Schedule::new(settings, budget.snapshot(now).pace_per_minute, now);
@@ -112,6 +114,10 @@ impl Dispatcher {
             if let Some(index) = place(&id) {
                 schedule.restore(index, learned, now);
             }
+        }
+        if is_first {
+            budget.start_cycle(u32::try_from(plan.len()).unwrap_or(u32::MAX));
+            schedule.start_at_once(now);
         }
         let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.key.clone())).collect();
         for (id, at) in retry_at {
@@ -169,6 +175,7 @@ impl Dispatcher {
             }
         };
         under_way.shutdown().await;
+        self.note_cut_polls().await?;
         self.save_learned().await?;
         outcome.map(|()| self.into_handover())
     }
@@ -180,7 +187,7 @@ impl Dispatcher {
             .iter()
             .filter_map(|poller| Some((poller.id().clone(), poller.retry_at(now)?)))
             .collect();
-        Handover { budget: self.budget, retry_at }
+        Handover { budget: self.budget, is_first: false, retry_at }
     }
 
     fn handle(&mut self, request: DispatcherRequest) {
@@ -245,6 +252,7 @@ impl Dispatcher {
                 return Some(at);
             }
             self.schedule.started(poller, now);
+            self.pollers[poller].started();
             let (client, id) = (self.client.clone(), self.pollers[poller].id().clone());
             let asked_after = self.store.seq();
             under_way.spawn(async move {

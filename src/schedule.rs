@@ -119,6 +119,14 @@ impl Schedule {
         schedule
     }
 
+    /// Makes every poller due now for the first time, because the budget allows a first cycle
+    /// without spacing. Fixed intervals stay staggered after it.
+    pub fn start_at_once(&mut self, now: Moment) {
+        for poller in &mut self.pollers {
+            poller.first_due = Some(seconds(now));
+        }
+    }
+
     /// Takes over what [`learned`](Self::learned) gave in an earlier process; text that is no
     /// such thing is ignored.
     pub fn restore(&mut self, poller: usize, learned: &str, now: Moment) {

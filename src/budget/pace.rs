@@ -17,6 +17,10 @@ use governor::{Quota, RateLimiter};
 /// The span the ceiling holds for: a minute, and half a second for what the network delays.
 pub(super) const SPAN: Duration = Duration::from_millis(60_500);
 
+/// What is added to every reading of the clock in here, so that requests from before the clock
+/// was made have a time as well.
+const SHIFT: Duration = Duration::from_millis(2 * 60_500);
+
 /// Governor's view of the time: the last moment the budget was told.
 #[derive(Debug, Clone, Default)]
 struct Told(Arc<AtomicU64>);
@@ -44,8 +48,11 @@ pub(super) struct Pace {
     told: Told,
     limiter: Limiter,
     ceiling: u32,
-    /// When each request of the last [`SPAN`] was sent, oldest first.
+    /// When each request of the last [`SPAN`] was sent, oldest first; shifted by [`SHIFT`].
     sent: VecDeque<Duration>,
+    /// Until when requests are spread over what is left of the log's room, because some were sent
+    /// without spacing; shifted by [`SHIFT`].
+    spread_until: Duration,
     /// Requests sent since the budget was made.
     total: u64,
 }
@@ -53,9 +60,10 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(ceiling: u32, now: Duration) -> Self {
         let told = Told::default();
-        told.set(now);
+        told.set(now + SHIFT);
         let limiter = drained(ceiling, &told);
-        Self { told, limiter, ceiling, sent: VecDeque::new(), total: 0 }
+        let spread_until = Duration::ZERO;
+        Self { told, limiter, ceiling, sent: VecDeque::new(), spread_until, total: 0 }
     }
 
     /// Requests that [`SPAN`] may hold.
@@ -66,37 +74,78 @@ impl Pace {
     /// Changes the ceiling; the log of what was sent stays.
     pub(super) fn set_ceiling(&mut self, ceiling: u32, now: Duration) {
         if ceiling != self.ceiling {
-            self.told.set(now);
+            self.told.set(now + SHIFT);
             self.ceiling = ceiling;
             self.limiter = drained(ceiling, &self.told);
         }
     }
 
-    /// Counts one request as sent now, or says when to ask again.
+    /// Adds requests that an earlier process sent so long before `now`.
+    pub(super) fn recall(&mut self, ages: &[Duration], now: Duration) {
+        let shifted = now + SHIFT;
+        let recent = ages.iter().filter(|age| **age < SPAN).map(|age| shifted - *age);
+        self.sent.extend(recent);
+        self.sent.make_contiguous().sort_unstable();
+    }
+
+    /// Counts one request as sent now, or says when to try again.
     pub(super) fn try_send(&mut self, now: Duration) -> Result<(), Duration> {
-        self.told.set(now);
-        self.forget(now);
-        let held = self.sent.len();
-        if held >= self.ceiling as usize {
-            let leaves = self.sent[held - self.ceiling as usize];
-            return Err(leaves + SPAN);
+        self.has_room(now)?;
+        let shifted = now + SHIFT;
+        let spread_at = self.spread_at(shifted);
+        if spread_at > shifted {
+            return Err(spread_at - SHIFT);
         }
+        self.told.set(shifted);
         match self.limiter.check() {
             Ok(()) => {
-                self.sent.push_back(now);
-                self.total += 1;
+                self.count(shifted);
                 Ok(())
             }
-            Err(not_yet) => Err(now + not_yet.wait_time_from(now)),
+            Err(not_yet) => Err(now + not_yet.wait_time_from(shifted)),
         }
+    }
+
+    /// As [`Self::try_send`], but only the ceiling bounds it. The requests after it are spread, so
+    /// that the minute does not end with a pause.
+    pub(super) fn try_send_unspaced(&mut self, now: Duration) -> Result<(), Duration> {
+        self.has_room(now)?;
+        self.spread_until = now + SHIFT + SPAN;
+        self.count(now + SHIFT);
+        Ok(())
+    }
+
+    /// Says when the oldest request leaves the log, if the log is full.
+    fn has_room(&mut self, now: Duration) -> Result<(), Duration> {
+        self.forget(now);
+        let held = self.sent.len();
+        if held < self.ceiling as usize {
+            return Ok(());
+        }
+        Err(self.sent[held - self.ceiling as usize] + SPAN - SHIFT)
+    }
+
+    fn count(&mut self, shifted: Duration) {
+        self.sent.push_back(shifted);
+        self.total += 1;
+    }
+
+    /// The time of the next request if the log's room is to last until its oldest request leaves.
+    fn spread_at(&self, shifted: Duration) -> Duration {
+        let (Some(oldest), Some(newest)) = (self.sent.front(), self.sent.back()) else {
+            return shifted;
+        };
+        if shifted >= self.spread_until {
+            return shifted;
+        }
+        let room = (self.ceiling as usize).saturating_sub(self.sent.len());
+        let until = (*oldest + SPAN).saturating_sub(*newest);
+        *newest + until / u32::try_from(room + 1).unwrap_or(u32::MAX)
     }
 
     /// How many requests were sent in the `span` before `now`.
     pub(super) fn sent_within(&self, span: Duration, now: Duration) -> usize {
-        let from = now.saturating_sub(span);
-        if now < span {
-            return self.sent.len();
-        }
+        let from = now + SHIFT - span.min(SHIFT);
         self.sent.len() - self.sent.partition_point(|at| *at <= from)
     }
 
@@ -112,14 +161,14 @@ impl Pace {
     }
 
     fn forget(&mut self, now: Duration) {
-        while self.sent.front().is_some_and(|at| *at + SPAN <= now) {
+        while self.sent.front().is_some_and(|at| *at + SPAN <= now + SHIFT) {
             self.sent.pop_front();
         }
     }
 }
 
-/// A limiter that spreads `ceiling` requests over [`SPAN`] and starts with one request at hand, so
-/// that a process that is restarted again and again never sprints.
+/// A limiter that spreads `ceiling` requests over [`SPAN`] and starts with one request, so that a
+/// process that is restarted again and again sends no bursts.
 fn drained(ceiling: u32, told: &Told) -> Limiter {
     let ceiling = ceiling.max(1);
     let burst = NonZeroU32::new((ceiling / 15).clamp(1, 20)).unwrap_or(NonZeroU32::MIN);

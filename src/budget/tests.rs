@@ -35,11 +35,21 @@ impl Key {
             self.refused += 1;
             let wait = if self.sliding { self.taken[0] + 60.0 - now } else { from + 60.0 - now };
             let retry_after = Some(Duration::from_secs_f64(wait.max(0.0).ceil()));
-            return Seen { limit: Some(60), remaining: Some(0), refused: true, retry_after };
+            return Seen {
+                limit: Some(self.limit as i64),
+                remaining: Some(0),
+                refused: true,
+                retry_after,
+            };
         }
         self.taken.push_back(now);
         let left = (self.limit - self.taken.len()) as i64;
-        Seen { limit: Some(60), remaining: Some(left), refused: false, retry_after: None }
+        Seen {
+            limit: Some(self.limit as i64),
+            remaining: Some(left),
+            refused: false,
+            retry_after: None,
+        }
     }
 }
 
@@ -266,4 +276,80 @@ fn a_new_limit_takes_effect_and_what_was_sent_stays_counted() {
     let until = budget.try_take(Purpose::Poll, at(now)).unwrap_err().as_secs_f64();
     assert!(until > 75.0, "granted at {until} although the minute holds more than 30 already");
     assert_eq!(budget.snapshot(at(now)).limit, 30);
+}
+
+#[test]
+fn the_whole_limit_is_used_without_pauses_when_nothing_is_held_back() {
+    for limit in [30, 60] {
+        for sliding in [true, false] {
+            let mut key = Key { limit: limit as usize, ..Key::new(sliding) };
+            let mut we = Eager::new(settings(limit, 0), 3.0);
+            while we.next < 1203.0 {
+                we.turn(&mut key);
+            }
+            let rate = we.sent_between(123.0, 1203.0) as f64 / 18.0;
+            assert!(
+                rate >= f64::from(limit) * 0.975,
+                "sliding {sliding}: {rate} of {limit} a minute"
+            );
+            let longest = we.sent.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+            assert!(longest < 6.0, "sliding {sliding}: no request for {longest} s of {limit}");
+            assert_eq!(key.refused, 0);
+        }
+    }
+}
+
+#[test]
+fn requests_of_an_earlier_process_count_and_are_not_taken_for_others() {
+    let mut key = Key::new(true);
+    let mut before = Eager::new(settings(60, 15), 0.0);
+    while before.next < 200.0 {
+        before.turn(&mut key);
+    }
+    // The new process has a clock of its own, which starts at zero.
+    let ages: Vec<Duration> =
+        before.sent.iter().map(|sent| Duration::from_secs_f64(200.0 - sent)).collect();
+    let mut budget = Budget::new(settings(60, 15), at(0.0));
+    budget.recall(&ages, at(0.0));
+    assert!(budget.snapshot(at(0.0)).used_last_60s >= 43);
+    let mut now = 0.0;
+    while now < 120.0 {
+        match budget.try_take(Purpose::Poll, at(now)) {
+            Ok(()) => {
+                let seen = key.ask(200.0 + now);
+                assert!(seen.remaining.unwrap() >= 15, "the reserve was touched at {now}");
+                now += 0.1;
+                budget.observe(&seen, at(now));
+                let others = budget.snapshot(at(now)).others_per_minute;
+                assert!(others < 1.0, "{others} a minute taken for others");
+            }
+            Err(until) => now = until.as_secs_f64(),
+        }
+    }
+    assert!(budget.snapshot(at(120.0)).used_last_60s >= 42);
+}
+
+#[test]
+fn a_first_cycle_is_bounded_by_the_minute_only() {
+    let first_cycle = |already: usize| {
+        let mut key = Key::new(true);
+        for _ in 0..already {
+            key.ask(0.0);
+        }
+        let mut we = Eager::new(settings(60, 15), 1.0);
+        we.budget.start_cycle(6);
+        while we.next < 61.0 {
+            we.turn(&mut key);
+        }
+        assert_eq!(key.refused, 0);
+        we.sent
+    };
+    let alone = first_cycle(0);
+    assert!(alone[5] < 2.0, "six polls took until {}", alone[5]);
+    let pause = alone.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+    assert!(pause < 2.5, "a pause of {pause} s after the first cycle");
+    assert!(alone.len() <= 45, "{} in the first minute", alone.len());
+    // A response says that the key is nearly used up: the cycle is paced as ever.
+    let shared = first_cycle(40);
+    assert!(shared[5] > 5.0, "six polls took until {} beside others", shared[5]);
 }

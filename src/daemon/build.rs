@@ -1,12 +1,14 @@
 //! Makes the parts of a daemon from its configuration; nothing is started here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::sync::watch;
 
 use crate::api::{Client, HttpTransport, Transport};
 use crate::budget::Budget;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment, stamp};
 use crate::config::{Config, KeySource};
 use crate::deliver::{self, Deliverer, SinkStatus};
 use crate::poll::{Dispatcher, Handover, PollerPlan};
@@ -14,6 +16,9 @@ use crate::record::PollerId;
 use crate::schedule::PollerSettings;
 use crate::sink::Sink;
 use crate::store::Store;
+
+/// How far back the requests of an earlier process count: a minute, and a little for the network.
+const BUDGET_MEMORY: SignedDuration = SignedDuration::from_secs(61);
 
 /// One delivery task for each sink, not started yet. From here on each misses nothing, and a sink
 /// that is no longer configured holds the log back no more.
@@ -114,7 +119,11 @@ pub async fn dispatcher(
             handover.budget.reconfigure(config.budget, now);
             handover
         }
-        None => Handover { budget: Budget::new(config.budget, now), retry_at: Vec::new() },
+        None => Handover {
+            budget: first_budget(config, store, now).await?,
+            is_first: true,
+            retry_at: Vec::new(),
+        },
     };
     let source = config.workspace.key.clone();
     Ok(Dispatcher::new(
@@ -126,6 +135,25 @@ pub async fn dispatcher(
         Arc::new(move || read_key(&source)),
     )
     .await?)
+}
+
+/// The budget of a new process, which counts the requests of the one before it.
+///
+/// A killed process has not written its latest polls that changed nothing. Such requests are taken
+/// for those of other clients for a minute.
+async fn first_budget(config: &Config, store: &Store, now: Moment) -> anyhow::Result<Budget> {
+    let since = now.wall.checked_sub(BUDGET_MEMORY).map(stamp).unwrap_or_default();
+    let times = store.read(move |reader| reader.poll_times_since(&since)).await?;
+    // A time in the future was written while the clock was wrong.
+    let mut ages: Vec<Duration> = times
+        .into_iter()
+        .filter_map(|time| Duration::try_from(now.wall.duration_since(time)).ok())
+        .collect();
+    // The times within a run of equal polls are estimates: one more request makes up for that.
+    ages.extend(ages.iter().min().copied());
+    let mut budget = Budget::new(config.budget, now);
+    budget.recall(&ages, now);
+    Ok(budget)
 }
 
 fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
@@ -140,8 +168,6 @@ fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::config::Base;
 

@@ -7,7 +7,7 @@ use super::pause::{PauseReason, StorePause};
 use super::poller::{outcome_of, word};
 use crate::api::{ApiError, Class, Ping, Rate};
 use crate::budget::Seen;
-use crate::clock::stamp;
+use crate::clock::{Moment, stamp};
 use crate::record::Page;
 use crate::schedule::Outcome;
 use crate::store::{PollFacts, PollNote, PollOutcome, StoreError};
@@ -48,13 +48,13 @@ impl Dispatcher {
                 self.observe_rate(&rate);
                 Ok(())
             }
-            Completed::Page { poller, asked_after, result: Ok(page), rate } => {
+            Completed::Page { poller, asked_after, result, rate } => {
+                self.pollers[poller].completed();
                 self.observe_rate(&rate);
-                self.store_page(poller, asked_after, page, &rate).await
-            }
-            Completed::Page { poller, result: Err(error), rate, .. } => {
-                self.observe_rate(&rate);
-                self.fail_poll(poller, error, &rate).await
+                match result {
+                    Ok(page) => self.store_page(poller, asked_after, page, &rate).await,
+                    Err(error) => self.fail_poll(poller, error, &rate).await,
+                }
             }
         }
     }
@@ -136,20 +136,27 @@ impl Dispatcher {
             tracing::error!(state = reason.as_str(), %error, "polling is paused until this is fixed");
             self.try_changed_key();
         }
-        let note = PollNote {
-            outcome: PollOutcome::Failed,
-            detail: Some(word(&error)),
-            at: stamp(now.wall),
-            records: 0,
-            created: 0,
-            updated: 0,
-            overlap: 0,
-            latency: rate.latency,
-            remaining: rate.remaining,
-        };
+        let note = failed_note(word(&error), now, rate);
         let id = self.pollers[poller].id().clone();
         let noted = self.store.note_failed_poll(id, note).await;
         self.pause_if_it_passes(noted)
+    }
+
+    /// Notes each poll that a stop has cut: the workspace has counted it, so the next process must
+    /// know of it.
+    pub(super) async fn note_cut_polls(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        for poller in &mut self.pollers {
+            if poller.is_under_way() {
+                poller.completed();
+                let note = failed_note("stopped".to_owned(), now, &Rate::default());
+                match self.store.note_failed_poll(poller.id().clone(), note).await {
+                    Err(error) if !error.passes() => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Pauses polling until the store can be written again; returns when that is tried.
@@ -200,5 +207,19 @@ impl Dispatcher {
         if let Some(at) = self.pollers[poller].retry_at(now.elapsed) {
             self.schedule.wait_until(poller, at);
         }
+    }
+}
+
+fn failed_note(detail: String, now: Moment, rate: &Rate) -> PollNote {
+    PollNote {
+        outcome: PollOutcome::Failed,
+        detail: Some(detail),
+        at: stamp(now.wall),
+        records: 0,
+        created: 0,
+        updated: 0,
+        overlap: 0,
+        latency: rate.latency,
+        remaining: rate.remaining,
     }
 }

@@ -29,6 +29,7 @@ impl Dispatcher {
             }
             let id = self.pollers[poller].id().clone();
             self.schedule.started(poller, self.clock.now());
+            self.pollers[poller].started();
             let asked_after = self.store.seq();
             let (result, rate) = tokio::select! {
                 () = stop.cancelled() => return Ok(failed),

@@ -38,6 +38,7 @@ pub(super) struct Failure {
 /// How one poller is doing.
 pub(super) struct PollerHealth {
     id: PollerId,
+    is_under_way: bool,
     failures: u32,
     /// Refusals in a row that concern this route only. The route is broken if there are any.
     refusals: usize,
@@ -56,6 +57,7 @@ impl PollerHealth {
     pub(super) fn new(id: PollerId) -> Self {
         Self {
             id,
+            is_under_way: false,
             failures: 0,
             refusals: 0,
             key_is_good: false,
@@ -69,6 +71,20 @@ impl PollerHealth {
 
     pub(super) fn id(&self) -> &PollerId {
         &self.id
+    }
+
+    pub(super) fn started(&mut self) {
+        self.is_under_way = true;
+    }
+
+    /// True if a request has been sent that has no outcome yet.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.is_under_way
+    }
+
+    /// Notes that the request under way was answered or has failed.
+    pub(super) fn completed(&mut self) {
+        self.is_under_way = false;
     }
 
     pub(super) fn failures(&self) -> u32 {

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use super::gaps;
+use crate::clock::stamp;
 use crate::contiguity::Contiguity;
 use crate::record::{PollerId, Record, Route};
 
@@ -111,6 +112,34 @@ pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> 
     let rows = statement.query_map([], PollerRow::read)?;
     rows.collect()
 }
+
+/// Runs of polls read in one go; far more than a minute holds.
+const MAX_RECENT: i64 = 1000;
+
+/// When each poll since `since` ended, as far as it has been written. The polls of a run are taken
+/// to be evenly spaced.
+pub(super) fn times_since(
+    connection: &Connection,
+    since: &str,
+) -> rusqlite::Result<Vec<Timestamp>> {
+    let mut statement = connection.prepare_cached(TIMES_SINCE)?;
+    let mut rows = statement.query((since, MAX_RECENT))?;
+    let mut times = Vec::new();
+    while let Some(row) = rows.next()? {
+        let time = |column| -> rusqlite::Result<Option<Timestamp>> {
+            Ok(row.get_ref(column)?.as_str()?.parse().ok())
+        };
+        let (Some(from), Some(to)) = (time(0)?, time(1)?) else { continue };
+        let polls = row.get::<_, i32>(2)?.max(1);
+        let step = to.duration_since(from) / (polls - 1).max(1);
+        let run = (0..polls).map_while(|back| to.checked_sub(step.saturating_mul(back)).ok());
+        times.extend(run.take_while(|at| stamp(*at).as_str() >= since));
+    }
+    Ok(times)
+}
+
+const TIMES_SINCE: &str =
+    "SELECT from_at, to_at, polls FROM polls WHERE to_at >= ?1 ORDER BY to_at DESC LIMIT ?2";
 
 pub(super) fn save(
     connection: &Connection,
@@ -286,4 +315,50 @@ fn insert_poll(
             note.remaining,
         ])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("migrations/0001_init.sql")).unwrap();
+        connection
+    }
+
+    #[test]
+    fn the_times_of_recent_polls_are_read_from_single_polls_and_runs() {
+        let connection = connection();
+        let key = PollerId { route: Route::Jobs, business: None };
+        let second = |second: u32| format!("2026-01-02T10:00:{second:02}.000000Z");
+        let note = |at: u32| PollNote {
+            outcome: PollOutcome::Unchanged,
+            detail: None,
+            at: second(at),
+            records: 0,
+            created: 0,
+            updated: 0,
+            overlap: 0,
+            latency: Duration::ZERO,
+            remaining: None,
+        };
+        insert_poll(&connection, &key, &note(5), &second(5), 1).unwrap();
+        insert_poll(&connection, &key, &note(20), &second(20), 1).unwrap();
+        insert_poll(&connection, &key, &note(50), &second(30), 3).unwrap();
+        let times = times_since(&connection, &second(10)).unwrap();
+        let expected: Vec<Timestamp> =
+            [50, 40, 30, 20].map(|at| second(at).parse().unwrap()).into();
+        assert_eq!(times, expected);
+        assert_eq!(times_since(&connection, &second(35)).unwrap().len(), 2, "a run cut in two");
+    }
+
+    #[test]
+    fn recent_polls_are_read_by_their_index() {
+        let connection = connection();
+        let plan: String = connection
+            .query_row(&format!("EXPLAIN QUERY PLAN {TIMES_SINCE}"), ("", 1), |row| row.get(3))
+            .unwrap();
+        assert!(plan.starts_with("SEARCH polls USING INDEX polls_to_at"), "{plan}");
+    }
 }

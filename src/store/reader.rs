@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use jiff::Timestamp;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value};
@@ -93,6 +94,14 @@ impl Reader {
     /// When the file cannot be read.
     pub fn pollers(&self) -> Result<Vec<PollerRow>, StoreError> {
         Ok(pollers::list(&self.connection)?)
+    }
+
+    /// When each poll since `since` ended, as far as it has been written.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn poll_times_since(&self, since: &str) -> Result<Vec<Timestamp>, StoreError> {
+        Ok(pollers::times_since(&self.connection, since)?)
     }
 
     /// The gaps, newest first.

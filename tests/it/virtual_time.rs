@@ -131,3 +131,112 @@ async fn a_503_with_retry_after_rests_its_route_alone() {
     assert!((419.0..440.0).contains(&next.elapsed_s), "{next:?}");
     daemon.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_minute_ever_holds_more_requests_than_the_limit_restarts_included() {
+    for seed in 0..3 {
+        let options = Options { requests_per_minute: 20, ..Workspace::usual() };
+        let shop = VirtualShop::new(options, seed);
+        let settings = format!("[budget]\nrequests_per_minute = 20\nreserve = 0\n{SMALL_PAGES}");
+        let mut daemon = VirtualDaemon::new(&shop, &settings);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..40 {
+            daemon.start().await;
+            shop.until(shop.now() + random.f64() * 40.0).await;
+            daemon.stop().await;
+        }
+        let requests = shop.sandbox.requests();
+        let most = requests.max_in_60s["automation"];
+        assert!(most <= 20, "seed {seed}: {most} in a minute");
+        assert!(requests.log.iter().all(|r| r.status == 200), "seed {seed}: one was refused");
+        let a_minute = requests.total as f64 / shop.now() * 60.0;
+        assert!(a_minute > 18.0, "seed {seed}: only {a_minute} a minute were used");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_is_killed_again_and_again_is_never_refused() {
+    for seed in 0..3 {
+        let shop = VirtualShop::new(Workspace::usual(), seed);
+        let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..40 {
+            daemon.start().await;
+            shop.until(shop.now() + 3.0 + random.f64() * 40.0).await;
+            daemon.kill().await;
+        }
+        was_never_refused(&shop, seed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_the_daemon_does_not_take_its_own_requests_for_others() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(300.0).await;
+    daemon.stop().await;
+    daemon.start().await;
+    for later in [1.0, 5.0, 20.0, 40.0] {
+        shop.until(300.0 + later).await;
+        let budget = daemon.status().await.budget;
+        assert!(budget.others_per_minute < 1.0, "{later} s after the start: {budget:?}");
+    }
+    shop.until(360.0).await;
+    assert!(shop.polls(300.0, 360.0).len() >= 42, "the pace stays");
+    daemon.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_cycle_is_bounded_by_the_minute_only() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(30.0).await;
+    let polls = shop.polls(0.0, 30.0);
+    for route in Route::ALL {
+        let first = polls.iter().find(|poll| poll.route == route.segment()).unwrap();
+        assert!(first.elapsed_s < 1.0, "{first:?}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_waits_as_long_as_the_server_asked_through_a_reload() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(60.0).await;
+    fails_once(&shop, Route::Leads, 503, "90");
+    shop.until(90.0).await;
+    daemon.reload().await;
+    shop.until(120.0).await;
+    daemon.reload().await;
+    shop.until(300.0).await;
+    let during = within(&shop, 503, 90.0);
+    assert_eq!(of(&during, Route::Leads), 0, "{during:?}");
+    assert!(of(&during, Route::Payments) > 5, "the other routes go on: {during:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_waits_as_long_as_the_server_asked_through_a_lock_of_the_store() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(60.0).await;
+    fails_once(&shop, Route::Leads, 503, "90");
+    shop.until(90.0).await;
+    let other = rusqlite::Connection::open(daemon.store_path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    shop.sandbox.burst(Route::Jobs, 1);
+    while daemon.status().await.store_pause.is_none() {
+        shop.until(shop.now() + 0.1).await;
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    shop.until(300.0).await;
+    assert_eq!(daemon.status().await.store_pause, None);
+    let during = within(&shop, 503, 90.0);
+    assert_eq!(of(&during, Route::Leads), 0, "{during:?}");
+    daemon.stop().await;
+}

@@ -5,6 +5,7 @@
 //! during which tokio does not let virtual time pass.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,9 +128,22 @@ impl<'a> VirtualDaemon<'a> {
 
     /// Opens the store and starts polling and delivery.
     pub(crate) async fn start(&mut self) {
-        let (shop, path) = (self.shop, self.config.store.path.clone());
+        let path = self.config.store.path.clone();
         let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await.unwrap();
-        let store = opened.unwrap();
+        self.start_on(opened.unwrap(), None).await;
+    }
+
+    /// Ends the tasks and starts them anew on the same store, as SIGHUP does.
+    pub(crate) async fn reload(&mut self) {
+        let running = self.running.take().unwrap();
+        running.finish.cancel();
+        let handover = running.polling.await.unwrap();
+        running.delivering.join_all().await;
+        self.start_on(running.store, Some(handover)).await;
+    }
+
+    async fn start_on(&mut self, store: Store, handover: Option<Handover>) {
+        let shop = self.shop;
         let finish = CancellationToken::new();
         let mut delivering = JoinSet::new();
         let poked = watch::channel(()).1;
@@ -139,7 +153,7 @@ impl<'a> VirtualDaemon<'a> {
         }
         let client = shop.client(&self.config);
         let clock = shop.clock.clone();
-        let dispatcher = dispatcher(&self.config, client, clock, &store, None).await.unwrap();
+        let dispatcher = dispatcher(&self.config, client, clock, &store, handover).await.unwrap();
         let (requests, inbox) = mpsc::channel(4);
         let stop = finish.clone();
         let polling = tokio::spawn(async move { dispatcher.run(inbox, stop).await.unwrap() });
@@ -153,6 +167,18 @@ impl<'a> VirtualDaemon<'a> {
         running.polling.await.unwrap();
         running.delivering.join_all().await;
         running.store.close().await.unwrap();
+    }
+
+    /// Drops the tasks where they are, as a kill does; what was only remembered is lost.
+    pub(crate) async fn kill(&mut self) {
+        let mut running = self.running.take().unwrap();
+        running.polling.abort();
+        assert!(running.polling.await.unwrap_err().is_cancelled());
+        running.delivering.shutdown().await;
+    }
+
+    pub(crate) fn store_path(&self) -> &Path {
+        &self.config.store.path
     }
 
     pub(crate) async fn status(&self) -> PollingStatus {
