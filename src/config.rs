@@ -14,6 +14,7 @@ mod problem;
 mod read;
 mod section;
 mod sinks;
+mod status;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -224,10 +225,14 @@ pub struct Store {
 }
 
 /// `[status]`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Status {
-    /// Loopback address and port.
+    /// Where the status page listens; port 0 takes a free port.
     pub listen: std::net::SocketAddr,
+    /// What a client must send to read the page; always set if other machines reach `listen`.
+    pub token: Option<SecretString>,
+    /// Names in the header `Host` that the page accepts beside addresses and `localhost`.
+    pub hosts: Vec<String>,
 }
 
 /// `[sinks.NAME]`

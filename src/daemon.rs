@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::custom_fields;
 use crate::deliver::{Deliverer, SinkView};
+use crate::page::Page;
 use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
 use crate::repair::Repair;
 use crate::sink::Sink;
@@ -131,10 +132,6 @@ async fn supervise(
             opened => opened?,
         };
         told = false;
-        if let Some(status) = &config.status {
-            tracing::warn!(listen = %status.listen,
-                "[status] is set, but this version has no status page and opens no port: use `shopmirror status`");
-        }
         let outside = Outside { poke, refusal: refusal.subscribe() };
         let mut running =
             Running::start(&config, client, clock.clone(), store, handover.take(), sinks, outside)
@@ -308,6 +305,7 @@ impl Running {
             Ok(Ended::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
         });
 
+        let opened = watch::Sender::new(None);
         let watch = Watch {
             store: store.clone(),
             clock: clock.clone(),
@@ -315,7 +313,17 @@ impl Running {
             background,
             views,
             outside,
+            page: opened.subscribe(),
         };
+        if let Some(settings) = &config.status {
+            let shop = config.workspace.base_url.host_str().unwrap_or_default().to_owned();
+            let page = Page { settings: settings.clone(), shop, store: store.clone(), opened };
+            let (watch, stop) = (watch.clone(), finish.clone());
+            tasks.spawn(async move {
+                page.run(|| watch.snapshot(), stop).await;
+                Ok(Ended::Other)
+            });
+        }
         tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(notify::watch(watch, finish.clone()));
         tasks.spawn(upkeep::run(config.store.log_retention, clock, store.clone(), finish.clone()));

@@ -35,6 +35,7 @@
 //! | [`deliver`] | one task a sink over the log |
 //! | [`sink`] | how one change is handed to a webhook, a file, a command |
 //! | [`status`] | the state of the workspace, for people and tools |
+//! | [`page`] | the status page and the metrics over HTTP |
 //! | [`control`] | the local socket through which commands reach the daemon |
 //! | [`daemon`] | builds everything, supervises the tasks |
 //! | [`cli`] | the commands |
@@ -59,6 +60,7 @@ pub mod custom_fields;
 pub mod daemon;
 pub mod deliver;
 pub mod escape;
+pub mod page;
 pub mod poll;
 pub mod record;
 pub mod repair;

@@ -47,6 +47,8 @@ pub struct WorkspaceStatus {
     pub pid: Option<u32>,
     /// Why the last reload was refused: the daemon runs with an older configuration than the file.
     pub reload_refused: Option<String>,
+    /// Where the status page is open; only of a running daemon.
+    pub page: Option<String>,
     /// When this was taken.
     pub at: String,
     /// One entry a poller.
@@ -108,6 +110,7 @@ impl WorkspaceStatus {
         sinks: Vec<SinkStatus>,
         stored: Stored,
         reload_refused: Option<String>,
+        page: Option<String>,
         now: Timestamp,
     ) -> Self {
         let mut health = Findings::default();
@@ -137,6 +140,7 @@ impl WorkspaceStatus {
             running: true,
             pid: Some(std::process::id()),
             reload_refused,
+            page,
             at: crate::clock::stamp(now),
             pollers: polling.pollers,
             budget: Some(polling.budget),
@@ -216,6 +220,7 @@ impl WorkspaceStatus {
             running: false,
             pid: None,
             reload_refused: None,
+            page: None,
             at: crate::clock::stamp(now),
             pollers,
             budget: None,
@@ -276,14 +281,20 @@ impl WorkspaceStatus {
     }
 }
 
+/// True if the poller has read nothing for much longer than its interval.
+#[must_use]
+pub fn is_stale(poller: &PollerStatus) -> bool {
+    match (poller.last_success_age_s, poller.interval_s) {
+        (Some(age), Some(interval)) => age > STALE_SECONDS && age > STALE_INTERVALS * interval,
+        _ => false,
+    }
+}
+
 fn judge_pollers(pollers: &[PollerStatus], health: &mut Findings) {
     let failing =
         pollers.iter().filter(|p| p.failures >= 2 || p.state == PollerState::RouteBroken).count();
     for poller in pollers {
-        let stale = match (poller.last_success_age_s, poller.interval_s) {
-            (Some(age), Some(interval)) => age > STALE_SECONDS && age > STALE_INTERVALS * interval,
-            _ => false,
-        };
+        let stale = is_stale(poller);
         if poller.failures >= 2 || poller.state == PollerState::RouteBroken {
             let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
             let level = if failing == pollers.len() { Health::Failing } else { Health::Degraded };

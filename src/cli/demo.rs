@@ -23,7 +23,9 @@ use tokio_util::sync::CancellationToken;
 use super::{exit, log, logging, output, read_config, run, runtime};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::control::{self, ControlRequest};
 use crate::daemon::{self, Signal};
+use crate::status::WorkspaceStatus;
 use crate::store::Reader;
 use ::sandbox::{self, Options, Sandbox, Shop};
 
@@ -58,8 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let (address, serving) = serve_sandbox(args.speed, &stop).await?;
         let (hook, received, receiving) = serve_receiver(&stop).await?;
         let config = configure(&dir, &address, &hook)?;
-        introduce(&dir, &address)?;
-        let ended = work(config, &dir, args.time).await;
+        let ended = work(config, &dir, &address, args.time).await;
         stop.cancel();
         serving.await??;
         receiving.await??;
@@ -165,6 +166,9 @@ max_interval = "15s"
 [store]
 path = "mirror.db"
 
+[status]
+listen = "127.0.0.1:0"
+
 [sinks.audit]
 type = "file"
 path = "audit.ndjson"
@@ -190,12 +194,28 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn introduce(dir: &Path, workspace: &Workspace) -> anyhow::Result<()> {
+/// Where the daemon's status page is, once it is open; `None` if it does not open in time.
+async fn page_address(store: &Path) -> Option<String> {
+    let limit = tokio::time::Instant::now() + SETTLE;
+    while tokio::time::Instant::now() < limit {
+        let reply = control::send(store, &ControlRequest::Status).await;
+        let status = reply.ok().and_then(|reply| serde_json::from_slice(&reply).ok());
+        if let Some(WorkspaceStatus { page: Some(address), .. }) = status {
+            return Some(address);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    None
+}
+
+fn introduce(dir: &Path, workspace: &Workspace, page: Option<&str>) -> anyhow::Result<()> {
     let dir = dir.display();
+    let page = page.unwrap_or("did not open; see what the daemon says");
     // As the person called it, for it need not lie on the path.
     let program = std::env::args().next().unwrap_or_else(|| "shopmirror".to_owned());
     output::text(&format!(
-        "A shop that does not exist works at {}; shopmirror polls it 60 times a minute at most.\n\n\
+        "status page   {page}\n\n\
+         A shop that does not exist works at {}; shopmirror polls it 60 times a minute at most.\n\n\
          database   {dir}/mirror.db\n\
          every change, one a line   {dir}/audit.ndjson\n\
          configuration   {dir}/config.toml\n\n\
@@ -208,7 +228,12 @@ fn introduce(dir: &Path, workspace: &Workspace) -> anyhow::Result<()> {
 }
 
 /// Runs the daemon for the time given, printing what arrives as it arrives.
-async fn work(config: Config, dir: &Path, time: Option<Duration>) -> anyhow::Result<()> {
+async fn work(
+    config: Config,
+    dir: &Path,
+    workspace: &Workspace,
+    time: Option<Duration>,
+) -> anyhow::Result<()> {
     let (signals, inbox) = mpsc::channel(8);
     let path = dir.join("config.toml");
     let store = config.store.path.clone();
@@ -231,7 +256,7 @@ async fn work(config: Config, dir: &Path, time: Option<Duration>) -> anyhow::Res
     tokio::select! {
         outcome = running => outcome,
         refused = ending => refused,
-        failed = tell(&store) => failed,
+        failed = tell(dir, workspace, &store) => failed,
     }
 }
 
@@ -250,7 +275,9 @@ async fn settled(store: &Path) {
     }
 }
 
-async fn tell(store: &Path) -> anyhow::Result<()> {
+/// Says where everything is, then prints the changes as they come.
+async fn tell(dir: &Path, workspace: &Workspace, store: &Path) -> anyhow::Result<()> {
+    introduce(dir, workspace, page_address(store).await.as_deref())?;
     let reader = loop {
         match Reader::open(store) {
             Ok(reader) => break reader,

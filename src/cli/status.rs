@@ -66,6 +66,9 @@ pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
     for reason in &status.reasons {
         text.push_str(&format!("         {}\n", output::plain(reason)));
     }
+    if let Some(page) = &status.page {
+        text.push_str(&format!("page     {page}\n"));
+    }
     if let Some(budget) = &status.budget {
         let remaining =
             budget.remaining_seen.map_or_else(String::new, |n| format!(", {n} left on the key"));

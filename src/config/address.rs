@@ -2,8 +2,6 @@
 //!
 //! A message never repeats an address, because it may contain a token.
 
-use std::net::SocketAddr;
-
 use url::{Host, Url};
 
 /// True if requests to this address stay on this machine: `localhost` or a loopback address.
@@ -65,19 +63,6 @@ pub(super) fn proxy(text: &str) -> Result<Url, String> {
         );
     }
     Ok(url)
-}
-
-/// An address to listen on that other machines cannot reach, or the problem.
-pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(
-        |_| "must be an address and a port, for example \"127.0.0.1:7780\" or \"[::1]:7780\"",
-    )?;
-    if address.ip().is_loopback() {
-        return Ok(address);
-    }
-    Err("must be a loopback address, for example 127.0.0.1, because the page shows customers' data \
-         and has no password; to reach it from elsewhere, put a proxy with a password before it"
-        .to_owned())
 }
 
 fn parsed(text: &str) -> Result<Url, String> {

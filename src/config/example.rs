@@ -50,9 +50,14 @@ fn keys() -> BTreeSet<(String, String)> {
 
 fn folder() -> (tempfile::TempDir, Base) {
     let dir = tempfile::tempdir().unwrap();
-    let secret = dir.path().join("erp-secret");
-    std::fs::write(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o640)).unwrap();
+    for (name, content) in [
+        ("erp-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        ("page-token", "0123456789abcdef"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    }
     let base = Base { dir: dir.path().to_owned(), ..Base::default() };
     (dir, base)
 }

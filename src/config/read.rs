@@ -12,8 +12,8 @@ use toml::de::{DeTable, DeValue};
 use super::findings::Findings;
 use super::problem::{Problem, Problems, Quote, repeated};
 use super::section::{Found, Section};
-use super::{Auth, Base, Budget, Config, KeySource, Poll, RouteSettings, Status, Store, Workspace};
-use super::{address, sinks};
+use super::{Auth, Base, Budget, Config, KeySource, Poll, RouteSettings, Store, Workspace};
+use super::{address, sinks, status};
 use crate::record::Route;
 
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
@@ -61,7 +61,7 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let routes = routes(root.section("routes"), intervals);
     let once_every = once(root.section("once"));
     let store = store(root.section("store"), base);
-    let status = status(root.section("status"));
+    let status = status::read(root.section("status"), base);
     let sinks = sinks::read(root.section("sinks"), base, &store.path);
     root.finish();
     Some(Config { workspace: workspace?, budget, routes, poll, once_every, store, status, sinks })
@@ -301,15 +301,4 @@ fn store(mut section: Section<'_>, base: &Base) -> Store {
         path: base.state_path(path.map_or("mirror.db", |found| found.value)),
         log_retention: retention.map_or(Duration::from_secs(400 * 86_400), |found| found.value),
     }
-}
-
-fn status(mut section: Section<'_>) -> Option<Status> {
-    let found = section.text("listen");
-    let listen = found.and_then(|Found { value, place }| {
-        address::loopback(value)
-            .map_err(|why| section.findings.note(&place, format!("`listen` {why}")))
-            .ok()
-    });
-    section.finish();
-    listen.map(|listen| Status { listen })
 }

@@ -1,5 +1,6 @@
 //! Gathers the snapshot from the tasks that know; who asks proves that they still answer.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -24,6 +25,8 @@ pub(super) struct Watch {
     pub(super) background: BackgroundClient,
     pub(super) views: Vec<SinkView>,
     pub(super) outside: Outside,
+    /// Where the status page is open.
+    pub(super) page: watch::Receiver<Option<SocketAddr>>,
 }
 
 /// What passes between whoever asks and the daemon's other parts.
@@ -55,7 +58,9 @@ impl Watch {
         };
         let (polling, stored, sinks) = tokio::time::timeout(PATIENCE, asked).await.ok()??;
         let refusal = self.outside.refusal.borrow().clone();
-        Some(WorkspaceStatus::of_daemon(polling, sinks, stored, refusal, self.clock.now().wall))
+        let page = self.page.borrow().map(|address| format!("http://{address}/"));
+        let now = self.clock.now().wall;
+        Some(WorkspaceStatus::of_daemon(polling, sinks, stored, refusal, page, now))
     }
 
     pub(super) fn answer(&self, request: ControlRequest) -> impl Future<Output = Vec<u8>> + use<> {

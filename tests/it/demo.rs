@@ -11,6 +11,7 @@ async fn the_demo_ends_well_with_all_six_tables_filled_and_every_change_delivere
     let ended = place.run(["demo", "--for", "10s", "--dir", dir.to_str().unwrap()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let at = |name: &str| format!("{}/{name}", dir.display());
+    assert!(ended.out.starts_with("status page   http://127.0.0.1:"), "{}", ended.out);
     // What it says to try works as it stands, wherever the program lies.
     let command =
         format!("{} --config {} status", env!("CARGO_BIN_EXE_shopmirror"), at("config.toml"));

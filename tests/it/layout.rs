@@ -31,6 +31,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     // The status joins the `…Status` values of the other modules; it calls nothing that works.
     ("status", Some(&["store", "poll", "deliver", "budget", "schedule", "control"])),
     ("control", Some(&["store"])),
+    ("page", Some(&["status", "store", "poll", "deliver", "budget"])),
     ("repair", Some(&["api", "poll", "store"])),
     ("custom_fields", Some(&["poll", "store"])),
     ("report", Some(&["store"])),
@@ -47,6 +48,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
             "deliver",
             "status",
             "control",
+            "page",
             "report",
             "repair",
             "custom_fields",

@@ -23,6 +23,7 @@ mod ledger;
 mod locked;
 mod mirror;
 mod once;
+mod page;
 mod reload;
 mod repair;
 mod restart;

@@ -1,0 +1,114 @@
+//! Reads `[status]`: where the status page listens, and who may read it.
+//!
+//! An address that other machines reach is accepted only together with a token. The token's file
+//! is read with the configuration, so a reload picks up a new token.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::key::read_secret_file;
+use super::section::{Found, Section};
+use super::{Base, Status};
+
+const TOKEN_LENGTH_MIN: usize = 16;
+const HOSTS_MAX: usize = 32;
+const HOST_LENGTH_MAX: usize = 253;
+
+/// The section; `None` if no address is given or a problem was noted.
+pub(super) fn read(mut section: Section<'_>, base: &Base) -> Option<Status> {
+    let listen = listen(&mut section);
+    let token_given = section.holds("token_file");
+    let token = token(&mut section, base);
+    let hosts = hosts(&mut section);
+    if let Some(Found { value, place }) = &listen
+        && !value.ip().is_loopback()
+        && !token_given
+    {
+        section.findings.note(
+            place,
+            "`listen` is an address that other machines can reach, so the page needs a token: add \
+             `token_file`, or listen on 127.0.0.1",
+        );
+    }
+    section.finish();
+    Some(Status { listen: listen?.value, token, hosts })
+}
+
+fn listen(section: &mut Section<'_>) -> Option<Found<SocketAddr>> {
+    let Found { value, place } = section.text("listen")?;
+    if let Ok(address) = value.parse() {
+        return Some(Found { value: address, place });
+    }
+    let message =
+        "`listen` must be an address and a port, for example \"127.0.0.1:7780\" or \"[::1]:7780\"";
+    section.findings.note(&place, message);
+    None
+}
+
+fn token(section: &mut Section<'_>, base: &Base) -> Option<SecretString> {
+    let Found { value, place } = section.text("token_file")?;
+    let note = |message: String| section.findings.note(&place, format!("`token_file`: {message}"));
+    let path = base.dir.join(value);
+    let content = match read_secret_file(&path) {
+        Ok(content) => content,
+        Err(error) => {
+            note(error.to_string());
+            return None;
+        }
+    };
+    let token = content.expose_secret().trim();
+    if token.len() < TOKEN_LENGTH_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        note(format!(
+            "{} must hold one token of at least {TOKEN_LENGTH_MIN} letters and digits on one line; \
+             make one with: openssl rand -hex 24",
+            path.display()
+        ));
+        return None;
+    }
+    Some(SecretString::from(token))
+}
+
+fn hosts(section: &mut Section<'_>) -> Vec<String> {
+    let Some(list) = section.texts("hosts") else { return Vec::new() };
+    let mut hosts = Vec::new();
+    for Found { value, place } in list.value {
+        if is_host_name(value) {
+            hosts.push(value.to_ascii_lowercase());
+        } else {
+            note_host(section, &place);
+        }
+    }
+    if hosts.len() > HOSTS_MAX {
+        section.findings.note(&list.place, format!("`hosts` holds more than {HOSTS_MAX} names"));
+    }
+    hosts
+}
+
+fn note_host(section: &Section<'_>, place: &Range<usize>) {
+    let message = "an item of `hosts` is not a host name: write the name alone, without https:// \
+                   and without a port, for example \"status.example.com\"";
+    section.findings.note(place, message);
+}
+
+fn is_host_name(text: &str) -> bool {
+    (1..=HOST_LENGTH_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_without_scheme_and_port() {
+        for name in ["status.example.com", "shop", "Server-2"] {
+            assert!(is_host_name(name), "{name}");
+        }
+        for text in ["", ".x", "https://h", "h:80", "h/p", "a b", "*"] {
+            assert!(!is_host_name(text), "{text}");
+        }
+    }
+}

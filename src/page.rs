@@ -1,0 +1,107 @@
+//! The status page: how the mirror and the daemon are doing, over HTTP, for people and tools.
+//!
+//! Serves the page, `/metrics`, `/healthz`, `/readyz` and `/api/status`. It only reads: counts,
+//! states and ids, no record's content. All requests share one snapshot per second, and no
+//! snapshot is taken while nobody looks.
+
+mod access;
+mod answer;
+mod html;
+mod live;
+mod metrics;
+mod parts;
+mod ready;
+mod server;
+mod snapshot;
+mod text;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::config;
+use crate::status::WorkspaceStatus;
+use crate::store::Store;
+use access::Access;
+use snapshot::{Snapshot, Snapshots};
+
+/// How long to wait before the address is tried again.
+const BIND_AGAIN: Duration = Duration::from_secs(5);
+
+/// What the page is about.
+pub struct Page {
+    /// `[status]`
+    pub settings: config::Status,
+    /// The workspace's host name, for the title.
+    pub shop: String,
+    /// The store, which is only read.
+    pub store: Store,
+    /// Where the page's address is told once it is open.
+    pub opened: watch::Sender<Option<SocketAddr>>,
+}
+
+impl Page {
+    /// Serves the page until `stop`; `status` returns the status, or `None` if the daemon's tasks
+    /// do not answer.
+    ///
+    /// An address that cannot be opened is logged once and tried again: polling and delivery do
+    /// not need the page.
+    pub async fn run<S, F>(self, status: S, stop: CancellationToken)
+    where
+        S: Fn() -> F,
+        F: Future<Output = Option<WorkspaceStatus>>,
+    {
+        let Some(listener) = open(self.settings.listen, &stop).await else { return };
+        let address = listener.local_addr().unwrap_or(self.settings.listen);
+        tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
+        self.opened.send_replace(Some(address));
+        let snapshots = Arc::new(Snapshots::new());
+        let access = Access::new(&self.settings);
+        let router = answer::router(access, self.shop, Arc::clone(&snapshots));
+        let take = || async { Snapshot::take(status().await?, &self.store).await };
+        tokio::select! {
+            () = server::serve(listener, router, stop) => {}
+            () = snapshots.keep(take) => {}
+        }
+        self.opened.send_replace(None);
+    }
+}
+
+/// Listens on the address; `None` if stopped before that was possible.
+async fn open(address: SocketAddr, stop: &CancellationToken) -> Option<TcpListener> {
+    let mut told = false;
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return Some(listener),
+            Err(error) if !told => {
+                told = true;
+                tracing::error!(%address, %error, "could not open the status page{}; trying again", advice(&error));
+            }
+            Err(_) => {}
+        }
+        tokio::select! {
+            () = stop.cancelled() => return None,
+            () = tokio::time::sleep(BIND_AGAIN) => {}
+        }
+    }
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            ": another program uses the port, end it or change `listen` in [status]"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            ": this machine does not have the address, change `listen` in [status]"
+        }
+        io::ErrorKind::PermissionDenied => {
+            ": only root may use ports below 1024, change `listen` in [status]"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,244 @@
+//! Who may read the page: the rules for `Host`, `Origin` and the token. Pure.
+//!
+//! A foreign web page can make a browser send requests to this machine. It is refused because its
+//! name stands in `Host` (DNS rebinding) or in `Origin`, or because the browser marks the request
+//! as one from another site.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Method, Uri, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::config;
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The method is neither GET nor HEAD.
+    Method,
+    /// The header `Host` is absent, malformed or names something else.
+    Host,
+    /// The request comes from another site.
+    Origin,
+    /// The token is absent or wrong.
+    Token,
+}
+
+/// The rules that follow from `[status]`.
+pub(super) struct Access {
+    /// The digest of the token, so that comparing takes the same time for every length.
+    token: Option<[u8; 32]>,
+    hosts: Vec<String>,
+    loopback_only: bool,
+}
+
+impl Access {
+    pub(super) fn new(settings: &config::Status) -> Self {
+        Self {
+            token: settings.token.as_ref().map(|token| digest(token.expose_secret().as_bytes())),
+            hosts: settings.hosts.clone(),
+            loopback_only: is_loopback(settings.listen),
+        }
+    }
+
+    /// Whether a request may be answered.
+    pub(super) fn judge(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
+        if *method != Method::GET && *method != Method::HEAD {
+            return Err(Refusal::Method);
+        }
+        let host = requested_host(uri, headers).ok_or(Refusal::Host)?;
+        if !self.is_own(&host) {
+            return Err(Refusal::Host);
+        }
+        if is_from_elsewhere(&host, headers) {
+            return Err(Refusal::Origin);
+        }
+        match &self.token {
+            Some(token) if !sent_token(headers).is_some_and(|sent| equal(&sent, token)) => {
+                Err(Refusal::Token)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// True if the name cannot be a foreign one that was pointed at this machine.
+    fn is_own(&self, host: &Authority) -> bool {
+        let name = host.host().to_ascii_lowercase();
+        if name == "localhost" || self.hosts.contains(&name) {
+            return true;
+        }
+        let literal = name.trim_start_matches('[').trim_end_matches(']');
+        literal.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || !self.loopback_only)
+    }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().is_loopback()
+}
+
+/// The one host that the request names; a request that names two is malformed.
+fn requested_host(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
+    let mut named = headers.get_all(header::HOST).iter();
+    let host: Authority = named.next()?.to_str().ok()?.parse().ok()?;
+    let one = named.next().is_none() && uri.authority().is_none_or(|other| *other == host);
+    (one && !host.as_str().contains('@')).then_some(host)
+}
+
+/// True if a browser says that a page of another site makes the request. Following a link to the
+/// page is allowed.
+fn is_from_elsewhere(host: &Authority, headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    if let Some(origin) = text("origin") {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        if authority.is_none_or(|other| !other.eq_ignore_ascii_case(host.as_str())) {
+            return true;
+        }
+    }
+    let other_site =
+        matches!(text("sec-fetch-site"), Some(site) if site != "same-origin" && site != "none");
+    other_site && text("sec-fetch-mode") != Some("navigate")
+}
+
+/// The token as `Bearer`, or as the password of `Basic`, which browsers ask for.
+fn sent_token(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let sent = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, value) = sent.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(value.trim().as_bytes().to_vec());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let pair = STANDARD.decode(value.trim()).ok()?;
+    let colon = pair.iter().position(|byte| *byte == b':')?;
+    Some(pair[colon + 1..].to_vec())
+}
+
+fn digest(text: &[u8]) -> [u8; 32] {
+    Sha256::digest(text).into()
+}
+
+fn equal(sent: &[u8], token: &[u8; 32]) -> bool {
+    digest(sent).ct_eq(token).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+
+    fn access(listen: &str, token: Option<&str>) -> Access {
+        Access::new(&config::Status {
+            listen: listen.parse().unwrap(),
+            token: token.map(SecretString::from),
+            hosts: vec!["status.example.com".to_owned()],
+        })
+    }
+
+    fn judge(access: &Access, headers: &[(&'static str, &str)]) -> Result<(), Refusal> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        access.judge(&Method::GET, &Uri::from_static("/"), &map)
+    }
+
+    #[test]
+    fn a_foreign_name_in_host_is_refused() {
+        let here = access("127.0.0.1:7780", None);
+        for host in [
+            "localhost",
+            "LOCALHOST:7780",
+            "127.0.0.1:7780",
+            "[::1]:7780",
+            "status.example.com",
+            "Status.Example.com:443",
+        ] {
+            assert_eq!(judge(&here, &[("host", host)]), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.nip.io",
+            "10.0.0.7:7780",
+            "evil.example@127.0.0.1",
+            "",
+        ] {
+            assert_eq!(judge(&here, &[("host", host)]), Err(Refusal::Host), "{host}");
+        }
+        assert_eq!(judge(&here, &[]), Err(Refusal::Host));
+        let two = [("host", "127.0.0.1"), ("host", "evil.example")];
+        assert_eq!(judge(&here, &two), Err(Refusal::Host));
+        let open = access("0.0.0.0:7780", Some("0123456789abcdef"));
+        let token = ("authorization", "Bearer 0123456789abcdef");
+        assert_eq!(judge(&open, &[("host", "10.0.0.7:7780"), token]), Ok(()));
+        assert_eq!(judge(&open, &[("host", "evil.example"), token]), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_refused_but_a_link_to_the_page_works() {
+        let here = access("127.0.0.1:7780", None);
+        let host = ("host", "127.0.0.1:7780");
+        let with = |more: &[(&'static str, &str)]| judge(&here, &[&[host], more].concat());
+        assert_eq!(with(&[("origin", "http://127.0.0.1:7780")]), Ok(()));
+        assert_eq!(with(&[("sec-fetch-site", "same-origin")]), Ok(()));
+        assert_eq!(with(&[("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")]), Ok(()));
+        let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+        assert_eq!(with(&link), Ok(()));
+        for refused in [
+            &[("origin", "http://evil.example")][..],
+            &[("origin", "null")],
+            &[("origin", "http://127.0.0.1:7781")],
+            &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")],
+            &[("sec-fetch-site", "same-site")],
+        ] {
+            assert_eq!(with(refused), Err(Refusal::Origin), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_taken_as_bearer_or_as_a_password() {
+        let open = access("127.0.0.1:7780", Some("0123456789abcdef"));
+        let with = |value: &str| judge(&open, &[("host", "localhost"), ("authorization", value)]);
+        let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
+        assert_eq!(with("Bearer 0123456789abcdef"), Ok(()));
+        assert_eq!(with("bearer 0123456789abcdef"), Ok(()));
+        assert_eq!(with(&basic("anna:0123456789abcdef")), Ok(()));
+        for wrong in [
+            "Bearer 0123456789abcdeF",
+            "Bearer 0123456789abcde",
+            "Bearer 0123456789abcdef0",
+            "Bearer ",
+            "0123456789abcdef",
+            "Basic !!",
+            &basic("0123456789abcdef"),
+            &basic("0123456789abcdef:"),
+        ] {
+            assert_eq!(with(wrong), Err(Refusal::Token), "{wrong}");
+        }
+        assert_eq!(judge(&open, &[("host", "localhost")]), Err(Refusal::Token));
+    }
+
+    #[test]
+    fn only_get_and_head_are_answered() {
+        let here = access("127.0.0.1:7780", None);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, "localhost".parse().unwrap());
+        let judge = |method: &Method| here.judge(method, &Uri::from_static("/"), &headers);
+        assert_eq!(judge(&Method::HEAD), Ok(()));
+        for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS, Method::TRACE] {
+            assert_eq!(judge(&method), Err(Refusal::Method), "{method}");
+        }
+    }
+}

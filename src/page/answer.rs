@@ -1,0 +1,161 @@
+//! What each address answers, and what every answer carries.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use tokio::sync::Semaphore;
+
+use super::access::{Access, Refusal};
+use super::server::{IsStream, STREAMS_MAX};
+use super::snapshot::{Shared, Snapshots};
+use super::{html, live, metrics, ready};
+
+/// Sent with every answer. Nothing but our own style, script and picture is loaded, no other page
+/// may frame or read this one, and nothing is kept.
+const HEADERS: [(HeaderName, &str); 7] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+const STUCK: &str = "the daemon's tasks do not answer: look at its log, restart it";
+
+/// What the answers are made from.
+pub(super) struct Context {
+    pub(super) shop: String,
+    pub(super) snapshots: Arc<Snapshots>,
+    /// One permit per live stream that may still be opened.
+    pub(super) streams: Arc<Semaphore>,
+}
+
+/// Every address of the page.
+pub(super) fn router(access: Access, shop: String, snapshots: Arc<Snapshots>) -> Router {
+    let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+    let context = Arc::new(Context { shop, snapshots, streams });
+    Router::new()
+        .route("/", get(page))
+        .route("/live", get(stream))
+        .route("/metrics", get(scrape))
+        .route("/healthz", get(alive))
+        .route("/readyz", get(fresh))
+        .route("/api/status", get(status))
+        .route("/page.css", get(|| asset("text/css", include_str!("assets/page.css"))))
+        .route("/page.js", get(|| asset("text/javascript", include_str!("assets/page.js"))))
+        .route("/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing at this address\n") })
+        .layer(middleware::from_fn_with_state(Arc::new(access), guard))
+        .with_state(context)
+}
+
+async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    let judged = access.judge(request.method(), request.uri(), request.headers());
+    let mut response = match judged {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refused(refusal),
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn refused(refusal: Refusal) -> Response {
+    match refusal {
+        Refusal::Method => {
+            let allow = [(header::ALLOW, "GET, HEAD")];
+            (StatusCode::METHOD_NOT_ALLOWED, allow, "only GET and HEAD are answered\n")
+                .into_response()
+        }
+        Refusal::Host => (
+            StatusCode::MISDIRECTED_REQUEST,
+            "the page is not known by this name: open it by its address, or add the name to \
+             `hosts` in [status]\n",
+        )
+            .into_response(),
+        Refusal::Origin => {
+            (StatusCode::FORBIDDEN, "a page of another site may not read this one\n")
+                .into_response()
+        }
+        Refusal::Token => {
+            let ask = [(header::WWW_AUTHENTICATE, "Basic realm=\"shopmirror\", charset=\"UTF-8\"")];
+            let text = "the token is needed: send it as `Authorization: Bearer`, or as the \
+                        password with any user name\n";
+            (StatusCode::UNAUTHORIZED, ask, text).into_response()
+        }
+    }
+}
+
+async fn page(State(context): State<Arc<Context>>) -> Response {
+    match context.snapshots.newest().await {
+        Some(snapshot) => Html(html::page(&context.shop, &snapshot).into_string()).into_response(),
+        None => {
+            let page = html::stuck(&context.shop).into_string();
+            (StatusCode::SERVICE_UNAVAILABLE, Html(page)).into_response()
+        }
+    }
+}
+
+async fn stream(
+    State(context): State<Arc<Context>>,
+    Extension(is_stream): Extension<IsStream>,
+) -> Response {
+    live::stream(context, is_stream).await
+}
+
+async fn scrape(State(context): State<Arc<Context>>) -> Response {
+    let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
+    match context.snapshots.newest().await {
+        Some(snapshot) => (kind, metrics::text(&snapshot)).into_response(),
+        None => stuck(),
+    }
+}
+
+/// Alive means that the dispatcher and the store answer, whatever they say.
+async fn alive(State(context): State<Arc<Context>>) -> Response {
+    match context.snapshots.newest().await {
+        Some(_) => "alive\n".into_response(),
+        None => stuck(),
+    }
+}
+
+/// Fresh means that every poller was read in time.
+async fn fresh(State(context): State<Arc<Context>>) -> Response {
+    let Some(snapshot) = context.snapshots.newest().await else { return stuck() };
+    let hindrances = ready::hindrances(&snapshot.status);
+    if hindrances.is_empty() {
+        return "fresh\n".into_response();
+    }
+    let lines: String =
+        hindrances.iter().map(|why| format!("{}\n", super::text::shown(why))).collect();
+    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
+}
+
+/// The same JSON as `shopmirror status --json`.
+async fn status(State(context): State<Arc<Context>>) -> Response {
+    let shared: Shared = context.snapshots.newest().await;
+    let Some(snapshot) = shared else { return stuck() };
+    let mut json =
+        serde_json::to_vec_pretty(&snapshot.status).expect("a status holds plain values");
+    json.push(b'\n');
+    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+}
+
+fn stuck() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{STUCK}\n")).into_response()
+}
+
+async fn asset(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}

@@ -1,0 +1,47 @@
+//! The page as a document; without JavaScript it loads itself again every 10 seconds.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::parts;
+use super::snapshot::Snapshot;
+
+/// The whole page.
+pub(super) fn page(shop: &str, snapshot: &Snapshot) -> Markup {
+    document(&parts::title(shop, snapshot), shop, &parts::all(snapshot))
+}
+
+/// The page while the daemon's tasks do not answer.
+pub(super) fn stuck(shop: &str) -> Markup {
+    document(&parts::stuck_title(shop), shop, &parts::stuck())
+}
+
+fn document(title: &str, shop: &str, parts: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="icon" href="icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="page.css";
+                script src="page.js" defer {}
+                noscript { meta http-equiv="refresh" content="10"; }
+            }
+            body {
+                header {
+                    h1 { "shopmirror" }
+                    p.shop { (shop) }
+                    p #live role="status" { noscript { "renewed every 10 seconds" } }
+                }
+                main { (parts) }
+                footer {
+                    "For tools: " a href="metrics" { "metrics" } ", " a href="api/status" { "status as JSON" }
+                    ", " a href="readyz" { "readyz" } ", " a href="healthz" { "healthz" }
+                    ". In a terminal: " code { "shopmirror status" } "."
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Whether the mirror is fresh: what `/readyz` answers. Pure.
+
+use crate::status::{Health, WorkspaceStatus, is_stale};
+
+/// Why the mirror is not fresh; empty if it is.
+///
+/// Open gaps and sinks that are behind do not count: what is read is read in time.
+pub(super) fn hindrances(status: &WorkspaceStatus) -> Vec<String> {
+    let mut found = Vec::new();
+    if status.health == Health::Failing {
+        found.extend(status.reasons.iter().cloned());
+    }
+    for poller in &status.pollers {
+        if poller.last_success_age_s.is_none() {
+            found.push(format!("{}: not read yet", poller.name()));
+        } else if is_stale(poller) {
+            let age = poller.last_success_age_s.unwrap_or_default();
+            found.push(format!("{}: nothing was read for {age:.0} s", poller.name()));
+        }
+    }
+    found
+}
+
+/// How everything stands, in one sentence.
+pub(super) fn sentence(status: &WorkspaceStatus) -> String {
+    let pollers = status.pollers.len();
+    let unread = status.pollers.iter().filter(|p| p.last_success_age_s.is_none()).count();
+    match status.health {
+        Health::Ok if unread > 0 => {
+            format!("Starting: {unread} of {pollers} pollers have not read a page yet.")
+        }
+        Health::Ok => format!("Everything is in order: all {pollers} pollers are up to date."),
+        Health::Degraded => "Something needs your attention.".to_owned(),
+        Health::AtRisk => "The request budget is too small: records will be missed.".to_owned(),
+        Health::Failing => "Records are not being read.".to_owned(),
+    }
+}

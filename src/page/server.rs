@@ -1,0 +1,154 @@
+//! Connections: their number, and how long each may take.
+//!
+//! One connection serves one request. Sending the headers, the request as a whole and a live
+//! stream each have a time limit, so that no client holds memory for longer than that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Live streams at the same time.
+pub(super) const STREAMS_MAX: usize = 64;
+/// Connections at the same time: the live streams and some short requests. More of them wait in
+/// the listener's queue.
+const CONNECTIONS_MAX: usize = STREAMS_MAX + 32;
+/// How long a client may take to send its headers.
+const HEADERS_LIMIT: Duration = Duration::from_secs(5);
+/// How long a request may take in all, reading the answer included.
+const REQUEST_LIMIT: Duration = Duration::from_secs(15);
+/// How long a live stream may go on; a browser then opens a new one by itself.
+const STREAM_LIMIT: Duration = Duration::from_secs(15 * 60);
+/// The most bytes of a request's headers.
+const HEADERS_MAX: usize = 16 * 1024;
+/// How long to wait when no connection can be accepted, for example for lack of descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
+
+/// Set by the answer that goes on as a live stream.
+#[derive(Clone, Default)]
+pub(super) struct IsStream(Arc<AtomicBool>);
+
+impl IsStream {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves until `stop`, then closes every connection.
+pub(super) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            // A client may close early or send no HTTP: that is no error of the daemon.
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(converse(stream, router.clone()));
+                }
+                Err(_) => tokio::select! {
+                    () = stop.cancelled() => break,
+                    () = tokio::time::sleep(ACCEPT_AGAIN) => {}
+                },
+            },
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn converse<S>(stream: S, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let is_stream = IsStream::default();
+    let service = TowerToHyperService::new(router.layer(Extension(is_stream.clone())));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_LIMIT)
+        .max_buf_size(HEADERS_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    if timeout(REQUEST_LIMIT, connection.as_mut()).await.is_err() && is_stream.get() {
+        // An error means that the client left or that the limit is over: either way it is closed.
+        let _ = timeout(STREAM_LIMIT, connection).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::Body;
+    use axum::routing::get;
+    use futures_util::stream;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// How long a client that sends `text` and then only reads stays connected, in seconds.
+    async fn connected(text: &str, router: Router) -> u64 {
+        let (mut client, server): (DuplexStream, DuplexStream) = tokio::io::duplex(64 * 1024);
+        let begun = Instant::now();
+        let reading = async {
+            client.write_all(text.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.unwrap();
+            begun.elapsed().as_secs()
+        };
+        tokio::join!(reading, converse(server, router)).0
+    }
+
+    fn router() -> Router {
+        let live = |Extension(is_stream): Extension<IsStream>| async move {
+            is_stream.set();
+            let ticks = stream::unfold((), async |()| {
+                sleep(Duration::from_secs(1)).await;
+                Some((Ok::<_, Infallible>("tick"), ()))
+            });
+            Body::from_stream(ticks)
+        };
+        Router::new()
+            .route("/", get(|| async { "done" }))
+            .route("/stuck", get(std::future::pending::<()>))
+            .route("/live", get(live))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_connection_ends_within_its_time_limit() {
+        let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        for (text, limit) in [
+            (request("/"), Duration::ZERO),
+            (String::new(), HEADERS_LIMIT),
+            ("GET / HTTP/1.1\r\nHost: loc".to_owned(), HEADERS_LIMIT),
+            (request("/stuck"), REQUEST_LIMIT),
+            (request("/live"), REQUEST_LIMIT + STREAM_LIMIT),
+        ] {
+            assert_eq!(connected(&text, router()).await, limit.as_secs(), "{text:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_cut_off() {
+        let big = Router::new().route("/", get(|| async { vec![b'x'; 1024 * 1024] }));
+        let (mut client, server) = tokio::io::duplex(1024);
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let begun = Instant::now();
+        converse(server, big).await;
+        assert_eq!(begun.elapsed(), REQUEST_LIMIT);
+    }
+}

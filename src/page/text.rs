@@ -1,0 +1,104 @@
+//! How the page writes numbers and foreign text.
+
+use maud::{Markup, html};
+
+use crate::escape::is_unsafe;
+
+/// The most characters of a text that the page did not write itself.
+const LENGTH_MAX: usize = 300;
+
+/// Foreign text on one line: control characters and those that turn the direction of text as
+/// `\u{..}`, cut at a bounded length.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == LENGTH_MAX {
+            shown.push('…');
+            break;
+        }
+        if is_unsafe(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// A message in which commands stand between backticks.
+pub(super) fn message(text: &str) -> Markup {
+    let text = shown(text);
+    html! {
+        @for (index, piece) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
+    }
+}
+
+/// Seconds as a person says them: `0.4 s`, `4 s`, `12 min`, `3 h`, `5 d`.
+pub(super) fn span(seconds: f64) -> String {
+    match seconds {
+        s if s > 0.0 && s < 0.95 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.0} h", s / 3600.0),
+        s => format!("{:.0} d", s / 86_400.0),
+    }
+}
+
+/// A number with thin spaces between its thousands.
+pub(super) fn number(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut shown = String::from(if number < 0 { "-" } else { "" });
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push('\u{2009}');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// A number with its noun: `1 change`, `2 changes`.
+pub(super) fn count(count: i64, one: &str, many: &str) -> String {
+    format!("{} {}", number(count), if count == 1 { one } else { many })
+}
+
+/// Bytes in binary units.
+pub(super) fn bytes(bytes: u64) -> String {
+    let amount = bytes as f64;
+    match amount {
+        b if b < 1024.0 => format!("{b:.0} B"),
+        b if b < 1024.0 * 1024.0 => format!("{:.0} KiB", b / 1024.0),
+        b if b < 1024.0 * 1024.0 * 1024.0 => format!("{:.1} MiB", b / (1024.0 * 1024.0)),
+        b => format!("{:.1} GiB", b / (1024.0 * 1024.0 * 1024.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_shown_as_text() {
+        let hostile = "<script>alert(1)</script>`\"&\r\n\u{1b}[31m\u{202e}\u{200b}";
+        let made = message(hostile).into_string();
+        assert!(!made.contains("<script") && made.contains("&lt;script&gt;"), "{made}");
+        assert!(!made.chars().any(is_unsafe), "{made:?}");
+        assert_eq!(shown(&"é".repeat(10_000)).chars().count(), LENGTH_MAX + 1);
+    }
+
+    #[test]
+    fn commands_in_a_message_are_set_apart() {
+        assert_eq!(message("see `gaps`, please").into_string(), "see <code>gaps</code>, please");
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_sizes_have_a_unit() {
+        assert_eq!(number(1_234_567), "1\u{2009}234\u{2009}567");
+        assert_eq!((number(-12_345), number(0)), ("-12\u{2009}345".into(), "0".into()));
+        assert_eq!(count(1, "change", "changes"), "1 change");
+        assert_eq!((bytes(1000), bytes(2048)), ("1000 B".into(), "2 KiB".into()));
+        assert_eq!(bytes(3 * 1024 * 1024 * 1024 / 2), "1.5 GiB");
+    }
+}

@@ -1,0 +1,400 @@
+//! The status page over real sockets: what it shows, what tools read, and who may read it.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sandbox::Route;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{LIMIT_S, Pages, Place, Workspace};
+
+const LISTEN: &str = "[status]\nlisten = \"127.0.0.1:0\"\n";
+const TOKEN: &str = "CANARY0123456789abcdef";
+
+/// One answer as it came over the wire.
+#[derive(Debug)]
+struct Reply {
+    code: u16,
+    head: String,
+    body: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(": ")?;
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+}
+
+/// The page of a running daemon.
+struct Site {
+    address: String,
+}
+
+impl Site {
+    /// Waits until the daemon of this folder has opened its page.
+    async fn of(place: &Place) -> Self {
+        let status = place.status_when("the page is open", |s| s["page"].is_string()).await;
+        let url = status["page"].as_str().unwrap();
+        Self { address: url.strip_prefix("http://").unwrap().trim_end_matches('/').to_owned() }
+    }
+
+    async fn send(&self, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// Sends one request and reads the answer to its end.
+    async fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Reply {
+        let own_host = format!("Host: {}", self.address);
+        let host = headers.iter().all(|h| !h.starts_with("Host:")).then_some(own_host.as_str());
+        let headers: String =
+            host.iter().chain(headers).map(|header| format!("{header}\r\n")).collect();
+        let mut stream = self.send(&format!("{method} {path} HTTP/1.1\r\n{headers}\r\n")).await;
+        let mut text = String::new();
+        let read = stream.read_to_string(&mut text);
+        let limit = Duration::from_secs(LIMIT_S);
+        tokio::time::timeout(limit, read).await.expect("the answer ends in time").unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let code = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { code, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    async fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, &[]).await
+    }
+
+    /// Asks until the answer fulfils the condition.
+    async fn get_when(&self, path: &str, what: &str, condition: impl Fn(&Reply) -> bool) -> Reply {
+        let limit = tokio::time::Instant::now() + Duration::from_secs(LIMIT_S);
+        loop {
+            let reply = self.get(path).await;
+            if condition(&reply) {
+                return reply;
+            }
+            assert!(tokio::time::Instant::now() < limit, "waited in vain until {what}: {reply:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn live(&self) -> Live {
+        let host = &self.address;
+        let stream = self.send(&format!("GET /live HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+        Live { stream, read: String::new() }
+    }
+}
+
+/// An open stream of server-sent events.
+struct Live {
+    stream: TcpStream,
+    read: String,
+}
+
+impl Live {
+    /// Reads on until what came since the last call holds the text.
+    async fn until(&mut self, text: &str) -> String {
+        let limit = tokio::time::sleep(Duration::from_secs(LIMIT_S));
+        tokio::pin!(limit);
+        while !self.read.contains(text) {
+            let mut bytes = [0; 4096];
+            let read = tokio::select! {
+                read = self.stream.read(&mut bytes) => read.unwrap(),
+                () = &mut limit => panic!("waited in vain for {text}: {}", self.read),
+            };
+            assert!(read > 0, "the stream ended before {text}: {}", self.read);
+            self.read.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+        std::mem::take(&mut self.read)
+    }
+}
+
+#[tokio::test]
+async fn the_page_shows_counts_and_states_and_no_record() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&format!("{LISTEN}{}", Place::file_sink("audit", "start = \"beginning\"")));
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.get_when("/readyz", "every route is read", |reply| reply.code == 200).await;
+    let id = workspace.add(Route::Leads, json!({"name": "Secret Customer"}));
+    let cell = format!("data-label=\"Id\">{id}</td>");
+
+    let page = site.get_when("/", "the change is shown", |r| r.body.contains(&cell)).await;
+    assert_eq!(page.code, 200);
+    for shown in ["Everything is in order", "job_status_changes", "Request budget", "audit"] {
+        assert!(page.body.contains(shown), "{shown}: {}", page.body);
+    }
+    assert!(!page.body.contains("Secret Customer"), "{}", page.body);
+    // Nothing is loaded from elsewhere, and no script stands in the page.
+    assert!(!page.body.contains("http://") && !page.body.contains("https://"), "{}", page.body);
+    assert_eq!(page.body.matches("<script").count(), 1);
+    assert!(page.body.contains("<script src=\"page.js\" defer></script>"));
+    for asset in ["/page.css", "/page.js", "/icon.svg"] {
+        assert_eq!(site.get(asset).await.code, 200, "{asset}");
+    }
+    assert_eq!(site.get("/nothing").await.code, 404);
+    let head = site.ask("HEAD", "/", &[]).await;
+    assert_eq!((head.code, head.body.as_str()), (200, ""));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_record_reaches_an_open_page_by_itself() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(LISTEN);
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.get_when("/readyz", "every route is read", |reply| reply.code == 200).await;
+    let mut live = site.live().await;
+    let first = live.until("\n\n").await;
+    assert!(first.contains("content-type: text/event-stream"), "{first}");
+    let mut live_again = site.live().await;
+    live_again.until("event: page").await;
+
+    let id = workspace.add(Route::Leads, json!({"name": "New"}));
+    for viewer in [&mut live, &mut live_again] {
+        viewer.until(&format!("<td role=\"cell\" data-label=\"Id\">{id}</td>")).await;
+    }
+    // The daemon ends in order although streams are open.
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_api_answers_what_status_json_prints() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(LISTEN);
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.get_when("/readyz", "every route is read", |reply| reply.code == 200).await;
+    let printed = place.status().await;
+    let reply = site.get("/api/status").await;
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let answered: Value = serde_json::from_str(&reply.body).unwrap();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&answered), keys(&printed));
+    assert_eq!(keys(&answered["pollers"][0]), keys(&printed["pollers"][0]));
+    for same in ["pid", "running", "records", "last_seq", "page"] {
+        assert_eq!(answered[same], printed[same], "{same}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn prometheus_reads_the_metrics() {
+    let workspace = Workspace::start().await;
+    workspace.add(Route::Leads, json!({"name": "One"}));
+    let place = workspace.place();
+    place.configure(&format!(
+        "{LISTEN}{}",
+        Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\"]")
+    ));
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    let metrics = site
+        .get_when("/metrics", "all was delivered", |reply| {
+            let none_delivered =
+                "shopmirror_sink_delivered_changes_total{sink=\"audit\",type=\"file\"} 0\n";
+            reply.body.contains("shopmirror_sink_backlog_changes{sink=\"audit\",type=\"file\"} 0.0")
+                && !reply.body.contains(none_delivered)
+                && reply.body.contains("shopmirror_ready 1.0")
+        })
+        .await;
+    let number = |name: &str| -> f64 {
+        let line = metrics.body.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("{name}: {}", metrics.body))
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    assert_eq!(number("shopmirror_health{state=\"ok\"}"), 1.0);
+    assert_eq!(
+        number("shopmirror_records{route=\"leads\"}") as i64,
+        place.number("SELECT count(*) FROM leads")
+    );
+    assert_eq!(
+        number("shopmirror_changes_total ") as i64,
+        place.number("SELECT max(seq) FROM changes")
+    );
+    assert!(number("shopmirror_sink_delivered_changes_total{sink=\"audit\"") > 0.0);
+    assert!(number("shopmirror_poller_last_success_timestamp_seconds{route=\"leads\"") > 1.6e9);
+    assert!(number("shopmirror_store_size_bytes ") > 0.0);
+    daemon.stop().await;
+
+    let promtool = tokio::process::Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    // Only where it is installed; Debian has it in the package prometheus.
+    let Ok(mut promtool) = promtool else { return };
+    promtool.stdin.take().unwrap().write_all(metrics.body.as_bytes()).await.unwrap();
+    let checked = promtool.wait_with_output().await.unwrap();
+    assert!(
+        checked.status.success() && checked.stderr.is_empty() && checked.stdout.is_empty(),
+        "{checked:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_mirror_that_is_not_fresh_is_alive_but_not_ready_and_says_why() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write_key("ak_wrong");
+    place.configure(LISTEN);
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    let not_ready =
+        site.get_when("/readyz", "the key is refused", |reply| reply.body.contains("key")).await;
+    assert_eq!(not_ready.code, 503);
+    assert!(not_ready.body.contains("leads: not read yet"), "{}", not_ready.body);
+    assert_eq!(site.get("/healthz").await.code, 200);
+    let page = site.get("/").await;
+    assert!(page.body.contains("Records are not being read."), "{}", page.body);
+    assert!(site.get("/metrics").await.body.contains("shopmirror_ready 0.0"));
+
+    place.write_key(&workspace.sandbox.automation_key());
+    daemon.signal(rustix::process::Signal::HUP);
+    let place_again = Site::of(&place).await;
+    place_again.get_when("/readyz", "every route is read", |reply| reply.code == 200).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn foreign_sites_and_other_methods_are_refused() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&format!("{LISTEN}hosts = [\"status.example.com\"]\n"));
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    for path in ["/", "/live", "/metrics", "/api/status", "/healthz", "/page.css", "/nothing"] {
+        let rebound = site.ask("GET", path, &["Host: evil.example"]).await;
+        assert_eq!(rebound.code, 421, "{path}: {rebound:?}");
+        assert!(!rebound.body.contains("jobs"), "{path}: {rebound:?}");
+        let foreign = site.ask("GET", path, &["Origin: http://evil.example"]).await;
+        assert_eq!(foreign.code, 403, "{path}: {foreign:?}");
+        for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+            let refused = site.ask(method, path, &["Content-Length: 0"]).await;
+            assert_eq!(refused.code, 405, "{method} {path}: {refused:?}");
+        }
+    }
+    for host in ["Host: localhost", "Host: 127.0.0.1:9", "Host: status.example.com"] {
+        assert_eq!(site.ask("GET", "/healthz", &[host]).await.code, 200, "{host}");
+    }
+    let reply = site.get("/").await;
+    let policy = reply.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        assert_eq!(reply.header(name), Some(value));
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn with_a_token_nothing_is_answered_without_it() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write("page-token", &format!("{TOKEN}\n"));
+    // An address that other machines may reach; the test itself goes by loopback.
+    place.configure("[status]\nlisten = \"0.0.0.0:0\"\ntoken_file = \"page-token\"\n");
+    let daemon = place.started().await;
+    let open = Site::of(&place).await;
+    let site = Site { address: open.address.replace("0.0.0.0", "127.0.0.1") };
+    for path in ["/", "/live", "/metrics", "/api/status", "/healthz", "/readyz", "/page.css"] {
+        let refused = site.get(path).await;
+        assert_eq!(refused.code, 401, "{path}: {refused:?}");
+        assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));
+        let wrong = site.ask("GET", path, &["Authorization: Bearer CANARY0123456789abcdeF"]).await;
+        assert_eq!(wrong.code, 401, "{path}: {wrong:?}");
+    }
+    let password = STANDARD.encode(format!("anna:{TOKEN}"));
+    for sent in [format!("Bearer {TOKEN}"), format!("Basic {password}")] {
+        let reply = site.ask("GET", "/", &[&format!("Authorization: {sent}")]).await;
+        assert_eq!(reply.code, 200, "{reply:?}");
+        assert!(!reply.body.contains("CANARY"));
+    }
+    assert!(!place.status().await.to_string().contains("CANARY"));
+    daemon.stop().await;
+    assert!(!place.log().contains("CANARY"), "{}", place.log());
+}
+
+#[tokio::test]
+async fn hostile_text_is_shown_as_text() {
+    let pages = Pages::start().await;
+    let hostile = "<script>alert(1)</script>\"'&\u{202e}\r\n";
+    pages.show("leads", json!([{"id": hostile, "name": "x"}]).to_string());
+    let place = pages.place();
+    place.configure(LISTEN);
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    let page = site.get_when("/", "the record is shown", |r| r.body.contains("alert(1)")).await;
+    let shown = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;\\u{202e}\\u{d}\\u{a}";
+    assert!(page.body.contains(shown), "{}", page.body);
+    assert!(!page.body.contains("<script>") && !page.body.contains('\u{202e}'));
+    let event = site.live().await.until("\n\n\r\n").await;
+    assert!(event.contains(shown) && !event.contains("<script>"), "{event}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn live_pages_are_bounded_and_leave_room_for_other_requests() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(LISTEN);
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    let mut viewers = Vec::new();
+    for _ in 0..64 {
+        viewers.push(site.live().await);
+    }
+    for viewer in &mut viewers {
+        viewer.until("event: page").await;
+    }
+    let refused = site.get("/live").await;
+    assert_eq!((refused.code, refused.header("retry-after")), (503, Some("30")));
+    assert_eq!(site.get("/healthz").await.code, 200);
+    viewers.pop();
+    let limit = tokio::time::Instant::now() + Duration::from_secs(LIMIT_S);
+    loop {
+        let mut viewer = site.live().await;
+        if viewer.until("\r\n\r\n").await.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < limit, "a place that was left is not given again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(viewers);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_in_use_keeps_nothing_from_working_and_is_said_once() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap();
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&format!("[status]\nlisten = \"{address}\"\n"));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let status = place.status().await;
+    assert_eq!(status["page"], Value::Null);
+    assert_eq!(place.log().matches("could not open the status page").count(), 1);
+    daemon.stop().await;
+}
