@@ -1,6 +1,6 @@
-//! The control API under `/_sandbox`: scripts faults, edits records, tells the truth.
+//! The control API under `/_sandbox`: scripts faults, edits records, shows every record ever made.
 //!
-//! A thin layer over the methods of [`Sandbox`]; needs no key, as only loopback can reach it.
+//! A thin layer over the methods of [`Sandbox`]. It needs no key, because only loopback can reach it.
 
 mod intake;
 mod keys;
@@ -25,7 +25,7 @@ use super::records::{RecordError, Truth};
 use super::requests::Requests;
 use super::route::Route;
 
-/// The furthest the clock is moved at once: 31 days.
+/// The most that one request moves the clock: 31 days.
 const MOST_AHEAD_S: u32 = 31 * 86_400;
 /// The most records one burst may add.
 const MOST_BURST: usize = 100_000;
@@ -72,7 +72,7 @@ pub(super) async fn only_by_loopback_name(request: Request, next: Next) -> Respo
     if name.is_none_or(is_local) {
         return next.run(request).await;
     }
-    let message = "the portal is asked by 127.0.0.1, [::1] or localhost only";
+    let message = "call the portal by 127.0.0.1, [::1] or localhost";
     Problem(StatusCode::FORBIDDEN, message.to_owned()).into_response()
 }
 
@@ -82,7 +82,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A JSON body; one that cannot be taken is refused as the portal refuses everything.
+/// A JSON body; an unreadable one is refused with the portal's error body.
 struct Sent<T>(T);
 
 impl<T: serde::de::DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
@@ -114,7 +114,7 @@ fn route(name: &str) -> Result<Route, Problem> {
     })
 }
 
-/// The portal: its page for those who ask for HTML, else its state as JSON.
+/// The portal: its page if the client accepts HTML, else its state as JSON.
 pub(super) async fn overview(State(sandbox): State<Sandbox>, headers: HeaderMap) -> Response {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     if accepted.is_some_and(|accepted| accepted.contains("text/html")) {
@@ -155,7 +155,7 @@ async fn truth(
         None => Route::ALL.to_vec(),
         Some(name) => vec![route(name)?],
     };
-    // One lock for all, so that the six lists are of one moment.
+    // One lock for all, so that the six lists show the same time.
     let mut inner = sandbox.grown();
     Ok(Json(routes.into_iter().map(|one| (one.segment(), inner.records.truth(one))).collect()))
 }

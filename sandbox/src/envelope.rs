@@ -1,14 +1,14 @@
 //! The error body every refusal carries.
 //!
-//! A handler refuses with a [`Refusal`]; the gate alone turns it into a body, for only there the
-//! request id is known. Invariant: all five members are always present, `message` twice.
+//! A handler refuses with a [`Refusal`]; the gate turns it into a body, because only the gate
+//! knows the request id. Invariant: all five members are always present, `message` twice.
 
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// A request that is not granted, with the contract's code for it.
+/// A refused request, with the contract's error code.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -16,7 +16,7 @@ pub(super) struct Refusal {
     message: String,
     details: Vec<(String, String)>,
     pub(super) retry_after: Option<String>,
-    /// The branch that the refused body names, if it names one that exists.
+    /// The business that the refused body names, if it exists.
     pub(super) business: Option<i64>,
 }
 
@@ -45,14 +45,14 @@ impl Refusal {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unreadable_submission", message)
     }
 
-    /// A 422 for a branch that the workspace does not have.
+    /// A 422 for a business that the workspace does not have.
     pub(super) fn unknown_business() -> Self {
         Self::field("business_id", "The business does not exist in this workspace.")
     }
 
-    /// A 404 for a receiver that there is not.
+    /// A 404 for an unknown receiver.
     pub(super) fn unsupported_adapter() -> Self {
-        let message = "There is no receiver of that name.";
+        let message = "There is no receiver with this name.";
         Self::new(StatusCode::NOT_FOUND, "unsupported_adapter", message)
     }
 
@@ -86,7 +86,7 @@ impl Refusal {
         Self { retry_after, ..Self::new(status, code, message) }
     }
 
-    /// The same refusal with the branch that its answer names.
+    /// The same refusal with the business that its answer names.
     pub(super) fn for_business(self, business: i64) -> Self {
         Self { business: Some(business), ..self }
     }
@@ -112,7 +112,7 @@ impl Refusal {
 }
 
 impl IntoResponse for Refusal {
-    /// A bodiless answer that bears the refusal, for the gate to finish.
+    /// An answer without a body that carries the refusal, for the gate to finish.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);

@@ -1,7 +1,7 @@
-//! Scripted faults: what a test wants the next requests to meet.
+//! Scripted faults: what goes wrong with the next requests.
 //!
-//! Owns the script and the making of broken bodies. A fault replaces the answer of a request that
-//! would have been admitted; it never changes what the workspace holds.
+//! Owns the script and makes the broken bodies. A fault replaces the answer of a request that
+//! would have been admitted; it never changes the workspace's records.
 
 use std::time::Duration;
 
@@ -44,15 +44,15 @@ pub enum FaultKind {
     Truncated,
     /// 200 with a web page.
     Html,
-    /// 200 with text that is no JSON.
+    /// 200 with text that is not JSON.
     NotJson,
     /// 200 with an object where an array belongs.
     Object,
     /// 200 with `null`.
     Null,
-    /// A page with a byte that is no UTF-8 inside a string.
+    /// A page with a byte that is not UTF-8 inside a string.
     InvalidUtf8,
-    /// A page with a raw NUL inside a string, which is no JSON.
+    /// A page with a raw NUL inside a string, which is not JSON.
     Nul,
     /// A page with `\u0000` inside a string, which is JSON.
     EscapedNul,
@@ -86,7 +86,7 @@ pub struct Fault {
     /// What goes wrong.
     #[serde(flatten)]
     pub kind: FaultKind,
-    /// How many requests meet it; 1 when absent.
+    /// The number of requests it applies to; 1 if absent.
     #[serde(default = "once")]
     pub count: u32,
 }
@@ -109,7 +109,7 @@ const fn once() -> u32 {
     1
 }
 
-/// The faults still to come, in the order they were scripted.
+/// The pending faults, in the order they were scripted.
 #[derive(Debug, Default)]
 pub(super) struct Script(Vec<Fault>);
 
@@ -146,7 +146,7 @@ impl FaultKind {
         }
     }
 
-    /// The answer that needs no right one, if this is such a fault.
+    /// The answer of a fault that does not need the right answer.
     pub(super) fn instead(&self) -> Option<Response> {
         let json = (header::CONTENT_TYPE, "application/json");
         let body = match self {
@@ -184,7 +184,7 @@ impl FaultKind {
         Some(([json], body).into_response())
     }
 
-    /// Spoils the right answer's body.
+    /// Damages the right answer's body.
     pub(super) fn spoil(&self, response: Response, page: &Bytes) -> Response {
         let (mut head, _) = response.into_parts();
         let body = match self {
@@ -203,7 +203,7 @@ impl FaultKind {
     }
 }
 
-/// A body that sends `part` and ends a moment later, so that the client has seen the head and the
+/// A body that sends `part` and ends a little later, so that the client has seen the head and the
 /// part before the connection breaks.
 fn cut_short(part: Bytes) -> Body {
     let (mut writer, reader) = tokio::io::duplex(part.len().max(1));
@@ -243,7 +243,7 @@ fn with_last(page: &[u8], last: Option<&str>) -> Vec<u8> {
 }
 
 /// A gzip stream of `[` and then `size` spaces: one literal, and matches of 258 bytes at distance
-/// one in the fixed Huffman code. The trailer's checksum is left zero: who reads that far has
+/// one in the fixed Huffman code. The trailer's checksum is zero: a client that reads that far has
 /// already unpacked everything.
 fn gzip_bomb(size: usize) -> Vec<u8> {
     let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];

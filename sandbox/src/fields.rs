@@ -1,7 +1,7 @@
 //! The fields of one record, in the order they are sent.
 //!
-//! Owns the order and the JSON text of a record; knows nothing of what the fields mean. The id is
-//! not a field: it is written first, in the form the workspace uses at the moment.
+//! Owns the order and the JSON text of a record, not the meaning of its fields. The id is
+//! not a field: it is written first, as an integer or a string as the workspace is set.
 
 use std::borrow::Cow;
 
@@ -24,17 +24,17 @@ impl Fields {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
 
-    /// The field's value, null when there is none.
+    /// The field's value, or null if the field is absent.
     pub(super) fn get(&self, name: &str) -> &Value {
         self.0.iter().find(|(own, _)| own == name).map_or(&Value::Null, |(_, value)| value)
     }
 
-    /// The field as text, empty when it is anything else.
+    /// The field as text; empty if it has another type.
     pub(super) fn text(&self, name: &str) -> &str {
         self.get(name).as_str().unwrap_or_default()
     }
 
-    /// Writes the given fields over the present ones and says which of them really changed.
+    /// Overwrites fields and returns the names of those that changed.
     pub(super) fn merge(&mut self, changes: Map<String, Value>) -> Vec<String> {
         let mut changed = Vec::new();
         for (name, value) in changes {

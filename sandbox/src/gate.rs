@@ -1,7 +1,7 @@
 //! The gate in front of every route under `/api`: host, key, rate, business, faults, headers.
 //!
-//! Invariant: every answer that leaves carries the request id, both rate headers, the business
-//! and the mark of the sandbox, and every refusal the contract's error body.
+//! Invariant: every answer carries the request id, both rate headers, the business
+//! and the mark of the sandbox; every refusal has the contract's error body.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ use super::keys::{self, KeyFault, Provider};
 use super::requests::Received;
 use super::state::Inner;
 
-/// The largest answer a fault may need in one piece; pages are far smaller.
+/// The largest answer that a fault changes; pages are far smaller.
 const MOST_SPOILT: usize = 16 * 1024 * 1024;
 
-/// Who asks, for the handlers.
+/// The client of a request, for the handlers.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     pub(super) provider: Provider,
     pub(super) integration: u32,
-    /// The branch of the header, or the default one.
+    /// The business of the header, or the default one.
     pub(super) business: i64,
     pub(super) request_id: String,
 }
 
-/// The branch that an answer was resolved to, when its body named another than its header.
+/// The business of an answer whose body named another than its header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Business(pub(super) i64);
 
@@ -45,7 +45,7 @@ struct Admission {
     outcome: Result<(Caller, Option<FaultKind>), Refusal>,
 }
 
-/// Lets a request through to its handler, or answers it here.
+/// Passes a request to its handler, or answers it here.
 pub(super) async fn pass(
     State(sandbox): State<Sandbox>,
     mut request: Request,
@@ -200,7 +200,7 @@ fn business(known: &[i64], headers: &HeaderMap) -> Result<i64, Refusal> {
     id.filter(|id| known.contains(id)).ok_or_else(Refusal::unknown_business)
 }
 
-/// What faults and the log call a path under `/api`; never its last segment where that is a key.
+/// The name of a path under `/api` in faults and in the log; never includes a key from the path.
 fn label(path: &str) -> &str {
     let path = path.strip_prefix("/api").unwrap_or(path);
     match path {

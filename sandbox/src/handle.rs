@@ -28,7 +28,7 @@ struct Workspace {
     file: Option<Saved>,
 }
 
-/// The state file, and how many of the changes it holds.
+/// The state file, and the number of changes that it contains.
 struct Saved {
     file: StateFile,
     changes: AtomicU64,
@@ -93,13 +93,13 @@ impl Sandbox {
         inner
     }
 
-    /// The automation key there is from the start.
+    /// The automation key that exists from the start.
     #[must_use]
     pub fn automation_key(&self) -> String {
         self.lock().automation_key.clone()
     }
 
-    /// The REST API key there is from the start; it may not read.
+    /// The REST API key that exists from the start; it may not read.
     #[must_use]
     pub fn rest_key(&self) -> String {
         self.lock().rest_key.clone()
@@ -112,7 +112,7 @@ impl Sandbox {
         inner.changed();
     }
 
-    /// Disables or enables a key; false when there is none of that text.
+    /// Disables or enables a key; false if there is no such key.
     pub fn disable_key(&self, key: &str, disabled: bool) -> bool {
         let mut inner = self.lock();
         let known = inner.keys.get_mut(key).map(|key| key.disabled = disabled).is_some();
@@ -123,7 +123,7 @@ impl Sandbox {
     /// Adds a record; what `record` lacks is invented. Returns the id as it is sent.
     ///
     /// # Errors
-    /// When an id is given that is taken, or is no id.
+    /// If the given id is taken or invalid.
     pub fn add_record(
         &self,
         route: Route,
@@ -152,7 +152,7 @@ impl Sandbox {
     /// Changes fields of a record.
     ///
     /// # Errors
-    /// When there is no such record, or `fields` would change its id.
+    /// If there is no such record, or `fields` would change its id.
     pub fn edit(
         &self,
         route: Route,
@@ -167,7 +167,7 @@ impl Sandbox {
         self.lock().script.add(fault);
     }
 
-    /// Forgets the faults still to come.
+    /// Removes the pending faults.
     pub fn clear_faults(&self) {
         self.lock().script.clear();
     }
@@ -184,7 +184,7 @@ impl Sandbox {
         self.lock().log.told()
     }
 
-    /// Stops the shop's own growth, or lets it go on; records added by hand still appear.
+    /// Stops the shop's own growth or resumes it; records added by hand still appear.
     pub fn pause_growth(&self, paused: bool) {
         self.lock().put(&Input::Pause { paused }).expect("a pause has no id to be refused");
     }
@@ -202,14 +202,14 @@ impl Sandbox {
         done.expect("the order of lists has no id to be refused");
     }
 
-    /// Sets how many requests a minute one key may make.
+    /// Sets how many requests per minute one key may send.
     pub fn set_requests_per_minute(&self, limit: u32) {
         let mut inner = self.lock();
         inner.requests_per_minute = limit;
         inner.changed();
     }
 
-    /// Lets another client make so many requests a minute on the automation key; 0 ends it.
+    /// Simulates another client that sends this many requests per minute with the automation key; 0 ends it.
     pub fn set_rival(&self, per_minute: u32) {
         let mut inner = self.lock();
         let key = inner.automation_key.clone();
@@ -218,14 +218,14 @@ impl Sandbox {
         }
     }
 
-    /// Sets the host name, without port, whose callers get 412; `None`: no such name.
+    /// Sets the host name, without port, that gets 412; `None` for no name.
     pub fn set_standard_host(&self, name: Option<String>) {
         let mut inner = self.lock();
         inner.standard_host = name;
         inner.changed();
     }
 
-    /// Moves the sandbox's clock ahead by so many seconds; it never goes back.
+    /// Moves the sandbox's clock ahead by this many seconds; it never goes back.
     pub fn advance_clock(&self, seconds: u32) {
         let mut inner = self.lock();
         inner.move_clock(SignedDuration::from_secs(seconds.into()));

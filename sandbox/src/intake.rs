@@ -1,9 +1,9 @@
-//! The one pipeline behind every intake route: replay, form, destination, validation, duplicate,
+//! The rules behind every intake route: replay, form, destination, validation, duplicate,
 //! record.
 //!
-//! A route or a receiver turns its request into a [`Submission`]; everything the contract says of
-//! outcomes happens here, once. Invariant: a submission makes one record or none, and whatever it
-//! made is what its idempotency key gives back.
+//! A route or a receiver turns its request into a [`Submission`]; the contract's rules for
+//! outcomes are applied once. Invariant: a submission makes one record or none, and whatever it
+//! made is what its idempotency key returns.
 
 pub(super) mod check;
 pub(super) mod field;
@@ -21,7 +21,7 @@ use self::ledger::Ledger;
 use super::fields::Fields;
 use super::keys::Provider;
 
-/// A request to create a record, whatever route it came by.
+/// A request to create a record, from any route.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Submission {
     pub(super) integration: u32,
@@ -32,24 +32,24 @@ pub(super) struct Submission {
     /// The fields under the names they were sent with.
     pub(super) data: Map<String, Value>,
     pub(super) form_id: Option<String>,
-    /// The destination the request itself asks for.
+    /// The destination that the request names.
     pub(super) destination: Option<Destination>,
-    /// The branch of the header, or the default one.
+    /// The business of the header, or the default one.
     pub(super) business: i64,
     pub(super) idempotency_key: Option<String>,
 }
 
-/// How a submission is treated.
+/// The rules for a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum How {
-    /// By the strict rules, for the destination its route names.
+    /// Strict rules, for the destination of its route.
     Strict,
-    /// By the lenient rules; parked when its destination cannot be decided.
+    /// Lenient rules; parked if its destination cannot be decided.
     Lenient,
-    /// As lenient, and parked before its form is mapped and activated.
+    /// As lenient, and parked until its form is mapped and activated.
     Mapped,
-    /// As lenient, under names that need no map, with a lead source of its own.
+    /// As lenient, with names that need no map and a fixed lead source.
     Fixed,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Definition {
     pub(super) options: Vec<String>,
 }
 
-/// Everything intake knows besides the records of the reads.
+/// What intake knows besides the records that the reads show.
 pub(super) struct Intake {
     pub(super) ledger: Ledger,
     /// By integration and form id.
@@ -105,7 +105,7 @@ impl Intake {
         of_form.into_iter().flatten().map(|one| one.field_name.as_str()).collect()
     }
 
-    /// The form named, or the integration's only one when nothing was said.
+    /// The form that was named, or the integration's only form if none was named.
     pub(super) fn form(&self, sent: &Submission) -> Option<&Form> {
         if let Some(id) = &sent.form_id {
             return self.forms.get(&(sent.integration, id.clone()));

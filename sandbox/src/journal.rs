@@ -1,8 +1,8 @@
-//! What was put into the workspace from outside, with the moment of each input.
+//! What clients and the portal put into the workspace, with the time of each input.
 //!
 //! The shop's own history follows from its seed, so a workspace is the seed and this list: grown
-//! up to each moment and given each input again, it is the same workspace, ids and versions
-//! included. Bounded: what no longer fits is told once and not kept.
+//! up to each time and given each input again, it is the same workspace, ids and versions
+//! included. Bounded: once full, it logs one warning and keeps nothing more.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::route::Route;
 /// Inputs that a state file keeps.
 const MOST_INPUTS: usize = 50_000;
 
-/// One thing that came from outside.
+/// One input from a client or the portal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "input", rename_all = "snake_case")]
 pub(super) enum Input {
@@ -27,7 +27,7 @@ pub(super) enum Input {
     ByLastChange { yes: bool },
 }
 
-/// An input and its moment on the sandbox's clock.
+/// An input and its time on the sandbox's clock.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) at: Timestamp,
@@ -56,8 +56,8 @@ impl Journal {
             self.full = true;
             tracing::warn!(
                 most = MOST_INPUTS,
-                "the state file is full: what comes in from now on is lost at the next start; \
-                 begin with another --state file"
+                "the state file is full: inputs from now on are lost at the next start; \
+                 start with another --state file"
             );
             return;
         }

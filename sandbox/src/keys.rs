@@ -1,4 +1,4 @@
-//! API keys: which there are, what they are for, and how a request carries one.
+//! API keys: their providers, and where a request carries one.
 //!
 //! Owns the keys and their rate windows; refuses any key it did not make or was not given. A key
 //! belongs to an integration, which outlives it when the key is rotated.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rate::Window;
 
-/// What every key made here begins with.
+/// The prefix of every key made here.
 pub(super) const KEY_PREFIX: &str = "sandbox_";
 
 /// What a key was made for.
@@ -41,7 +41,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Whether its forms must be mapped before a submission is taken.
+    /// Whether its forms must be mapped before a submission becomes a record.
     pub(super) const fn maps_forms(self) -> bool {
         matches!(
             self,
@@ -49,7 +49,7 @@ impl Provider {
         )
     }
 
-    /// Whether its key opens nothing but its own receiver.
+    /// Whether its key works on its own receiver only.
     pub(super) const fn is_marketplace(self) -> bool {
         matches!(self, Self::MarketplaceB2b | Self::ListingDirectory)
     }
@@ -58,15 +58,15 @@ impl Provider {
 /// One key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Key {
-    /// The integration that idempotency keys, forms and the log hang on.
+    /// The integration, to which idempotency keys, forms and the log belong.
     pub(super) integration: u32,
-    /// What the log calls it, so that no key is ever shown there.
+    /// Its name in the log, which never shows a key.
     pub(super) name: String,
     pub(super) provider: Provider,
     pub(super) disabled: bool,
-    /// The moment on the sandbox's clock from which the key is refused.
+    /// The time on the sandbox's clock from which the key is refused.
     pub(super) expires_at: Option<Timestamp>,
-    /// What signed receivers verify with, once it is set.
+    /// The secret that signed receivers verify with, if set.
     pub(super) signing_secret: Option<String>,
     #[serde(skip)]
     pub(super) window: Window,
@@ -105,7 +105,7 @@ impl Keys {
         self.integrations
     }
 
-    /// The key of that text, whether it may be used or not.
+    /// The key with this text, valid or not.
     pub(super) fn get_mut(&mut self, text: &str) -> Option<&mut Key> {
         self.by_text.get_mut(text)
     }
@@ -125,7 +125,7 @@ impl Keys {
         self.iter().find(|(_, key)| key.integration == integration).map(|(_, key)| key)
     }
 
-    /// Gives the integration of one key another text; false when there is no such key.
+    /// Replaces a key by another text; false if there is no such key.
     pub(super) fn rotate(&mut self, old: &str, new: String) -> bool {
         let Some(mut key) = self.by_text.remove(old) else { return false };
         key.window = Window::default();
@@ -133,7 +133,7 @@ impl Keys {
         true
     }
 
-    /// Forgets a key; false when there is none.
+    /// Removes a key; false if there is no such key.
     pub(super) fn revoke(&mut self, text: &str) -> bool {
         self.by_text.remove(text).is_some()
     }

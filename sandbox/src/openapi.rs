@@ -1,7 +1,7 @@
 //! The OpenAPI 3.1 document of everything under `/api`, made from the table of operations.
 //!
-//! Says what the contract says, and of what it does not show only that it may be anything. Every
-//! status an operation can answer stands here; a client may take any other for a defect.
+//! Follows the contract; what the contract does not show may be anything. Every
+//! status that an operation can answer is listed here; any other is a defect.
 
 mod schema;
 
@@ -74,7 +74,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     let destination = json!({"type": "string", "enum": ["lead", "self_checkin"]});
     match operation.sent {
         Sent::Limit => {
-            // Outside the bounds is not shown; here it is brought inside.
+            // The contract does not show values outside the bounds; here they are brought into the range.
             let schema = json!({"type": "integer", "minimum": 1, "maximum": 100, "default": 50});
             parameters.push(query("limit", false, &schema));
         }

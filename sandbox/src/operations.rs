@@ -1,6 +1,6 @@
 //! Every operation under `/api`: one table that the router and the OpenAPI document are made from.
 //!
-//! Invariant: what stands here is served, and nothing else is; so the document cannot say less or
+//! Invariant: exactly what is listed here is served, so the document cannot say less or
 //! more than the router.
 
 use axum::Router;
@@ -21,7 +21,7 @@ pub(super) enum KeyPlace {
     Path,
 }
 
-/// What an operation reads besides its path.
+/// What an operation reads apart from its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
     Nothing,
@@ -36,7 +36,7 @@ pub(super) enum Sent {
     EnquiryQuery,
 }
 
-/// What an operation answers when it does not refuse.
+/// What an operation answers if it does not refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answered {
     Connected,

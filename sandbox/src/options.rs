@@ -1,4 +1,4 @@
-//! What a sandbox is made with.
+//! The options of a sandbox.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use jiff::Timestamp;
 
 use super::shop::Shop;
 
-/// What sandbox to make.
+/// The sandbox to make.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What its history and its keys are drawn from.
+    /// The seed of its history and its keys.
     pub seed: u64,
-    /// How much goes on.
+    /// How busy the shop is.
     pub shop: Shop,
-    /// How many times as fast as real time its clock runs: 0 to 100,000; 1 if it is no number.
+    /// How many times as fast as real time its clock runs: 0 to 100,000; 1 if not a number.
     pub speed: f64,
-    /// Requests a minute one key may make.
+    /// Requests per minute that one key may send.
     pub requests_per_minute: u32,
-    /// Where what clients and the portal put in is kept; only [`Sandbox::open`] looks at it.
+    /// The file that keeps what clients and the portal put in; only [`Sandbox::open`] uses it.
     pub state_file: Option<PathBuf>,
-    /// Where its clock starts; `None`: at the same moment every time.
+    /// Where its clock starts; `None`: always at the same time.
     pub start: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! The steps of the pipeline, in the contract's order, and what a submission comes to.
+//! The steps from a submission to its outcome, in the contract's order.
 
 mod record;
 
@@ -13,10 +13,10 @@ use super::intake::{How, Submission, check};
 use super::route::Route;
 use super::state::Inner;
 
-/// Leads, and self check-ins, beyond which the workspace takes no more.
+/// The most leads, and the most self check-ins, that the workspace accepts.
 const MOST_HELD: usize = 1_000_000;
 
-/// What a submission that is not refused comes to: the intake envelope.
+/// The outcome of a submission that is not refused: the intake envelope.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
     pub(super) status: StatusCode,
@@ -24,7 +24,7 @@ pub(super) struct Outcome {
     request_id: String,
     made: Option<Made>,
     data: Value,
-    /// The branch that the submission was resolved to.
+    /// The business that the submission was resolved to.
     pub(super) business: i64,
 }
 
@@ -53,7 +53,7 @@ impl Inner {
         outcome
     }
 
-    /// Logs a delivery that could not be read, or was, with what became of it.
+    /// Logs a delivery and its outcome.
     pub(super) fn log_delivery(
         &mut self,
         request_id: &str,
@@ -93,7 +93,7 @@ impl Inner {
         let parked = delivery.made.is_none() && delivery.http == 202;
         submission.destination = destination.or(submission.destination);
         let outcome = if parked {
-            // The key of a parked submission stands for the submission itself.
+            // Its own idempotency key would make the retry a replay of the parked answer.
             let key = submission.idempotency_key.take();
             let outcome = self.decide(&submission, &request_id);
             submission.idempotency_key = key;
@@ -192,7 +192,7 @@ impl Inner {
         }
     }
 
-    /// The known branch that the data names, after the form's map where there is one.
+    /// The known business that the data names, after the form's map if there is one.
     fn named_business(&self, sent: &Submission) -> Option<i64> {
         let form = self.intake.form(sent).filter(|form| form.active);
         let named = match form {
@@ -204,7 +204,7 @@ impl Inner {
         named.filter(|id| self.businesses.contains(id))
     }
 
-    /// Refuses a strict submission that would be parked with a wrong form id or branch.
+    /// Refuses a strict submission that would be parked with a wrong form id or business.
     fn check_addressing(&self, sent: &Submission) -> Result<(), Refusal> {
         let Some(destination) = sent.destination.filter(|_| sent.how == How::Strict) else {
             return Ok(());
@@ -219,7 +219,7 @@ impl Inner {
         }
     }
 
-    /// The branch: of the body, else of the header, else the default one.
+    /// The business: the body's, else the header's, else the default one.
     fn business(&self, sent: &Submission, clean: &mut check::Clean) -> Result<i64, Refusal> {
         let Some(id) = clean.values.remove("business_id") else { return Ok(sent.business) };
         match id.as_i64().filter(|id| self.businesses.contains(id)) {

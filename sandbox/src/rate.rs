@@ -14,7 +14,7 @@ pub(super) const WINDOW: Duration = Duration::from_secs(60);
 /// The fastest rival; each of its requests is reckoned singly.
 const MOST_RIVAL: u32 = 6_000;
 
-/// What the window says of one request.
+/// The window's answer to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// Requests the key may still make now.
@@ -61,7 +61,7 @@ impl Window {
     fn let_rival(&mut self, now: Instant, limit: u32) {
         let Some(mut rival) = self.rival.take() else { return };
         if let Some(past) = now.checked_sub(WINDOW) {
-            // What lies further back has left the window: only the pace matters.
+            // Requests further back have left the window; only the pace matters.
             while rival.next < past {
                 rival.next += rival.every;
             }

@@ -1,7 +1,7 @@
 //! The routes that read: six triggers, customer search, both pings and the custom fields.
 //!
-//! What the contract does not show is answered plainly: `limit` outside 1 to 100 is brought
-//! inside, anything but an integer is a 422; a form without custom fields has `[]`.
+//! Where the contract is silent: `limit` outside 1 to 100 is brought into the
+//! range, anything but an integer is a 422; a form without custom fields has `[]`.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -126,7 +126,7 @@ pub(super) async fn custom_fields(
     }))
 }
 
-/// The answer to a path the contract does not know.
+/// The answer to a path that is not in the contract.
 pub(super) fn not_found(uri: &Uri) -> Refusal {
     let path = uri.path();
     let path = path.strip_prefix("/api").unwrap_or(path);

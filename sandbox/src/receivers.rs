@@ -1,4 +1,4 @@
-//! The seven receivers: each turns one provider's payload into fields and a place for them.
+//! The seven receivers: each turns one provider's payload into fields and a destination.
 //!
 //! Reads payloads only; what becomes of the fields is the pipeline's. The payloads of providers
 //! are not shown by the contract: their shapes here are assumptions, listed in the module docs.
@@ -110,7 +110,7 @@ impl Adapter {
         }
     }
 
-    /// Whether the key lies in the path and nowhere else.
+    /// Whether the key is in the path only.
     pub(super) const fn has_key_in_path(self) -> bool {
         matches!(self, Self::MarketplaceB2b | Self::ListingDirectory)
     }
@@ -194,7 +194,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A JSON object, or the refusal of a body that is none.
+/// A JSON object, or the refusal of any other body.
 pub(super) fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(object)) => Ok(object),

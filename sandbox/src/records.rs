@@ -1,8 +1,8 @@
-//! Every record the workspace holds, newest last, and every version each has had.
+//! Every record of the workspace, newest last, with all of its versions.
 //!
 //! Owns ids, order, versions and rendered pages; does not know how records come about. A record
 //! is rendered once a version and a page once a generation of its route, so that reading costs a
-//! look-up. Nothing is ever removed, as nothing on the service's API deletes.
+//! look-up. Nothing is ever removed, because nothing on the service's API deletes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,7 +38,7 @@ pub struct Version {
 pub struct Truth {
     /// The id as it is sent now.
     pub id: Value,
-    /// The branch whose reads show the record.
+    /// The business whose reads show the record.
     pub business: i64,
     /// How many versions there have been.
     pub versions: usize,
@@ -72,7 +72,7 @@ pub enum RecordError {
     Id,
 }
 
-/// Where a record lies in its route's list; stays valid for ever.
+/// A record's index in its route's list; it never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Row(usize);
 
@@ -145,7 +145,7 @@ impl Records {
         Ok(self.insert(route, business, id, fields, at))
     }
 
-    /// Refuses an id that is taken, or is none.
+    /// Refuses an id that is taken or invalid.
     pub(super) fn free(&self, route: Route, id: &Value) -> Result<(), RecordError> {
         let key = plain(id).ok_or(RecordError::Id)?;
         if self.lists[route.index()].by_id.contains_key(&key) {

@@ -1,6 +1,6 @@
 //! The log of requests received, and the most any key made within 60 s.
 //!
-//! Bounded: the oldest entries are forgotten, the counts are not. Never holds a key's text.
+//! Bounded: drops the oldest entries and keeps the counts. Never holds a key's text.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -57,7 +57,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Counts a request the moment it comes in; its answer may be long in coming.
+    /// Counts a request when it arrives, because its answer may come much later.
     pub(super) fn arrived(&mut self, key: Option<&str>, at: Instant) {
         self.total += 1;
         let name = key.unwrap_or("none");

@@ -1,6 +1,6 @@
-//! Serving on a loopback socket: who may connect, how many, and the state file meanwhile.
+//! Serves on a loopback socket: checks the address, limits connections, saves the state file.
 //!
-//! Must not know what is served. Invariant: nothing but a loopback address is ever listened on.
+//! Does not know what is served. Invariant: it listens on loopback addresses only.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Sandbox;
 
-/// How long answers under way may still take after a stop.
+/// How long requests in progress may take after a stop.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 /// How often a changed state is written to its file.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// Connections open at once; more wait to be accepted.
+/// The most open connections; others wait to be accepted.
 const MOST_CONNECTIONS: usize = 512;
 
 /// Serves the sandbox until `stop`, then lets answers under way finish for two seconds.
@@ -37,14 +37,14 @@ pub async fn serve(
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "refusing to serve the sandbox on {address}: it has no protection of its own; \
+                "refusing to serve the sandbox on {address}, because it has no protection; \
                  listen on 127.0.0.1 or [::1]"
             ),
         ));
     }
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let listener = Capped { listener, places }.tap_io(|connection| {
-        // Only latency is at stake, so a socket that refuses is used as it is.
+        // This only affects latency, so a failure is ignored.
         connection.stream.set_nodelay(true).ok();
     });
     let served = axum::serve(listener, sandbox.router())
@@ -65,7 +65,7 @@ async fn keep_saving(sandbox: &Sandbox) -> std::convert::Infallible {
     loop {
         tokio::time::sleep(SAVE_EVERY).await;
         if let Err(error) = save(sandbox).await {
-            tracing::warn!(%error, "the sandbox's state is not saved; trying again");
+            tracing::warn!(%error, "cannot save the sandbox's state; retrying in a second");
         }
     }
 }
@@ -79,13 +79,13 @@ async fn save(sandbox: &Sandbox) -> io::Result<()> {
     saved.map_err(io::Error::other)?.map_err(io::Error::other)
 }
 
-/// A listener that accepts only as many connections as there are places.
+/// A listener with a limited number of open connections.
 struct Capped {
     listener: TcpListener,
     places: Arc<Semaphore>,
 }
 
-/// A connection and its place, given up together.
+/// A connection and its permit, released together.
 struct Connection {
     stream: TcpStream,
     _place: OwnedSemaphorePermit,

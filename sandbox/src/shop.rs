@@ -1,6 +1,6 @@
 //! The repair shop that fills the workspace: people come, devices are repaired, bills are paid.
 //!
-//! Growth is a queue of dated events worked off up to a given moment with random numbers drawn in
+//! Growth is a queue of dated events, processed up to a given time with random numbers drawn in
 //! event order only, so that a seed gives the same history however often, and when, it is asked.
 //! Must not know of requests, keys or faults.
 
@@ -28,7 +28,7 @@ use super::route::Route;
 
 pub(super) use self::history::invented;
 
-/// How much goes on in the imitated shop.
+/// How busy the imitated shop is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shop {
@@ -37,11 +37,11 @@ pub enum Shop {
     /// A customer every few seconds and repairs within minutes: something to watch.
     #[default]
     Busy,
-    /// Three busy branches: the default business 1, and 2 and 3.
+    /// Three busy businesses: the default business 1, and 2 and 3.
     Chain,
 }
 
-/// The name given is none of the shops.
+/// No shop has the given name.
 #[derive(Debug, thiserror::Error)]
 #[error("no shop is called {0:?}: choose quiet, busy or chain")]
 pub struct UnknownShop(String);
@@ -69,7 +69,7 @@ impl fmt::Display for Shop {
     }
 }
 
-/// What tells one kind of shop from another; durations are open seconds.
+/// The figures of one kind of shop; durations are seconds of opening time.
 struct Pace {
     businesses: &'static [i64],
     between_arrivals: f64,
@@ -79,7 +79,7 @@ struct Pace {
 }
 
 impl Shop {
-    /// The branches, the default one first.
+    /// The businesses, the default one first.
     pub(super) const fn businesses(self) -> &'static [i64] {
         match self {
             Self::Quiet | Self::Busy => &[1],
@@ -119,10 +119,10 @@ pub(super) struct Growth {
     people: usize,
     known: BTreeMap<i64, Vec<Known>>,
     repairs: Vec<Repair>,
-    /// How far the clock had run ahead of growth in pauses.
+    /// How far the clock has run ahead of growth in pauses.
     lag: SignedDuration,
     paused_at: Option<Timestamp>,
-    /// Self check-ins whose customers have come in since it was last asked.
+    /// Self check-ins whose customers have come in since the last call.
     came_in: Vec<usize>,
 }
 
@@ -155,7 +155,7 @@ impl Growth {
         growth
     }
 
-    /// Stops growth at `now` or lets it go on from where it stopped.
+    /// Stops growth at `now` or resumes it from where it stopped.
     pub(super) fn pause(&mut self, now: Timestamp, paused: bool) {
         match (self.paused_at, paused) {
             (None, true) => self.paused_at = Some(now),
@@ -190,7 +190,7 @@ impl Growth {
         self.day.after(at, seconds.clamp(0.001, mean * 8.0))
     }
 
-    /// The moment of growth's own time that the sandbox's clock shows as `now`.
+    /// Growth's own time at the sandbox's `now`.
     fn own(&self, now: Timestamp) -> Timestamp {
         let now = self.paused_at.unwrap_or(now);
         now.checked_sub(self.lag).unwrap_or(now)
@@ -201,7 +201,7 @@ impl Growth {
         std::mem::take(&mut self.came_in)
     }
 
-    /// The moment on the sandbox's clock at which growth's `at` takes place.
+    /// The sandbox's time at growth's `at`.
     fn clock(&self, at: Timestamp) -> Timestamp {
         at.checked_add(self.lag).unwrap_or(Timestamp::MAX)
     }

@@ -1,7 +1,7 @@
 //! What the sandbox remembers, behind its one lock.
 //!
-//! Owns the clock and puts growth before every look at the records. Nothing here waits: the lock
-//! is held for look-ups and edits only.
+//! Owns the clock and lets the shop grow before each read. Nothing here waits: the lock
+//! is held only while data is read or edited.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use super::requests::Log;
 use super::route::Route;
 use super::shop::{Growth, invented};
 
-/// The name under which the workspace answers 412 unless told otherwise.
+/// The host name that gets 412 unless the settings name another.
 ///
 /// Clients accept plain http for `localhost` as they do for 127.0.0.1, so the two names are the
 /// standard host and the shop's own domain of one sandbox.
 const STANDARD_HOST: &str = "localhost";
-/// Where the clock starts when no start is given: a fixed moment, so that runs are alike.
+/// Where the clock starts by default: a fixed time, so that runs are alike.
 const USUAL_START: &str = "2026-03-03T10:30:00Z";
 
 /// The fastest clock: a day in less than a second.
@@ -48,13 +48,13 @@ pub(super) struct Inner {
     pub(super) start: Timestamp,
     /// How far the clock has been moved ahead by hand.
     moved: SignedDuration,
-    /// Where the clock stands while kept inputs are put in again.
+    /// The time that the clock shows while kept inputs are replayed.
     held: Option<Timestamp>,
     speed: f64,
     rng: Rng,
     invented: usize,
     pub(super) request_ids: u64,
-    /// Counts what a state file would have to be written for.
+    /// Counts the changes that a state file must contain.
     pub(super) changes: u64,
 }
 
@@ -116,12 +116,12 @@ impl Inner {
         self.changed();
     }
 
-    /// Notes that a state file would have to be written.
+    /// Counts a change that a state file must contain.
     pub(super) fn changed(&mut self) {
         self.changes += 1;
     }
 
-    /// Lets the shop catch up with the clock, which it gives back.
+    /// Lets the shop catch up with the clock; returns the clock's time.
     pub(super) fn grow(&mut self) -> Timestamp {
         let now = self.now();
         self.growth.advance(now, &mut self.records);
@@ -138,12 +138,12 @@ impl Inner {
         format!("req_{:016x}", self.request_ids)
     }
 
-    /// A key's text that nobody has yet.
+    /// A new key's text.
     pub(super) fn fresh_key(&mut self) -> String {
         format!("{KEY_PREFIX}key_{:016x}{:016x}", self.rng.u64(..), self.rng.u64(..))
     }
 
-    /// Follows a key to its new text where it is one that there was from the start.
+    /// Follows one of the first two keys to its new text.
     pub(super) fn renamed(&mut self, old: &str, new: &str) {
         for own in [&mut self.automation_key, &mut self.rest_key] {
             if own == old {
@@ -153,7 +153,7 @@ impl Inner {
         self.changed();
     }
 
-    /// Puts something into the workspace and returns the id it got, or null.
+    /// Puts an input into the workspace; returns the record's id, or null.
     pub(super) fn put(&mut self, input: &Input) -> Result<Value, RecordError> {
         let at = self.grow();
         let id = self.apply(at, input)?;
@@ -168,7 +168,7 @@ impl Inner {
         id.expect("a record without an id of its own gets a free integer")
     }
 
-    /// Puts a kept input in again at its own moment.
+    /// Replays a kept input at its own time.
     pub(super) fn put_again(&mut self, at: Timestamp, input: &Input) -> Result<(), RecordError> {
         self.held = Some(at);
         let done = self.put(input).map(|_| ());
@@ -176,7 +176,7 @@ impl Inner {
         done
     }
 
-    /// Adds plausible records, edits records, and lets what intake made go on in the shop.
+    /// Adds plausible records, edits records, and hands what intake made to the shop.
     fn apply(&mut self, at: Timestamp, input: &Input) -> Result<Value, RecordError> {
         match input {
             Input::Lead { business, fields } => {
@@ -236,7 +236,7 @@ impl Inner {
     }
 }
 
-/// The integer an id stands for, however it is sent.
+/// The integer of an id that is sent as a number or as a string.
 fn number(id: &Value) -> Option<u64> {
     id.as_u64().or_else(|| id.as_str()?.parse().ok())
 }

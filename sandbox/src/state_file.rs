@@ -32,18 +32,18 @@ pub enum StateError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file was made by something else, or by a newer version.
-    #[error("{path} is no state file of this sandbox: name another file, or move it away")]
+    #[error("{path} is not a state file of this sandbox: name another file, or move it away")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
     /// The file belongs to a sandbox of another seed or shop.
     #[error(
-        "{path} was made with --seed {seed} --shop {shop}: start with the same, or name another file"
+        "{path} was made with --seed {seed} --shop {shop}: start with these options, or name another file"
     )]
     Other {
         /// The file.
@@ -99,7 +99,7 @@ impl StateFile {
                 .ok_or_else(|| StateError::Foreign { path: self.path.clone() })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let inner = Inner::new(options);
-                // Written at once, so that a path that cannot be is told at the start.
+                // Written now, so that a path that cannot be written fails at the start.
                 self.write(&self.encode(&inner))?;
                 return Ok(inner);
             }
@@ -112,7 +112,7 @@ impl StateFile {
         let start = Some(state.start);
         let mut inner = Inner::new(&Options { start, ..options.clone() });
         for entry in &state.inputs {
-            // An input that was taken once is taken again: the history is the same.
+            // An input that was accepted once is accepted again: the history is the same.
             if inner.put_again(entry.at, &entry.input).is_err() {
                 return Err(StateError::Foreign { path: self.path.clone() });
             }
@@ -160,7 +160,7 @@ impl StateFile {
         serde_json::to_vec(&state).expect("the state is plain data with text for names")
     }
 
-    /// Replaces the file: whoever reads it sees the old text or the new one.
+    /// Replaces the file: a reader sees either the old text or the new one.
     pub(super) fn write(&self, text: &[u8]) -> Result<(), StateError> {
         replace(&self.path, text).map_err(|source| self.io(source))
     }

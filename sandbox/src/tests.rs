@@ -168,7 +168,7 @@ async fn the_standard_host_of_a_white_label_workspace_answers_412() {
 }
 
 #[tokio::test]
-async fn a_branch_shows_its_own_records() {
+async fn a_business_shows_its_own_records() {
     let sandbox = still(Shop::Chain);
     let id = sandbox.add_record(Route::Leads, Some(2), Map::new()).unwrap();
     let key = sandbox.automation_key();

@@ -1,7 +1,7 @@
 //! The routes that create: leads, self check-ins, submit and the receivers.
 //!
-//! Each turns its request into a submission and hands it to the one pipeline; nothing of what a
-//! record must be is decided here.
+//! Each turns its request into a submission for the pipeline; none of the rules for a
+//! record are here.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -132,7 +132,7 @@ async fn receive(
     let payload = Payload { headers, query: query.unwrap_or_default(), body, today };
     let route = format!("ingest/{}", adapter.name());
     if let Err(refusal) = adapter.verify(secret.as_deref(), &payload) {
-        // Not even a replay is answered to whom the signature does not vouch for.
+        // Without a valid signature, not even a replay is answered.
         return finish(sandbox, caller, adapter.how(), &route, None, Err(refusal));
     }
     let decoded = adapter.decode(&payload).await;
@@ -140,7 +140,7 @@ async fn receive(
     finish(sandbox, caller, adapter.how(), &route, sent.or(derived), decoded)
 }
 
-/// Submits what was read, or logs that it could not be.
+/// Submits what was read, or logs that it could not be read.
 fn finish(
     sandbox: &Sandbox,
     caller: &Caller,
@@ -181,7 +181,7 @@ fn finish(
     }
 }
 
-/// Refuses the keys that open their own receiver only.
+/// Refuses keys that work on their own receiver only.
 pub(super) fn any_but_marketplaces(caller: &Caller) -> Result<(), Refusal> {
     if caller.provider.is_marketplace() {
         return Err(Refusal::forbidden("A marketplace key works on its own receiver only."));

@@ -134,7 +134,7 @@ pub(super) struct Retry {
     destination: Option<Destination>,
 }
 
-/// Answers as the route would have answered, with the delivery's own request id.
+/// Answers as the route would, with the delivery's own request id.
 pub(super) async fn retry(
     State(sandbox): State<Sandbox>,
     Sent(retry): Sent<Retry>,

@@ -12,7 +12,7 @@ use crate::handle::Sandbox;
 use crate::keys::{KEY_PREFIX, Provider};
 use crate::state::Inner;
 
-/// Keys the sandbox holds at most.
+/// The most keys.
 const MOST_KEYS: usize = 1_000;
 
 #[derive(Deserialize)]
@@ -86,7 +86,7 @@ pub(super) struct Change {
     signing_secret: Option<Option<String>>,
 }
 
-/// Tells a field that is null from one that is absent.
+/// Distinguishes a null field from an absent one.
 pub(super) fn present<'de, D, T>(input: D) -> Result<Option<Option<T>>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! The portal's page for people: what the sandbox holds, and a form for every control.
+//! The portal's page for people: the sandbox's content and a form for every control.
 //!
 //! Everything it does goes through the control API; the script only sends JSON and reloads.
 

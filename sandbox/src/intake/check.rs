@@ -1,7 +1,7 @@
 //! Validation: the strict rules of the record routes and the lenient ones of submit and ingest.
 //!
-//! Pure: takes the sent fields, gives the fields to store or what is wrong with each. Both ways
-//! share one check per kind of field; leniency only amends values before it, and moves what still
+//! Pure: takes the sent fields, returns the fields to store or what is wrong with each. Both sets
+//! share one check per kind of field; the lenient rules only amend values first, and move what still
 //! fails out of the way.
 
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ pub(crate) struct Clean {
 /// What is wrong, as pairs of field and message.
 pub(crate) type Problems = Vec<(String, String)>;
 
-/// Takes everything as sent, or names each field that breaks a rule.
+/// Accepts everything as sent, or names each field that breaks a rule.
 pub(crate) fn strict(
     destination: Destination,
     data: Map<String, Value>,
@@ -71,7 +71,7 @@ pub(crate) fn addressing(destination: Destination, data: &Map<String, Value>) ->
         .collect()
 }
 
-/// The branch that the data names, if it is a number the rules can read.
+/// The business that the data names, if it is readable as a number.
 pub(crate) fn named_business(how: How, data: &Map<String, Value>) -> Option<i64> {
     let value = data.get("business_id")?;
     match value {
@@ -80,7 +80,7 @@ pub(crate) fn named_business(how: How, data: &Map<String, Value>) -> Option<i64>
     }
 }
 
-/// Takes what can be taken: trims, drops, cuts, and moves what still fails to custom fields.
+/// Accepts what it can: trims, drops, cuts, and moves what still fails to custom fields.
 pub(crate) fn lenient(
     destination: Destination,
     data: Map<String, Value>,
@@ -123,7 +123,7 @@ impl Clean {
         }
     }
 
-    /// Keeps unlisted scalars; those that the shop defined have their own place beside the rest.
+    /// Keeps unlisted scalars. Fields that the shop defined do not count against the limit.
     fn keep_extras(&mut self, data: Map<String, Value>, defined: &[&str]) {
         let mut kept = 0;
         for (name, value) in data {
@@ -275,7 +275,7 @@ fn cut(text: &str, longest: usize) -> String {
     text.chars().take(longest).collect()
 }
 
-/// The value brought nearer to the field's rules.
+/// The value adapted to the field's rules where that is possible.
 fn amended(field: &Field, value: Value) -> Value {
     match (field.kind, value) {
         (Kind::Flag, Value::String(text)) if text.eq_ignore_ascii_case("yes") => true.into(),

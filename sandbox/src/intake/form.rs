@@ -1,7 +1,7 @@
-//! Forms: how one form's own field names become the service's, and what becomes of its
+//! Forms: how a form's own field names become the service's, and what happens to its
 //! submissions.
 //!
-//! A form belongs to one integration. Nothing of it counts before it is activated.
+//! A form belongs to one integration. It has no effect before it is activated.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::field::Destination;
 
-/// When a submission counts as one that is already there.
+/// When a submission counts as a duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Duplicates {
@@ -26,7 +26,7 @@ pub(crate) enum Duplicates {
     Skip,
 }
 
-/// What the shop decided about one form.
+/// The shop's settings for one form.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Form {

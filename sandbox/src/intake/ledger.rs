@@ -13,7 +13,7 @@ use super::Submission;
 use super::field::Destination;
 
 const MOST_DELIVERIES: usize = 5_000;
-/// Bytes of submitted data that the log holds.
+/// The most bytes of submitted data in the log.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 const MOST_KEYS: usize = 50_000;
 
@@ -24,7 +24,7 @@ pub(crate) struct Made {
     pub(crate) id: u64,
 }
 
-/// One request to an intake route and what became of it.
+/// One request to an intake route and its outcome.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Delivery {
     pub(crate) id: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Roughly what it takes to hold; a retry changes nothing of it.
+    /// Roughly its size in memory, which a retry does not change.
     fn bytes(&self) -> usize {
         let data = self.submission.iter().flat_map(|submission| &submission.data);
         data.map(|(name, value)| name.len() + weight(value)).sum()
@@ -66,7 +66,7 @@ fn weight(value: &Value) -> usize {
 pub(crate) struct Remembered {
     pub(crate) request_id: String,
     pub(crate) made: Option<Made>,
-    /// The branch of the original answer; absent in files of older versions.
+    /// The business of the original answer; absent in files of older versions.
     #[serde(default)]
     pub(crate) business: Option<i64>,
 }
@@ -114,7 +114,7 @@ impl Ledger {
         self.replays.get(&(integration, key.to_owned()))
     }
 
-    /// Remembers what a key stands for; of a parked submission, the record once it is there.
+    /// Remembers the answer of a key; for a parked submission, the record once it exists.
     pub(crate) fn remember(&mut self, integration: u32, key: &str, what: Remembered) {
         let place = (integration, key.to_owned());
         if self.replays.insert(place.clone(), what).is_none() {

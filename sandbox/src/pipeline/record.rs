@@ -1,6 +1,6 @@
 //! Leads and self check-ins as records: making them, finding those already there, showing them.
 //!
-//! A lead made here is one of the shop's: it stands in the reads at once and moves on with the
+//! A lead made here belongs to the shop: the reads show it at once and it changes with the
 //! shop. A self check-in becomes a repair when the customer comes in.
 
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ use crate::state::Inner;
 const RECEPTION: &str = "Reception";
 
 impl Inner {
-    /// The record a submission repeats, if its form's policy looks for one.
+    /// The record that a submission duplicates, if the form's policy looks for one.
     pub(super) fn same_as(
         &self,
         destination: Destination,
@@ -108,7 +108,7 @@ fn shown(id: &Value, checkin: &CheckIn) -> Value {
     Value::Object(shown)
 }
 
-/// The defined fields, null where nothing was sent, and the rest.
+/// The defined fields, null if not sent, and the other custom fields.
 fn custom_fields(definitions: &[Definition], sent: &Map<String, Value>) -> Value {
     let defined = definitions.iter().map(|one| (one.field_name.clone(), Value::Null));
     let mut custom: Map<String, Value> = defined.collect();

@@ -1,7 +1,7 @@
 //! The submit envelope, and the receivers `canonical` and `form` that carry the same as JSON and
 //! as a form.
 //!
-//! The envelope's own members are checked strictly; what lies in `data` is the pipeline's affair.
+//! The envelope's own members are checked strictly; the pipeline checks `data`.
 
 use serde_json::{Map, Value};
 

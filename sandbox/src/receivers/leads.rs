@@ -1,6 +1,6 @@
 //! The B2B marketplace and the listing directory: leads whose field names need no map.
 //!
-//! Each has a fixed label for its source; whatever has no place in a lead is a custom field.
+//! Each has a fixed label for its source; anything that is not a field of a lead becomes a custom field.
 
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn marketplace(payload: &Payload) -> Result<Decoded, Refusal> {
     let mut sent = object(&payload.body)?;
     if let Some(response) = sent.remove("RESPONSE") {
         let Value::Object(response) = response else {
-            return Err(Refusal::unreadable("The payload's RESPONSE is no object."));
+            return Err(Refusal::unreadable("The payload's RESPONSE must be an object."));
         };
         sent = response;
     }
@@ -87,7 +87,7 @@ pub(super) async fn directory(payload: &Payload) -> Result<Decoded, Refusal> {
     Ok(sent.decoded(lead, address, Some(key)))
 }
 
-/// What was sent, under lower-case names; what nobody takes is kept.
+/// What was sent, under lower-case names. Members that no field takes become custom fields.
 struct Enquiry(Map<String, Value>);
 
 impl Enquiry {

@@ -43,7 +43,7 @@ async fn multipart(payload: &Payload) -> Result<Map<String, Value>, Refusal> {
         let name = part.name().unwrap_or_default().to_owned();
         let file = part.file_name().map(str::to_owned);
         let bytes = part.bytes().await.map_err(|_| broken())?;
-        // A file is not kept: its name tells that there was one.
+        // A file is not kept, only its name.
         let value = file.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned());
         add(&mut fields, &name, &value);
     }

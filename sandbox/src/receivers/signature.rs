@@ -1,6 +1,6 @@
 //! Webhook signatures of the signed form builders: base64 HMAC-SHA256 of the raw body.
 //!
-//! Compares in constant time, and knows nothing of what the body means.
+//! Compares in constant time and does not read the body's content.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,8 +1,8 @@
 //! The shop's week: when it is open, and how busy each hour is.
 //!
-//! Pure arithmetic over the sandbox's clock. The shop lies in whatever time zone makes the
-//! sandbox start on a Tuesday at half past ten there, so that a start at any real hour finds it at
-//! work.
+//! Pure arithmetic over the sandbox's clock. The shop is in the time zone that makes the
+//! sandbox start on a Tuesday at half past ten, so that the shop is open whenever the
+//! sandbox starts.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -54,7 +54,7 @@ impl Day {
         later(at, wait)
     }
 
-    /// The moment after so many seconds of opening time.
+    /// The time after this many seconds of opening time.
     pub(super) fn after(self, at: Timestamp, open_seconds: f64) -> Timestamp {
         let mut at = at;
         let mut left = open_seconds;
@@ -70,7 +70,7 @@ impl Day {
         }
     }
 
-    /// How many times the usual number of people come at this hour.
+    /// How many customers come at this hour, relative to the mean.
     pub(super) fn rush(self, at: Timestamp) -> f64 {
         let (_, second) = self.local(at);
         match second / HOUR {

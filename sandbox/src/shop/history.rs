@@ -158,7 +158,7 @@ impl Growth {
 
     fn welcome(&mut self, at: Timestamp, business: i64, person: &Person, records: &mut Records) {
         self.create(records, Route::Customers, business, at, customer(person));
-        // Who comes again brings another device.
+        // A returning customer brings another device.
         let known = Person { device: [const { None }; 3], ..person.clone() };
         self.known.entry(business).or_default().push(known);
     }

@@ -110,12 +110,12 @@ pub(super) struct Person {
     pub(super) mobile: Option<String>,
     pub(super) phone: Option<String>,
     pub(super) address: Value,
-    /// What they come with, as far as they have said.
+    /// The device they bring, as far as they have said.
     pub(super) device: [Option<String>; 3],
 }
 
 impl Person {
-    /// The customer whom a record of intake tells of.
+    /// The customer that a record of intake names.
     pub(super) fn of(fields: &Fields) -> Self {
         let text = |name: &str| fields.get(name).as_str().map(str::to_owned);
         Self {
@@ -159,7 +159,7 @@ pub(crate) fn source(name: &str) -> Option<&'static str> {
 /// A device as jobs and leads name it.
 pub(super) type Device = (Cow<'static, str>, Cow<'static, str>, Cow<'static, str>);
 
-/// Draws a person; `nth` keeps e-mail and number unlike anyone else's.
+/// Draws a person; `nth` makes the e-mail address and number unique.
 pub(super) fn person(rng: &mut Rng, nth: usize) -> Person {
     let (given, latin_given) = *one_of(rng, GIVEN);
     let (family, latin_family) = *one_of(rng, FAMILY);

@@ -37,7 +37,7 @@ impl Stage {
     }
 }
 
-/// What the shop remembers of a job to carry it on.
+/// What the shop needs to continue a job.
 pub(super) struct Repair {
     job: Row,
     business: i64,

@@ -1,4 +1,4 @@
-//! Validation by itself: what each kind of field takes, and what leniency makes of it.
+//! Validation alone: what each kind of field accepts, strictly and leniently.
 
 use serde_json::json;
 
