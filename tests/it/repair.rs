@@ -1,12 +1,67 @@
 //! Repair, search, backfill and custom fields from outside: the real program against the sandbox.
 
-mod bench;
+use std::time::{Duration, Instant};
 
-use sandbox::{Fault, FaultKind, Route};
+use sandbox::{Fault, FaultKind, Options, Route};
 use serde_json::{Map, Value, json};
 
-use crate::support::Workspace;
-use bench::Bench;
+use crate::support::{Daemon, LIMIT_S, Place, Workspace, wait_until};
+
+/// A quiet shop that stands still, and the program with a file sink, at its usual pace.
+struct Bench {
+    workspace: Workspace,
+    place: Place,
+}
+
+impl Bench {
+    async fn start(requests_per_minute: u32, reserve: u32) -> Self {
+        let options = Options { requests_per_minute, ..Workspace::usual() };
+        let workspace = Workspace::of(options).await;
+        workspace.sandbox.pause_growth(true);
+        let place = workspace.place();
+        let budget =
+            format!("[budget]\nrequests_per_minute = {requests_per_minute}\nreserve = {reserve}\n");
+        let sink = Place::file_sink("out", "start = \"beginning\"");
+        place.configure_all(&format!("{budget}{sink}"));
+        Self { workspace, place }
+    }
+
+    /// Runs a command, which must succeed.
+    async fn command(&self, words: &[&str]) {
+        let ended = self.place.run(words).await;
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
+    }
+
+    /// What a command prints as JSON.
+    async fn json(&self, words: &[&str]) -> Value {
+        let ended = self.place.run(words.iter().chain(&["--json"])).await;
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
+        ended.json()
+    }
+
+    /// Waits until what a command prints as JSON fulfils the condition.
+    async fn json_when(&self, words: &[&str], condition: impl Fn(&Value) -> bool) {
+        let limit = Instant::now() + Duration::from_secs(LIMIT_S);
+        loop {
+            let printed = self.json(words).await;
+            if condition(&printed) {
+                return;
+            }
+            assert!(Instant::now() < limit, "{words:?}: {printed}\n{}", self.place.log());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn run_daemon(&self) -> Daemon {
+        self.place.started().await
+    }
+
+    /// Searches that the sandbox has answered.
+    fn searches(&self) -> usize {
+        let requests = self.workspace.sandbox.requests();
+        requests.log.iter().filter(|request| request.route == "search").count()
+    }
+}
 
 fn fields(value: Value) -> Map<String, Value> {
     match value {
@@ -31,7 +86,8 @@ fn buried(bench: &Bench) -> Vec<String> {
     for n in 0..10 {
         let (name, email, mobile) = person(n);
         let record = json!({"name": name, "email": email, "mobile_number": mobile});
-        let id = bench.sandbox.add_record(Route::Customers, None, fields(record)).unwrap();
+        let id =
+            bench.workspace.sandbox.add_record(Route::Customers, None, fields(record)).unwrap();
         ids.push(id.to_string());
     }
     for n in 0..8 {
@@ -44,7 +100,7 @@ fn buried(bench: &Bench) -> Vec<String> {
             4..6 => (Route::Leads, json!({"name": name, "email": null, "mobile_number": mobile})),
             _ => (Route::Payments, json!({"customer_name": name})),
         };
-        bench.sandbox.add_record(route, None, fields(record)).unwrap();
+        bench.workspace.sandbox.add_record(route, None, fields(record)).unwrap();
     }
     ids
 }
@@ -54,47 +110,42 @@ async fn customers_buried_by_a_burst_are_found_by_what_other_routes_say_of_them(
     let bench = Bench::start(600, 150).await;
     bench.command(&["once"]).await;
     let ids = buried(&bench);
-    bench.sandbox.burst(Route::Customers, 100);
+    bench.workspace.sandbox.burst(Route::Customers, 100);
     let before = bench.searches();
 
-    let daemon = bench.run_daemon();
-    bench
-        .until("eight of ten are found", || {
-            let gaps = bench.json(&["gaps"]);
-            gaps[0]["repaired"] == 8
-        })
-        .await;
+    let daemon = bench.run_daemon().await;
+    bench.json_when(&["gaps"], |gaps| gaps[0]["repaired"] == 8).await;
 
-    let gap = &bench.json(&["gaps"])[0];
+    let gap = &bench.json(&["gaps"]).await[0];
     assert_eq!((&gap["route"], &gap["estimate"]), (&json!("customers"), &json!(10)));
     assert_eq!(gap["state"], "partly_repaired");
-    let status = bench.json(&["status"]);
+    let status = bench.json(&["status"]).await;
     let customers =
         status["pollers"].as_array().unwrap().iter().find(|p| p["route"] == "customers");
     assert_eq!(customers.unwrap()["gaps"], 1);
 
-    let found = bench.json(&["records", "customers", "--where", "_via=search", "--limit", "500"]);
+    let found =
+        bench.json(&["records", "customers", "--where", "_via=search", "--limit", "500"]).await;
     let found: Vec<&str> =
         found.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap()).collect();
     assert_eq!(found.len(), 8, "{found:?}");
     assert!(ids[..8].iter().all(|id| found.contains(&id.as_str())));
-    bench
-        .until("they are forwarded as created", || {
-            let lines = bench.delivered();
-            ids[..8].iter().all(|id| {
-                lines.iter().any(|l| {
-                    l["route"] == "customers" && l["kind"] == "created" && l["record_id"] == **id
-                })
+    wait_until("they are forwarded as created", || {
+        let lines = bench.place.lines("out.ndjson");
+        ids[..8].iter().all(|id| {
+            lines.iter().any(|l| {
+                l["route"] == "customers" && l["kind"] == "created" && l["record_id"] == **id
             })
         })
-        .await;
+    })
+    .await;
     // One search a person: the others of the burst and of the first pages cost none.
     assert!(bench.searches() - before <= 10, "{}", bench.searches() - before);
-    let most = bench.sandbox.requests().max_in_60s.values().copied().max().unwrap();
+    let most = bench.workspace.sandbox.requests().max_in_60s.values().copied().max().unwrap();
     assert!(most <= 450, "{most}");
 
     bench.command(&["gaps", "accept", "--all", "--note", "two walked away"]).await;
-    let gap = &bench.json(&["gaps"])[0];
+    let gap = &bench.json(&["gaps"]).await[0];
     assert_eq!((&gap["state"], &gap["note"]), (&json!("accepted"), &json!("two walked away")));
     daemon.stop().await;
 }
@@ -104,37 +155,35 @@ async fn a_customer_found_by_search_is_stored_through_the_daemon_and_proves_noth
     let bench = Bench::start(600, 150).await;
     bench.command(&["once"]).await;
     let ids = buried(&bench);
-    let daemon = bench.run_daemon();
-    bench.until("the daemon answers", || bench.json(&["status"])["running"] == true).await;
-    bench
-        .until("the poll sees them", || {
-            bench.json(&["records", "customers", "--where", "name=Ivo Quillfeather"])[0]["id"]
-                .is_string()
-        })
-        .await;
-    let known = bench.json(&["records", "customers", "--limit", "1000"]).as_array().unwrap().len();
+    let daemon = bench.run_daemon().await;
+    let ivo = ["records", "customers", "--where", "name=Ivo Quillfeather"];
+    bench.json_when(&ivo, |records| !records[0]["id"].is_null()).await;
+    let known =
+        bench.json(&["records", "customers", "--limit", "1000"]).await.as_array().unwrap().len();
 
     // Somebody older than the newest hundred.
-    let truth = bench.sandbox.truth(Route::Customers);
+    let truth = bench.workspace.sandbox.truth(Route::Customers);
     let old: Value = serde_json::from_str(truth[0].record.get()).unwrap();
     let term = old["mobile_number"].as_str().unwrap();
-    let shown = bench.json(&["search", term]);
+    let shown = bench.json(&["search", term]).await;
     assert!(shown.as_array().unwrap().iter().any(|r| r["id"] == old["id"]));
-    let count =
-        || bench.json(&["records", "customers", "--limit", "1000"]).as_array().unwrap().len();
-    assert_eq!(count(), known, "a search alone stores nothing");
+    let all = ["records", "customers", "--limit", "1000"];
+    let count = async || bench.json(&all).await.as_array().unwrap().len();
+    assert_eq!(count().await, known, "a search alone stores nothing");
 
-    let stored = bench.json(&["search", term, "--store"]).as_array().unwrap().len();
-    assert_eq!(count(), known + stored);
-    let record = &bench.json(&["records", "customers", "--where", &format!("id={}", old["id"])])[0];
+    let stored = bench.json(&["search", term, "--store"]).await.as_array().unwrap().len();
+    assert_eq!(count().await, known + stored);
+    let record =
+        &bench.json(&["records", "customers", "--where", &format!("id={}", old["id"])]).await[0];
     assert_eq!(record["_via"], "search");
     assert_eq!(ids.len(), 10);
     daemon.stop().await;
 
     // Without a daemon the command asks, and opens the store, by itself.
     let old: Value = serde_json::from_str(truth[1].record.get()).unwrap();
-    bench.json(&["search", old["mobile_number"].as_str().unwrap(), "--store"]);
-    let record = &bench.json(&["records", "customers", "--where", &format!("id={}", old["id"])])[0];
+    bench.json(&["search", old["mobile_number"].as_str().unwrap(), "--store"]).await;
+    let record =
+        &bench.json(&["records", "customers", "--where", &format!("id={}", old["id"])]).await[0];
     assert_eq!(record["_via"], "search");
 }
 
@@ -142,17 +191,16 @@ async fn a_customer_found_by_search_is_stored_through_the_daemon_and_proves_noth
 async fn custom_fields_are_mirrored_on_demand_with_and_without_a_daemon() {
     let bench = Bench::start(600, 150).await;
     bench.command(&["once"]).await;
-    assert_eq!(bench.json(&["custom-fields"]), json!([]));
-    let forms = bench.json(&["custom-fields", "--refresh"]);
+    assert_eq!(bench.json(&["custom-fields"]).await, json!([]));
+    let forms = bench.json(&["custom-fields", "--refresh"]).await;
     let names: Vec<&str> =
         forms.as_array().unwrap().iter().map(|f| f["form_type"].as_str().unwrap()).collect();
     assert_eq!(names, ["Customer", "Job", "Lead", "Self Check-in"]);
     let lead = &forms[2];
     assert_eq!(lead["fields"][1]["field_name"], "Urgent");
 
-    let daemon = bench.run_daemon();
-    bench.until("the daemon answers", || bench.json(&["status"])["running"] == true).await;
-    let again = bench.json(&["custom-fields", "--refresh"]);
+    let daemon = bench.run_daemon().await;
+    let again = bench.json(&["custom-fields", "--refresh"]).await;
     assert_eq!(again, forms, "what did not change did not move");
     daemon.stop().await;
 }
@@ -161,26 +209,29 @@ async fn custom_fields_are_mirrored_on_demand_with_and_without_a_daemon() {
 async fn a_backfill_collects_what_is_older_than_a_page_and_forwards_none_of_it() {
     let bench = Bench::start(6_000, 1_000).await;
     bench.command(&["once"]).await;
-    let all = bench.sandbox.truth(Route::Customers).len();
+    let all = bench.workspace.sandbox.truth(Route::Customers).len();
     assert!(all > 150, "{all}");
 
     // Stopped early, and gone on with.
-    let first = bench.json(&["backfill", "customers", "--most", "10"]);
+    let first = bench.json(&["backfill", "customers", "--most", "10"]).await;
     assert_eq!(first[0]["asked"], 10);
-    let daemon = bench.run_daemon();
-    bench.until("the daemon answers", || bench.json(&["status"])["running"] == true).await;
-    let second = bench.json(&["backfill", "customers", "--most", "150"]);
+    let daemon = bench.run_daemon().await;
+    let second = bench.json(&["backfill", "customers", "--most", "150"]).await;
     let known = second[0]["known"].as_u64().unwrap() as usize;
     assert!(known * 100 >= all * 99, "{known} of {all}: {second}");
     daemon.stop().await;
 
-    let records = bench.json(&["records", "customers", "--limit", "5000"]);
+    let records = bench.json(&["records", "customers", "--limit", "5000"]).await;
     let found: Vec<&Value> =
         records.as_array().unwrap().iter().filter(|r| r["_via"] == "search").collect();
     assert_eq!(found.len() + 100, known);
-    let changes = bench.json(&["log", "--route", "customers", "--limit", "5000"]);
+    let changes = bench.json(&["log", "--route", "customers", "--limit", "5000"]).await;
     assert!(changes.as_array().unwrap().iter().all(|change| change["kind"] == "baseline"));
-    assert_eq!(bench.json(&["gaps"]), json!([]), "what a search found proves nothing either way");
+    assert_eq!(
+        bench.json(&["gaps"]).await,
+        json!([]),
+        "what a search found proves nothing either way"
+    );
 }
 
 #[tokio::test]
