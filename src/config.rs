@@ -196,6 +196,8 @@ pub struct Poll {
     pub limit: u32,
     /// The longest time that one request may take in total.
     pub timeout: Duration,
+    /// Whether quiet hours may leave requests of the budget unused.
+    pub thrift: bool,
 }
 
 /// `[routes.NAME]` joined with the defaults of `[poll]`.

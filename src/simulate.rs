@@ -1,12 +1,14 @@
 //! Runs the daemon's own schedule and budget on a virtual clock against a window of records.
 //!
-//! The adaptive run comes first; the fixed schedules it is compared with then get exactly as many
-//! requests. Every run ends with one last read of each route that counts for none of them, so that
-//! each record is either seen or lost. Pure: no clock, no I/O, the same seed gives the same run.
+//! The adaptive run comes first. The fixed schedules beside it use the whole budget, and the least
+//! delay at known rates says how much is left to gain. Every run ends with one more read of each
+//! route that is not counted as a request, so that each record is either seen or lost. Pure: no
+//! clock, no I/O, the same seed gives the same run.
 
 mod adaptive;
 mod chart;
 mod fixed;
+mod optimum;
 mod render;
 mod traffic;
 mod window;
@@ -54,6 +56,8 @@ impl Default for Settings {
 pub struct Comparison {
     /// `adaptive`, `uniform`, `proportional`, `cron`, in this order.
     pub schedules: Vec<ScheduleResult>,
+    /// The least mean delay that known rates allow under this budget; absent for a trace.
+    pub optimum_delay_s: Option<f64>,
 }
 
 /// The outcome of one schedule.
@@ -77,7 +81,7 @@ pub struct ScheduleResult {
     pub lost_outside_gaps: u64,
     /// Gaps recorded.
     pub gaps: u64,
-    /// Pages without overlap behind which the ids show that nothing is missing.
+    /// Pages that do not prove that nothing was missed, although there is reason to think so.
     pub suspect: u64,
     /// Requests the server refused.
     pub http_429: u64,
@@ -138,11 +142,12 @@ fn quantile(delays: &mut [f32], part: f64) -> f64 {
     f64::from(*delays.select_nth_unstable_by(place, f32::total_cmp).1)
 }
 
-/// Runs the adaptive schedule over `traffic`, then the fixed ones with as many requests.
+/// Runs the adaptive schedule over `traffic`, then the fixed ones with the whole budget.
 #[must_use]
 pub fn compare(traffic: &Traffic, settings: &Settings) -> Comparison {
     let adaptive = adaptive::run(traffic, settings);
-    let requests = adaptive.requests;
+    let requests = traffic.span_s / optimum::SPAN_S * f64::from(settings.requests_per_minute);
+    let requests = (requests.floor() as u64).max(1);
     let fixed = |plan: fn(&Traffic, u64) -> Vec<(f64, usize)>| {
         fixed::run(traffic, settings, &plan(traffic, requests))
     };
@@ -155,6 +160,7 @@ pub fn compare(traffic: &Traffic, settings: &Settings) -> Comparison {
             proportional.result("proportional"),
             cron.result("cron"),
         ],
+        optimum_delay_s: optimum::mean_delay(traffic, settings),
     }
 }
 

@@ -125,7 +125,7 @@ impl WorkspaceStatus {
             let route = first.map_or("a route", |poller| poller.route.as_str());
             health.add(
                 Health::AtRisk,
-                format!("the budget does not suffice: {route} will lose records first; raise requests_per_minute, lower reserve or disable a route"),
+                format!("records of {route} may be missed: a page can fill between two polls; raise requests_per_minute, lower reserve or disable a route (see `shopmirror plan`)"),
             );
         }
         if let Some(why) = &reload_refused {

@@ -1,4 +1,4 @@
-//! `plan`: whether the budget is enough for every route; also what `why` shows of it.
+//! `plan`: how often each route is polled and whether the budget is enough; `why` uses it too.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::schedule::{Forecast, PollerView, Schedule};
 use crate::simulate;
 use crate::store::{OpenError, Reader};
 
-/// What the schedule knows of every poller: from the daemon, or from what it left in the store.
+/// What the schedule knows about every poller: from the daemon, or from what it left in the store.
 pub(super) struct Planned {
     pub(super) pollers: Vec<(String, PollerView)>,
     pub(super) forecast: Forecast,
@@ -48,7 +48,7 @@ pub(super) fn planned(config: &Config) -> anyhow::Result<Planned> {
         .enumerate()
         .map(|(index, poller)| (poller.key.to_string(), schedule.view(index, now)))
         .collect();
-    let forecast = schedule.forecast(budget.pace_per_minute, now);
+    let forecast = schedule.forecast();
     Ok(Planned { pollers, forecast, budget, running: false })
 }
 
@@ -66,6 +66,6 @@ pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         return output::json(&simulate::plan_json(&pollers, &forecast, budget.pace_per_minute));
     }
-    output::text(&simulate::plan(&pollers, &forecast, budget.pace_per_minute))?;
+    output::text(&simulate::plan(&pollers, &forecast, budget.pace_per_minute, config.poll.thrift))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -41,9 +41,37 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let mut text = String::from("seconds,route,id\n");
     for (at, route, id) in &arrivals {
         let seconds = at.duration_since(first).as_secs_f64();
-        // An id that would break the line, or steer a terminal, is no use to a simulation, its arrival is.
-        let id = if id.contains(['"', ',']) || id.contains(is_unsafe) { "-" } else { id };
-        text.push_str(&format!("{seconds:.3},{route},{id}\n"));
+        text.push_str(&format!("{seconds:.3},{route},{}\n", field_of(id)));
     }
     output::raw(text.as_bytes())
+}
+
+/// An id as a CSV field (RFC 4180). Characters that would break the line or control a terminal
+/// are escaped, so that different ids stay different.
+fn field_of(id: &str) -> String {
+    let mut shown = String::new();
+    for c in id.chars() {
+        match c {
+            '"' => shown.push_str("\"\""),
+            c if is_unsafe(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    if shown.contains(['"', ',']) || shown.trim() != shown { format!("\"{shown}\"") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::Traffic;
+
+    #[test]
+    fn ids_with_commas_quotes_and_line_breaks_survive_the_trace() {
+        let ids = ["7", "a,b", "a,c", "say \"x\"", "say \"y\"", "one\ntwo", "one\nthree", " 7"];
+        let line = |(place, id): (usize, &&str)| format!("{place}.000,jobs,{}\n", field_of(id));
+        let text: String = ids.iter().enumerate().map(line).collect();
+        assert_eq!(text.lines().count(), ids.len(), "{text}");
+        let traffic = Traffic::from_trace(&text, None).unwrap();
+        assert_eq!(traffic.routes[0].arrivals.len(), ids.len(), "{text}");
+    }
 }

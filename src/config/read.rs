@@ -219,9 +219,10 @@ fn poll(mut section: Section<'_>) -> (Poll, Intervals) {
     let intervals = intervals(&mut section, usual);
     let limit = section.integer("limit", &(1..=100)).map_or(100, |found| found.value);
     let timeout = section.duration("timeout", &TIMEOUT);
+    let thrift = section.boolean("thrift").unwrap_or(false);
     section.finish();
     let timeout = timeout.map_or(Duration::from_secs(20), |found| found.value);
-    (Poll { limit, timeout }, intervals)
+    (Poll { limit, timeout, thrift }, intervals)
 }
 
 fn routes(mut section: Section<'_>, usual: Intervals) -> Vec<RouteSettings> {

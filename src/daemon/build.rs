@@ -73,6 +73,7 @@ pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
                     max_interval: route.max_interval,
                     every: route.every,
                     weight: route.weight,
+                    thrift: config.poll.thrift,
                 },
             })
         })

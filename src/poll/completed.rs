@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Dispatcher;
 use super::pause::{PauseReason, StorePause};
-use super::poller::{outcome_of, word};
+use super::poller::{ages, outcome_of, word};
 use crate::api::{ApiError, Class, Ping, Rate};
 use crate::budget::Seen;
 use crate::clock::{Moment, stamp};
@@ -98,6 +98,7 @@ impl Dispatcher {
             remaining: rate.remaining,
             served_business: rate.business.map(|id| id.to_string()),
         };
+        let ages = ages(&page, rate.server_time.unwrap_or(now.wall));
         let (id, learned) = (self.pollers[poller].id().clone(), self.schedule.learned(poller));
         let stored = match self.store.store_page(id, page, facts, learned).await {
             Ok(stored) => stored,
@@ -110,7 +111,7 @@ impl Dispatcher {
             Err(error) => return Err(error),
         };
         self.pollers[poller].succeeded(now, &stored);
-        self.schedule.observe(poller, &outcome_of(&stored), self.clock.now());
+        self.schedule.observe(poller, &outcome_of(&stored, ages), self.clock.now());
         Ok(())
     }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::Moment;
-use crate::record::PollerId;
+use crate::record::{Page, PollerId, Record, field};
 use crate::schedule::{Observation, Outcome};
 use crate::store::{Contiguity, PageOutcome};
 
@@ -199,8 +201,23 @@ impl PollerHealth {
     }
 }
 
+/// How long ago each record of the page was created, youngest first; empty unless all show it.
+/// `at` is the workspace's time if the response named one, so that a wrong clock here does not
+/// matter.
+pub(super) fn ages(page: &Page, at: Timestamp) -> Vec<Duration> {
+    let age = |record: &Record| -> Option<Duration> {
+        let text: String = serde_json::from_str(field(page.text(record), "created_at")?).ok()?;
+        let created: Timestamp = text.parse().ok()?;
+        Some(at.duration_since(created).try_into().unwrap_or(Duration::ZERO))
+    };
+    let ages: Option<Vec<Duration>> = page.records().iter().map(age).collect();
+    let mut ages = ages.unwrap_or_default();
+    ages.sort_unstable();
+    ages
+}
+
 /// What the schedule learns from a page.
-pub(super) fn outcome_of(stored: &PageOutcome) -> Outcome {
+pub(super) fn outcome_of(stored: &PageOutcome, ages: Vec<Duration>) -> Outcome {
     if stored.unchanged {
         return Outcome::Unchanged;
     }
@@ -210,7 +227,7 @@ pub(super) fn outcome_of(stored: &PageOutcome) -> Outcome {
         new: count(stored.created),
         overlap: count(stored.overlap),
         contiguous: stored.contiguity.is_proven(),
-        window: stored.window,
+        ages,
     })
 }
 

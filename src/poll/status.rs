@@ -69,7 +69,7 @@ pub struct PollerStatus {
     pub state: PollerState,
     /// Seconds since a page was last read and stored, or found unchanged.
     pub last_success_age_s: Option<f64>,
-    /// The interval the schedule aims at.
+    /// The mean interval of the last polls; the planned one before there are any.
     pub interval_s: Option<f64>,
     /// Seconds until the next poll.
     pub next_poll_s: Option<f64>,
@@ -111,7 +111,7 @@ pub struct PollingStatus {
     pub key_pause: Option<PauseReason>,
     /// Why the store pauses every poller.
     pub store_pause: Option<PauseReason>,
-    /// Whether every poller's safe interval fits the budget.
+    /// Whether the guaranteed intervals keep every page from overflowing.
     pub forecast: Forecast,
 }
 
@@ -119,7 +119,7 @@ impl Dispatcher {
     pub(super) fn status(&self) -> PollingStatus {
         let now = self.clock.now();
         let budget = self.budget.snapshot(now);
-        let forecast = self.schedule.forecast(budget.pace_per_minute, now);
+        let forecast = self.schedule.forecast();
         let key_pause = self.gate.pause();
         let pause = match (&self.store_pause, &key_pause) {
             (Some(pause), _) => Some((pause.reason(), pause.probe_at())),
@@ -151,7 +151,7 @@ impl Dispatcher {
             business: poller.id().business.clone(),
             state: PollerState::of(poller, pause.map(|(reason, _)| reason)),
             last_success_age_s: poller.last_success().map(|at| age(at.elapsed)),
-            interval_s: Some(plan.interval_s),
+            interval_s: Some(plan.kept_interval_s.unwrap_or(plan.interval_s)),
             next_poll_s: plan.next_poll_s,
             rate_per_hour: Some(plan.rate_per_hour),
             plan: Some(plan),

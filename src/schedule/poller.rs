@@ -1,57 +1,74 @@
-//! What the schedule knows of one poller: its settings, what it learned, where it stands.
+//! What the schedule knows about one poller: settings, what it learned, its guarantee.
 //!
-//! Times are seconds on the monotonic clock; the wall clock only chooses the hour of the week.
+//! Times are seconds on the monotonic clock; the wall clock only chooses the hour of the day and
+//! measures how long a process was away.
+
+use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::burst::Burst;
-use super::overflow;
-use super::profile::{HOUR_S, Profile};
-use super::rate::{Arrivals, Level, Memory, Rate};
-use super::{Observation, PollerSettings};
+use super::arrivals::{Arrivals, GUARD};
+use super::rate::{Level, Rate};
+use super::{FILLED, Observation, PollerSettings};
 
-/// The longest interval worth reckoning with, in seconds.
+/// The longest time that is reckoned with, in seconds.
 pub(super) const LONGEST_S: f64 = 7.0 * 86_400.0;
-/// New records, as a part of the page, from which on the page is asked for again at once.
-const CHASE_NEW: f64 = 0.6;
-/// Known records, as a part of the page, below which overlap is thin.
-const CHASE_OVERLAP: f64 = 0.4;
-
-/// The part by which a shape may drift before its bound is reckoned anew.
-const BOUND_DRIFT: f64 = 0.02;
-
-/// The intervals in force, in seconds; renewed after each observation.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
-    /// Before this the page cannot overflow (bound or burst, the smaller).
-    pub(super) safe: f64,
-    /// When the index reaches the threshold.
-    pub(super) index: f64,
-    /// Arrivals a second, for comparing indices.
-    pub(super) rate: f64,
-}
+/// The first guarantee of a new poller if polling in turn is faster, in seconds: in that time a
+/// page of 100 holds an import of nearly ten records a second.
+const FIRST_S: f64 = 10.0;
+/// The longest guarantee after a long calm, in intervals of polling in turn.
+const LAST: f64 = 4.0;
+/// Seconds of calm after which the last is reached; each danger doubles it.
+const CALM_S: f64 = 7.0 * 86_400.0;
+const MOST_CALM_S: f64 = 365.0 * 86_400.0;
+/// For how long a running import is kept out of the rates, in seconds.
+const NOT_RATE_S: f64 = 600.0;
+/// For how long a page that filled dangerously fast is remembered, in seconds, and how many are.
+const REMEMBERED_S: f64 = 7.0 * 86_400.0;
+const MOST_FILLS: usize = 64;
+/// Intervals that `view` measures over.
+const MEASURED: usize = 20;
 
 /// One poller.
 #[derive(Debug, Clone)]
 pub(super) struct Poller {
     pub(super) settings: PollerSettings,
     pub(super) rate: Rate,
-    pub(super) burst: Burst,
-    /// When the newest page that was read was asked for; the start before any.
+    pub(super) arrivals: Arrivals,
+    /// When the newest page was requested; the start if there was none.
     pub(super) read_at: f64,
+    pub(super) read_before: bool,
     read_wall: Option<Timestamp>,
     pub(super) in_flight: Option<f64>,
-    pub(super) last_started: f64,
+    /// When the last request was sent; before the first one, when it would have been.
+    pub(super) last: f64,
     pub(super) not_before: f64,
-    pub(super) chase: bool,
-    /// When it is due before anything was read.
-    pub(super) first_due: Option<f64>,
-    /// When it is due next under a fixed interval.
+    /// When the next poll of a fixed interval is due.
     pub(super) fixed_due: f64,
-    pub(super) plan: Plan,
-    /// The shape of a posterior and the cheap safe mean under it, kept since both change slowly.
-    bound: (f64, f64),
+    /// The shortest guarantee that is worth giving: min_interval and what keeping requests costs.
+    pub(super) floor: f64,
+    /// The interval that its share of the budget comes to.
+    pub(super) interval: f64,
+    /// When the calm began, whether danger was ever seen, and how long calm must last.
+    pub(super) calm_since: f64,
+    pub(super) dangers: u32,
+    /// The factor of the guarantee; renewed only when the route is read.
+    factor: f64,
+    /// Since when arrivals are watched.
+    pub(super) watched_since: f64,
+    /// When nearly a page of records came dangerously fast, oldest first.
+    pub(super) fills: Vec<Fill>,
+    /// The last intervals between two requests, newest last.
+    pub(super) kept: VecDeque<f64>,
+}
+
+/// Nearly a page of records that came faster than the longest guarantee.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fill {
+    pub(super) at: f64,
+    /// How long it took, in seconds.
+    pub(super) took: f64,
 }
 
 /// What survives a restart.
@@ -60,215 +77,261 @@ struct Learned {
     version: u32,
     /// Unix seconds of the newest page.
     read: Option<i64>,
-    slow: (f64, f64),
-    fast: (f64, f64),
-    /// Arrivals an hour that the profile expected at the last read: what the memories are against.
-    #[serde(default)]
-    profile: Option<f64>,
-    burst: (f64, f64),
-    mean: (f64, f64),
-    hours: Vec<(usize, f64, f64)>,
+    now: (f64, f64),
+    long: (f64, f64),
+    excess: f64,
+    hours: Vec<(f64, f64)>,
+    calm: f64,
+    dangers: u32,
+    watched: f64,
+    /// Age and duration of each fill.
+    fills: Vec<(f64, f64)>,
 }
 
-const LEARNED_VERSION: u32 = 1;
+const LEARNED_VERSION: u32 = 2;
 
 impl Poller {
-    pub(super) fn new(settings: PollerSettings, now: f64, first_due: f64) -> Self {
+    pub(super) fn new(settings: PollerSettings, at: f64) -> Self {
         Self {
             settings,
             rate: Rate::new(),
-            burst: Burst::default(),
-            read_at: now,
+            arrivals: Arrivals::default(),
+            read_at: at,
+            read_before: false,
             read_wall: None,
             in_flight: None,
-            last_started: f64::NEG_INFINITY,
+            last: at,
             not_before: f64::NEG_INFINITY,
-            chase: false,
-            first_due: Some(first_due),
-            fixed_due: first_due,
-            plan: Plan { safe: LONGEST_S, index: LONGEST_S, rate: 0.0 },
-            bound: (0.0, 0.0),
+            fixed_due: at,
+            floor: 0.0,
+            interval: 1.0,
+            calm_since: at,
+            dangers: 0,
+            factor: 1.0,
+            watched_since: at,
+            fills: Vec::new(),
+            kept: VecDeque::new(),
         }
     }
 
-    /// Learns from a page that was asked for at `started`.
-    pub(super) fn read(&mut self, page: Option<&Observation>, started: f64, wall: Timestamp) {
-        let span = (started - self.read_at).clamp(0.0, LONGEST_S);
-        let first = self.read_wall.is_none();
-        self.chase = false;
-        if let Some(page) = page.filter(|_| first) {
-            if let Some(window) = page.window.filter(|window| !window.is_zero()) {
-                self.rate.profile.first_page(f64::from(page.records), window.as_secs_f64());
+    /// Makes the first polls come one after another.
+    pub(super) fn stagger(&mut self, at: f64, offset: f64) {
+        self.last = at + offset - 1e6;
+        self.fixed_due = at + offset;
+    }
+
+    pub(super) fn started(&mut self, at: f64) {
+        if self.read_before {
+            self.kept.push_back(at - self.last);
+            if self.kept.len() > MEASURED {
+                self.kept.pop_front();
             }
-        } else if span > 0.0 {
-            let expected =
-                self.rate.slow_level().factor * self.rate.profile.expected_before(wall, span);
-            let arrivals = page.map_or(Arrivals::Count(0.0), |page| self.arrivals(page));
-            let count = self.rate.observe(arrivals, wall, span);
-            self.burst.observe(count, expected, span);
-            self.chase = page.is_some_and(|page| self.is_thin(page));
+        }
+        self.in_flight = Some(at);
+        self.last = at;
+        if let Some(every) = self.settings.every {
+            // The grid stays; what was missed of it is skipped.
+            let every = every.as_secs_f64().max(0.001);
+            let late = (at - self.fixed_due).max(0.0);
+            self.fixed_due += every * ((late / every).floor() + 1.0);
+            if self.fixed_due - at > every {
+                self.fixed_due = at + every;
+            }
+        }
+    }
+
+    /// Learns from a page that was requested at `started`.
+    pub(super) fn read(
+        &mut self,
+        page: Option<&Observation>,
+        started: f64,
+        wall: Timestamp,
+        common: f64,
+        turn: f64,
+        delay: f64,
+    ) {
+        let span = (started - self.read_at).clamp(0.0, LONGEST_S);
+        let limit = self.settings.limit;
+        if self.read_before || span > 0.0 {
+            let new = page.map_or(0, |page| page.new.min(page.records));
+            let mut filled = None;
+            if let Some(page) = page {
+                filled = self.arrivals.take(page, started, span, limit);
+            }
+            self.arrivals.look(started, new > 0, self.rate.base);
+            let importing = self.arrivals.since.is_some_and(|since| started - since <= NOT_RATE_S);
+            self.rate.observe(f64::from(new), span, wall, importing, common);
+            if let Some(took) = filled.filter(|took| *took < self.longest(turn) / FILLED) {
+                self.calm_since = started;
+                self.dangers = self.dangers.saturating_add(1);
+                self.remember_fill(Fill { at: started, took });
+            }
         }
         self.read_at = self.read_at.max(started);
+        self.read_before = true;
         self.read_wall = Some(wall);
-        self.first_due = None;
+        self.fills.retain(|fill| started - fill.at <= REMEMBERED_S);
+        self.renew_factor(turn, delay);
     }
 
-    fn arrivals(&self, page: &Observation) -> Arrivals {
-        let new = f64::from(page.new);
-        if page.contiguous || page.new < self.settings.limit {
-            Arrivals::Count(new)
-        } else {
-            Arrivals::AtLeast { count: new, window: page.window.map(|window| window.as_secs_f64()) }
-        }
+    /// Renews the factor of the guarantee; only when the route is read, so that a deadline never
+    /// moves while it is waited for.
+    fn renew_factor(&mut self, turn: f64, delay: f64) {
+        let first = if self.dangers == 0 { (FIRST_S / turn).clamp(1.0, LAST) } else { 1.0 };
+        let calm = ((self.read_at - self.calm_since) / self.patience()).clamp(0.0, 1.0);
+        self.factor = (first + (LAST - first) * calm).max(1.0 + delay / turn);
     }
 
-    /// Whether so much of the page was new that the next one may not join it.
-    fn is_thin(&self, page: &Observation) -> bool {
-        let limit = f64::from(self.settings.limit);
-        f64::from(page.new) >= CHASE_NEW * limit && f64::from(page.overlap) < CHASE_OVERLAP * limit
-    }
-
-    /// Renews the intervals in force.
-    pub(super) fn renew(&mut self, threshold: f64, wall: Timestamp) {
-        let shape = self.rate.slow_level().shape;
-        if (shape - self.bound.0).abs() > BOUND_DRIFT * shape {
-            let capacity = overflow::capacity(self.settings.limit);
-            self.bound = (shape, overflow::safe_mean_bound(shape, capacity, overflow::RISK));
-        }
-        let cost = threshold / self.settings.weight.max(1e-9);
-        let longest = self.settings.max_interval.as_secs_f64().min(LONGEST_S);
-        self.plan = Plan {
-            safe: self.safe_interval(wall, false).min(self.burst_interval(wall)),
-            index: self.rate.time_to_wait(cost, wall, longest),
-            rate: self.rate.now(wall),
-        };
-    }
-
-    /// The longest interval from `wall` on with an overflow less likely than the accepted risk,
-    /// under the slow and under the fast memory. Where it cannot matter, for being beyond
-    /// `max_interval`, a cheap lower bound does unless `exact` is asked for.
-    pub(super) fn safe_interval(&self, wall: Timestamp, exact: bool) -> f64 {
-        let capacity = overflow::capacity(self.settings.limit);
-        let matters = self.settings.every.unwrap_or(self.settings.max_interval).as_secs_f64() * 1.2;
-        let interval = |level: Level, cheap: f64| {
-            let time = |mean: f64| self.rate.time_to_expect(mean / level.factor, wall, LONGEST_S);
-            let bound = time(cheap);
-            if exact || bound < matters {
-                time(overflow::safe_mean(level.shape, capacity, overflow::RISK))
-            } else {
-                bound
+    /// Pages that fill within ten minutes are one event; it counts for a week.
+    fn remember_fill(&mut self, fill: Fill) {
+        match self.fills.last_mut() {
+            Some(last) if fill.at - last.at <= NOT_RATE_S => {
+                *last = Fill { at: fill.at, took: fill.took.min(last.took) };
             }
-        };
-        let slow = interval(self.rate.slow_level(), self.bound.1);
-        self.rate.fast_level().map_or(slow, |fast| {
-            let cheap = overflow::safe_mean_bound(fast.shape, capacity, overflow::RISK);
-            slow.min(interval(fast, cheap))
-        })
+            _ => self.fills.push(fill),
+        }
+        if self.fills.len() > MOST_FILLS {
+            self.fills.remove(0);
+        }
     }
 
-    /// The longest interval that survives the largest burst known if it comes no faster than it did.
-    pub(super) fn burst_interval(&self, wall: Timestamp) -> f64 {
-        self.burst.safe_interval(self.settings.limit, self.rate.now(wall))
+    /// Seconds of calm that the longest guarantee needs.
+    fn patience(&self) -> f64 {
+        (CALM_S * f64::from(self.dangers.saturating_sub(1).min(10)).exp2()).min(MOST_CALM_S)
     }
 
-    /// Before this it must not be asked, whatever it would be worth.
+    /// Lengthens the guarantee to `wanted` seconds for as long as imports run elsewhere.
+    pub(super) fn lend(&mut self, wanted: f64, turn: f64) {
+        if self.dangers == 0 && self.arrivals.running.is_none() {
+            self.factor = self.factor.max((wanted / turn).min(LAST));
+        }
+    }
+
+    /// The longest interval that calm can lead to.
+    fn longest(&self, turn: f64) -> f64 {
+        (LAST * turn).min(self.settings.max_interval.as_secs_f64()).max(turn)
+    }
+
+    /// The guaranteed longest interval.
+    pub(super) fn guarantee(&self, turn: f64) -> f64 {
+        if let Some(every) = self.settings.every {
+            return every.as_secs_f64();
+        }
+        let most = self.settings.max_interval.as_secs_f64().max(turn);
+        (self.factor * turn).min(self.longest(turn)).max(self.floor.min(most))
+    }
+
+    /// The interval that keeps the page of a running import from overflowing.
+    pub(super) fn import_interval(&self) -> Option<f64> {
+        let page = self.page();
+        self.arrivals.running.map(|speed| FILLED * page / speed)
+    }
+
+    /// Records that may come between two polls.
+    pub(super) fn page(&self) -> f64 {
+        (self.settings.limit as usize).saturating_sub(GUARD).max(1) as f64
+    }
+
+    /// Arrivals a second, for sharing.
+    pub(super) fn rate_now(&self) -> f64 {
+        self.rate.with_bursts().max(self.arrivals.running.unwrap_or(0.0))
+    }
+
+    /// The interval within which a page is unlikely to overflow at the rate seen.
+    pub(super) fn safe_interval(&self) -> f64 {
+        let steady = 0.5 * f64::from(self.settings.limit) / self.rate.base.max(1e-9);
+        steady.min(self.import_interval().unwrap_or(f64::INFINITY)).min(LONGEST_S)
+    }
+
+    /// Before this it must not be polled.
     pub(super) fn ready_at(&self) -> f64 {
-        let spaced = self.last_started + self.settings.min_interval.as_secs_f64();
-        spaced.max(self.not_before)
+        let spaced = self.last + self.settings.min_interval.as_secs_f64();
+        let due = if self.settings.every.is_some() { self.fixed_due } else { f64::NEG_INFINITY };
+        spaced.max(self.not_before).max(due)
     }
 
-    /// When it is worth asking.
+    /// By when it must be polled.
+    pub(super) fn deadline(&self, turn: f64) -> f64 {
+        if self.settings.every.is_some() {
+            return self.ready_at();
+        }
+        (self.last + self.guarantee(turn)).max(self.ready_at())
+    }
+
+    /// When its share of the budget brings the next poll.
     pub(super) fn due_at(&self) -> f64 {
-        if let Some(due) = self.first_due {
-            due
-        } else if self.settings.every.is_some() {
-            self.fixed_due
-        } else if self.chase {
-            self.read_at
-        } else {
-            let interval = self.plan.index.max(self.settings.min_interval.as_secs_f64());
-            self.read_at + interval.min(self.settings.max_interval.as_secs_f64())
-        }
+        self.last + self.interval
     }
 
-    /// Whether it is due at one time, neither sooner when a slot is free nor later.
-    pub(super) fn is_timed(&self) -> bool {
-        self.first_due.is_some() || self.chase || self.settings.every.is_some()
-    }
-
-    /// When it must have been asked so that nothing is lost, or for good order's sake.
-    pub(super) fn deadline(&self) -> f64 {
-        if self.is_timed() {
-            self.due_at()
-        } else {
-            // Twice the longest interval is nobody's plan: it keeps the quiet from starving.
-            let patience = 2.0 * self.settings.max_interval.as_secs_f64();
-            self.read_at + self.plan.safe.min(patience)
-        }
-    }
-
-    /// Weight times arrivals a second, now or in the busy hours.
-    pub(super) fn pull(&self, busy: bool) -> f64 {
-        let rate =
-            if busy { self.rate.profile.busy_rate().max(self.plan.rate) } else { self.plan.rate };
-        self.settings.weight.max(1e-9) * rate
-    }
-
-    /// The Whittle index where slots are `slot` seconds apart: what waiting for one more costs.
-    pub(super) fn index(&self, now: f64, slot: f64) -> f64 {
-        let age = (now - self.read_at).max(0.0);
-        self.settings.weight * self.plan.rate * age * (age + slot) / 2.0
+    /// How late it is, in its own intervals.
+    pub(super) fn lateness(&self, at: f64) -> f64 {
+        (at - self.last) / self.interval
     }
 
     pub(super) fn learned(&self) -> String {
-        let memory = |memory: Memory| (rounded(memory.arrivals), rounded(memory.expected));
-        let (arrivals, seconds) = self.rate.profile.mean();
+        let pair = |level: Level| (rounded(level.count), rounded(level.time));
         let learned = Learned {
             version: LEARNED_VERSION,
             read: self.read_wall.map(Timestamp::as_second),
-            slow: memory(self.rate.slow),
-            fast: memory(self.rate.fast),
-            profile: self.read_wall.map(|read| rounded(self.rate.profile.rate(read) * HOUR_S)),
-            burst: (rounded(self.burst.size), rounded(self.burst.span)),
-            mean: (rounded(arrivals), rounded(seconds)),
-            hours: self
-                .rate
-                .profile
-                .visits()
-                .into_iter()
-                .map(|(hour, arrivals, seconds)| (hour, rounded(arrivals), rounded(seconds)))
+            now: pair(self.rate.now),
+            long: pair(self.rate.long),
+            excess: rounded(self.rate.excess),
+            hours: self.rate.hours_so_far().into_iter().map(pair).collect(),
+            calm: rounded(self.read_at - self.calm_since),
+            dangers: self.dangers,
+            watched: rounded(self.read_at - self.watched_since),
+            fills: self
+                .fills
+                .iter()
+                .map(|fill| (rounded(self.read_at - fill.at), rounded(fill.took)))
                 .collect(),
         };
         serde_json::to_string(&learned).expect("numbers and lists serialise")
     }
 
     /// Takes over what an earlier process learned; anything implausible is ignored as a whole.
-    pub(super) fn restore(&mut self, learned: &str, now: f64, wall: Timestamp) {
+    pub(super) fn restore(&mut self, learned: &str, at: f64, wall: Timestamp, turn: f64) {
         let Ok(learned) = serde_json::from_str::<Learned>(learned) else { return };
-        let numbers = [learned.slow, learned.fast, learned.burst];
-        let sane = |value: f64| value.is_finite() && (0.0..1e9).contains(&value);
+        let sane = |(count, time): (f64, f64)| {
+            count.is_finite()
+                && time.is_finite()
+                && (0.0..1e9).contains(&count)
+                && (0.0..1e9).contains(&time)
+        };
+        let single = [(learned.excess, learned.calm), (learned.watched, 0.0)];
+        let pairs = [learned.now, learned.long].into_iter().chain(single);
+        let Ok(hours) = <[(f64, f64); 24]>::try_from(learned.hours) else { return };
         if learned.version != LEARNED_VERSION
-            || !numbers.iter().all(|&(first, second)| sane(first) && sane(second))
+            || !pairs.chain(hours).chain(learned.fills.iter().copied()).all(sane)
         {
             return;
         }
-        let Some(profile) = Profile::from_parts(&learned.hours, learned.mean) else { return };
         let read = learned.read.and_then(|read| Timestamp::from_second(read).ok());
-        // The profile now holds the hour that was being visited. Its share in the rate must not be
-        // counted once more by the memories, which were against the profile without it.
-        let drift = match (read, learned.profile.filter(|rate| *rate > 0.0 && sane(*rate))) {
-            (Some(read), Some(rate)) => profile.rate(read) * HOUR_S / rate,
-            _ => 1.0,
-        };
-        let memory = |(arrivals, expected)| Memory { arrivals, expected: expected * drift };
-        self.rate = Rate { profile, slow: memory(learned.slow), fast: memory(learned.fast) };
-        self.burst = Burst { size: learned.burst.0, span: learned.burst.1 };
-        // A clock that was set back tells nothing of how long the process was away.
+        // A clock that was set back says nothing about how long the process was away.
         let away = read.map_or(0.0, |read| wall.duration_since(read).as_secs_f64());
         let away = away.clamp(0.0, LONGEST_S);
-        self.read_at = now - away;
+        let level = |(count, time)| Level { count, time };
+        self.rate = Rate::restored(
+            level(learned.now),
+            level(learned.long),
+            learned.excess,
+            hours.map(level),
+            away,
+            wall,
+        );
+        self.calm_since = at - away - learned.calm;
+        self.dangers = learned.dangers;
+        self.read_at = at - away;
+        self.watched_since = self.read_at - learned.watched;
+        self.fills = learned
+            .fills
+            .into_iter()
+            .map(|(age, took)| Fill { at: self.read_at - age, took })
+            .take(MOST_FILLS)
+            .collect();
+        self.renew_factor(turn, 0.0);
         self.read_wall = read;
-        self.burst.fade(away);
+        self.read_before = read.is_some();
     }
 }
 

@@ -1,233 +1,148 @@
-//! The arrival rate of one poller: a Gamma posterior over the week's profile, with forgetting.
+//! Estimates how many records arrive on one route.
 //!
-//! Two memories run side by side. The slow one gives the rate; the fast one notices within a poll
-//! or two that a burst has begun or ended, and starts over when a page surprises it. A page that
-//! overflowed is censored data: it says "at least so many", never "a hundred".
+//! Three memories: the last hour, the same hour of the day, and the last week. Each is drawn
+//! towards the next wider one, and the widest towards the mean of all routes, so that the
+//! difference between few arrivals and fewer is not taken for a difference between routes.
 
 use jiff::Timestamp;
 
-use super::overflow;
-use super::profile::Profile;
+pub(super) const HOUR_S: f64 = 3600.0;
+const WEEK_S: f64 = 7.0 * 86_400.0;
+const DAY_S: f64 = 86_400.0;
+/// Arrivals that the wider estimate counts for: in the week's, the day's and the hour's.
+const PRIOR: [f64; 3] = [0.5, 2.0, 4.0];
+/// The part of an hour of the day that is kept at each visit.
+const KEEP_HOUR: f64 = 0.85;
+/// What is assumed before anything is known, in records a second.
+const UNKNOWN: f64 = 1e-3;
 
-/// Arrivals for which the profile counts in the slow memory.
-const SLOW_PRIOR: f64 = 2.0;
-/// Arrivals below which the fast memory has nothing to say of a burst.
-const BURST_ARRIVALS: f64 = 3.0;
-/// Seconds after which an observation counts for 1/e.
-const FAST_MEMORY_S: f64 = 120.0;
-const SLOW_MEMORY_S: std::ops::RangeInclusive<f64> = 300.0..=3600.0;
-/// Arrivals the slow memory is to hold when the rate allows it.
-const SLOW_ARRIVALS: f64 = 60.0;
-/// Evidence beyond which the profile is believed no better.
-const MOST_EVIDENCE: f64 = 200.0;
-
-/// What arrived beside what the profile expected.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Memory {
-    pub(super) arrivals: f64,
-    pub(super) expected: f64,
-}
-
-impl Memory {
-    fn fade(&mut self, span: f64, memory: f64) {
-        let keep = (-span / memory).exp();
-        self.arrivals *= keep;
-        self.expected *= keep;
-    }
-
-    fn add(&mut self, arrivals: f64, expected: f64) {
-        self.arrivals += arrivals;
-        self.expected += expected;
-    }
-}
-
-/// A multiple of the profile's rate, and how well it is known.
-#[derive(Debug, Clone, Copy)]
+/// Records, and the seconds in which they came.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Level {
-    /// Times the profile's rate.
-    pub(super) factor: f64,
-    /// The shape of the Gamma posterior.
-    pub(super) shape: f64,
+    pub(super) count: f64,
+    pub(super) time: f64,
 }
 
-/// What a page told about arrivals.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Arrivals {
-    /// So many, exactly.
-    Count(f64),
-    /// At least so many, in the last `window` seconds when the page shows its own span.
-    AtLeast { count: f64, window: Option<f64> },
+impl Level {
+    fn add(&mut self, count: f64, time: f64, keep: f64) {
+        self.count = self.count * keep + count;
+        self.time = self.time * keep + time;
+    }
+
+    /// The rate, where `wider` counts as `prior` arrivals.
+    fn rate(self, prior: f64, wider: f64) -> f64 {
+        (self.count + prior) / (self.time + prior / wider)
+    }
 }
 
-/// The estimate.
 #[derive(Debug, Clone)]
 pub(super) struct Rate {
-    pub(super) profile: Profile,
-    pub(super) slow: Memory,
-    pub(super) fast: Memory,
+    pub(super) now: Level,
+    pub(super) long: Level,
+    /// Records that came in bursts: they count for the long mean, not for the present rate.
+    pub(super) excess: f64,
+    pub(super) hours: [Level; 24],
+    visit: Level,
+    visited: Option<usize>,
+    /// Arrivals a second without bursts.
+    pub(super) base: f64,
+    /// The rate of the last week, drawn towards all routes.
+    wide: f64,
 }
 
 impl Rate {
     pub(super) fn new() -> Self {
-        Self { profile: Profile::new(), slow: Memory::default(), fast: Memory::default() }
-    }
-
-    /// Learns from a page read at `wall` that follows the one before by `span` seconds; gives the
-    /// arrivals it stands for.
-    pub(super) fn observe(&mut self, arrivals: Arrivals, wall: Timestamp, span: f64) -> f64 {
-        let expected = self.profile.expected_before(wall, span);
-        let (count, seen_expected, total) = match arrivals {
-            Arrivals::Count(count) => (count, expected, count),
-            Arrivals::AtLeast { count, window: Some(window) } => {
-                let window = window.clamp(span / 100.0, span);
-                let seen = self.profile.expected_before(wall, window);
-                (count, seen, count.max(self.slow_level().factor * (expected - seen) + count))
-            }
-            Arrivals::AtLeast { count, window: None } => {
-                let burst = self.fast_level().map_or(0.0, |fast| fast.factor);
-                let level = self.slow_level().factor.max(burst);
-                let total = overflow::censored_mean(level * expected, count);
-                (total, expected, total)
-            }
-        };
-        let foreseen = seen_expected * self.level();
-        self.fade(span);
-        if count > foreseen + 4.0 * foreseen.sqrt() + BURST_ARRIVALS {
-            self.fast = Memory::default();
-        }
-        self.slow.add(count, seen_expected);
-        self.fast.add(count, seen_expected);
-        self.profile.observe(total, wall, span);
-        total
-    }
-
-    /// Lets what was seen fade by `span` seconds.
-    pub(super) fn fade(&mut self, span: f64) {
-        let rate = if self.slow.arrivals > 1.0 {
-            // The memory's own rate, so that a busy poller follows sooner than a quiet one.
-            self.slow.arrivals / SLOW_MEMORY_S.end()
-        } else {
-            0.0
-        };
-        let memory =
-            (SLOW_ARRIVALS / rate.max(1e-9)).clamp(*SLOW_MEMORY_S.start(), *SLOW_MEMORY_S.end());
-        self.slow.fade(span, memory);
-        self.fast.fade(span, FAST_MEMORY_S);
-    }
-
-    pub(super) fn slow_level(&self) -> Level {
-        let shape = SLOW_PRIOR + self.slow.arrivals;
-        let evidence = self.profile.evidence().min(MOST_EVIDENCE);
-        Level {
-            factor: shape / (SLOW_PRIOR + self.slow.expected),
-            shape: shape * evidence / (shape + evidence),
+        Self {
+            now: Level::default(),
+            long: Level::default(),
+            excess: 0.0,
+            hours: [Level::default(); 24],
+            visit: Level::default(),
+            visited: None,
+            base: UNKNOWN,
+            wide: UNKNOWN,
         }
     }
 
-    /// The level of a burst that is under way, if one is.
-    pub(super) fn fast_level(&self) -> Option<Level> {
-        let Memory { arrivals, expected } = self.fast;
-        let factor = arrivals / expected.max(1e-12);
-        let burst = arrivals >= BURST_ARRIVALS && factor > self.slow_level().factor;
-        burst.then_some(Level { factor, shape: arrivals })
-    }
-
-    /// The level to plan with: the slow one, unless the fast one contradicts it.
-    pub(super) fn level(&self) -> f64 {
-        let slow = self.slow_level().factor;
-        let Memory { arrivals, expected } = self.fast;
-        if expected <= 0.0 {
-            return slow;
+    /// Learns that `new` records came in `span` seconds; `importing` keeps a running import out of
+    /// the rates.
+    pub(super) fn observe(
+        &mut self,
+        new: f64,
+        span: f64,
+        wall: Timestamp,
+        importing: bool,
+        common: f64,
+    ) {
+        let expected = self.base * span;
+        let clip = if importing { 0.0 } else { expected + 3.0 * expected.sqrt() + 3.0 };
+        let counted = new.min(clip);
+        let spent = if importing { 0.0 } else { span };
+        self.now.add(counted, spent, (-span / HOUR_S).exp());
+        let keep = (-span / WEEK_S).exp();
+        self.long.add(counted, span, keep);
+        self.excess = self.excess * keep + new - counted;
+        let hour = hour_of(wall);
+        if self.visited != Some(hour) {
+            self.end_visit();
+            self.visited = Some(hour);
         }
-        let least = (arrivals - 2.0 * arrivals.sqrt()) / expected;
-        let most = (arrivals + 2.0 * (arrivals + 1.0).sqrt() + 2.0) / expected;
-        slow.max(least).min(most)
+        self.visit.add(counted, spent, 1.0);
+        self.renew(hour, common);
     }
 
-    /// The rate a second at `wall`.
-    pub(super) fn now(&self, wall: Timestamp) -> f64 {
-        self.level() * self.profile.rate(wall)
+    fn renew(&mut self, hour: usize, common: f64) {
+        self.wide = self.long.rate(PRIOR[0], common);
+        self.base = self.now.rate(PRIOR[2], self.hours[hour].rate(PRIOR[1], self.wide));
     }
 
-    /// Seconds from `wall` until the profile expects `arrivals`, at most `longest`.
-    pub(super) fn time_to_expect(&self, arrivals: f64, wall: Timestamp, longest: f64) -> f64 {
-        let (mut left, mut time) = (arrivals, 0.0);
-        for (rate, span) in self.profile.ahead(wall) {
-            if rate * span >= left {
-                time += left / rate;
-                break;
-            }
-            left -= rate * span;
-            time += span;
-            if time >= longest {
-                break;
-            }
+    fn end_visit(&mut self) {
+        if let Some(hour) = self.visited.take() {
+            self.hours[hour].add(self.visit.count, self.visit.time, KEEP_HOUR);
         }
-        time.min(longest)
+        self.visit = Level::default();
     }
 
-    /// Seconds from `wall` until the records that arrive have waited `cost` record-seconds in
-    /// all, at most `longest`: the renewal point of the Whittle index for a changing rate.
-    pub(super) fn time_to_wait(&self, cost: f64, wall: Timestamp, longest: f64) -> f64 {
-        let level = self.level();
-        let (mut waited, mut backlog, mut time) = (0.0, 0.0, 0.0);
-        for (rate, span) in self.profile.ahead(wall) {
-            let rate = rate * level;
-            let after = waited + backlog * span + rate * span * span / 2.0;
-            if after >= cost {
-                let root = (backlog * backlog + 2.0 * rate * (cost - waited)).sqrt();
-                time += (root - backlog) / rate;
-                break;
-            }
-            waited = after;
-            backlog += rate * span;
-            time += span;
-            if time >= longest {
-                break;
-            }
-        }
-        time.min(longest)
+    /// Arrivals a second with the share of past bursts.
+    pub(super) fn with_bursts(&self) -> f64 {
+        self.base + self.excess / (self.long.time + DAY_S)
+    }
+
+    /// Arrivals a second in the busiest hour of the day.
+    pub(super) fn busiest(&self) -> f64 {
+        let hours = self.hours.iter().map(|hour| hour.rate(PRIOR[1], self.wide));
+        hours.fold(self.with_bursts(), f64::max)
+    }
+
+    /// Arrivals that the present estimate rests on.
+    pub(super) fn evidence(&self) -> f64 {
+        self.now.count + PRIOR[2]
+    }
+
+    /// The hours of the day with the one being visited.
+    pub(super) fn hours_so_far(&self) -> [Level; 24] {
+        let mut whole = self.clone();
+        whole.end_visit();
+        whole.hours
+    }
+
+    /// What an earlier process learned, `away` seconds ago.
+    pub(super) fn restored(
+        now: Level,
+        long: Level,
+        excess: f64,
+        hours: [Level; 24],
+        away: f64,
+        wall: Timestamp,
+    ) -> Self {
+        let mut rate = Self { now, long, excess, hours, ..Self::new() };
+        rate.now.add(0.0, 0.0, (-away / HOUR_S).exp());
+        let mean = if long.time > 0.0 { long.rate(PRIOR[0], UNKNOWN) } else { UNKNOWN };
+        rate.renew(hour_of(wall), mean);
+        rate
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    fn wall(seconds: f64) -> Timestamp {
-        Timestamp::from_second(1_700_000_000).unwrap() + Duration::from_secs_f64(seconds)
-    }
-
-    #[test]
-    fn a_steady_rate_is_learned() {
-        let mut rate = Rate::new();
-        for poll in 1..=240 {
-            let arrivals = if poll % 3 == 0 { 1.0 } else { 0.0 };
-            rate.observe(Arrivals::Count(arrivals), wall(f64::from(poll) * 60.0), 60.0);
-        }
-        let per_hour = rate.now(wall(240.0 * 60.0)) * 3600.0;
-        assert!((17.0..23.0).contains(&per_hour), "{per_hour}");
-    }
-
-    #[test]
-    fn a_burst_is_noticed_after_one_poll() {
-        let mut rate = Rate::new();
-        for poll in 1..=240 {
-            rate.observe(Arrivals::Count(0.0), wall(f64::from(poll) * 60.0), 60.0);
-        }
-        let before = rate.now(wall(240.0 * 60.0));
-        rate.observe(Arrivals::Count(50.0), wall(241.0 * 60.0), 60.0);
-        let after = rate.now(wall(241.0 * 60.0));
-        assert!(after > 20.0 * before && after > 0.2, "{before} then {after} a second");
-    }
-
-    #[test]
-    fn an_overflow_raises_the_rate_beyond_the_page() {
-        let mut rate = Rate::new();
-        let arrivals = Arrivals::AtLeast { count: 100.0, window: Some(6.0) };
-        rate.observe(arrivals, wall(60.0), 60.0);
-        let fast = rate.fast_level().unwrap().factor * rate.profile.rate(wall(60.0));
-        assert!(fast > 5.0, "a hundred in six seconds, not {fast} a second");
-    }
+fn hour_of(wall: Timestamp) -> usize {
+    (wall.as_second().div_euclid(3600)).rem_euclid(24) as usize
 }

@@ -1,15 +1,17 @@
-//! What the schedule thinks, for people and tools; decides nothing.
+//! What the schedule knows and plans, for people and tools; decides nothing.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::poller::{LONGEST_S, Poller};
-use super::{Schedule, seconds};
+use super::poller::Poller;
+use super::{FILLED, Schedule, seconds};
 use crate::clock::Moment;
 
-/// The load up to which earliest deadline first meets every deadline (pinwheel density).
-const FEASIBLE_LOAD: f64 = 5.0 / 6.0;
+/// Half of the width of the range that is shown for a rate, in deviations.
+const DEVIATIONS: f64 = 2.0;
+/// The longest span that is shown, in seconds.
+const LONGEST_SHOWN_S: f64 = 10.0 * 365.0 * 86_400.0;
 
 /// One poller as the schedule sees it. Times are seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,30 +22,40 @@ pub struct PollerView {
     pub rate_low: f64,
     /// The upper end of the rate, two deviations up.
     pub rate_high: f64,
-    /// The interval in force.
+    /// The interval that its share of the budget comes to; all of them together use the budget.
     pub interval_s: f64,
+    /// The mean interval of the last polls; absent before the third poll.
+    pub kept_interval_s: Option<f64>,
+    /// The longest of them.
+    pub longest_kept_s: Option<f64>,
+    /// The guaranteed longest interval.
+    pub guarantee_s: f64,
     /// Until the next poll is due; absent while in flight.
     pub next_poll_s: Option<f64>,
-    /// The longest interval with an overflow less likely than one in a million polls.
-    pub safe_interval_s: f64,
-    /// The longest interval that survives the largest burst seen if it comes no faster; absent if none was.
-    pub burst_interval_s: Option<f64>,
-    /// What waiting costs now: w·λ·τ²/2, rounded up to whole slots, in record-seconds.
-    pub index: f64,
+    /// Records a minute that an import may bring without loss at the guaranteed interval.
+    pub import_per_minute: f64,
+    /// For how long the arrivals were watched.
+    pub watched_s: f64,
+    /// How often nearly a page of records came within the guaranteed interval in that time.
+    pub overflows_seen: usize,
+    /// The chance that one poll finds more records than a page holds, estimated from that count.
+    pub overflow_chance: f64,
+    /// Whether records may be missed under what was seen.
+    pub at_risk: bool,
     /// Why it is polled when it is.
     pub reason: String,
     /// How long a record stays on the page: changes to older ones are not seen on this route.
     pub horizon_s: f64,
 }
 
-/// Whether the budget can keep every page from overflowing.
+/// Whether the guarantees keep every page from overflowing under what was seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
-    /// Every deadline can be met.
+    /// No poller is at risk and the budget is enough.
     pub feasible: bool,
-    /// The part of the budget that the deadlines need; feasible up to 5/6.
+    /// The part of the budget without which pages would overflow at the rates seen.
     pub load: f64,
-    /// The poller that loses records first when the forecast fails.
+    /// The poller that misses records first when the forecast fails.
     pub first_to_fail: Option<usize>,
 }
 
@@ -53,92 +65,95 @@ impl Schedule {
     pub fn view(&self, poller: usize, now: Moment) -> PollerView {
         let poller = &self.pollers[poller];
         let at = seconds(now);
-        let rate = poller.rate.now(now.wall);
-        let spread = 2.0 / poller.rate.slow_level().shape.sqrt();
-        let burst = poller.burst_interval(now.wall);
-        let planned = poller.ready_at().max(poller.due_at().min(poller.deadline()));
+        let rate = poller.rate_now();
+        let spread = (DEVIATIONS / poller.rate.evidence().sqrt()).exp();
+        let guarantee = poller.guarantee(self.turn);
+        let planned = match poller.settings.every {
+            Some(_) => poller.ready_at(),
+            None => poller.ready_at().max(poller.due_at().min(poller.deadline(self.turn))),
+        };
+        let watched = (poller.read_at - poller.watched_since).max(0.0);
+        let overflows = poller.fills.iter().filter(|fill| fill.took < guarantee).count();
+        let kept = poller.kept.len() as f64;
         PollerView {
             rate_per_hour: rate * 3600.0,
-            rate_low: rate * 3600.0 * (-spread).exp(),
-            rate_high: rate * 3600.0 * spread.exp(),
-            interval_s: interval(poller),
+            rate_low: rate * 3600.0 / spread,
+            rate_high: rate * 3600.0 * spread,
+            interval_s: poller.settings.every.map_or(poller.interval, |every| every.as_secs_f64()),
+            kept_interval_s: (kept >= 1.0).then(|| poller.kept.iter().sum::<f64>() / kept),
+            longest_kept_s: poller.kept.iter().copied().max_by(f64::total_cmp),
+            guarantee_s: guarantee,
             next_poll_s: poller.in_flight.is_none().then(|| (planned - at).max(0.0)),
-            safe_interval_s: poller.safe_interval(now.wall, true),
-            burst_interval_s: burst.is_finite().then(|| burst.min(LONGEST_S)),
-            index: poller.index(at, 60.0 / self.pace),
-            reason: reason(poller, at),
-            horizon_s: (f64::from(poller.settings.limit) / rate.max(1e-9))
-                .min(10.0 * 365.0 * 86_400.0),
+            import_per_minute: 60.0 * poller.page() / guarantee.max(1e-3),
+            watched_s: watched,
+            overflows_seen: overflows,
+            overflow_chance: (overflows as f64 + 1.0) / (watched / guarantee.max(1e-3) + 2.0),
+            at_risk: self.risk(poller) >= 1.0,
+            reason: self.reason(poller, at),
+            horizon_s: (f64::from(poller.settings.limit) / rate.max(1e-9)).min(LONGEST_SHOWN_S),
         }
     }
 
-    /// Whether `budget_per_minute` polls can keep every page from overflowing.
+    /// Whether the guarantees keep every page from overflowing under what was seen.
     #[must_use]
-    pub fn forecast(&self, budget_per_minute: f64, now: Moment) -> Forecast {
-        let budget = budget_per_minute.max(1e-9) / 60.0;
-        let mut load = 0.0;
-        let mut tightest: Option<(f64, usize)> = None;
-        for (place, poller) in self.pollers.iter().enumerate() {
-            let safe = poller.safe_interval(now.wall, true).min(poller.burst_interval(now.wall));
-            let settings = &poller.settings;
-            let least = settings.every.unwrap_or(settings.min_interval).as_secs_f64();
-            load += 1.0 / (budget * safe.max(least).max(1e-3));
-            // A poller that may not ask in time fails whatever the budget.
-            let margin = safe / least.max(1e-3);
-            let urgency = if margin < 1.0 { margin - 1.0 } else { safe };
-            if tightest.is_none_or(|(other, _)| urgency < other) {
-                tightest = Some((urgency, place));
-            }
+    pub fn forecast(&self) -> Forecast {
+        let load = self.needed_per_minute() * self.slots.length() / 60.0;
+        let risks = self.pollers.iter().map(|poller| self.risk(poller)).enumerate();
+        let worst = risks.max_by(|a, b| a.1.total_cmp(&b.1));
+        let feasible = load <= 1.0 && worst.is_none_or(|(_, risk)| risk < 1.0);
+        Forecast {
+            feasible,
+            load,
+            first_to_fail: worst.map(|(place, _)| place).filter(|_| !feasible),
         }
-        let held_back = tightest.is_some_and(|(urgency, _)| urgency < 0.0);
-        let feasible = load <= FEASIBLE_LOAD && !held_back;
-        let first_to_fail = tightest.filter(|_| !feasible).map(|(_, place)| place);
-        Forecast { feasible, load, first_to_fail }
     }
-}
 
-fn interval(poller: &Poller) -> f64 {
-    let settings = &poller.settings;
-    settings.every.map_or_else(
-        || {
-            let due =
-                poller.plan.index.min(settings.max_interval.as_secs_f64()).min(poller.plan.safe);
-            due.max(settings.min_interval.as_secs_f64())
-        },
-        |every| every.as_secs_f64(),
-    )
-}
+    /// How much of a page may fill between two polls under what was seen; from 1 on records may be
+    /// missed.
+    fn risk(&self, poller: &Poller) -> f64 {
+        let guarantee = poller.guarantee(self.turn);
+        let page = poller.page();
+        let steady = poller.rate.base * guarantee / (FILLED * page);
+        let import = poller
+            .arrivals
+            .running
+            .map_or(0.0, |speed| speed * poller.interval.max(self.slots.length()) / page);
+        let fills = poller.fills.iter().map(|fill| guarantee / fill.took.max(1e-3));
+        fills.fold(steady.max(import), f64::max)
+    }
 
-fn reason(poller: &Poller, at: f64) -> String {
-    let settings = &poller.settings;
-    let span = |seconds: f64| {
-        humantime::format_duration(Duration::from_secs(seconds.round().max(1.0) as u64)).to_string()
-    };
-    if poller.in_flight.is_some() {
-        "being asked now".into()
-    } else if poller.not_before > at {
-        format!("waits {} after a failure", span(poller.not_before - at))
-    } else if poller.first_due.is_some() {
-        "not read yet in this run".into()
-    } else if settings.every.is_some() {
-        "fixed by `every`".into()
-    } else if poller.chase {
-        "most of the last page was new, so the next follows at once".into()
-    } else if poller.burst.fills_page(settings.limit) && poller.plan.safe <= poller.plan.index {
-        format!(
-            "a burst of about {:.0} records was seen, more than a page holds: no interval is safe from one that comes at once",
-            poller.burst.size
-        )
-    } else if poller.plan.safe <= poller.plan.index {
-        format!("later than {} the page could overflow", span(poller.plan.safe))
-    } else if poller.plan.index >= settings.max_interval.as_secs_f64() {
-        "so little arrives that only max_interval asks for it".into()
-    } else if poller.plan.index <= settings.min_interval.as_secs_f64() {
-        "the budget allows more than min_interval does".into()
-    } else {
-        format!(
-            "its share of the budget, by the square root of {:.1} an hour",
-            poller.plan.rate * 3600.0
-        )
+    fn reason(&self, poller: &Poller, at: f64) -> String {
+        let span = |seconds: f64| {
+            let whole = Duration::from_secs(seconds.round().clamp(1.0, 1e9) as u64);
+            humantime::format_duration(whole).to_string()
+        };
+        if poller.in_flight.is_some() {
+            return "the request is under way".into();
+        }
+        if poller.not_before > at {
+            return format!("waits {} after a failed poll", span(poller.not_before - at));
+        }
+        if poller.settings.every.is_some() {
+            return "fixed by `every`".into();
+        }
+        if !poller.read_before {
+            return "not read yet".into();
+        }
+        if let Some(speed) = poller.arrivals.running {
+            return format!("an import of about {:.0} records a minute is running", speed * 60.0);
+        }
+        let guarantee = poller.guarantee(self.turn);
+        if poller.interval >= guarantee * 0.999 {
+            if self.thrift {
+                "few records arrive and poll.thrift is on"
+            } else {
+                "few records arrive, so the guaranteed interval is enough"
+            }
+            .into()
+        } else if poller.interval <= poller.settings.min_interval.as_secs_f64() * 1.001 {
+            "the budget allows more polls than min_interval does".into()
+        } else {
+            format!("its share of the budget at {:.1} records an hour", poller.rate_now() * 3600.0)
+        }
     }
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::traffic::Traffic;
-use super::window::{Key, Window};
+use super::window::{Key, Rule, Window};
 use super::{Run, Settings};
 use crate::budget::{Budget, Purpose};
 use crate::clock::Moment;
 use crate::config;
+use crate::contiguity;
 use crate::schedule::{Next, Outcome, PollerSettings, Schedule};
 
 /// How long the key is refused.
@@ -49,6 +50,7 @@ impl<'a> Daemon<'a> {
             max_interval: settings.max_interval,
             every: None,
             weight: 1.0,
+            thrift: false,
         };
         let pollers = vec![poller; traffic.routes.len()];
         let now = Moment { elapsed: Duration::ZERO, wall: traffic.start };
@@ -83,8 +85,13 @@ fn budget_settings(settings: &Settings) -> config::Budget {
 
 /// Runs from the start of the traffic to its end.
 pub(super) fn run(traffic: &Traffic, settings: &Settings) -> Run {
+    run_by(traffic, settings, contiguity::classify)
+}
+
+/// The same by another rule of what a page proves.
+pub(super) fn run_by(traffic: &Traffic, settings: &Settings, rule: Rule) -> Run {
     let mut run = Run::default();
-    let mut windows = Window::all(traffic, settings.limit);
+    let mut windows = Window::all_by(traffic, settings.limit, rule);
     let mut key = Key::new(settings.requests_per_minute);
     let mut daemon = Daemon::new(traffic, settings);
     let mut chance = settings.faults.as_ref().map(|faults| fastrand::Rng::with_seed(faults.seed));
@@ -116,7 +123,7 @@ pub(super) fn run(traffic: &Traffic, settings: &Settings) -> Run {
         let at = now.as_secs_f64();
         run.count_request(at);
         daemon.schedule.started(poller, moment);
-        let seen = key.ask(at);
+        let seen = key.take(at);
         daemon.budget.observe(&seen, moment);
         let failing = settings.faults.as_ref().map_or(0.0, |faults| faults.failing);
         let outcome = if seen.refused {

@@ -49,7 +49,7 @@ pub(super) fn run(traffic: &Traffic, settings: &Settings, plan: &[(f64, usize)])
     let mut key = Key::new(settings.requests_per_minute);
     for &(at, route) in plan {
         run.count_request(at);
-        if key.ask(at).refused {
+        if key.take(at).refused {
             run.http_429 += 1;
         } else {
             windows[route].read(at, &mut run);

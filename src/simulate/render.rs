@@ -11,6 +11,10 @@ use super::{Comparison, ScheduleResult};
 use crate::budget::BudgetStatus;
 use crate::schedule::{Forecast, PollerView};
 
+/// What to do when records may be missed.
+const RAISE: &str =
+    "Raise [budget] requests_per_minute, lower reserve, or disable a route that is not needed";
+
 /// The comparison as a table for people.
 #[must_use]
 pub fn table(comparison: &Comparison) -> String {
@@ -43,6 +47,10 @@ pub fn table(comparison: &Comparison) -> String {
         ]);
     }
     let mut text = table.to_string();
+    if let Some(optimum) = comparison.optimum_delay_s {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\nat known rates no schedule has a mean delay below {optimum:.2} s");
+    }
     if let Some(note) = comparison.schedules.first().and_then(hours) {
         text.push('\n');
         text.push_str(&note);
@@ -57,38 +65,49 @@ fn hours(result: &ScheduleResult) -> Option<String> {
     Some(format!("{}: {most} requests in its busiest hour, {least} in its quietest", result.name))
 }
 
-/// Whether the budget keeps every page of the named pollers from overflowing, as a table and a
-/// verdict.
+/// How often each poller is polled and whether that keeps every page from overflowing, as a table
+/// and a verdict.
 #[must_use]
 pub fn plan(
     pollers: &[(String, PollerView)],
     forecast: &Forecast,
     budget_per_minute: f64,
+    thrift: bool,
 ) -> String {
     let mut table = columns(&[
         "poller",
-        "an hour",
+        "records an hour",
         "likely",
-        "polled every",
-        "safe up to",
-        "burst-safe up to",
         "of the budget",
+        "planned every",
+        "polled every",
+        "at the latest",
+        "import up to",
+        "overflows seen",
         "page reaches back",
     ]);
     for (name, view) in pollers {
-        let needs = 60.0 / safe(view) / budget_per_minute.max(1e-9);
+        let part = 60.0 / view.interval_s.max(1e-3) / budget_per_minute.max(1e-9);
         table.add_row([
             name.clone(),
             rate(view.rate_per_hour),
             format!("{} to {}", rate(view.rate_low), rate(view.rate_high)),
+            format!("{:.1} %", part * 100.0),
             span(view.interval_s),
-            span(view.safe_interval_s),
-            view.burst_interval_s.map_or_else(|| "no burst seen".to_owned(), span),
-            format!("{:.2} %", needs * 100.0),
+            view.kept_interval_s.map_or_else(|| "-".to_owned(), span),
+            span(view.guarantee_s),
+            format!("{}/min", rate(view.import_per_minute)),
+            format!("{} in {}", view.overflows_seen, span(view.watched_s)),
             span(view.horizon_s),
         ]);
     }
-    format!("{table}\n\n{}\n", verdict(pollers, forecast, budget_per_minute))
+    let mut text = format!("{table}\n\n{}\n", verdict(pollers, forecast, budget_per_minute));
+    if thrift {
+        text.push_str(
+            "poll.thrift is on: in quiet hours a route may wait up to its latest time, so records then arrive later, and more of an import that starts then can be missed\n",
+        );
+    }
+    text
 }
 
 fn verdict(
@@ -96,18 +115,17 @@ fn verdict(
     forecast: &Forecast,
     budget_per_minute: f64,
 ) -> String {
-    let load = forecast.load * 100.0;
+    let needed = forecast.load * 100.0;
+    let budget = format!("{budget_per_minute:.1} polls a minute");
     let failing = forecast.first_to_fail.and_then(|place| pollers.get(place));
     match failing {
         None if forecast.feasible => format!(
-            "feasible: the deadlines need {load:.1} % of {budget_per_minute:.1} requests a minute, at most 83 % can be promised"
+            "ok: at the rates seen no page overflows; that needs {needed:.1} % of {budget}, the rest makes records arrive sooner"
         ),
-        None => format!(
-            "at risk: the deadlines need {load:.1} % of {budget_per_minute:.1} requests a minute, at most 83 % can be promised"
-        ),
+        None => format!("at risk: the rates seen need {needed:.1} % of {budget}. {RAISE}"),
         Some((name, view)) => format!(
-            "at risk: the deadlines need {load:.1} % of {budget_per_minute:.1} requests a minute, at most 83 % can be promised; {name} fails first, it must be read every {}. Raise [budget] requests_per_minute, lower reserve, or shorten min_interval or `every` of that route",
-            span(safe(view))
+            "at risk: records of {name} may be missed. It is polled every {} at the latest, and a page can fill sooner under {budget}. {RAISE}",
+            span(view.guarantee_s)
         ),
     }
 }
@@ -131,7 +149,7 @@ pub fn plan_json(
     })
 }
 
-/// Why a poller is asked when it is, in sentences.
+/// Why a poller is polled when it is, in sentences.
 #[must_use]
 pub fn why(
     name: &str,
@@ -155,41 +173,33 @@ pub fn why(
             rate(view.rate_high)
         ),
     );
-    line("interval", format!("every {}: {}", span(view.interval_s), view.reason));
+    line("interval", format!("planned every {}: {}", span(view.interval_s), view.reason));
     line(
-        "next poll",
-        match view.next_poll_s {
-            _ if !running => "when a daemon runs; none does now".to_owned(),
-            None => "it is being asked now".to_owned(),
-            Some(left) if left < 0.5 => "now, with the next request the budget grants".to_owned(),
-            Some(left) => format!("in {}", span(left)),
+        "measured",
+        match (view.kept_interval_s, view.longest_kept_s) {
+            (Some(mean), Some(longest)) => {
+                format!("every {} over the last polls, at most {}", span(mean), span(longest))
+            }
+            _ => "not polled often enough yet".to_owned(),
         },
     );
     line(
-        "safe bound",
+        "guarantee",
         format!(
-            "within {} a page overflows in fewer than one of a million polls",
-            span(view.safe_interval_s)
+            "at the latest every {}; an import of up to {} records a minute fits the page",
+            span(view.guarantee_s),
+            rate(view.import_per_minute)
         ),
     );
+    line("overflow", overflow(view));
     line(
-        "burst bound",
-        view.burst_interval_s.map_or_else(
-            || "no burst seen yet".to_owned(),
-            |burst| {
-                format!(
-                    "within {} the page holds a burst as large as the largest seen",
-                    span(burst)
-                )
-            },
-        ),
-    );
-    line(
-        "index",
-        format!(
-            "{:.1} record-seconds of waiting (weight × rate × age² / 2); the largest is asked next",
-            view.index
-        ),
+        "next poll",
+        match view.next_poll_s {
+            _ if !running => "when a daemon runs; none is running".to_owned(),
+            None => "the request is under way".to_owned(),
+            Some(left) if left < 0.5 => "now, with the next request the budget grants".to_owned(),
+            Some(left) => format!("in {}", span(left)),
+        },
     );
     line(
         "reach",
@@ -211,13 +221,26 @@ pub fn why(
     }
     line(
         "forecast",
-        format!(
-            "{}: all deadlines together need {:.1} % of the budget, at most 83 % can be promised",
-            if forecast.feasible { "feasible" } else { "at risk" },
-            forecast.load * 100.0
-        ),
+        if view.at_risk {
+            format!("at risk: records of {name} may be missed. {RAISE}")
+        } else if forecast.feasible {
+            "ok: at the rates seen no page overflows".to_owned()
+        } else {
+            "at risk on another route: see `shopmirror plan`".to_owned()
+        },
     );
     text
+}
+
+fn overflow(view: &PollerView) -> String {
+    let watched = span(view.watched_s);
+    let chance =
+        format!("fewer than 1 in {:.0} polls", (1.0 / view.overflow_chance.max(1e-9)).floor());
+    match view.overflows_seen {
+        0 => format!("in {watched} a page never filled faster than the guarantee: {chance}"),
+        1 => format!("in {watched} a page filled faster than the guarantee once: {chance}"),
+        n => format!("in {watched} a page filled faster than the guarantee {n} times: {chance}"),
+    }
 }
 
 fn columns(names: &[&str]) -> Table {
@@ -227,10 +250,6 @@ fn columns(names: &[&str]) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
-}
-
-fn safe(view: &PollerView) -> f64 {
-    view.burst_interval_s.unwrap_or(f64::INFINITY).min(view.safe_interval_s).max(1e-3)
 }
 
 fn rate(per_hour: f64) -> String {
@@ -264,16 +283,21 @@ mod tests {
             rate_high: 26.0,
             interval_s: 9.6,
             next_poll_s: Some(4.0),
-            safe_interval_s: 9000.0,
-            burst_interval_s: None,
-            index: 0.4,
+            kept_interval_s: Some(9.5),
+            longest_kept_s: Some(11.0),
+            guarantee_s: 24.0,
+            import_per_minute: 242.0,
+            watched_s: 86_400.0,
+            overflows_seen: 0,
+            overflow_chance: 0.0002,
+            at_risk: false,
             reason: "its share of the budget".into(),
             horizon_s: 17_647.0,
         }
     }
 
     #[test]
-    fn why_tells_rate_bounds_budget_and_next_poll() {
+    fn why_tells_rate_guarantee_budget_and_next_poll() {
         let budget = BudgetStatus {
             limit: 60,
             used_last_60s: 44,
@@ -286,12 +310,13 @@ mod tests {
         let text = why("jobs", &view(), &budget, &forecast, true);
         for words in [
             "20 new records an hour, likely between 15 and 26",
-            "every 9.6s: its share of the budget",
+            "planned every 9.6s: its share of the budget",
+            "every 9.5s over the last polls, at most 11s",
+            "at the latest every 24s; an import of up to 242 records a minute",
+            "in 1day a page never filled faster than the guarantee: fewer than 1 in 5000 polls",
             "in 4.0s",
-            "within 2h 30m a page overflows",
-            "no burst seen yet",
             "44 of 60 used",
-            "feasible",
+            "ok: at the rates seen no page overflows",
         ] {
             assert!(text.contains(words), "{words} is not in:\n{text}");
         }
@@ -310,9 +335,11 @@ mod tests {
     fn the_plan_names_the_route_that_fails_first_and_what_to_do() {
         let pollers = vec![("jobs".to_owned(), view()), ("leads".to_owned(), view())];
         let forecast = Forecast { feasible: false, load: 1.2, first_to_fail: Some(1) };
-        let text = plan(&pollers, &forecast, 4.0);
-        assert!(text.contains("at risk: the deadlines need 120.0 %"), "{text}");
-        assert!(text.contains("leads fails first"), "{text}");
+        let text = plan(&pollers, &forecast, 4.0, false);
+        assert!(text.contains("at risk: records of leads may be missed."), "{text}");
+        assert!(text.contains("Raise [budget] requests_per_minute"), "{text}");
+        assert!(!text.contains("thrift"), "{text}");
+        assert!(plan(&pollers, &forecast, 4.0, true).contains("poll.thrift is on"));
         assert_eq!(plan_json(&pollers, &forecast, 4.0)["first_to_fail"], "leads");
     }
 }

@@ -1,5 +1,6 @@
 //! What arrives in a simulation: synthetic shops, plain rates, or a recorded trace.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
@@ -33,7 +34,13 @@ pub struct Traffic {
     pub span_s: f64,
     /// The wall time at the start.
     pub start: Timestamp,
+    /// Arrivals an hour on each route, hour by hour and then again from the first; empty if they
+    /// are not known.
+    pub known_rates: Vec<Vec<f64>>,
 }
+
+/// Seconds and id of one line of a trace.
+type Record<'a> = (f64, Cow<'a, str>);
 
 /// A synthetic shop: opening hours, a morning rush, a short Saturday, a closed Sunday.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +137,7 @@ impl Traffic {
             name: (*name).to_owned(),
             arrivals: arrivals_of(route),
         });
-        Self { routes: routes.collect(), span_s, start: monday() }
+        Self { routes: routes.collect(), span_s, start: monday(), known_rates: Vec::new() }
     }
 
     /// Constant rates an hour, in the order of the routes.
@@ -145,7 +152,9 @@ impl Traffic {
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let sane = |route: usize| if per_hour[route].is_finite() { per_hour[route] } else { 0.0 };
-        Self::random(&names, hours * HOUR_S, seed, sane, |route, _| per_hour[route])
+        let known_rates = vec![(0..per_hour.len()).map(|route| sane(route).max(0.0)).collect()];
+        let traffic = Self::random(&names, hours * HOUR_S, seed, sane, |route, _| per_hour[route]);
+        Self { known_rates, ..traffic }
     }
 
     /// A synthetic shop, beginning on a Monday at midnight.
@@ -153,13 +162,16 @@ impl Traffic {
     pub fn shop(shop: Shop, hours: f64, seed: u64) -> Self {
         let rates = shop.open_rates();
         let busiest = 1.6;
-        Self::random(
+        let at_hour = |hour: usize| rates.iter().map(|rate| rate * opening(hour)).collect();
+        let known_rates = (0..168).map(at_hour).collect();
+        let traffic = Self::random(
             &ROUTES,
             hours * HOUR_S,
             seed,
             |route| rates[route] * busiest,
             |route, at| rates[route] * opening((at / HOUR_S) as usize % 168),
-        )
+        );
+        Self { known_rates, ..traffic }
     }
 
     /// A trace: lines of `seconds,route,id`, seconds from any start or Unix time, in any order; a
@@ -169,7 +181,7 @@ impl Traffic {
     /// # Errors
     /// The first line that is no such thing, with its number.
     pub fn from_trace(text: &str, hours: Option<f64>) -> Result<Self, TraceError> {
-        let mut routes: BTreeMap<&str, Vec<(f64, &str)>> = BTreeMap::new();
+        let mut routes: BTreeMap<&str, Vec<Record<'_>>> = BTreeMap::new();
         for (place, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || (place == 0 && line.starts_with("seconds")) {
@@ -181,6 +193,7 @@ impl Traffic {
             let seconds = fields.next().unwrap_or_default();
             let route = fields.next().ok_or_else(|| wrong("there is no route"))?;
             let id = fields.next().ok_or_else(|| wrong("there is no id"))?;
+            let id = unquoted(id).ok_or_else(|| wrong("a quote of the id is not closed"))?;
             let seconds = seconds
                 .parse::<f64>()
                 .ok()
@@ -201,14 +214,14 @@ impl Traffic {
         let span_s =
             sane_span(hours.map_or((last - origin).max(1.0) + 60.0, |hours| hours * HOUR_S));
         let known = |name: &str| ROUTES.iter().position(|route| *route == name);
-        let mut named: Vec<(&str, Vec<(f64, &str)>)> = routes.into_iter().collect();
+        let mut named: Vec<(&str, Vec<Record<'_>>)> = routes.into_iter().collect();
         named.sort_by_key(|(name, _)| known(name).unwrap_or(ROUTES.len()));
         let routes = named
             .into_iter()
             .map(|(name, mut records)| {
                 records.sort_by(|a, b| a.0.total_cmp(&b.0));
                 let mut seen = HashSet::new();
-                records.retain(|(_, id)| seen.insert(*id));
+                records.retain(|(_, id)| seen.insert(id.clone()));
                 let arrivals = records.iter().map(|(seconds, _)| seconds - origin);
                 RouteTraffic {
                     name: name.to_owned(),
@@ -216,8 +229,14 @@ impl Traffic {
                 }
             })
             .collect();
-        Ok(Self { routes, span_s, start: start.unwrap_or_else(monday) })
+        Ok(Self { routes, span_s, start: start.unwrap_or_else(monday), known_rates: Vec::new() })
     }
+}
+
+/// The id of a trace line, without its CSV quotes if it has any.
+fn unquoted(id: &str) -> Option<Cow<'_, str>> {
+    let Some(rest) = id.strip_prefix('"') else { return Some(Cow::Borrowed(id)) };
+    rest.strip_suffix('"').map(|inner| Cow::Owned(inner.replace("\"\"", "\"")))
 }
 
 /// At least a second, at most [`LONGEST_S`]; an hour when it is no number.

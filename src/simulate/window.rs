@@ -1,35 +1,47 @@
 //! The server's side of a simulation: a window of the newest records and a key with a limit.
 //!
-//! Also keeps the ledger the way the daemon does: a page proves contiguity by overlap or by being
-//! short, else a gap is recorded. What was truly lost is counted beside it, from the truth.
+//! What a page proves is decided by the daemon's own rule. What was truly lost is counted beside
+//! it, so that a rule that proves too much shows as records lost outside gaps.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::Run;
 use super::traffic::Traffic;
 use crate::budget::Seen;
+use crate::contiguity::{self, Contiguity, PreviousPage, Proof, Relation, Sighting};
 use crate::schedule::{Observation, Outcome};
 
-/// The window of one route and what its poller knows of it.
+/// Decides what a page proves; see [`contiguity::classify`].
+pub(super) type Rule = fn(Option<&PreviousPage>, &[Sighting], usize) -> Proof;
+
+/// The window of one route and what its poller knows about it.
 #[derive(Debug, Clone)]
 pub(super) struct Window<'a> {
     arrivals: &'a [f64],
     limit: usize,
+    rule: Rule,
     /// Records that have arrived by the last look.
     arrived: usize,
     /// Records known, counted from the first ever.
     known: usize,
-    read_before: bool,
+    previous: Option<PreviousPage>,
 }
 
 impl<'a> Window<'a> {
+    /// One window a route, judged by the daemon's rule.
     pub(super) fn all(traffic: &'a Traffic, limit: u32) -> Vec<Self> {
+        Self::all_by(traffic, limit, contiguity::classify)
+    }
+
+    pub(super) fn all_by(traffic: &'a Traffic, limit: u32, rule: Rule) -> Vec<Self> {
         let window = |arrivals: &'a [f64]| Self {
             arrivals,
             limit: limit.max(1) as usize,
+            rule,
             arrived: 0,
             known: 0,
-            read_before: false,
+            previous: None,
         };
         traffic.routes.iter().map(|route| window(&route.arrivals)).collect()
     }
@@ -39,38 +51,57 @@ impl<'a> Window<'a> {
         while self.arrivals.get(self.arrived).is_some_and(|at| *at <= now) {
             self.arrived += 1;
         }
+        if self.arrived == self.known && self.previous.is_some() {
+            return Outcome::Unchanged;
+        }
         let first_shown = self.arrived.saturating_sub(self.limit);
         let records = self.arrived - first_shown;
         let shown_new = self.arrived - self.known.max(first_shown);
-        let overlap = records - shown_new;
         let lost = first_shown.saturating_sub(self.known);
-        let contiguous = overlap > 0 || records < self.limit;
+        let proof = self.prove(first_shown);
         run.arrived += (self.arrived - self.known) as u64;
         run.lost += lost as u64;
-        if contiguous {
-            run.lost_outside_gaps += lost as u64;
-        } else if lost > 0 {
-            run.gaps += 1;
-        } else {
-            run.suspect += 1;
+        match proof.contiguity {
+            // Nothing is promised about the time before the first page.
+            Contiguity::Baseline => {}
+            Contiguity::Complete | Contiguity::Contiguous => run.lost_outside_gaps += lost as u64,
+            Contiguity::Gap => run.gaps += 1,
+            Contiguity::Suspect => run.suspect += 1,
         }
         let new = &self.arrivals[self.arrived - shown_new..self.arrived];
         run.delays.extend(new.iter().map(|at| (now - at) as f32));
         self.known = self.arrived;
-        if shown_new == 0 && self.read_before {
-            return Outcome::Unchanged;
-        }
-        self.read_before = true;
+        self.previous = Some(PreviousPage {
+            records,
+            high_id: i64::try_from(self.arrived).ok().filter(|_| records > 0),
+            usual_hole: 0,
+        });
         let page = &self.arrivals[first_shown..self.arrived];
-        let window = page.first().zip(page.last()).map(|(oldest, newest)| newest - oldest);
+        let age = |at: &f64| Duration::from_secs_f64((now - at).max(0.0));
         let count = |records: usize| u32::try_from(records).unwrap_or(u32::MAX);
         Outcome::Page(Observation {
             records: count(records),
             new: count(shown_new),
-            overlap: count(overlap),
-            contiguous,
-            window: window.map(std::time::Duration::from_secs_f64),
+            overlap: count(proof.shared),
+            contiguous: proof.contiguity.is_proven(),
+            ages: page.iter().rev().map(age).collect(),
         })
+    }
+
+    /// What the page from `first_shown` on proves; ids count the arrivals from 1.
+    fn prove(&self, first_shown: usize) -> Proof {
+        let previous_first =
+            self.previous.map_or(self.known, |previous| self.known - previous.records);
+        let sighting = |place: usize| Sighting {
+            id: i64::try_from(place + 1).ok(),
+            relation: if (previous_first..self.known).contains(&place) {
+                Relation::Unchanged
+            } else {
+                Relation::NotShown
+            },
+        };
+        let page: Vec<Sighting> = (first_shown..self.arrived).map(sighting).collect();
+        (self.rule)(self.previous.as_ref(), &page, self.limit)
     }
 }
 
@@ -82,19 +113,20 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// A key of the contract's size, or larger when the simulation asks for more.
+    /// A key of the contract's size, or larger if the simulation needs more.
     pub(super) fn new(requests_per_minute: u32) -> Self {
         Self { limit: requests_per_minute.max(60) as usize, taken: VecDeque::new() }
     }
 
-    pub(super) fn ask(&mut self, now: f64) -> Seen {
+    /// Counts one request at `now`, or refuses it.
+    pub(super) fn take(&mut self, now: f64) -> Seen {
         while self.taken.front().is_some_and(|at| *at + 60.0 <= now) {
             self.taken.pop_front();
         }
         let limit = i64::try_from(self.limit).ok();
         if self.taken.len() >= self.limit {
             let wait = (self.taken[0] + 60.0 - now).max(0.0).ceil();
-            let retry_after = Some(std::time::Duration::from_secs_f64(wait));
+            let retry_after = Some(Duration::from_secs_f64(wait));
             return Seen { limit, remaining: Some(0), refused: true, retry_after };
         }
         self.taken.push_back(now);

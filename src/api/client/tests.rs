@@ -55,7 +55,7 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         proxy: None,
         ca_file: None,
     };
-    let poll = Poll { limit: 100, timeout: Duration::from_secs(20) };
+    let poll = Poll { limit: 100, timeout: Duration::from_secs(20), thrift: false };
     Client::new(&workspace, &poll, Arc::<Recorder>::clone(transport), KEY.into(), Clock::system())
 }
 

@@ -48,7 +48,7 @@ async fn ask(server: &Server, timeout: Duration) -> Result<Response, TransportEr
 
 async fn poll(workspace: &Workspace) -> Result<crate::record::Page, ApiError> {
     let transport = Arc::new(HttpTransport::new(workspace).unwrap());
-    let poll = Poll { limit: 100, timeout: LONG };
+    let poll = Poll { limit: 100, timeout: LONG, thrift: false };
     let key = SecretString::from(KEY);
     let client = Client::new(workspace, &poll, transport, key, Clock::system());
     client.poll(&PollerId { route: Route::Leads, business: None }).await.0

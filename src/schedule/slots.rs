@@ -1,0 +1,115 @@
+//! When the next requests can be sent, as far as the schedule knows the budget.
+//!
+//! The budget spreads a minute's requests over [`SPAN_S`], keeps a few that were not used, and
+//! never sends more in that span. The same is reckoned here, so that deadlines are planned for
+//! slots that will come. A slot is the time between two requests at the present pace.
+
+use std::collections::VecDeque;
+
+/// The time over which the budget spreads a minute's requests, in seconds.
+const SPAN_S: f64 = 60.5;
+/// The part of a minute's requests that may be kept for later.
+const KEPT: f64 = 1.0 / 15.0;
+/// The most requests that are kept.
+const MOST_KEPT: f64 = 20.0;
+
+/// The part of a request that counts as kept.
+const KEPT_MARGIN: f64 = 0.05;
+
+#[derive(Debug, Clone)]
+pub(super) struct Slots {
+    /// Requests a minute now, and the most so far: below it nothing is kept.
+    pace: f64,
+    full: f64,
+    /// Requests kept at a time; 1 is a request that may be sent at once.
+    kept: f64,
+    kept_at: f64,
+    /// When a request was last kept although it could have been sent.
+    waited_at: f64,
+    /// When the last requests were sent, oldest first.
+    sent: VecDeque<f64>,
+}
+
+impl Slots {
+    pub(super) fn new(pace: f64, at: f64) -> Self {
+        let pace = sane(pace);
+        Self {
+            pace,
+            full: pace,
+            kept: 1.0,
+            kept_at: at,
+            waited_at: f64::NEG_INFINITY,
+            sent: VecDeque::new(),
+        }
+    }
+
+    /// The time between two requests, in seconds.
+    pub(super) fn length(&self) -> f64 {
+        SPAN_S / self.pace
+    }
+
+    /// Changes the pace; says whether it differs by more than rounding.
+    pub(super) fn set_pace(&mut self, pace: f64) -> bool {
+        let pace = sane(pace);
+        let differs = (pace - self.pace).abs() > 1e-9 * self.pace;
+        self.pace = pace;
+        self.full = self.full.max(pace);
+        differs
+    }
+
+    /// Requests that can be kept.
+    fn most(&self) -> f64 {
+        if self.pace < self.full { 1.0 } else { (self.pace * KEPT).floor().clamp(1.0, MOST_KEPT) }
+    }
+
+    /// How long requests are kept, in seconds.
+    pub(super) fn kept_for(&self) -> f64 {
+        (self.most() - 1.0) * self.length()
+    }
+
+    /// How much later than planned requests can come, in seconds: what was kept leaves a hole in
+    /// the minute after.
+    pub(super) fn delay(&self, at: f64) -> f64 {
+        if at - self.waited_at <= SPAN_S + self.kept_for() { self.kept_for() } else { 0.0 }
+    }
+
+    fn kept(&self, at: f64) -> f64 {
+        (self.kept + (at - self.kept_at).max(0.0) / self.length()).min(self.most())
+    }
+
+    /// When the request in this place from now on can be sent; 1 is the next.
+    pub(super) fn free_at(&self, place: usize, at: f64) -> f64 {
+        let kept = at + ((place as f64 - self.kept(at)) * self.length()).max(0.0);
+        let in_span = self.full.ceil() as usize;
+        let freed = (self.sent.len() + place)
+            .checked_sub(in_span + 1)
+            .and_then(|oldest| self.sent.get(oldest));
+        freed.map_or(kept, |sent| kept.max(sent + SPAN_S))
+    }
+
+    /// Whether to wait until `ready` loses no request although one sent now would be missing then.
+    pub(super) fn can_wait(&self, at: f64, ready: f64) -> bool {
+        let then = self.kept(at) + (ready - at) / self.length();
+        then - 1.0 < 1.0 - 1e-9 && then <= self.most() + 1e-9
+    }
+
+    /// Notes that a request was sent.
+    pub(super) fn take(&mut self, at: f64) {
+        if self.kept(at) > 1.0 + KEPT_MARGIN {
+            self.waited_at = at;
+        }
+        self.kept = (self.kept(at) - 1.0).max(0.0);
+        self.kept_at = at;
+        while self.sent.len() > self.full.ceil() as usize
+            || self.sent.front().is_some_and(|sent| sent + SPAN_S <= at)
+        {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(at);
+    }
+}
+
+/// No pace is so slow that nothing is polled, or so fast that a slot has no length.
+fn sane(per_minute: f64) -> f64 {
+    if per_minute.is_finite() { per_minute.clamp(0.1, 60_000.0) } else { 0.1 }
+}
