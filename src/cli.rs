@@ -11,6 +11,7 @@ mod dead;
 mod demo;
 mod direct;
 mod exit;
+mod forget;
 mod gaps;
 mod log;
 mod logging;
@@ -18,6 +19,7 @@ mod man;
 mod once;
 mod output;
 mod plan;
+mod rebuild;
 mod records;
 mod run;
 #[cfg(feature = "sandbox")]
@@ -149,6 +151,10 @@ enum Command {
     Sinks(Json),
     /// Look at, send again or forget the changes that a sink refused for good
     Dead(dead::Args),
+    /// Remove one record's data from the mirror and the log, for example for a privacy request
+    Forget(forget::Args),
+    /// Make the mirror tables again from the log, while no daemon runs
+    Rebuild(Json),
     /// Print a completion script
     Completions {
         /// bash, zsh, fish, elvish or powershell
@@ -235,6 +241,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             custom_fields::run(&load(place)?, refresh, json.json)
         }
         Command::Dead(args) => dead::run(&load(place)?, args),
+        Command::Forget(args) => forget::run(&load(place)?, &args),
+        Command::Rebuild(json) => rebuild::run(&load(place)?, json.json),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "shopmirror", &mut text);

@@ -38,8 +38,14 @@ impl Batch<'_> {
                 body: version.text,
             };
             let seq = log::append(self.tx, self.identity, &change)?;
-            let facts =
-                RowFacts { id: version.id, business: version.business, at, seq, via: version.via };
+            let facts = RowFacts {
+                id: version.id,
+                business: version.business,
+                first_seen_at: at,
+                at,
+                seq,
+                via: version.via,
+            };
             self.mirror.put(self.tx, &facts, fields)?;
         }
         Ok(())
@@ -56,7 +62,11 @@ impl Batch<'_> {
     ) -> Result<(), StoreError> {
         let fields = Fields::of(text);
         self.mirror.grow(self.tx, std::slice::from_ref(&fields))?;
-        self.mirror.put(self.tx, &RowFacts { id, business, at, seq, via: None }, &fields)?;
+        self.mirror.put(
+            self.tx,
+            &RowFacts { id, business, first_seen_at: at, at, seq, via: None },
+            &fields,
+        )?;
         Ok(())
     }
 }

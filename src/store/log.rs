@@ -174,6 +174,19 @@ pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
+/// Replaces the text of every version of a record; returns how many.
+pub(super) fn erase(
+    connection: &Connection,
+    route: Route,
+    id: &str,
+    tombstone: &str,
+) -> rusqlite::Result<usize> {
+    connection.execute(
+        "UPDATE changes SET body = ?3 WHERE route = ?1 AND record_id = ?2",
+        (route.as_str(), id, tombstone),
+    )
+}
+
 /// The position just before the first row observed at or after `stamp`.
 ///
 /// Looks at one row for each halving of the log. Where the clock was set back in between, the

@@ -94,10 +94,17 @@ pub(super) fn of_route<'a>(
     })
 }
 
+/// Deletes a record's row.
+pub(super) fn delete(connection: &Connection, route: Route, id: &str) -> rusqlite::Result<usize> {
+    connection.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?1"), [id])
+}
+
 /// What a mirror row says beside the record's own fields.
 pub(super) struct RowFacts<'a> {
     pub(super) id: &'a str,
     pub(super) business: Option<&'a str>,
+    /// Only used for a new row.
+    pub(super) first_seen_at: &'a str,
     pub(super) at: &'a str,
     pub(super) seq: i64,
     pub(super) via: Option<&'a str>,
@@ -121,7 +128,7 @@ impl Mirror {
     }
 
     /// Reads which column holds which field.
-    fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
+    pub(super) fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
         let mut mirror = Self::empty(route);
         let mut statement = connection
             .prepare("SELECT field, \"column\" FROM columns WHERE route = ?1 ORDER BY position")?;
@@ -191,7 +198,7 @@ impl Mirror {
             }
         }
         cells.push(facts.business.map_or(Cell::Null, |b| Cell::Text(Cow::Borrowed(b))));
-        cells.push(Cell::Text(Cow::Borrowed(facts.at)));
+        cells.push(Cell::Text(Cow::Borrowed(facts.first_seen_at)));
         cells.push(Cell::Text(Cow::Borrowed(facts.at)));
         cells.push(Cell::Integer(facts.seq));
         cells.push(facts.via.map_or(Cell::Null, |v| Cell::Text(Cow::Borrowed(v))));
@@ -244,7 +251,7 @@ impl Mirror {
         self.columns.push((field.to_owned(), column));
     }
 
-    fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
         let fields: String =
             self.columns.iter().map(|(_, column)| format!("{}, ", quoted(column))).collect();
         connection.execute_batch(&format!(

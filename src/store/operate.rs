@@ -1,6 +1,7 @@
 //! What an operator changes from the command line, beside a running daemon or without one.
 //!
-//! A short write transaction of its own; it never touches the mirror, the log or a position.
+//! Short write transactions of its own; only [`Operator::forget`] changes the mirror and the log, and
+//! nothing changes a position.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +20,7 @@ const DROP_STEP: usize = 10_000;
 /// A connection for one command that changes what the operator may change.
 #[derive(Debug)]
 pub struct Operator {
-    connection: Connection,
+    pub(super) connection: Connection,
 }
 
 impl Operator {

@@ -1,0 +1,150 @@
+//! Removing one record's data from the store for good, as a privacy request demands.
+//!
+//! What stays is a tombstone: the record's id, its versions and their event ids, so that no event
+//! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
+//! that ask for `forgotten` are told; copies they made are theirs to remove.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::error::StoreError;
+use super::log::{self, NewChange};
+use super::operate::Operator;
+use super::{maintain, mirror};
+use crate::record::{Kind, Route, field};
+
+/// What forgetting a record came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    /// Neither the mirror nor the log knows the record.
+    Unknown,
+    /// It was forgotten before; nothing was changed.
+    Before,
+    /// Its data is removed.
+    Now {
+        /// Versions whose text was removed from the log.
+        versions: usize,
+        /// Whether the write-ahead log was emptied too. If not, the data stays in it until a
+        /// checkpoint finishes, which the daemon does while no program reads the store.
+        is_purged: bool,
+    },
+}
+
+impl Operator {
+    /// Removes a record's data from the mirror and from every version in the log, beside a running
+    /// daemon or without one.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn forget(&mut self, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
+        // What is deleted is overwritten with zeros, not only left to be reused.
+        self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
+        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let Some((version, kind, body, business)) = latest(&tx, route, id)? else {
+            return Ok(Forgotten::Unknown);
+        };
+        if kind == Kind::Forgotten.as_str() {
+            return Ok(Forgotten::Before);
+        }
+        let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
+        mirror::delete(&tx, route, id)?;
+        let versions = log::erase(&tx, route, id, &tombstone)?;
+        tx.execute(
+            "UPDATE deliveries SET last_error = NULL WHERE route = ?1 AND record_id = ?2",
+            (route.as_str(), id),
+        )?;
+        let identity: String =
+            tx.query_row("SELECT value FROM meta WHERE name = 'identity'", [], |row| row.get(0))?;
+        log::append(
+            &tx,
+            &identity,
+            &NewChange {
+                route,
+                record_id: id,
+                kind: Kind::Forgotten,
+                version: version + 1,
+                observed_at: at,
+                business: business.as_deref(),
+                body: &tombstone,
+            },
+        )?;
+        tx.execute(
+            "INSERT OR REPLACE INTO forgotten (route, record_id, forgotten_at) VALUES (?1, ?2, ?3)",
+            (route.as_str(), id, at),
+        )?;
+        tx.commit()?;
+        // Best effort: the data is gone from the tables whatever a reader keeps in the log.
+        let is_purged = maintain::cut_wal(&self.connection).unwrap_or(false);
+        Ok(Forgotten::Now { versions, is_purged })
+    }
+}
+
+type Latest = (i64, String, String, Option<String>);
+
+fn latest(connection: &Connection, route: Route, id: &str) -> rusqlite::Result<Option<Latest>> {
+    connection
+        .query_row(
+            "SELECT version, kind, body, business FROM changes WHERE route = ?1 AND record_id = ?2 \
+             ORDER BY version DESC LIMIT 1",
+            (route.as_str(), id),
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )
+        .optional()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::store::fixtures::{Poll, open, record};
+    use crate::store::{Rebuilt, Store, rebuild};
+
+    /// Whether any file of the store holds the text.
+    fn is_on_disk(folder: &Path, text: &str) -> bool {
+        std::fs::read_dir(folder).unwrap().any(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        })
+    }
+
+    #[tokio::test]
+    async fn a_forgotten_record_leaves_a_tombstone_and_is_never_stored_again() {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        Poll::USUAL.shows(&store, &[record(1, "Somebody Private"), record(2, "N")]).await;
+        Poll::USUAL.shows(&store, &[record(1, "Somebody Renamed"), record(2, "N")]).await;
+        let before = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        store.close().await.unwrap();
+        drop(store);
+        assert!(is_on_disk(dir.path(), "Somebody"));
+
+        let mut operator = Operator::open(&path).unwrap();
+        assert_eq!(operator.forget(Route::Leads, "9", "2026").unwrap(), Forgotten::Unknown);
+        let now = operator.forget(Route::Leads, "1", "2026").unwrap();
+        assert_eq!(now, Forgotten::Now { versions: 2, is_purged: true });
+        assert_eq!(operator.forget(Route::Leads, "1", "2026").unwrap(), Forgotten::Before);
+        drop(operator);
+        assert!(!is_on_disk(dir.path(), "Somebody"));
+
+        let store = Store::open(&path).unwrap();
+        for name in ["Somebody Renamed", "Somebody Else"] {
+            let outcome = Poll::USUAL.shows(&store, &[record(1, name), record(2, "N")]).await;
+            assert_eq!((outcome.created, outcome.updated), (0, 0), "{name}");
+        }
+        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        assert_eq!(after.iter().map(|change| change.version).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(after[2].kind, Kind::Forgotten);
+        let ids = |changes: &[crate::record::Change]| -> Vec<String> {
+            changes.iter().take(2).map(|change| change.event_id.clone()).collect()
+        };
+        assert_eq!(ids(&after), ids(&before));
+        assert!(after.iter().all(|change| change.body == r#"{"id":1}"#));
+        assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
+        let counts = store.read(|reader| reader.counts()).await.unwrap();
+        assert!(counts.contains(&(Route::Leads, 1)), "{counts:?}");
+        store.close().await.unwrap();
+        drop(store);
+        assert!(!is_on_disk(dir.path(), "Somebody"));
+        assert_eq!(rebuild(&path).unwrap(), Rebuilt { records: 1 });
+    }
+}

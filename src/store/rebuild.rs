@@ -1,0 +1,188 @@
+//! Making the mirror tables again from the log: they are a projection of it.
+//!
+//! The daemon must not run. One transaction: an error leaves the mirror as it was.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::error::{OpenError, StoreError};
+use super::mirror::{Fields, Mirror, RowFacts};
+use super::{maintain, open};
+use crate::record::{Kind, Route};
+
+/// What a rebuild made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// Rows of the mirror, of all routes.
+    pub records: usize,
+}
+
+/// Makes the mirror of the store at `path` again from the log. Blocks.
+///
+/// A record that a table still holds keeps when it was first seen and how it was found; of others,
+/// the oldest version in the log says when.
+///
+/// # Errors
+/// [`OpenError`] when a daemon holds the store, or it is not ours; nothing is changed then.
+pub fn rebuild(path: &Path) -> Result<Rebuilt, OpenError> {
+    let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
+    let mut opened = open::open(path)?;
+    let records = rebuild_all(&mut opened.connection).map_err(failed)?;
+    maintain::cut_wal(&opened.connection).map_err(failed)?;
+    if opened.was_closed {
+        opened.lock.release();
+    }
+    Ok(Rebuilt { records })
+}
+
+fn rebuild_all(connection: &mut Connection) -> Result<usize, StoreError> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut records = 0;
+    for route in Route::ALL {
+        records += rebuild_route(&tx, route)?;
+    }
+    tx.commit()?;
+    Ok(records)
+}
+
+/// The latest versions of the records after one, in the order of their ids.
+pub(super) const LATEST_VERSIONS: &str = "SELECT record_id, max(version), seq, observed_at, business, body, kind \
+     FROM changes WHERE route = ?1 AND record_id > ?2 GROUP BY record_id ORDER BY record_id LIMIT 500";
+
+struct Latest {
+    id: String,
+    seq: i64,
+    observed_at: String,
+    business: Option<String>,
+    body: String,
+    kind: String,
+}
+
+fn latest_after(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::Result<Vec<Latest>> {
+    let mut statement = tx.prepare_cached(LATEST_VERSIONS)?;
+    let rows = statement.query_map((route.as_str(), id), |row| {
+        Ok(Latest {
+            id: row.get(0)?,
+            seq: row.get(2)?,
+            observed_at: row.get(3)?,
+            business: row.get(4)?,
+            body: row.get(5)?,
+            kind: row.get(6)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// What only the old table says of a record.
+#[derive(Default)]
+struct OldRow {
+    first_seen_at: Option<String>,
+    business: Option<String>,
+    via: Option<String>,
+}
+
+fn rebuild_route(tx: &Transaction<'_>, route: Route) -> Result<usize, StoreError> {
+    let mut mirror = Mirror::load(tx, route)?;
+    let old = format!("old_{route}");
+    let has_old = tx.query_row(
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1",
+        [route.as_str()],
+        |row| row.get::<_, bool>(0),
+    )?;
+    if has_old {
+        tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
+    }
+    mirror.create(tx)?;
+    let (mut records, mut last) = (0, String::new());
+    loop {
+        let step = latest_after(tx, route, &last)?;
+        let Some(end) = step.last() else { break };
+        last.clone_from(&end.id);
+        let kept: Vec<&Latest> =
+            step.iter().filter(|latest| latest.kind != Kind::Forgotten.as_str()).collect();
+        let fields: Vec<Fields<'_>> = kept.iter().map(|latest| Fields::of(&latest.body)).collect();
+        mirror.grow(tx, &fields)?;
+        for (latest, fields) in kept.iter().zip(&fields) {
+            let old_row = if has_old { old_row(tx, &old, &latest.id)? } else { None };
+            let is_known = old_row.is_some();
+            let old_row = old_row.unwrap_or_default();
+            let first_seen_at = match old_row.first_seen_at {
+                Some(at) => at,
+                None => first_observed(tx, route, &latest.id)?,
+            };
+            let facts = RowFacts {
+                id: &latest.id,
+                business: if is_known { &old_row.business } else { &latest.business }.as_deref(),
+                first_seen_at: &first_seen_at,
+                at: &latest.observed_at,
+                seq: latest.seq,
+                via: old_row.via.as_deref(),
+            };
+            mirror.put(tx, &facts, fields)?;
+        }
+        records += kept.len();
+    }
+    if has_old {
+        tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
+    }
+    Ok(records)
+}
+
+fn old_row(tx: &Transaction<'_>, old: &str, id: &str) -> rusqlite::Result<Option<OldRow>> {
+    tx.prepare_cached(&format!(
+        "SELECT _first_seen_at, _business, _via FROM \"{old}\" WHERE id = ?1"
+    ))?
+    .query_row([id], |row| {
+        Ok(OldRow { first_seen_at: row.get(0)?, business: row.get(1)?, via: row.get(2)? })
+    })
+    .optional()
+}
+
+fn first_observed(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::Result<String> {
+    tx.prepare_cached(
+        "SELECT observed_at FROM changes WHERE route = ?1 AND record_id = ?2 ORDER BY version LIMIT 1",
+    )?
+    .query_row((route.as_str(), id), |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use crate::store::fixtures::{Poll, open, record, records};
+
+    async fn rows(store: &Store) -> Vec<serde_json::Map<String, serde_json::Value>> {
+        let all = crate::store::RecordFilter { equals: Vec::new(), limit: 1_000 };
+        store.read(move |reader| reader.records(Route::Leads, &all)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_mirror_is_the_same_after_it_was_made_again_from_the_log() {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        Poll { limit: 700, ..Poll::USUAL }.shows(&store, &records(1..=700)).await;
+        let late = r#"{"id":701,"name":"N","added":[1]}"#.to_owned();
+        let shown = [late, record(700, "Edited"), record(3, "N")];
+        Poll { second: 9, limit: 700, ..Poll::USUAL }.shows(&store, &shown).await;
+        let before = rows(&store).await;
+        assert!(rebuild(&path).is_err(), "the store is in use");
+        store.close().await.unwrap();
+        drop(store);
+
+        assert_eq!(rebuild(&path).unwrap(), Rebuilt { records: 701 });
+        let store = Store::open(&path).unwrap();
+        assert_eq!(rows(&store).await, before);
+        drop(store);
+
+        // Rows and a whole table that were deleted by hand come back.
+        let tool = Connection::open(&path).unwrap();
+        tool.execute("DELETE FROM leads WHERE CAST(id AS INTEGER) < 600", []).unwrap();
+        tool.execute("DROP TABLE jobs", []).unwrap();
+        drop(tool);
+        rebuild(&path).unwrap();
+        let store = Store::open(&path).unwrap();
+        assert_eq!(rows(&store).await, before);
+        assert_eq!(store.read(|reader| reader.record(Route::Jobs, "1")).await.unwrap(), None);
+    }
+}
