@@ -114,7 +114,7 @@ enum Command {
         /// Only changes of this route
         #[arg(long)]
         route: Option<Route>,
-        /// Only changes of this kind: baseline, created, updated or gap
+        /// Only changes of this kind: baseline, created, updated, gap or forgotten
         #[arg(long)]
         kind: Option<Kind>,
         /// At most this many

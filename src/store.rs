@@ -22,6 +22,8 @@ mod open;
 mod operate;
 mod page;
 mod people;
+#[cfg(test)]
+mod plans;
 mod pollers;
 mod reader;
 mod rebuild;

@@ -12,6 +12,9 @@ use crate::record::Page;
 use crate::schedule::Outcome;
 use crate::store::{PollFacts, PollNote, PollOutcome, StoreError};
 
+/// How long a route waits after the store refused its page.
+const STORE_REFUSED: Duration = Duration::from_secs(60);
+
 /// A request that was answered or has failed.
 pub(super) enum Completed {
     /// A poll.
@@ -108,11 +111,43 @@ impl Dispatcher {
                 self.schedule.observe(poller, &outcome, now);
                 return Ok(());
             }
+            Err(error) if error.is_of_one_route() => {
+                return self.fail_to_store(poller, &error, rate).await;
+            }
             Err(error) => return Err(error),
         };
         self.pollers[poller].succeeded(now, &stored);
         self.schedule.observe(poller, &outcome_of(&stored, ages), self.clock.now());
         Ok(())
+    }
+
+    /// Puts off a route whose page the store refuses; the other routes go on.
+    async fn fail_to_store(
+        &mut self,
+        poller: usize,
+        error: &StoreError,
+        rate: &Rate,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let id = self.pollers[poller].id().clone();
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::error!(poller = %id, cause, "a page could not be stored and its route waits; \
+            if this goes on, stop the daemon and run `shopmirror rebuild`");
+        let outcome = Outcome::Failed { not_before: now.elapsed + STORE_REFUSED };
+        self.schedule.observe(poller, &outcome, now);
+        let note = PollNote {
+            outcome: PollOutcome::Failed,
+            detail: Some("not_stored".to_owned()),
+            at: stamp(now.wall),
+            records: 0,
+            created: 0,
+            updated: 0,
+            overlap: 0,
+            latency: rate.latency,
+            remaining: rate.remaining,
+        };
+        let noted = self.store.note_failed_poll(id, note).await;
+        self.pause_if_it_passes(noted)
     }
 
     async fn fail_poll(

@@ -114,11 +114,7 @@ impl OpenGaps {
         route: Route,
         business: Option<&str>,
     ) -> rusqlite::Result<Self> {
-        let mut statement = connection.prepare_cached(&format!(
-            "SELECT {} FROM gaps WHERE state IN ('open', 'partly_repaired') AND route = ?1 AND business = ?2 \
-             ORDER BY id LIMIT 1000",
-            super::ledger::COLUMNS
-        ))?;
+        let mut statement = connection.prepare_cached(&open_gaps_sql())?;
         let rows = statement.query_map((route.as_str(), business.unwrap_or("")), |row| {
             Ok(OpenGap { gap: Gap::read(row)?, found: 0 })
         })?;
@@ -154,6 +150,14 @@ impl OpenGaps {
         }
         Ok(())
     }
+}
+
+pub(super) fn open_gaps_sql() -> String {
+    format!(
+        "SELECT {} FROM gaps WHERE state IN ('open', 'partly_repaired') AND route = ?1 AND business = ?2 \
+         ORDER BY id LIMIT 1000",
+        ledger::COLUMNS
+    )
 }
 
 /// By its id while ids are integers, else by when it was made, if that is shown.
@@ -282,12 +286,18 @@ fn history(connection: &Connection, key: &PollerId, high_id: i64) -> rusqlite::R
         .query_row((route.as_str(), business), |row| row.get(0))?;
     let from = floor.unwrap_or(i64::MIN).max(high_id.saturating_sub(HISTORY));
     let (seen, low): (i64, Option<i64>) = connection
-        .prepare_cached(&format!(
-            "SELECT count(*), min(CAST(id AS INTEGER)) FROM \"{route}\" WHERE _via IS NULL \
-             AND coalesce(_business, '') = ?1 AND id NOT GLOB '*[^0-9]*' AND CAST(id AS INTEGER) BETWEEN ?2 AND ?3"
-        ))?
+        .prepare_cached(&history_sql(route))?
         .query_row((business, from, high_id), |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok((seen, low.map_or(0, |low| high_id - low + 1)))
+}
+
+/// Looks up each id of the stretch: to compare every row's id as a number would read the table.
+pub(super) fn history_sql(route: Route) -> String {
+    format!(
+        "WITH RECURSIVE ids (n) AS (SELECT ?3 WHERE ?3 >= ?2 UNION ALL SELECT n - 1 FROM ids WHERE n > ?2) \
+         SELECT count(*), min(n) FROM ids JOIN \"{route}\" m ON m.id = CAST(n AS TEXT) \
+         WHERE m._via IS NULL AND coalesce(m._business, '') = ?1"
+    )
 }
 
 #[cfg(test)]

@@ -67,6 +67,20 @@ const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, '')
      c.business, c.body, p.body FROM changes c LEFT JOIN changes p \
      ON c.kind = 'updated' AND p.route = c.route AND p.record_id = c.record_id AND p.version = c.version - 1";
 
+pub(super) const LAST_SEQ: &str = "SELECT coalesce(max(seq), 0) FROM changes";
+
+pub(super) fn after_sql() -> String {
+    format!("{SELECT} WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2")
+}
+
+pub(super) fn by_seq_sql() -> String {
+    format!("{SELECT} WHERE c.seq = ?1")
+}
+
+pub(super) fn of_record_sql() -> String {
+    format!("{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 ORDER BY c.version LIMIT 10000")
+}
+
 fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
     let parse = |index: usize, error: Box<dyn std::error::Error + Send + Sync>| {
         rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error)
@@ -109,8 +123,7 @@ pub(super) fn scan(
     mut each: impl FnMut(Change) -> ControlFlow<()>,
 ) -> rusqlite::Result<usize> {
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement =
-        connection.prepare_cached(&format!("{SELECT} WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2"))?;
+    let mut statement = connection.prepare_cached(&after_sql())?;
     let mut rows = statement.query((position, most))?;
     let mut shown = 0;
     while let Some(row) = rows.next()? {
@@ -124,7 +137,7 @@ pub(super) fn scan(
 
 /// The rows with these numbers, in order; numbers that are gone are left out.
 pub(super) fn by_seq(connection: &Connection, seqs: &[i64]) -> rusqlite::Result<Vec<Change>> {
-    let mut statement = connection.prepare_cached(&format!("{SELECT} WHERE c.seq = ?1"))?;
+    let mut statement = connection.prepare_cached(&by_seq_sql())?;
     let mut found = Vec::with_capacity(seqs.len());
     for seq in seqs {
         let mut rows = statement.query_map([seq], read)?;
@@ -141,9 +154,7 @@ pub(super) fn of_record(
     route: Route,
     id: &str,
 ) -> rusqlite::Result<Vec<Change>> {
-    let mut statement = connection.prepare_cached(&format!(
-        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 ORDER BY c.version LIMIT 10000"
-    ))?;
+    let mut statement = connection.prepare_cached(&of_record_sql())?;
     let rows = statement.query_map((route.as_str(), id), read)?;
     rows.collect()
 }
@@ -169,9 +180,7 @@ pub(super) fn count(
 
 /// The number of the last row, 0 for none.
 pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
-    connection
-        .prepare_cached("SELECT coalesce(max(seq), 0) FROM changes")?
-        .query_row([], |row| row.get(0))
+    connection.prepare_cached(LAST_SEQ)?.query_row([], |row| row.get(0))
 }
 
 /// Replaces the text of every version of a record; returns how many.
@@ -215,6 +224,16 @@ pub(super) fn position_at(connection: &Connection, stamp: &str) -> rusqlite::Res
 pub(super) const NEXT_OBSERVED: &str =
     "SELECT seq, observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1";
 
+/// A version goes once a later one is old itself and every sink is past it: an update that is still
+/// to be delivered is compared with the version before it.
+pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM sinks WHERE state <> 'removed') \
+     DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
+     AND seq <= (SELECT seq FROM behind) AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.seq = changes.seq) \
+     AND (kind = 'gap' OR EXISTS (SELECT 1 FROM changes n WHERE n.route = changes.route \
+          AND n.record_id = changes.record_id AND n.version > changes.version \
+          AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
+          AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.seq = n.seq)))";
+
 /// Deletes superseded rows observed before `cutoff` among those from `from` to `from + span`, which every
 /// sink has behind it; returns where to go on.
 ///
@@ -226,19 +245,7 @@ pub(super) fn prune(
     cutoff: &str,
 ) -> rusqlite::Result<(usize, i64)> {
     let next = from.saturating_add(span);
-    let deleted = connection
-        .prepare_cached(
-            // A version goes once a later one is old itself and behind every sink: an update that
-            // is still to be delivered is compared with the version before it.
-            "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM sinks WHERE state <> 'removed') \
-             DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
-             AND seq <= (SELECT seq FROM behind) AND seq NOT IN (SELECT seq FROM deliveries) \
-             AND (kind = 'gap' OR EXISTS (SELECT 1 FROM changes n WHERE n.route = changes.route \
-                  AND n.record_id = changes.record_id AND n.version > changes.version \
-                  AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
-                  AND n.seq NOT IN (SELECT seq FROM deliveries)))",
-        )?
-        .execute((from, next, cutoff))?;
+    let deleted = connection.prepare_cached(PRUNE)?.execute((from, next, cutoff))?;
     Ok((deleted, next))
 }
 

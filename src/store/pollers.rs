@@ -96,11 +96,13 @@ impl PollerRow {
 const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, head_seq, \
      emptied_at, served_business";
 
+pub(super) fn find_sql() -> String {
+    format!("SELECT {COLUMNS} FROM pollers WHERE route = ?1 AND business = ?2")
+}
+
 pub(super) fn find(connection: &Connection, key: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
     connection
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM pollers WHERE route = ?1 AND business = ?2"
-        ))?
+        .prepare_cached(&find_sql())?
         .query_row((key.route.as_str(), business_text(key)), PollerRow::read)
         .optional()
 }

@@ -3,10 +3,11 @@
 use std::fs;
 use std::time::SystemTime;
 
+use rusqlite::Connection;
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use crate::support::{Pages, Place, Workspace, wait_until};
+use crate::support::{Pages, Place, Workspace, text, wait_until};
 
 #[tokio::test]
 async fn every_route_has_a_table_with_every_record_the_workspace_shows() {
@@ -167,4 +168,58 @@ async fn an_unchanged_page_writes_nothing() {
     wait_until("the new lead is stored", || version() != before.0).await;
     assert_ne!(files(), before.1);
     daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_table_that_a_tool_deleted_stops_its_own_route_alone_until_the_mirror_is_rebuilt() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.daemon();
+    workspace.all_polled().await;
+    daemon.stop().await;
+    let before = place.rows("SELECT * FROM leads ORDER BY id");
+    Connection::open(place.store()).unwrap().execute_batch("DROP TABLE leads").unwrap();
+
+    let daemon = place.daemon();
+    workspace.sandbox.burst(Route::Payments, 3);
+    let payments = || place.number("SELECT count(*) FROM payments");
+    wait_until("the other routes go on", || payments() == 103).await;
+    wait_until("it is told", || place.log().contains("shopmirror rebuild")).await;
+    let held = place.run(["rebuild"]).await;
+    assert_eq!(held.code, Some(75), "{held:?}");
+    daemon.stop().await;
+    let others: i64 = Route::ALL
+        .iter()
+        .filter(|route| **route != Route::Leads)
+        .map(|route| {
+            let table = route.segment().replace('-', "_");
+            place.number(&format!("SELECT count(*) FROM {table}"))
+        })
+        .sum();
+    let rebuilt = place.run(["rebuild", "--json"]).await;
+    let all = others + i64::try_from(before.len()).unwrap();
+    assert_eq!(rebuilt.json(), json!({"records": all}), "{rebuilt:?}");
+    assert_eq!(place.rows("SELECT * FROM leads ORDER BY id"), before);
+}
+
+#[tokio::test]
+async fn a_record_forgotten_beside_the_daemon_is_told_to_the_sinks_that_ask_and_stays_forgotten() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::file_sink("told", "changes = [\"forgotten\"]"));
+    let _daemon = place.started().await;
+    workspace.all_polled().await;
+    let id = text(&workspace.sandbox.truth(Route::Leads).last().unwrap().id);
+    let unknown = place.run(["forget", "leads", "no-such-id"]).await;
+    assert_eq!(unknown.code, Some(65), "{unknown:?}");
+    let forgotten = place.run(["forget", "leads", &id]).await;
+    assert_eq!(forgotten.code, Some(0), "{forgotten:?}");
+    workspace.edit(Route::Leads, &id, json!({"status": "Edited"}));
+    wait_until("the sink is told", || place.lines("told.ndjson").len() == 1).await;
+    let line = place.lines("told.ndjson").remove(0);
+    assert_eq!((&line["kind"], &line["record_id"]), (&json!("forgotten"), &json!(id)));
+    assert_eq!(line["record"].as_object().unwrap().len(), 1, "{line}");
+    workspace.all_polled().await;
+    let stored = place.number(&format!("SELECT count(*) FROM leads WHERE id = '{id}'"));
+    assert_eq!(stored, 0);
 }

@@ -1,0 +1,44 @@
+//! How SQLite runs the statements of every poll, every read of the log and every upkeep: by index,
+//! so that their cost does not grow with the store. Those of deliveries are checked beside them.
+
+use rusqlite::Connection;
+
+use super::{diff, fixtures, gaps, log, pollers, rebuild};
+use crate::record::Route;
+
+/// Steps that go through something small or bounded by the statement itself.
+const BOUNDED: [&str; 4] = ["SCAN CONSTANT ROW", "SCAN ids", "SCAN sinks", "SCAN behind"];
+
+fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
+    steps.collect::<rusqlite::Result<_>>().unwrap()
+}
+
+#[test]
+fn no_statement_of_a_poll_reads_a_whole_table() {
+    let (dir, _store) = fixtures::open();
+    let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
+    let route = Route::Customers;
+    let statements = [
+        diff::latest_version_sql(route),
+        pollers::find_sql(),
+        gaps::open_gaps_sql(),
+        gaps::history_sql(route),
+        log::after_sql(),
+        log::by_seq_sql(),
+        log::of_record_sql(),
+        log::NEXT_OBSERVED.to_owned(),
+        log::PRUNE.to_owned(),
+        rebuild::LATEST_VERSIONS.to_owned(),
+    ];
+    for sql in statements {
+        for step in plan(&connection, &sql) {
+            let reads_all =
+                step.starts_with("SCAN") && !BOUNDED.iter().any(|b| step.starts_with(b));
+            assert!(!reads_all && !step.contains("AUTOMATIC"), "{step}\n{sql}");
+        }
+    }
+    // The last row of the log is one step from the end of the table.
+    assert_eq!(plan(&connection, log::LAST_SEQ), ["SEARCH changes"]);
+}
