@@ -4,7 +4,9 @@
 //! reads has foreign text escaped. Exit codes are those of sysexits(3).
 
 mod backfill;
+mod backup;
 mod check;
+mod copying;
 mod custom_fields;
 mod dead;
 #[cfg(feature = "sandbox")]
@@ -21,6 +23,7 @@ mod output;
 mod plan;
 mod rebuild;
 mod records;
+mod restore;
 mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
@@ -30,6 +33,7 @@ mod simulate;
 mod sinks;
 mod status;
 mod trace;
+mod verify;
 mod why;
 
 use std::path::{Path, PathBuf};
@@ -155,6 +159,12 @@ enum Command {
     Forget(forget::Args),
     /// Make the mirror tables again from the log, while no daemon runs
     Rebuild(Json),
+    /// Copy the store into one file, checked, while the daemon runs or not
+    Backup(backup::Args),
+    /// Put a backup in the place of the store; refused while a daemon runs
+    Restore(restore::Args),
+    /// Prove that the file, the log, the mirror and each sink's counts agree; exits 65 if not
+    Verify(Json),
     /// Print a completion script
     Completions {
         /// bash, zsh, fish, elvish or powershell
@@ -243,6 +253,9 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Dead(args) => dead::run(&load(place)?, args),
         Command::Forget(args) => forget::run(&load(place)?, &args),
         Command::Rebuild(json) => rebuild::run(&load(place)?, json.json),
+        Command::Backup(args) => backup::run(&load(place)?, &args),
+        Command::Restore(args) => restore::run(&load(place)?, args),
+        Command::Verify(json) => verify::run(&load(place)?, json.json),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "shopmirror", &mut text);

@@ -4,6 +4,8 @@
 //! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place,
 //! [`Store::write`] and [`Store::read`]. A failed write stores nothing.
 
+mod backup;
+mod backup_folder;
 mod batch;
 mod deliveries;
 mod diff;
@@ -21,16 +23,19 @@ mod mirror;
 mod open;
 mod operate;
 mod page;
+mod partial;
 mod people;
 #[cfg(test)]
 mod plans;
 mod pollers;
 mod reader;
 mod rebuild;
+mod restore;
 mod search;
 mod sink_state;
 mod sinks;
 mod succession;
+mod verify;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +46,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
+pub use backup::{BackupError, CopyControl, CopyFacts, CopyProgress, back_up};
+pub use backup_folder::{BackupFile, BackupFolder};
 pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
 pub use forget::Forgotten;
@@ -55,9 +62,11 @@ pub use people::CustomerText;
 pub use pollers::{PollNote, PollOutcome, PollerRow};
 pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
+pub use restore::{Restored, restore};
 pub use search::{Search, SearchOutcome};
 pub use sink_state::{DeliveryState, SinkState};
 pub use sinks::{Begin, Progress, SinkRow};
+pub use verify::{Finding, Verification};
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId};

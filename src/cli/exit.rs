@@ -5,7 +5,7 @@ use std::io;
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
 use crate::sink::BuildError;
-use crate::store::{OpenError, StoreError};
+use crate::store::{BackupError, OpenError, StoreError};
 pub(super) use crate::sysexits::{CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, USAGE};
 use crate::sysexits::{IO, PERMISSION, SOFTWARE};
 
@@ -33,16 +33,11 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     {
         return Some(CONFIG);
     }
+    if let Some(error) = cause.downcast_ref::<BackupError>() {
+        return Some(code_of_backup(error));
+    }
     if let Some(error) = cause.downcast_ref::<OpenError>() {
-        return Some(match error {
-            OpenError::Held { .. } => TRY_AGAIN,
-            OpenError::Missing(_) => UNAVAILABLE,
-            OpenError::NetworkFileSystem { .. } => CONFIG,
-            OpenError::Foreign { .. } | OpenError::Newer { .. } => DATA,
-            OpenError::OldSqlite(_) => SOFTWARE,
-            OpenError::Io { source, .. } => code_of_io(source),
-            OpenError::Sqlite { source, .. } => code_of_store(source),
-        });
+        return Some(code_of_open(error));
     }
     #[cfg(feature = "sandbox")]
     if let Some(::sandbox::StateError::Foreign { .. } | ::sandbox::StateError::Other { .. }) =
@@ -57,6 +52,29 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(code_of_api(error));
     }
     cause.downcast_ref::<io::Error>().map(code_of_io)
+}
+
+fn code_of_open(error: &OpenError) -> u8 {
+    match error {
+        OpenError::Held { .. } => TRY_AGAIN,
+        OpenError::Missing(_) => UNAVAILABLE,
+        OpenError::NetworkFileSystem { .. } => CONFIG,
+        OpenError::Foreign { .. } | OpenError::Newer { .. } => DATA,
+        OpenError::OldSqlite(_) => SOFTWARE,
+        OpenError::Io { source, .. } => code_of_io(source),
+        OpenError::Sqlite { source, .. } => code_of_store(source),
+    }
+}
+
+fn code_of_backup(error: &BackupError) -> u8 {
+    match error {
+        BackupError::Exists(_) | BackupError::Unfit(_) | BackupError::IsTheStore(_) => USAGE,
+        BackupError::NotABackup { .. } | BackupError::Unsound(_) => DATA,
+        BackupError::UnderWay(_) | BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
+        BackupError::Open(error) => code_of_open(error),
+        BackupError::Io { source, .. } => code_of_io(source),
+        BackupError::Copy { source, .. } => code_of_store(source),
+    }
 }
 
 fn code_of_store(error: &StoreError) -> u8 {

@@ -21,7 +21,7 @@ pub(super) struct NewChange<'a> {
 
 /// The event id: the same for the same version of the same record of the same store, always. The
 /// text is part of it, since a restored backup counts on from an older version.
-fn event_id(identity: &str, change: &NewChange<'_>) -> String {
+pub(super) fn event_id(identity: &str, change: &NewChange<'_>) -> String {
     let mut hash = Sha256::new();
     for part in [identity, change.route.as_str(), change.record_id] {
         hash.update(part.as_bytes());

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -222,6 +222,34 @@ impl Mirror {
         Ok(())
     }
 
+    /// The columns of the records' fields for a `SELECT`, `id` first, of the table called `table` there.
+    pub(super) fn column_list(&self, table: &str) -> String {
+        let fields = self.columns.iter().map(|(_, column)| format!(", {table}.{}", quoted(column)));
+        format!("{table}.id{}", fields.collect::<String>())
+    }
+
+    /// Whether a row holds these fields; the columns of [`Self::column_list`] begin at `first`.
+    pub(super) fn holds(
+        &self,
+        row: &Row<'_>,
+        first: usize,
+        fields: &Fields<'_>,
+    ) -> rusqlite::Result<bool> {
+        let mut wanted = Vec::with_capacity(self.columns.len());
+        wanted.resize_with(self.columns.len(), || Cell::Null);
+        for (name, value) in &fields.0 {
+            if let Some(index) = self.by_field.get(name.as_ref()) {
+                wanted[*index] = Cell::read(value.get());
+            }
+        }
+        for (index, cell) in wanted.iter().enumerate() {
+            if !cell.is(row.get_ref(first + 1 + index)?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Gives a field a column; past the cap it gets none.
     fn name_column(&mut self, field: &str) {
         if self.columns.len() >= MAX_COLUMNS {
@@ -323,6 +351,19 @@ impl<'a> Cell<'a> {
                 }
             }
             _ => Self::Text(Cow::Borrowed(json)),
+        }
+    }
+}
+
+impl Cell<'_> {
+    /// Whether the store holds this value.
+    fn is(&self, stored: ValueRef<'_>) -> bool {
+        match (self, stored) {
+            (Self::Null, ValueRef::Null) => true,
+            (Self::Integer(cell), ValueRef::Integer(stored)) => *cell == stored,
+            (Self::Real(cell), ValueRef::Real(stored)) => *cell == stored,
+            (Self::Text(cell), ValueRef::Text(stored)) => cell.as_bytes() == stored,
+            _ => false,
         }
     }
 }

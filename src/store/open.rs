@@ -45,7 +45,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    fn take(store: &Path) -> Result<(Self, bool), OpenError> {
+    pub(super) fn take(store: &Path) -> Result<(Self, bool), OpenError> {
         let path = with_suffix(store, "-lock");
         let mut file = OpenOptions::new()
             .read(true)

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod auth;
+mod backup;
 mod bad_pages;
 mod branches;
 mod budget;

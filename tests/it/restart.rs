@@ -16,7 +16,7 @@ fn table(route: Route) -> String {
 }
 
 /// Lets something happen in the shop: fewer records than a page holds, so that none can be missed.
-fn work(workspace: &Workspace, random: &mut fastrand::Rng) {
+pub(crate) fn work(workspace: &Workspace, random: &mut fastrand::Rng) {
     for route in Route::ALL {
         if random.u8(..3) > 0 {
             workspace.sandbox.burst(route, random.usize(1..4));
@@ -35,7 +35,7 @@ async fn strike(daemon: Daemon, after: Duration) {
 }
 
 /// Waits until the mirror shows the truth and every sink has the whole log.
-async fn settled(workspace: &Workspace, place: &Place) {
+pub(crate) async fn settled(workspace: &Workspace, place: &Place) {
     let same = || {
         Route::ALL.iter().all(|route| {
             let mirrored = mirror(place, *route);

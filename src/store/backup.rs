@@ -1,0 +1,320 @@
+//! Copies a store into one file of its own while it is in use, and checks the copy.
+//!
+//! The copy is made from one snapshot, in small steps with a pause between them, so that a running
+//! daemon is not held up. It is written under a temporary name and gets its own name only after it
+//! was checked and synced: a file under that name is always a whole, sound backup.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use tokio_util::sync::CancellationToken;
+
+use super::error::{OpenError, StoreError};
+use super::partial::Partial;
+use super::{log, open};
+
+/// Pages copied in one step: 1 MiB.
+const STEP_PAGES: i32 = 256;
+/// The pause after each step, which leaves the disk to the daemon's own writes.
+const STEP_PAUSE: Duration = Duration::from_millis(4);
+/// Steps after which the copy is synced, so that no sync has to write much at once.
+const SYNC_EVERY: u32 = 16;
+/// Room that must stay free on the disk beside the copy, unless the store itself is smaller.
+const ROOM_LEFT: u64 = 64 * 1024 * 1024;
+/// Virtual machine instructions of SQLite between two looks at whether to stop.
+const STOP_EVERY: i32 = 100_000;
+
+/// How far a backup or a restore has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyProgress {
+    /// Copying.
+    Copied {
+        /// Bytes copied.
+        bytes: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// Checking the copy.
+    Checking,
+}
+
+/// What lets a caller follow and stop a copy.
+pub struct CopyControl<'a> {
+    /// Cancelled to stop the copy; nothing of it stays.
+    pub stop: CancellationToken,
+    /// Called after each step.
+    pub progress: &'a mut dyn FnMut(CopyProgress),
+}
+
+/// What a sound copy holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyFacts {
+    /// Its size.
+    pub bytes: u64,
+    /// The last row of its log.
+    pub last_seq: i64,
+    /// When that row was observed; `None` if the log is empty.
+    pub last_change_at: Option<String>,
+}
+
+/// Why there is no backup, or no restored store. No partial file stays.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The file to write exists.
+    #[error("{0} exists: name another file, or give --replace to overwrite it")]
+    Exists(PathBuf),
+    /// The file to write is the store itself, or is no file.
+    #[error(
+        "{0} cannot hold a backup: it is the store, one of its side files, or no regular file; name another file"
+    )]
+    Unfit(PathBuf),
+    /// Another process writes the same file.
+    #[error("another backup to {0} is under way: wait for it, or name another file")]
+    UnderWay(PathBuf),
+    /// The file to restore is the store itself.
+    #[error("{0} is the store in use: name a backup of it")]
+    IsTheStore(PathBuf),
+    /// The file to restore is no usable backup.
+    #[error("{path} is no usable backup: {reason}; name another backup")]
+    NotABackup {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The copy would leave too little room on the disk.
+    #[error(
+        "too little room for {path}: {needed} bytes are needed and {free} are free; free some space, or name a file on another disk"
+    )]
+    NoRoom {
+        /// The file to write.
+        path: PathBuf,
+        /// Bytes that must be free.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// The copy is not sound, which means that the store is damaged.
+    #[error(
+        "the copy of the store failed its check ({0}): run `shopmirror verify`, and keep the older backups"
+    )]
+    Unsound(String),
+    /// The caller asked to stop.
+    #[error("stopped before the copy was complete; nothing was written")]
+    Stopped,
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A file or folder cannot be used.
+    #[error("could not {action} {path}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// SQLite failed on the copy.
+    #[error("could not copy the store to {path}")]
+    Copy {
+        /// The file to write.
+        path: PathBuf,
+        /// Why it failed.
+        source: StoreError,
+    },
+}
+
+impl BackupError {
+    /// An error of a file or folder.
+    pub(super) fn io<'a>(
+        action: &'static str,
+        path: &'a Path,
+    ) -> impl FnOnce(std::io::Error) -> Self + 'a {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// An error of SQLite while `path` was written.
+    pub(super) fn copy<'a>(path: &'a Path) -> impl Fn(rusqlite::Error) -> Self + 'a {
+        move |error| Self::Copy { path: path.to_owned(), source: error.into() }
+    }
+}
+
+/// Copies the store at `store` to the file `target`, with mode 0640. Works beside a running daemon
+/// and without one. Blocks.
+///
+/// # Errors
+/// [`BackupError`]. A file that was at `target` before is then as it was.
+pub fn back_up(
+    store: &Path,
+    target: &Path,
+    replace: bool,
+    control: &mut CopyControl<'_>,
+) -> Result<CopyFacts, BackupError> {
+    refuse_unfit(store, target, replace)?;
+    let source = open::open_reader(store)?;
+    let partial = Partial::create(target)?;
+    let facts = copy(&source, &partial, control)?;
+    drop(source);
+    partial.publish(target, replace)?;
+    Ok(facts)
+}
+
+fn refuse_unfit(store: &Path, target: &Path, replace: bool) -> Result<(), BackupError> {
+    let own = ["", "-wal", "-shm", "-lock"].map(|suffix| open::with_suffix(store, suffix));
+    if target.file_name().is_none() || own.iter().any(|file| same_file(file, target)) {
+        return Err(BackupError::Unfit(target.to_owned()));
+    }
+    match std::fs::symlink_metadata(target) {
+        Ok(_) if !replace => Err(BackupError::Exists(target.to_owned())),
+        Ok(found) if !found.is_file() => Err(BackupError::Unfit(target.to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Whether two paths name one file. Never opens either: to close a file drops the locks that this
+/// process has on it.
+pub(super) fn same_file(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => std::path::absolute(one).ok() == std::path::absolute(other).ok(),
+    }
+}
+
+/// Copies one snapshot of `source` into `partial`, checks it and syncs it.
+pub(super) fn copy(
+    source: &Connection,
+    partial: &Partial,
+    control: &mut CopyControl<'_>,
+) -> Result<CopyFacts, BackupError> {
+    let failed = BackupError::copy(partial.path());
+    // A transaction of the source's own: writes of others would otherwise start the copy anew.
+    source.execute_batch("BEGIN").map_err(&failed)?;
+    let copied = contents(source).map_err(&failed).and_then(|wanted| {
+        copy_pages(source, partial, control)?;
+        Ok(wanted)
+    });
+    let ended = source.execute_batch("COMMIT").map_err(&failed);
+    let wanted = copied?;
+    ended?;
+    (control.progress)(CopyProgress::Checking);
+    let found = checked(partial.path(), &control.stop)?;
+    if found != wanted {
+        return Err(BackupError::Unsound("its log ends elsewhere than the store's".to_owned()));
+    }
+    let bytes = partial.sync()?;
+    Ok(CopyFacts { bytes, last_seq: found.last_seq, last_change_at: found.last_change_at })
+}
+
+fn copy_pages(
+    source: &Connection,
+    partial: &Partial,
+    control: &mut CopyControl<'_>,
+) -> Result<(), BackupError> {
+    let failed = BackupError::copy(partial.path());
+    let number = |pragma: &str| {
+        let number = source.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        number.map(|number| u64::try_from(number).unwrap_or_default())
+    };
+    let page_size = number("PRAGMA page_size").map_err(&failed)?;
+    let pages = number("PRAGMA page_count").map_err(&failed)?;
+    partial.refuse_without_room(with_room(pages * page_size))?;
+
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let mut target = Connection::open_with_flags(partial.path(), flags).map_err(&failed)?;
+    // The file is synced here, and is thrown away unless it is complete.
+    target
+        .execute_batch(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -2000;",
+        )
+        .map_err(&failed)?;
+    let backup = Backup::new(source, &mut target).map_err(&failed)?;
+    for step in 1_u32.. {
+        if control.stop.is_cancelled() {
+            return Err(BackupError::Stopped);
+        }
+        let done = backup.step(STEP_PAGES).map_err(&failed)? == StepResult::Done;
+        let left = u64::try_from(backup.progress().remaining).unwrap_or(0).min(pages);
+        (control.progress)(CopyProgress::Copied {
+            bytes: (pages - left) * page_size,
+            total: pages * page_size,
+        });
+        if done {
+            break;
+        }
+        if step.is_multiple_of(SYNC_EVERY) {
+            partial.sync()?;
+        }
+        std::thread::sleep(STEP_PAUSE);
+    }
+    drop(backup);
+    // A copy of a store in use says that a write-ahead log belongs to it; the copy is complete
+    // without one, and can then be read from a folder that nobody may write to.
+    let mode: String =
+        target.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0)).map_err(&failed)?;
+    if mode != "delete" {
+        return Err(BackupError::Unsound(format!("its journal mode stays {mode}")));
+    }
+    target.close().map_err(|(_, error)| failed(error))
+}
+
+/// What must be free on the disk before `bytes` are copied to it.
+fn with_room(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes.min(ROOM_LEFT))
+}
+
+/// What tells one state of a store from another.
+#[derive(Debug, PartialEq, Eq)]
+struct Contents {
+    identity: String,
+    last_seq: i64,
+    last_change_at: Option<String>,
+}
+
+fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
+    Ok(Contents {
+        identity: connection.query_row(
+            "SELECT value FROM meta WHERE name = 'identity'",
+            [],
+            |row| row.get(0),
+        )?,
+        last_seq: log::last_seq(connection)?,
+        last_change_at: connection
+            .query_row("SELECT observed_at FROM changes ORDER BY seq DESC LIMIT 1", [], |row| {
+                row.get(0)
+            })
+            .optional()?,
+    })
+}
+
+/// Checks a copy from its first page to its last.
+fn checked(path: &Path, stop: &CancellationToken) -> Result<Contents, BackupError> {
+    let failed = BackupError::copy(path);
+    let mut connection = open::open_reader(path)?;
+    let stop_at = stop.clone();
+    connection
+        .progress_handler(STOP_EVERY, Some(move || stop_at.is_cancelled()))
+        .map_err(&failed)?;
+    let said = super::verify::soundness(&connection);
+    match said {
+        _ if stop.is_cancelled() => Err(BackupError::Stopped),
+        Ok(None) => contents(&connection).map_err(failed),
+        Ok(Some(fault)) => Err(BackupError::Unsound(fault)),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_copy_leaves_room_for_the_daemon_and_a_small_one_its_own_size() {
+        assert_eq!(with_room(1000), 2000);
+        assert_eq!(with_room(10 * ROOM_LEFT), 11 * ROOM_LEFT);
+    }
+}

@@ -1,0 +1,189 @@
+//! The folder of daily backups: what they are called, which is the newest, which are removed.
+//!
+//! A file counts as ours only if its whole name is one that this module makes for the same store;
+//! every other file in the folder is left alone.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::partial;
+
+/// The time in a name: `20261121T033000Z`.
+const STAMP: &str = "%Y%m%dT%H%M%SZ";
+
+/// A time as it stands in a file's name: UTC, to the second, so that names sort as times.
+pub(super) fn name_stamp(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::UTC).strftime(STAMP).to_string()
+}
+
+/// The backups of one store in one folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupFolder {
+    folder: PathBuf,
+    stem: String,
+}
+
+/// One backup in the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupFile {
+    /// The file.
+    pub path: PathBuf,
+    /// When it was begun, to the second.
+    pub at: Timestamp,
+}
+
+impl BackupFolder {
+    /// The backups of the store at `store` in `folder`.
+    #[must_use]
+    pub fn new(folder: &Path, store: &Path) -> Self {
+        let stem = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Self { folder: folder.to_owned(), stem }
+    }
+
+    /// Where a backup begun at `at` is written.
+    #[must_use]
+    pub fn path(&self, at: Timestamp) -> PathBuf {
+        self.folder.join(format!("{}-{}.db", self.stem, name_stamp(at)))
+    }
+
+    /// Makes the folder if it is not there, with mode 0750, and removes what a killed process left.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or read.
+    pub fn prepare(&self) -> io::Result<()> {
+        use std::os::unix::fs::DirBuilderExt;
+        fs::DirBuilder::new().recursive(true).mode(0o750).create(&self.folder)?;
+        for name in self.names()? {
+            let own = name.strip_suffix(partial::SUFFIX).and_then(|name| self.time_of(name));
+            if own.is_some() {
+                partial::remove_abandoned(&self.folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The backups, newest first; none if there is no folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn list(&self) -> io::Result<Vec<BackupFile>> {
+        let mut files: Vec<BackupFile> = self
+            .names()?
+            .iter()
+            .filter_map(|name| {
+                Some(BackupFile { at: self.time_of(name)?, path: self.folder.join(name) })
+            })
+            .collect();
+        files.sort_by_key(|file| std::cmp::Reverse(file.at));
+        Ok(files)
+    }
+
+    /// Removes all but the newest `keep` backups; returns how many.
+    ///
+    /// # Errors
+    /// If a file cannot be removed; newer ones stay in any case.
+    pub fn prune(&self, keep: usize) -> io::Result<usize> {
+        let mut removed = 0;
+        for file in self.list()?.iter().skip(keep) {
+            fs::remove_file(&file.path)?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string()
+                && entry.file_type()?.is_file()
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The time in a name that this folder's backups have; `None` for every other name.
+    fn time_of(&self, name: &str) -> Option<Timestamp> {
+        let stamp = name.strip_prefix(&self.stem)?.strip_prefix('-')?.strip_suffix(".db")?;
+        let at = jiff::civil::DateTime::strptime(STAMP, stamp).ok()?;
+        let at = at.to_zoned(TimeZone::UTC).ok()?.timestamp();
+        // What reads as a time need not be what would be written for it.
+        (name_stamp(at) == stamp).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn pruning_removes_the_oldest_backups_of_this_store_and_touches_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let backups = BackupFolder::new(dir.path(), Path::new("/var/lib/mirror.db"));
+        let days: Vec<Timestamp> =
+            (1..=4).map(|day| format!("2026-11-0{day}T03:30:00Z").parse().unwrap()).collect();
+        for day in &days {
+            fs::write(backups.path(*day), "").unwrap();
+        }
+        let others = [
+            "mirror-20261101T033000Z.db.partial.txt",
+            "mirror-20261101T033000Z.db-old",
+            "mirror-20261101.db",
+            "mirror-2026110T1033000Z.db",
+            "mirror-20261301T033000Z.db",
+            "mirror-replaced-20261101T033000Z.db",
+            "mirror-north-20261101T033000Z.db",
+            "my-mirror-20261101T033000Z.db",
+            "mirror.db",
+        ];
+        for name in others {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        fs::create_dir(dir.path().join("mirror-20251101T033000Z.db")).unwrap();
+
+        let listed: Vec<Timestamp> =
+            backups.list().unwrap().into_iter().map(|file| file.at).collect();
+        assert_eq!(listed, days.iter().rev().copied().collect::<Vec<_>>());
+        assert_eq!(backups.prune(2).unwrap(), 2);
+        let mut left: Vec<String> = others.map(str::to_owned).to_vec();
+        left.push("mirror-20251101T033000Z.db".to_owned());
+        left.push("mirror-20261103T033000Z.db".to_owned());
+        left.push("mirror-20261104T033000Z.db".to_owned());
+        left.sort();
+        assert_eq!(names(dir.path()), left);
+    }
+
+    #[test]
+    fn preparing_removes_what_a_killed_process_left_but_not_what_another_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("backups");
+        let backups = BackupFolder::new(&folder, Path::new("mirror.db"));
+        backups.prepare().unwrap();
+        let left = folder.join("mirror-20261101T033000Z.db.partial");
+        let busy = folder.join("mirror-20261102T033000Z.db.partial");
+        fs::write(&left, "").unwrap();
+        let writing = fs::File::create(&busy).unwrap();
+        writing.lock().unwrap();
+        backups.prepare().unwrap();
+        assert_eq!(names(&folder), ["mirror-20261102T033000Z.db.partial"]);
+    }
+}

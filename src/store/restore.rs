@@ -1,0 +1,137 @@
+//! Puts a backup in the place of the store, and keeps the store that was there beside it.
+//!
+//! The backup is copied and checked first; until the last rename the store is as it was, and at no
+//! moment is there none. Refused while another process uses the store.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OpenFlags};
+
+use super::backup::{BackupError, CopyControl, CopyFacts, copy, same_file};
+use super::error::{OpenError, StoreError};
+use super::partial::{Partial, sync_folder_of};
+use super::{backup_folder, open};
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// What the store holds now.
+    pub facts: CopyFacts,
+    /// Where the store is that was there before; `None` if there was none.
+    pub kept: Option<PathBuf>,
+}
+
+/// Puts the backup `file` in the place of the store at `store`. Blocks.
+///
+/// Positions, versions and event ids go on from where the backup has them, so that what is seen
+/// again is delivered again under the event id it had.
+///
+/// # Errors
+/// [`BackupError`]; the store is then as it was.
+pub fn restore(
+    store: &Path,
+    file: &Path,
+    now: Timestamp,
+    control: &mut CopyControl<'_>,
+) -> Result<Restored, BackupError> {
+    if same_file(store, file) {
+        return Err(BackupError::IsTheStore(file.to_owned()));
+    }
+    let folder = store.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(folder)
+        .map_err(BackupError::io("make", folder))?;
+    let (mut lock, was_clean) = open::Lock::take(store)?;
+    let restored = replace(store, folder, file, now, control);
+    // A store that was not closed in order and stays must still be checked at its next start.
+    if restored.is_ok() || was_clean {
+        lock.release();
+    }
+    restored
+}
+
+/// Copies, checks and swaps, while the lock is held.
+fn replace(
+    store: &Path,
+    folder: &Path,
+    file: &Path,
+    now: Timestamp,
+    control: &mut CopyControl<'_>,
+) -> Result<Restored, BackupError> {
+    let source = open::open_reader(file).map_err(|error| not_a_backup(file, error))?;
+    let partial = Partial::create(store)?;
+    let facts = copy(&source, &partial, control).map_err(|error| match error {
+        BackupError::Unsound(reason)
+        | BackupError::Copy { source: StoreError::Corrupt(reason), .. } => {
+            BackupError::NotABackup { path: file.to_owned(), reason }
+        }
+        error => error,
+    })?;
+    drop(source);
+    let owner = fs::metadata(store).or_else(|_| fs::metadata(folder));
+    let owner = owner.map_err(BackupError::io("read", folder))?;
+    partial.give_to(owner.uid(), owner.gid())?;
+    let kept = set_aside(store, now)?;
+    partial.publish(store, true)?;
+    Ok(Restored { facts, kept })
+}
+
+fn not_a_backup(file: &Path, error: OpenError) -> BackupError {
+    let reason = match error {
+        OpenError::Foreign { reason, .. } => format!("shopmirror did not write it ({reason})"),
+        OpenError::Missing(_) => "there is no such file, or it is empty".to_owned(),
+        OpenError::Newer { found, known, .. } => {
+            format!("a newer shopmirror wrote it (schema {found}, this one knows up to {known})")
+        }
+        OpenError::Sqlite { source: StoreError::Corrupt(reason), .. } => reason,
+        error => return error.into(),
+    };
+    BackupError::NotABackup { path: file.to_owned(), reason }
+}
+
+/// Gives the store a second, dated name, so that it stays when another takes its own.
+fn set_aside(store: &Path, now: Timestamp) -> Result<Option<PathBuf>, BackupError> {
+    if !store.exists() {
+        return Ok(None);
+    }
+    settle(store);
+    let stem = store.file_stem().unwrap_or_default().to_string_lossy();
+    let kept =
+        store.with_file_name(format!("{stem}-replaced-{}.db", backup_folder::name_stamp(now)));
+    fs::hard_link(store, &kept).map_err(BackupError::io("keep the store as", &kept))?;
+    let log = open::with_suffix(store, "-wal");
+    if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+        let kept_log = open::with_suffix(&kept, "-wal");
+        fs::hard_link(&log, &kept_log).map_err(BackupError::io("keep the store as", &kept_log))?;
+    }
+    sync_folder_of(store)?;
+    // A log left here would be taken for one of the restored store.
+    for side in ["-wal", "-shm"] {
+        let side = open::with_suffix(store, side);
+        match fs::remove_file(&side) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(BackupError::io("remove", &side)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(Some(kept))
+}
+
+/// Moves what stands in the write-ahead log into the store itself, if the store can still be read.
+fn settle(store: &Path) {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let settled = Connection::open_with_flags(store, flags).and_then(|connection| {
+        connection.busy_timeout(open::LOCK_WAIT)?;
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+    });
+    if let Err(error) = settled {
+        // A damaged store is what a restore is for: it is kept as it is, with its log.
+        tracing::debug!(%error, "could not settle the write-ahead log of the store to be replaced");
+    }
+}
