@@ -5,6 +5,7 @@
 //! Invariant: the `Debug` output of these types shows no secret.
 
 mod address;
+mod backup;
 mod base;
 #[cfg(test)]
 mod example;
@@ -53,6 +54,8 @@ pub struct Config {
     pub once_every: Option<Duration>,
     /// Where records are kept.
     pub store: Store,
+    /// When the daemon copies the store, and where to.
+    pub backup: Backup,
     /// Where the status page listens; `None` is off.
     pub status: Option<Status>,
     /// The sinks by name.
@@ -224,6 +227,17 @@ pub struct Store {
     pub path: PathBuf,
     /// How long older versions stay in the log. The newest version of a record is always kept.
     pub log_retention: Duration,
+}
+
+/// `[backup]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backup {
+    /// How many daily backups are kept; 0 makes none.
+    pub keep: usize,
+    /// When the daily backup is made, by the machine's time zone.
+    pub at: jiff::civil::Time,
+    /// The folder they are written to.
+    pub path: PathBuf,
 }
 
 /// `[status]`

@@ -4,6 +4,7 @@
 //! the restart. A reload lets every task finish the unit in hand and starts it anew on the same
 //! store, so that it loses and repeats nothing.
 
+mod backup;
 mod build;
 mod health;
 mod notify;
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +30,7 @@ use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
 use crate::repair::Repair;
 use crate::sink::Sink;
 use crate::store::{Store, StoreError};
+use backup::DailyBackup;
 pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
 use health::{Outside, Watch};
 pub use requests::exit_code;
@@ -306,7 +309,9 @@ impl Running {
         });
 
         let opened = watch::Sender::new(None);
+        let backup = watch::Sender::new(None);
         let watch = Watch {
+            backup: backup.subscribe(),
             store: store.clone(),
             clock: clock.clone(),
             requests: requests.clone(),
@@ -326,6 +331,14 @@ impl Running {
         }
         tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(notify::watch(watch, finish.clone()));
+        let daily = DailyBackup {
+            settings: config.backup.clone(),
+            zone: TimeZone::system(),
+            clock: clock.clone(),
+            store: store.clone(),
+            status: backup,
+        };
+        tasks.spawn(daily.run(finish.clone()));
         tasks.spawn(upkeep::run(config.store.log_retention, clock, store.clone(), finish.clone()));
         Ok(Self { tasks, finish, cut, requests })
     }

@@ -3,10 +3,14 @@
 //! One struct that every rendering shows. Beside a running daemon it comes over the socket next to
 //! the store; without one it is read from the store. Counts and states only, no record's content.
 
+mod backup;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use backup::BackupStatus;
 
 use crate::budget::BudgetStatus;
 use crate::control::ControlError;
@@ -63,6 +67,9 @@ pub struct WorkspaceStatus {
     pub records: BTreeMap<String, i64>,
     /// The last row of the log.
     pub last_seq: i64,
+    /// The state of the daily backup; `None` if none are made.
+    #[serde(default)]
+    pub backup: Option<BackupStatus>,
 }
 
 /// What only the store knows.
@@ -148,6 +155,7 @@ impl WorkspaceStatus {
             sinks,
             records: stored.records,
             last_seq: stored.last_seq,
+            backup: None,
         };
         snapshot.count_gaps(&stored.open_gaps);
         if polling.key_pause.is_none() && polling.store_pause.is_none() {
@@ -228,6 +236,7 @@ impl WorkspaceStatus {
             sinks,
             records: stored.records,
             last_seq: stored.last_seq,
+            backup: None,
         };
         snapshot.count_gaps(&stored.open_gaps);
         snapshot.judge_rest(health);

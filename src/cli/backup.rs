@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueHint;
+use jiff::Timestamp;
 
 use super::copying;
-use super::output;
+use super::output::{self, ago};
 use crate::config::Config;
+use crate::status::WorkspaceStatus;
 use crate::store;
 
 #[derive(Debug, clap::Args)]
@@ -31,4 +33,19 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         copying::described(&facts),
     )))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The line of `status` about the daily backup; empty if none are made.
+pub(super) fn status_line(status: &WorkspaceStatus) -> String {
+    let Some(backup) = &status.backup else { return String::new() };
+    let now = status.at.parse::<Timestamp>().unwrap_or_default();
+    let seconds = |at: &Option<String>| {
+        let at = at.as_ref()?.parse::<Timestamp>().ok()?;
+        Some(at.duration_since(now).as_secs_f64())
+    };
+    let last = seconds(&backup.last_at)
+        .map_or_else(|| "none yet".to_owned(), |s| format!("{} ago", ago((-s).max(0.0))));
+    let next = seconds(&backup.next_at)
+        .map_or_else(String::new, |s| format!(", next in {}", ago(s.max(0.0))));
+    format!("backup   {last}{next}\n")
 }

@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 
 use super::exit::{UNAVAILABLE, Wrong};
 use super::output::{self, ago, cell};
-use super::{read_config, runtime, sinks};
+use super::{backup, read_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::deliver::behind;
 use crate::poll::PollerStatus;
-use crate::status::{Health, WorkspaceStatus};
-use crate::store::Reader;
+use crate::status::{BackupStatus, Health, WorkspaceStatus};
+use crate::store::{BackupFolder, Reader};
 
 /// The status from the daemon, or from the store if no daemon replies.
 pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
@@ -28,7 +28,9 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
                         behind(&reader, &settings.filter, sink.position, status.last_seq)?;
                 }
             }
-            Ok(status)
+            let folder = BackupFolder::new(&config.backup.path, &config.store.path);
+            let backup = (config.backup.keep > 0).then(|| BackupStatus::of_folder(&folder));
+            Ok(status.with_backup(backup))
         }
     }
 }
@@ -78,10 +80,12 @@ pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
         ));
     }
     text.push_str(&format!(
-        "store    {}, {} change(s) in the log\n\n",
+        "store    {}, {} change(s) in the log\n",
         store.display(),
         status.last_seq
     ));
+    text.push_str(&backup::status_line(&status));
+    text.push('\n');
     output::text(&text)?;
     let rows = status.pollers.iter().map(|p| poller_row(p, &status)).collect();
     output::table(

@@ -102,6 +102,7 @@ fn the_defaults_the_example_shows_are_the_defaults() {
     let shown = Config::parse(&everything_on(dir.path()), "f", &base).unwrap();
     assert_eq!((without.budget, without.poll), (shown.budget, shown.poll));
     assert_eq!((without.routes, without.store), (shown.routes, shown.store));
+    assert_eq!(without.backup, shown.backup);
     assert_eq!(without.workspace.auth, shown.workspace.auth);
     assert_eq!(without.workspace.businesses, shown.workspace.businesses);
 

@@ -13,7 +13,7 @@ use super::findings::Findings;
 use super::problem::{Problem, Problems, Quote, repeated};
 use super::section::{Found, Section};
 use super::{Auth, Base, Budget, Config, KeySource, Poll, RouteSettings, Store, Workspace};
-use super::{address, sinks, status};
+use super::{address, backup, sinks, status};
 use crate::record::Route;
 
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
@@ -61,10 +61,21 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let routes = routes(root.section("routes"), intervals);
     let once_every = once(root.section("once"));
     let store = store(root.section("store"), base);
+    let backup = backup::read(root.section("backup"), base, &store.path);
     let status = status::read(root.section("status"), base);
     let sinks = sinks::read(root.section("sinks"), base, &store.path);
     root.finish();
-    Some(Config { workspace: workspace?, budget, routes, poll, once_every, store, status, sinks })
+    Some(Config {
+        workspace: workspace?,
+        budget,
+        routes,
+        poll,
+        once_every,
+        store,
+        backup,
+        status,
+        sinks,
+    })
 }
 
 fn workspace(mut section: Section<'_>, base: &Base) -> Option<Workspace> {

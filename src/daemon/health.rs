@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::control::ControlRequest;
 use crate::deliver::SinkView;
 use crate::poll::{BackgroundClient, DispatcherRequest};
-use crate::status::{Stored, WorkspaceStatus};
+use crate::status::{BackupStatus, Stored, WorkspaceStatus};
 use crate::store::Store;
 
 /// A task that does not answer within this time is stuck.
@@ -27,6 +27,7 @@ pub(super) struct Watch {
     pub(super) outside: Outside,
     /// Where the status page is open.
     pub(super) page: watch::Receiver<Option<SocketAddr>>,
+    pub(super) backup: watch::Receiver<Option<BackupStatus>>,
 }
 
 /// What passes between whoever asks and the daemon's other parts.
@@ -60,7 +61,9 @@ impl Watch {
         let refusal = self.outside.refusal.borrow().clone();
         let page = self.page.borrow().map(|address| format!("http://{address}/"));
         let now = self.clock.now().wall;
-        Some(WorkspaceStatus::of_daemon(polling, sinks, stored, refusal, page, now))
+        let status = WorkspaceStatus::of_daemon(polling, sinks, stored, refusal, page, now);
+        let backup = self.backup.borrow().clone();
+        Some(status.with_backup(backup))
     }
 
     pub(super) fn answer(&self, request: ControlRequest) -> impl Future<Output = Vec<u8>> + use<> {

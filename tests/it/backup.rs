@@ -1,5 +1,6 @@
 //! Backups, restored stores and `verify`: through the real program, on stores in use.
 
+mod daily;
 mod restored;
 mod verified;
 

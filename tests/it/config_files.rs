@@ -105,6 +105,8 @@ fn the_smallest_file_has_the_documented_defaults() {
         assert_eq!((route.every, route.weight), (None, 1.0));
     }
     assert!(config.store.path.ends_with("mirror.db"));
+    assert_eq!((config.backup.keep, config.backup.at), (7, jiff::civil::time(3, 30, 0, 0)));
+    assert_eq!(config.backup.path, config.store.path.with_file_name("backups"));
     assert_eq!(config.store.log_retention, Duration::from_secs(400 * 86_400));
     assert!(config.status.is_none() && config.sinks.is_empty());
 }
@@ -125,6 +127,8 @@ fn every_key_arrives_where_it_belongs() {
     assert!(config.routes[1].ignore.is_empty());
     assert_eq!(config.once_every, Some(Duration::from_secs(600)));
     assert_eq!(config.routes[2].every, Some(Duration::from_secs(30)));
+    assert_eq!((config.backup.keep, config.backup.path.as_path()), (14, Path::new("/srv/backups")));
+    assert_eq!(config.backup.at, jiff::civil::time(23, 59, 0, 0));
     let erp = &config.sinks["erp"];
     assert_eq!(erp.filter.routes, [Route::Payments, Route::Jobs]);
     assert_eq!(erp.filter.changes, [Kind::Created, Kind::Updated, Kind::Gap, Kind::Baseline]);

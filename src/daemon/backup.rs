@@ -1,0 +1,187 @@
+//! The daily backup: when one is due, how it is made, which old ones are removed.
+//!
+//! A backup that fails is reported in the status and tried again; it never ends the daemon and
+//! never costs an older backup.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::Ended;
+use crate::clock::{Clock, stamp};
+use crate::config;
+use crate::status::BackupStatus;
+use crate::store::{self, BackupFolder, CopyControl, CopyFacts, Store};
+
+/// How often it is looked whether a backup is due: the wall clock may be set meanwhile.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How long to wait after a backup that failed.
+const RETRY: Duration = Duration::from_secs(3600);
+/// A backup dated this far ahead was made while the clock was wrong, and says nothing.
+const CLOCK_WAS_WRONG: Duration = Duration::from_secs(86_400);
+
+/// What the task needs.
+pub(super) struct DailyBackup {
+    pub(super) settings: config::Backup,
+    pub(super) zone: TimeZone,
+    pub(super) clock: Clock,
+    pub(super) store: Store,
+    /// Where the state is told.
+    pub(super) status: watch::Sender<Option<BackupStatus>>,
+}
+
+/// The first time after `after` at which the clock on the wall shows `at`.
+fn next_due(at: Time, zone: &TimeZone, after: Timestamp) -> Timestamp {
+    let today = after.to_zoned(zone.clone()).date();
+    (-1..=2)
+        .filter_map(|days: i32| {
+            let day = today.checked_add(days.days()).ok()?;
+            // A time that the change to summer time leaves out is the same distance later.
+            Some(day.to_datetime(at).to_zoned(zone.clone()).ok()?.timestamp())
+        })
+        .find(|due| *due > after)
+        .unwrap_or(Timestamp::MAX)
+}
+
+impl DailyBackup {
+    /// Makes backups until stopped.
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<Ended> {
+        if self.settings.keep == 0 {
+            stop.cancelled().await;
+            return Ok(Ended::Other);
+        }
+        let folder = BackupFolder::new(&self.settings.path, self.store.path());
+        let mut failed: Option<(Timestamp, String)> = None;
+        while !stop.is_cancelled() {
+            let now = self.clock.now().wall;
+            let listed = folder.clone();
+            let mut status =
+                in_background(move || BackupStatus::of_folder(&listed)).await.unwrap_or_default();
+            let due = self.due(&status, now).await.map(|due| match &failed {
+                Some((at, _)) => due.max(at.saturating_add(RETRY).unwrap_or(Timestamp::MAX)),
+                None => due,
+            });
+            status.next_at = due.map(stamp);
+            if let Some((_, why)) = &failed {
+                status.last_error = Some(why.clone());
+            }
+            self.status.send_replace(Some(status));
+            if due.is_some_and(|due| due <= now) {
+                failed = match self.back_up(&folder, now, stop.clone()).await {
+                    Ok(facts) => {
+                        tracing::info!(path = %folder.path(now).display(), bytes = facts.bytes, seq = facts.last_seq, "backed up the store");
+                        None
+                    }
+                    Err(_) if stop.is_cancelled() => None,
+                    Err(error) => {
+                        let why = format!("{error:#}");
+                        tracing::warn!(
+                            error = why,
+                            "could not back up the store; trying again in an hour"
+                        );
+                        Some((now, why))
+                    }
+                };
+                continue;
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+        Ok(Ended::Other)
+    }
+
+    /// When the next backup is due; `None` while there is nothing to back up.
+    async fn due(&self, status: &BackupStatus, now: Timestamp) -> Option<Timestamp> {
+        let last = status.last_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
+        let believed = now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now);
+        let after = match last.filter(|last| *last <= believed) {
+            Some(last) => last,
+            // A store that has no backup yet counts from its first page.
+            None => {
+                let pollers = self.store.read(store::Reader::pollers).await.ok()?;
+                let first = pollers.iter().map(|poller| &poller.first_polled_at).min()?;
+                first.parse().ok()?
+            }
+        };
+        Some(next_due(self.settings.at, &self.zone, after))
+    }
+
+    /// Makes one backup, then removes the oldest past the number to keep.
+    async fn back_up(
+        &self,
+        folder: &BackupFolder,
+        now: Timestamp,
+        stop: CancellationToken,
+    ) -> anyhow::Result<CopyFacts> {
+        let (folder, source, keep) =
+            (folder.clone(), self.store.path().to_owned(), self.settings.keep);
+        in_background(move || {
+            let place = || folder.path(now).display().to_string();
+            folder.prepare().with_context(|| format!("could not write {}", place()))?;
+            let mut control = CopyControl { stop, progress: &mut |_| () };
+            let facts = store::back_up(&source, &folder.path(now), true, &mut control)?;
+            folder.prune(keep).context("could not remove an old backup")?;
+            Ok(facts)
+        })
+        .await?
+    }
+}
+
+/// Runs what blocks on a thread of its own.
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    tokio::task::spawn_blocking(work).await.context("backing up the store")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_next_backup_is_due_at_the_next_half_past_three_on_the_wall() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let due = |after| next_due(Time::constant(3, 30, 0, 0), &zone, at(after));
+        assert_eq!(due("2026-11-21T01:00:00Z"), at("2026-11-21T02:30:00Z"));
+        assert_eq!(due("2026-11-21T02:30:00Z"), at("2026-11-22T02:30:00Z"), "strictly after");
+        assert_eq!(due("2026-07-01T12:00:00Z"), at("2026-07-02T01:30:00Z"), "summer time");
+        let night = |after| next_due(Time::constant(2, 30, 0, 0), &zone, at(after));
+        assert_eq!(
+            night("2026-03-28T12:00:00Z"),
+            at("2026-03-29T01:30:00Z"),
+            "half past two is left out"
+        );
+        assert_eq!(night("2026-03-29T01:30:00Z"), at("2026-03-30T00:30:00Z"));
+        assert_eq!(
+            night("2026-10-24T12:00:00Z"),
+            at("2026-10-25T00:30:00Z"),
+            "the first of the two"
+        );
+        assert_eq!(night("2026-10-25T00:30:00Z"), at("2026-10-26T01:30:00Z"), "not the second");
+    }
+
+    #[test]
+    fn no_day_is_left_out_and_none_has_two_backups() {
+        for zone in ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kolkata"] {
+            let zone = TimeZone::get(zone).unwrap();
+            let mut last = at("2011-12-01T00:00:00Z");
+            for _ in 0..800 {
+                let next = next_due(Time::constant(2, 30, 0, 0), &zone, last);
+                let hours = next.duration_since(last).as_hours();
+                assert!((0..=25).contains(&hours), "{last} to {next} in {zone:?}");
+                last = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The state of the daily backup as the status shows it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Health, WorkspaceStatus};
+use crate::clock::stamp;
+use crate::store::BackupFolder;
+
+/// The state of the daily backup.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupStatus {
+    /// When the newest backup in the folder was begun.
+    pub last_at: Option<String>,
+    /// Its file.
+    pub last_file: Option<String>,
+    /// When the next one is due; only of a running daemon.
+    pub next_at: Option<String>,
+    /// Why the last attempt failed; `None` once one has succeeded.
+    pub last_error: Option<String>,
+}
+
+impl BackupStatus {
+    /// What the folder alone says; a folder that cannot be read is reported as a failure.
+    #[must_use]
+    pub fn of_folder(folder: &BackupFolder) -> Self {
+        match folder.list() {
+            Ok(files) => {
+                let newest = files.first();
+                Self {
+                    last_at: newest.map(|file| stamp(file.at)),
+                    last_file: newest.map(|file| file.path.display().to_string()),
+                    ..Self::default()
+                }
+            }
+            Err(error) => Self {
+                last_error: Some(format!("could not read the folder of backups: {error}")),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl WorkspaceStatus {
+    /// Adds the state of the daily backup; `None` if none are made.
+    #[must_use]
+    pub fn with_backup(mut self, backup: Option<BackupStatus>) -> Self {
+        if let Some(why) = backup.as_ref().and_then(|backup| backup.last_error.as_ref()) {
+            self.health = self.health.max(Health::Degraded);
+            self.reasons.push(format!("the last backup failed and will be retried: {why}"));
+        }
+        self.backup = backup;
+        self
+    }
+}
