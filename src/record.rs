@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 pub use change::{Change, Kind};
 pub use fields::{FieldName, field};
-pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
+pub use meaning::{FieldChange, changed_fields, same_meaning, same_record, same_record_except};
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -38,6 +38,7 @@ mod succession;
 mod verify;
 mod writer;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,7 +70,7 @@ pub use sinks::{Begin, Progress, SinkRow};
 pub use verify::{Finding, Verification};
 
 pub use crate::contiguity::Contiguity;
-use crate::record::{Page, PollerId};
+use crate::record::{Page, PollerId, Route};
 use sinks::PassedPositions;
 use writer::Writer;
 
@@ -149,6 +150,22 @@ impl Store {
         learned: String,
     ) -> Result<PageOutcome, StoreError> {
         self.write(move |writer| page::store(writer, &key, page, &facts, learned)).await
+    }
+
+    /// Sets the fields of each route whose changes alone are no change of a record. The mirror keeps
+    /// such a field as it was when the record last changed in another one.
+    ///
+    /// # Errors
+    /// Only when the store is closing.
+    pub async fn ignore_fields(
+        &self,
+        ignored: HashMap<Route, Vec<String>>,
+    ) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            writer.set_ignored(ignored);
+            Ok(())
+        })
+        .await
     }
 
     /// Notes a poll whose body is the poller's previous page byte for byte. Returns `None` if it is

@@ -127,6 +127,8 @@ pub async fn dispatcher(
         },
     };
     let source = config.workspace.key.clone();
+    let ignored = config.routes.iter().map(|route| (route.route, route.ignore.clone())).collect();
+    store.ignore_fields(ignored).await?;
     Ok(Dispatcher::new(
         client,
         store.clone(),

@@ -33,13 +33,21 @@ pub struct FieldChange<'a> {
 /// change of it (contract, "Versioning" 4).
 #[must_use]
 pub fn same_record(a: &str, b: &str) -> bool {
+    same_record_except(a, b, &[])
+}
+
+/// As [`same_record`], whatever the `ignored` top-level fields say.
+#[must_use]
+pub fn same_record_except(a: &str, b: &str, ignored: &[String]) -> bool {
     if a == b {
         return true;
     }
     match (object(a), object(b)) {
         (Some(mut a), Some(mut b)) => {
-            a.remove(&ID);
-            b.remove(&ID);
+            let counts =
+                |name: &FieldName<'_>| *name != ID && !ignored.iter().any(|i| *i == name.0);
+            a.retain(|name, _| counts(name));
+            b.retain(|name, _| counts(name));
             same_fields(&a, &b)
         }
         _ => same_meaning(a, b),

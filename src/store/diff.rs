@@ -6,7 +6,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use super::error::StoreError;
 use super::known::{Known, StoredVersion};
 use crate::contiguity::{Relation, Sighting};
-use crate::record::{Kind, Page, Route, same_record};
+use crate::record::{Kind, Page, Route, same_record_except};
 
 /// What a page is beside what is stored.
 #[derive(Default)]
@@ -81,13 +81,14 @@ pub(super) fn find(
 }
 
 /// Compares a page with the store. `known` is what the poller knows; `asked_after` is the last row
-/// of the log when the page was requested.
+/// of the log when the page was requested; a change of `ignored` fields alone is none.
 pub(super) fn compare(
     connection: &Connection,
     route: Route,
     known: Option<&Known>,
     page: &Page,
     asked_after: i64,
+    ignored: &[String],
 ) -> Result<PageDiff, StoreError> {
     let mut statement = connection.prepare_cached(&latest_version_sql(route))?;
     let mut diff = PageDiff::default();
@@ -98,14 +99,17 @@ pub(super) fn compare(
             Relation::Unchanged
         } else {
             let found = find(&mut statement, id)?;
-            let same = found.as_ref().is_some_and(|found| same_record(&found.stored.body, text));
+            let same = found
+                .as_ref()
+                .is_some_and(|found| same_record_except(&found.stored.body, text, ignored));
             match record_diff(found.as_ref(), same, asked_after) {
                 Decision::Write(record_diff) => diff.records.push((place, record_diff)),
                 Decision::Leave => {}
                 Decision::Wait => diff.undecided.push(place),
             }
             let stored = found.as_ref().map(|found| &found.stored);
-            known.map_or(Relation::NotShown, |known| known.relation(id, text, stored, same))
+            known
+                .map_or(Relation::NotShown, |known| known.relation(id, text, stored, same, ignored))
         };
         diff.sightings.push(Sighting { id: record.id.as_integer(), relation });
     }

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::pollers::{self, PollerRow};
 use crate::contiguity::{PreviousPage, Relation, usual_hole};
-use crate::record::{Page, PollerId, Record, same_record};
+use crate::record::{Page, PollerId, Record, same_record_except};
 
 /// What a poller knows, in memory.
 #[derive(Debug)]
@@ -85,12 +85,15 @@ impl Known {
         text: &str,
         stored: Option<&StoredVersion>,
         same_as_stored: bool,
+        ignored: &[String],
     ) -> Relation {
         if !self.contains(id) {
             return Relation::NotShown;
         }
         let untouched = stored.is_none_or(|version| version.seq <= self.seq);
-        let same = self.text_of(id).map_or(same_as_stored, |before| same_record(before, text));
+        let same = self
+            .text_of(id)
+            .map_or(same_as_stored, |before| same_record_except(before, text, ignored));
         if untouched && same { Relation::Unchanged } else { Relation::Changed }
     }
 

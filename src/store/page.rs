@@ -119,7 +119,14 @@ pub(super) fn store(
     let page_diff = {
         // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
         let snapshot = writer.connection.unchecked_transaction()?;
-        diff::compare(&snapshot, key.route, known, &page, facts.asked_after)?
+        diff::compare(
+            &snapshot,
+            key.route,
+            known,
+            &page,
+            facts.asked_after,
+            writer.ignored(key.route),
+        )?
     };
     let previous = known.map(Known::previous_page);
     let mut proof =

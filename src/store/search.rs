@@ -18,7 +18,7 @@ use super::gaps::{OpenGaps, Place};
 use super::mirror::Fields;
 use super::pollers;
 use super::writer::Writer;
-use crate::record::{Kind, Page, PollerId, Route, same_record};
+use crate::record::{Kind, Page, PollerId, Route, same_record_except};
 
 /// A customer search and its answer.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ enum FoundRecord {
 /// Stores a search; see [`super::Store::store_found`].
 pub(super) fn store(writer: &mut Writer, search: &Search) -> Result<SearchOutcome, StoreError> {
     writer.refuse_replaced_file()?;
-    let records = compare(&writer.connection, &search.page, search.asked_after)?;
+    let records = compare(writer, search)?;
     let created = records.iter().filter(|(_, r)| matches!(r, FoundRecord::New)).count();
     let outcome = SearchOutcome { created, updated: records.len() - created };
     if records.is_empty() && search.backfill_term.is_none() {
@@ -70,12 +70,10 @@ pub(super) fn store(writer: &mut Writer, search: &Search) -> Result<SearchOutcom
     Ok(outcome)
 }
 
-fn compare(
-    connection: &Connection,
-    page: &Page,
-    asked_after: i64,
-) -> Result<Vec<(usize, FoundRecord)>, StoreError> {
-    let mut statement = connection.prepare_cached(&diff::latest_version_sql(Route::Customers))?;
+fn compare(writer: &Writer, search: &Search) -> Result<Vec<(usize, FoundRecord)>, StoreError> {
+    let (page, ignored) = (&search.page, writer.ignored(Route::Customers));
+    let mut statement =
+        writer.connection.prepare_cached(&diff::latest_version_sql(Route::Customers))?;
     let mut records = Vec::new();
     for (place, record) in page.records().iter().enumerate() {
         let text = page.text(record);
@@ -84,8 +82,11 @@ fn compare(
             continue;
         };
         let stored = &latest.stored;
-        let is_decided = latest.kind != Kind::Forgotten && stored.seq <= asked_after;
-        if is_decided && !same_record(&stored.body, text) && same_fields(&stored.body, text) {
+        let is_decided = latest.kind != Kind::Forgotten && stored.seq <= search.asked_after;
+        if is_decided
+            && !same_record_except(&stored.body, text, ignored)
+            && same_fields(&stored.body, text)
+        {
             let version = stored.version + 1;
             let Latest { via, business, .. } = latest;
             records.push((place, FoundRecord::Changed { version, via, business }));

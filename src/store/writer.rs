@@ -38,6 +38,7 @@ pub(super) struct Writer {
     checkpointed_at: u64,
     lock_was_held: bool,
     pub(super) wal_most: u64,
+    ignored: HashMap<Route, Vec<String>>,
 }
 
 /// One transaction that changes the mirror of a route.
@@ -68,6 +69,7 @@ impl Writer {
             prune_from: 0,
             lock_was_held: false,
             wal_most: WAL_MOST,
+            ignored: HashMap::new(),
         })
     }
 
@@ -147,6 +149,20 @@ impl Writer {
             work(&mut Batch { tx: &tx, identity: &self.identity, mirror, pending: &self.pending })?;
         tx.commit()?;
         Ok(outcome)
+    }
+
+    /// The fields of a route whose changes alone are no change of a record.
+    pub(super) fn ignored(&self, route: Route) -> &[String] {
+        self.ignored.get(&route).map_or(&[], Vec::as_slice)
+    }
+
+    /// Sets the ignored fields; the next page of every poller is compared with the store if they
+    /// differ from those before.
+    pub(super) fn set_ignored(&mut self, ignored: HashMap<Route, Vec<String>>) {
+        if self.ignored != ignored {
+            self.ignored = ignored;
+            self.known.values_mut().for_each(|known| known.is_stale = true);
+        }
     }
 
     /// Makes the next page of the route's pollers, except `but`, be compared with the store: their

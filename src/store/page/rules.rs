@@ -185,3 +185,26 @@ async fn half_of_a_surrogate_pair_in_a_field_name_keeps_its_data_and_stops_nothi
     let row = store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap().unwrap();
     assert_eq!((&row[r"a\ud800"], &row["b"]), (&"x".into(), &2.into()));
 }
+
+#[tokio::test]
+async fn an_ignored_field_changes_nothing_by_itself_and_hides_no_proof() {
+    let (_dir, store) = open();
+    let shown = |age: u32, name: &str| -> Vec<String> {
+        let with_age = |text: String| text.replace('}', &format!(",\"age\":\"{age} min ago\"}}"));
+        (1..=20).rev().map(|id| with_age(record(id, if id == 7 { name } else { "N" }))).collect()
+    };
+    let ignored = [(Route::Leads, vec!["age".to_owned()])].into();
+    store.ignore_fields(ignored).await.unwrap();
+    Poll::USUAL.shows(&store, &shown(0, "N")).await;
+    for age in 1..5 {
+        let outcome = Poll::USUAL.shows(&store, &shown(age, "N")).await;
+        assert!(outcome.unchanged && outcome.contiguity.is_proven(), "{outcome:?}");
+    }
+    assert_eq!(Poll::USUAL.shows(&store, &shown(5, "Edited")).await.updated, 1);
+    let row = store.read(|reader| reader.record(Route::Leads, "7")).await.unwrap().unwrap();
+    assert_eq!((&row["name"], &row["age"]), (&"Edited".into(), &"5 min ago".into()));
+    assert_eq!(gaps(&store).await, []);
+    // No longer ignored, each record has changed.
+    store.ignore_fields([].into()).await.unwrap();
+    assert_eq!(Poll::USUAL.shows(&store, &shown(5, "Edited")).await.updated, 19);
+}
