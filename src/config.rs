@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 pub use address::is_loopback;
@@ -252,7 +252,7 @@ pub struct Status {
 }
 
 /// `[sinks.NAME]`
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sink {
     /// Which changes it receives.
     pub filter: SinkFilter,
@@ -288,7 +288,7 @@ pub enum Start {
 }
 
 /// The type of a sink, with its settings.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SinkKind {
     /// `type = "webhook"`
     Webhook(Webhook),
@@ -325,6 +325,25 @@ pub struct Webhook {
     pub timeout: Duration,
     /// How many changes may be in flight at the same time.
     pub concurrency: usize,
+}
+
+impl PartialEq for Webhook {
+    /// Compares the secrets as well, so that a file with a new secret is a change.
+    fn eq(&self, other: &Self) -> bool {
+        let exposed = |secrets: &[SecretString]| -> Vec<String> {
+            secrets.iter().map(|secret| secret.expose_secret().to_owned()).collect()
+        };
+        let headers = |webhook: &Self| -> Vec<(String, String)> {
+            let all = webhook.headers.iter();
+            all.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
+        };
+        self.url.expose_secret() == other.url.expose_secret()
+            && exposed(&self.secrets) == exposed(&other.secrets)
+            && headers(self) == headers(other)
+            && self.format == other.format
+            && self.timeout == other.timeout
+            && self.concurrency == other.concurrency
+    }
 }
 
 /// The shape of a webhook's body.

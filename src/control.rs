@@ -32,7 +32,10 @@ pub enum ControlRequest {
     /// Send the status as JSON.
     Status,
     /// Look at the deliveries again, because an operator changed some.
-    Wake,
+    Wake {
+        /// The sink's name; `None` means every sink.
+        sink: Option<String>,
+    },
     /// Search customers within the daemon's budget.
     Search(SearchRequest),
     /// Read the definitions of the custom fields again.
@@ -48,7 +51,7 @@ impl ControlRequest {
     /// How long to wait for the reply.
     fn time_limit(&self) -> Duration {
         match self {
-            Self::Status | Self::Wake => QUICK,
+            Self::Status | Self::Wake { .. } => QUICK,
             Self::Search(_) | Self::CustomFields => SLOW,
         }
     }

@@ -1,11 +1,12 @@
 //! The daemon: builds everything from the configuration, supervises the tasks, reloads, stops.
 //!
 //! Tasks end together. A task that ends early ends the process; what was stored is delivered after
-//! the restart. A reload lets every task finish the unit in hand and starts it anew on the same
-//! store, so that it loses and repeats nothing.
+//! the restart. A reload restarts polling at once on the same store; delivery to a sink goes on
+//! unless its configuration changed, and polling never waits for it.
 
 mod backup;
 mod build;
+mod deliveries;
 mod health;
 mod notify;
 mod requests;
@@ -24,7 +25,6 @@ use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::custom_fields;
-use crate::deliver::{Deliverer, SinkView};
 use crate::page::Page;
 use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
 use crate::repair::Repair;
@@ -32,15 +32,14 @@ use crate::sink::Sink;
 use crate::store::{Store, StoreError};
 use backup::DailyBackup;
 pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
+use deliveries::Deliveries;
 use health::{Outside, Watch};
 pub use requests::exit_code;
 
-/// How long a unit in hand may take before it is cut; what it was doing is repeated after a restart.
+/// How long a task other than a delivery may take to end before it is abandoned.
 const GRACE: Duration = Duration::from_secs(6);
 /// How often a store is tried that cannot be written at the start of its sinks.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
-/// How long what was cut may take to end, before it is given up.
-const CUT_GRACE: Duration = Duration::from_secs(2);
 
 /// What the daemon is asked from outside while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +110,7 @@ async fn supervise(
     let mut handover: Option<Handover> = None;
     let refusal = watch::Sender::new(None);
     let mut told = false;
+    let mut deliveries = Deliveries::new(store.clone(), clock.clone());
     loop {
         // Asked for while the store was waited for, or while the tasks before ended.
         if std::mem::take(&mut reload)
@@ -118,33 +118,33 @@ async fn supervise(
         {
             (config, client) = newer;
         }
-        let (poke, poked) = watch::channel(());
         // Before the first poll: a new sink is to miss nothing of what that brings.
-        let sinks = match deliverers(&config, &clock, store, &poked).await {
+        match deliveries.configure(&config.sinks).await {
             Err(error) if error.downcast_ref().is_some_and(StoreError::passes) => {
                 match wait_for_store(&error, &mut told, signals).await {
                     None => {}
                     Some(Signal::Reload) => reload = true,
                     Some(Signal::Stop | Signal::Abort) => {
                         stopping();
-                        return Ok(());
+                        deliveries.finish();
+                        return deliveries.ended(signals).await;
                     }
                 }
                 continue;
             }
-            opened => opened?,
-        };
+            configured => configured?,
+        }
         told = false;
-        let outside = Outside { poke, refusal: refusal.subscribe() };
+        let outside = Outside { sinks: deliveries.handles(), refusal: refusal.subscribe() };
         let mut running =
-            Running::start(&config, client, clock.clone(), store, handover.take(), sinks, outside)
-                .await?;
+            Running::start(&config, client, clock.clone(), store, handover.take(), outside).await?;
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
         let newer = loop {
             let signal = tokio::select! {
                 signal = signals.recv() => signal.unwrap_or(Signal::Stop),
                 ended = running.tasks.join_next() => return Err(running.ended_early(ended)),
+                failed = deliveries.failure() => return Err(failed),
             };
             match signal {
                 Signal::Reload => match accepted(&reread, &config, &clock, &refusal) {
@@ -155,7 +155,7 @@ async fn supervise(
                 Signal::Stop | Signal::Abort => {
                     stopping();
                     if signal == Signal::Stop {
-                        running.finish(signals).await?;
+                        return end(running, deliveries, signals).await;
                     }
                     return Ok(());
                 }
@@ -166,11 +166,28 @@ async fn supervise(
         let finished = running.finish(signals).await?;
         if finished.stop_asked {
             stopping();
-            return Ok(());
+            deliveries.finish();
+            return deliveries.ended(signals).await;
         }
         (config, client) = newer;
         (handover, reload) = (finished.handover, finished.reload_asked);
     }
+}
+
+/// Lets polling and deliveries end at the same time.
+async fn end(
+    running: Running,
+    deliveries: Deliveries,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> anyhow::Result<()> {
+    deliveries.finish();
+    let finished = running.finish(signals).await;
+    if finished.as_ref().is_ok_and(|finished| finished.abort_asked) {
+        deliveries.cut();
+    }
+    let ended = deliveries.ended(signals).await;
+    finished?;
+    ended
 }
 
 /// Says once that the store cannot be written, and waits a moment; the signal that ended the wait.
@@ -245,16 +262,15 @@ struct Finished {
     handover: Option<Handover>,
     /// Signals that came in the meantime.
     stop_asked: bool,
+    abort_asked: bool,
     reload_asked: bool,
 }
 
-/// The tasks of one configuration.
+/// The tasks of one configuration, but for the deliveries.
 struct Running {
     tasks: JoinSet<anyhow::Result<Ended>>,
     /// Asks tasks to end after the unit in hand.
     finish: CancellationToken,
-    /// Cuts the unit in hand.
-    cut: CancellationToken,
     requests: mpsc::Sender<DispatcherRequest>,
 }
 
@@ -265,23 +281,11 @@ impl Running {
         clock: Clock,
         store: &Store,
         handover: Option<Handover>,
-        sinks: Vec<Deliverer>,
         outside: Outside,
     ) -> anyhow::Result<Self> {
         let finish = CancellationToken::new();
-        let cut = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let (requests, inbox) = mpsc::channel(16);
-
-        let mut views = Vec::new();
-        for deliverer in sinks {
-            views.push(SinkView::of(&deliverer));
-            let (name, finish, cut) = (deliverer.name.clone(), finish.clone(), cut.clone());
-            tasks.spawn(async move {
-                deliverer.run(finish, cut).await.with_context(|| format!("sink {name}"))?;
-                Ok(Ended::Other)
-            });
-        }
 
         let background = BackgroundClient::new(requests.clone());
         let repair =
@@ -316,7 +320,6 @@ impl Running {
             clock: clock.clone(),
             requests: requests.clone(),
             background,
-            views,
             outside,
             page: opened.subscribe(),
         };
@@ -340,7 +343,7 @@ impl Running {
         };
         tasks.spawn(daily.run(finish.clone()));
         tasks.spawn(upkeep::run(config.store.log_retention, clock, store.clone(), finish.clone()));
-        Ok(Self { tasks, finish, cut, requests })
+        Ok(Self { tasks, finish, requests })
     }
 
     fn resume(&self) {
@@ -348,7 +351,7 @@ impl Running {
         let _ = self.requests.try_send(DispatcherRequest::Resume);
     }
 
-    /// Lets every task finish the unit in hand, for a while; [`Signal::Abort`] cuts it short.
+    /// Lets every task finish the unit in hand, for a while; [`Signal::Abort`] ends it at once.
     async fn finish(mut self, signals: &mut mpsc::Receiver<Signal>) -> anyhow::Result<Finished> {
         self.finish.cancel();
         let mut finished = Finished::default();
@@ -358,25 +361,18 @@ impl Running {
         loop {
             let ended = tokio::select! {
                 ended = self.tasks.join_next() => ended,
-                () = &mut deadline => {
-                    if self.cut.is_cancelled() {
-                        tracing::error!("a task does not end: it is given up");
-                        self.tasks.abort_all();
-                    } else {
-                        tracing::warn!("a delivery takes too long: it is cut, and repeated under the same event id");
-                        self.cut.cancel();
-                    }
-                    deadline.as_mut().reset(tokio::time::Instant::now() + CUT_GRACE);
+                () = &mut deadline, if !deadline.is_elapsed() => {
+                    tracing::error!("a task does not end: it is abandoned");
+                    self.tasks.abort_all();
                     continue;
                 }
-                Some(signal) = signals.recv(), if !self.cut.is_cancelled() => {
+                Some(signal) = signals.recv(), if !finished.abort_asked => {
                     match signal {
                         Signal::Reload => finished.reload_asked = true,
                         Signal::Stop => finished.stop_asked = true,
                         Signal::Abort => {
-                            finished.stop_asked = true;
-                            self.cut.cancel();
-                            deadline.as_mut().reset(tokio::time::Instant::now() + CUT_GRACE);
+                            (finished.stop_asked, finished.abort_asked) = (true, true);
+                            self.tasks.abort_all();
                         }
                     }
                     continue;
@@ -399,7 +395,6 @@ impl Running {
         ended: Option<Result<anyhow::Result<Ended>, tokio::task::JoinError>>,
     ) -> anyhow::Error {
         self.finish.cancel();
-        self.cut.cancel();
         match ended {
             Some(Ok(Err(error))) => error,
             Some(Err(error)) => anyhow!(error).context("a task panicked"),

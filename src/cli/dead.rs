@@ -81,7 +81,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         }
         Action::Drop(which) => {
             let count = Operator::open(path)?.drop_dead(&args.sink, which.seq)?;
-            wake(path)?;
+            wake(path, &args.sink)?;
             let text = format!("{} dropped; the log still has them", changes(count));
             told(count, which, &json!({ "changes": count }), json, &text)
         }
@@ -104,7 +104,7 @@ fn send_again(
     let Redriven { changes: count, superseded } =
         redrive(&mut Operator::open(path)?, reader, sink, &wanted, &now)?;
     // Without a daemon they are sent when it starts.
-    let woken = wake(path)?;
+    let woken = wake(path, &sink.name)?;
     let when = match sink.state {
         SinkState::Disabled => "after its url is corrected and the daemon has reloaded",
         SinkState::Removed => "when the sink is in the configuration again",
@@ -127,9 +127,10 @@ fn send_again(
     told(count + superseded, which, &result, json, &text)
 }
 
-/// Makes the daemon look at the deliveries; returns whether one runs.
-fn wake(store: &Path) -> anyhow::Result<bool> {
-    Ok(runtime()?.block_on(control::send(store, &ControlRequest::Wake)).is_ok())
+/// Makes the daemon look at the sink's deliveries; returns whether one runs.
+fn wake(store: &Path, sink: &str) -> anyhow::Result<bool> {
+    let request = ControlRequest::Wake { sink: Some(sink.to_owned()) };
+    Ok(runtime()?.block_on(control::send(store, &request)).is_ok())
 }
 
 fn changes(count: usize) -> String {

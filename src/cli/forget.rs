@@ -38,7 +38,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         Forgotten::Now { versions, is_purged } => (versions, is_purged),
     };
     // Without a daemon, the sinks are told by the next run.
-    let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
+    let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
     if *json {
         return output::json(&json!({ "versions": versions, "purged": is_purged }));
     }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -91,7 +90,7 @@ async fn work_on(
     let dispatcher = daemon::dispatcher(config, client, clock.clone(), store, None).await?;
     let before = store.read(|reader| reader.last_seq()).await?;
     // A new sink starts after the last row of now, so that it receives what this run stores.
-    let deliverers = daemon::deliverers(config, clock, store, &watch::channel(()).1).await?;
+    let deliverers = daemon::deliverers(config, clock, store).await?;
     let failed = dispatcher.once(stop).await;
     // At the same time, so that a sink that hangs does not delay the others.
     let mut delivering = JoinSet::new();

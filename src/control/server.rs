@@ -116,9 +116,11 @@ mod tests {
         let search =
             SearchRequest { term: "ada".to_owned(), business: None, store: None, backfill: false };
         let (root, own, reader) = (0, 990, 1000);
-        for request in
-            [ControlRequest::Wake, ControlRequest::CustomFields, ControlRequest::Search(search)]
-        {
+        for request in [
+            ControlRequest::Wake { sink: None },
+            ControlRequest::CustomFields,
+            ControlRequest::Search(search),
+        ] {
             assert!(may_send(&request, root, own), "{request:?}");
             assert!(may_send(&request, own, own), "{request:?}");
             assert!(!may_send(&request, reader, own), "{request:?}");

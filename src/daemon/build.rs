@@ -9,44 +9,54 @@ use tokio::sync::watch;
 use crate::api::{Client, HttpTransport, Transport};
 use crate::budget::Budget;
 use crate::clock::{Clock, Moment, stamp};
-use crate::config::{Config, KeySource};
+use crate::config::{self, Config, KeySource};
 use crate::deliver::{self, Deliverer, SinkStatus};
 use crate::poll::{Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
-use crate::sink::Sink;
+use crate::sink::{BuildError, Sink};
 use crate::store::Store;
 
 /// How far back the requests of an earlier process count: a minute, and a little for the network.
 const BUDGET_MEMORY: SignedDuration = SignedDuration::from_secs(61);
 
-/// One delivery task for each sink, not started yet. From here on each misses nothing, and a sink
-/// that is no longer configured holds the log back no more.
+/// One delivery task, not started yet, and what wakes it.
 ///
 /// # Errors
-/// When a sink's configuration can never work, or the store fails.
+/// If the sink's configuration can never work.
+pub(super) fn deliverer(
+    name: &str,
+    settings: &config::Sink,
+    clock: &Clock,
+    store: &Store,
+) -> Result<(Deliverer, watch::Sender<()>), BuildError> {
+    let (poke, poked) = watch::channel(());
+    let deliverer = Deliverer {
+        name: name.to_owned(),
+        sink: Sink::build(name, &settings.kind)?,
+        settings: settings.clone(),
+        store: store.clone(),
+        clock: clock.clone(),
+        poke: poked,
+        view: watch::Sender::new(None::<SinkStatus>),
+    };
+    Ok((deliverer, poke))
+}
+
+/// One delivery task for each sink, not started yet. From here on each misses nothing, and a sink
+/// that is no longer configured no longer holds the log back.
+///
+/// # Errors
+/// If a sink's configuration can never work, or the store fails.
 pub async fn deliverers(
     config: &Config,
     clock: &Clock,
     store: &Store,
-    poked: &watch::Receiver<()>,
 ) -> anyhow::Result<Vec<Deliverer>> {
-    let built: anyhow::Result<Vec<Deliverer>> = config
-        .sinks
-        .iter()
-        .map(|(name, settings)| {
-            Ok(Deliverer {
-                name: name.clone(),
-                sink: Sink::build(name, &settings.kind)?,
-                settings: settings.clone(),
-                store: store.clone(),
-                clock: clock.clone(),
-                poke: poked.clone(),
-                view: watch::Sender::new(None::<SinkStatus>),
-            })
-        })
-        .collect();
-    let deliverers = built?;
+    let mut deliverers = Vec::new();
+    for (name, settings) in &config.sinks {
+        deliverers.push(deliverer(name, settings, clock, store)?.0);
+    }
     for deliverer in &deliverers {
         deliverer.open().await?;
     }

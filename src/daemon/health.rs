@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::deliveries::{SinkHandle, SinkHandles};
 use super::requests::reply;
 use crate::clock::Clock;
 use crate::control::ControlRequest;
-use crate::deliver::SinkView;
 use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{BackupStatus, Stored, WorkspaceStatus};
 use crate::store::Store;
@@ -23,7 +23,6 @@ pub(super) struct Watch {
     pub(super) clock: Clock,
     pub(super) requests: mpsc::Sender<DispatcherRequest>,
     pub(super) background: BackgroundClient,
-    pub(super) views: Vec<SinkView>,
     pub(super) outside: Outside,
     /// Where the status page is open.
     pub(super) page: watch::Receiver<Option<SocketAddr>>,
@@ -33,8 +32,8 @@ pub(super) struct Watch {
 /// What passes between whoever asks and the daemon's other parts.
 #[derive(Clone)]
 pub(super) struct Outside {
-    /// Wakes every sink.
-    pub(super) poke: watch::Sender<()>,
+    /// The running sinks.
+    pub(super) sinks: watch::Receiver<SinkHandles>,
     /// Why the last reload was refused, in one line.
     pub(super) refusal: watch::Receiver<Option<String>>,
 }
@@ -46,12 +45,12 @@ impl Watch {
         let asked = async {
             self.requests.send(DispatcherRequest::Status(sender)).await.ok()?;
             let polling = polling.await.ok()?;
-            let views = self.views.clone();
+            let sinks = self.outside.sinks.borrow().clone();
             let read = self.store.read(move |reader| {
                 let stored = Stored::read(reader)?;
                 let last = stored.last_seq();
-                let sinks: Result<Vec<_>, _> =
-                    views.iter().filter_map(|view| view.status(reader, last).transpose()).collect();
+                let status = |sink: &SinkHandle| sink.view.status(reader, last).transpose();
+                let sinks: Result<Vec<_>, _> = sinks.values().filter_map(status).collect();
                 Ok((stored, sinks?))
             });
             let (stored, sinks) = read.await.ok()?;
@@ -78,8 +77,12 @@ impl Watch {
                 },
                 ControlRequest::Search(request) => watch.search(request).await,
                 ControlRequest::CustomFields => watch.custom_fields().await,
-                ControlRequest::Wake => {
-                    watch.outside.poke.send_replace(());
+                ControlRequest::Wake { sink } => {
+                    for (name, handle) in &*watch.outside.sinks.borrow() {
+                        if sink.as_ref().is_none_or(|wanted| wanted == name) {
+                            handle.wake();
+                        }
+                    }
                     reply(Ok(()))
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use super::filter::wants;
-use super::{Deliverer, SinkStatus};
+use super::{Deliverer, SinkActivity, SinkStatus};
 use crate::config::SinkFilter;
 use crate::store::{Reader, StoreError};
 
@@ -95,6 +95,12 @@ impl SinkView {
             filter: deliverer.settings.filter.clone(),
             counted: Arc::default(),
         }
+    }
+
+    /// What the sink is doing; `None` before its task has begun.
+    #[must_use]
+    pub fn activity(&self) -> Option<SinkActivity> {
+        self.status.borrow().as_ref().map(|status| status.state)
     }
 
     /// The sink's status, with what it is behind the row `last`; `None` before its task has begun.

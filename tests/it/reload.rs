@@ -179,3 +179,35 @@ async fn a_reload_that_adds_a_sink_while_another_program_writes_waits_for_it() {
     wait_until("and delivers", both).await;
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_reload_stops_neither_polling_nor_a_delivery_whose_configuration_stays() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let (program, folder) = (place.path("take"), place.path(""));
+    place.write("take", "cd \"$1\"; echo run >> runs; until [ -e go ]; do sleep 0.02; done\n");
+    let label = format!(
+        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\n",
+        program.display(),
+        folder.display(),
+    );
+    place.configure(&label);
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.add(Route::Leads, json!({}));
+    wait_until("the program runs", || place.path("runs").exists()).await;
+
+    place.configure(&[label, Place::file_sink("audit", "")].concat());
+    daemon.signal(Signal::HUP);
+    wait_until("the reload is done", || place.log().matches(" running ").count() == 2).await;
+    // The program still runs: polling and the new sink do not wait for it.
+    workspace.add(Route::Leads, json!({}));
+    wait_until("the new sink has the next one", || place.lines("audit.ndjson").len() == 1).await;
+    std::fs::write(place.path("go"), "").unwrap();
+    let last = place.number("SELECT max(seq) FROM changes");
+    let done = "SELECT position FROM sinks WHERE name = 'label'";
+    wait_until("the program has taken both", || place.number(done) == last).await;
+    let runs = std::fs::read_to_string(place.path("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 2, "one run per change: {}", place.log());
+    daemon.stop().await;
+}

@@ -18,7 +18,7 @@ use shopmirror::daemon::{deliverers, dispatcher};
 use shopmirror::poll::{DispatcherRequest, Handover, PollingStatus};
 use shopmirror::store::Store;
 use tempfile::TempDir;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -146,8 +146,7 @@ impl<'a> VirtualDaemon<'a> {
         let shop = self.shop;
         let finish = CancellationToken::new();
         let mut delivering = JoinSet::new();
-        let poked = watch::channel(()).1;
-        for sink in deliverers(&self.config, &shop.clock, &store, &poked).await.unwrap() {
+        for sink in deliverers(&self.config, &shop.clock, &store).await.unwrap() {
             let (finish, cut) = (finish.clone(), CancellationToken::new());
             delivering.spawn(async move { sink.run(finish, cut).await.unwrap() });
         }

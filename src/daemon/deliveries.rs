@@ -1,0 +1,247 @@
+//! The delivery tasks: one per sink, kept through a reload unless its configuration changed.
+//!
+//! A task that is replaced or removed finishes the changes in hand, for a while; its successor
+//! starts after it. Polling waits for none of this. A task that ends by itself ends the daemon.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{Signal, build};
+use crate::clock::Clock;
+use crate::config;
+use crate::deliver::{self, Deliverer, SinkActivity, SinkView};
+use crate::store::Store;
+
+/// How long the changes in hand may take before they are cut short; they are then delivered again
+/// under the same event ids.
+const GRACE: Duration = Duration::from_secs(6);
+/// How long a task that was cut short may take to end before it is abandoned.
+const CUT_GRACE: Duration = Duration::from_secs(2);
+
+/// What others need of a running delivery task.
+#[derive(Clone)]
+pub(super) struct SinkHandle {
+    pub(super) view: SinkView,
+    poke: watch::Sender<()>,
+}
+
+impl SinkHandle {
+    /// Makes the task look at its deliveries again, because an operator changed some.
+    pub(super) fn wake(&self) {
+        self.poke.send_replace(());
+    }
+}
+
+/// The running sinks, by name.
+pub(super) type SinkHandles = BTreeMap<String, SinkHandle>;
+
+/// One sink's task.
+struct Running {
+    settings: config::Sink,
+    /// Lets the task end after the changes in hand.
+    finish: CancellationToken,
+    /// Cancelled when the task has ended.
+    ended: CancellationToken,
+}
+
+/// The delivery tasks of all sinks.
+pub(super) struct Deliveries {
+    store: Store,
+    clock: Clock,
+    tasks: JoinSet<anyhow::Result<()>>,
+    running: BTreeMap<String, Running>,
+    handles: watch::Sender<SinkHandles>,
+    /// Cuts short the changes in hand of all tasks.
+    cut: CancellationToken,
+}
+
+impl Deliveries {
+    pub(super) fn new(store: Store, clock: Clock) -> Self {
+        Self {
+            store,
+            clock,
+            tasks: JoinSet::new(),
+            running: BTreeMap::new(),
+            handles: watch::Sender::new(SinkHandles::new()),
+            cut: CancellationToken::new(),
+        }
+    }
+
+    /// The running sinks, now and after each reload.
+    pub(super) fn handles(&self) -> watch::Receiver<SinkHandles> {
+        self.handles.subscribe()
+    }
+
+    /// Starts, replaces and removes tasks so that they are those of `sinks`; an unchanged task goes
+    /// on. From here on a new sink misses nothing.
+    ///
+    /// # Errors
+    /// If a sink cannot be built or its row cannot be stored; then no task was touched.
+    pub(super) async fn configure(
+        &mut self,
+        sinks: &BTreeMap<String, config::Sink>,
+    ) -> anyhow::Result<()> {
+        let mut started = Vec::new();
+        for (name, settings) in sinks {
+            if !self.goes_on(name, settings) {
+                started.push(build::deliverer(name, settings, &self.clock, &self.store)?);
+            }
+        }
+        for (deliverer, _) in &started {
+            deliverer.open().await?;
+        }
+        deliver::retire(&self.store, sinks.keys().cloned().collect()).await?;
+        let replaced: BTreeSet<&String> = started.iter().map(|(new, _)| &new.name).collect();
+        let mut handles = self.handles.borrow().clone();
+        handles.retain(|name, handle| {
+            let goes_on = sinks.contains_key(name) && !replaced.contains(name);
+            if goes_on {
+                // A reload also means: try again now.
+                handle.wake();
+            } else if let Some(running) = self.running.get(name) {
+                running.finish.cancel();
+            }
+            goes_on
+        });
+        for (deliverer, poke) in started {
+            let view = SinkView::of(&deliverer);
+            handles.insert(deliverer.name.clone(), SinkHandle { view, poke });
+            self.start(deliverer);
+        }
+        // A removed sink may come back before its task has ended.
+        self.running.retain(|name, old| sinks.contains_key(name) || !old.ended.is_cancelled());
+        self.handles.send_replace(handles);
+        Ok(())
+    }
+
+    /// Whether the sink's task runs with these settings. A disabled sink starts anew.
+    fn goes_on(&self, name: &str, settings: &config::Sink) -> bool {
+        let same = self
+            .running
+            .get(name)
+            .is_some_and(|running| running.settings == *settings && !running.finish.is_cancelled());
+        let disabled = self
+            .handles
+            .borrow()
+            .get(name)
+            .is_some_and(|handle| handle.view.activity() == Some(SinkActivity::Disabled));
+        same && !disabled
+    }
+
+    fn start(&mut self, deliverer: Deliverer) {
+        let finish = CancellationToken::new();
+        let ended = CancellationToken::new();
+        let running = Running {
+            settings: deliverer.settings.clone(),
+            finish: finish.clone(),
+            ended: ended.clone(),
+        };
+        let before = self.running.insert(deliverer.name.clone(), running);
+        let cut = self.cut.child_token();
+        self.tasks.spawn(async move {
+            let _ended = ended.drop_guard();
+            if let Some(before) = before {
+                before.ended.cancelled().await;
+            }
+            deliver(deliverer, finish, cut).await
+        });
+    }
+
+    /// Waits for a task to end that was not asked to, and returns why.
+    pub(super) async fn failure(&mut self) -> anyhow::Error {
+        loop {
+            match self.tasks.join_next().await {
+                None => std::future::pending().await,
+                Some(ended) => {
+                    if let Err(error) = result_of(ended) {
+                        return error;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets all tasks end after the changes in hand.
+    pub(super) fn finish(&self) {
+        for running in self.running.values() {
+            running.finish.cancel();
+        }
+    }
+
+    /// Cuts short the changes in hand.
+    pub(super) fn cut(&self) {
+        self.cut.cancel();
+    }
+
+    /// Waits until all tasks have ended; [`Signal::Abort`] cuts them short.
+    ///
+    /// # Errors
+    /// The last failure of a task.
+    pub(super) async fn ended(
+        mut self,
+        signals: &mut mpsc::Receiver<Signal>,
+    ) -> anyhow::Result<()> {
+        let mut outcome = Ok(());
+        loop {
+            tokio::select! {
+                ended = self.tasks.join_next() => match ended {
+                    None => return outcome,
+                    Some(ended) => outcome = outcome.and(result_of(ended)),
+                },
+                Some(signal) = signals.recv(), if !self.cut.is_cancelled() => {
+                    if signal == Signal::Abort {
+                        self.cut();
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn result_of(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
+    match ended {
+        Ok(result) => result,
+        Err(error) => Err(anyhow!(error).context("a task panicked")),
+    }
+}
+
+/// Runs one task until `finish`, and after that no longer than the graces allow.
+async fn deliver(
+    deliverer: Deliverer,
+    finish: CancellationToken,
+    cut: CancellationToken,
+) -> anyhow::Result<()> {
+    let name = deliverer.name.clone();
+    if finish.is_cancelled() {
+        return Ok(());
+    }
+    let limit = async {
+        finish.cancelled().await;
+        tokio::select! {
+            () = cut.cancelled() => {}
+            () = tokio::time::sleep(GRACE) => {
+                tracing::warn!(sink = %name, "a delivery takes too long: it is cut short, and repeated under the same event id");
+                cut.cancel();
+            }
+        }
+        tokio::time::sleep(CUT_GRACE).await;
+    };
+    tokio::select! {
+        ended = deliverer.run(finish.clone(), cut.clone()) => {
+            ended.with_context(|| format!("sink {name}"))?;
+        }
+        () = limit => {
+            tracing::error!(sink = %name, "the delivery does not end: it is abandoned");
+        }
+    }
+    if finish.is_cancelled() {
+        Ok(())
+    } else {
+        Err(anyhow!("the task of sink {name} ended by itself"))
+    }
+}
