@@ -293,10 +293,15 @@ fn read_config(path: &Path) -> anyhow::Result<Config> {
     Ok(Config::load(path, credentials.as_deref(), key)?)
 }
 
+/// Threads for the store's two connections, files, and lookups of names; each of these takes turns.
+/// The unit's `TasksMax` has to hold them and the programs of command sinks.
+const MOST_BLOCKING_THREADS: usize = 11;
+
 /// A runtime for one command; one thread, since the work is waiting.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(MOST_BLOCKING_THREADS)
         .thread_keep_alive(Duration::from_secs(2))
         .build()?)
 }

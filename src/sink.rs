@@ -1,10 +1,12 @@
 //! How changes are handed to a destination: a webhook, a file, a command.
 //!
-//! A sink never sees the store, keeps no position and never waits between attempts; it says what
-//! became of each change and whose fault a failure is. Its invariant: [`Verdict::Done`] only after
-//! the destination has acknowledged, and a change handed over again carries the same event id.
-//! Webhook addresses, secrets and answer bodies never appear in a reason, an error or the log; the
-//! only foreign text that does is the first line a command writes to standard error.
+//! A sink never sees the store, keeps no position and never waits between attempts. It reports what
+//! became of each change, and whether a failure is the destination's fault or the change's own. It
+//! returns [`Verdict::Done`] only after the destination has acknowledged, and a change that is handed
+//! over again has the same event id.
+//! Webhook addresses and secrets never appear in a reason, an error or the log. The only foreign text
+//! that does is the beginning of an answer's body and the first line that a command writes to
+//! standard error.
 
 mod command;
 mod file;
@@ -25,19 +27,19 @@ use reason::Reason;
 #[cfg(test)]
 pub(crate) use scripted::Scripted;
 
-/// What became of one change handed to a sink; reasons are escaped, and at most 256 characters.
+/// What became of one change handed to a sink; reasons are escaped, and at most 420 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The destination has it for good.
+    /// The destination acknowledged it.
     Done,
-    /// This change itself was refused: it is parked, others pass.
+    /// The destination refused this change: it is parked, and others go on.
     Refused {
         /// What the destination said, for people.
         reason: String,
         /// The destination asked for no further attempt.
         for_good: bool,
     },
-    /// The destination is at fault: the sink pauses, this and what follows is tried again.
+    /// The destination failed: the sink pauses, and this change and those after it are retried.
     Fault {
         /// What went wrong, for people.
         reason: String,
@@ -49,9 +51,9 @@ pub enum Verdict {
         /// What the destination said, for people.
         reason: String,
     },
-    /// It was not handed over, because the destination was at fault before.
+    /// It was not handed over, because the destination failed before.
     NotTried,
-    /// The stop came before it was finished: nothing is known of it.
+    /// A stop came before the destination answered, so it is not known whether it has the change.
     CutShort,
 }
 
@@ -104,7 +106,7 @@ pub enum BuildError {
         /// What is wrong and what to write instead.
         problem: &'static str,
     },
-    /// The HTTP client cannot be made, for want of certificate authorities as a rule.
+    /// The HTTP client cannot be made, usually because no certificate authorities are installed.
     #[error("sink {sink}: making the HTTPS client: {problem}; install the package ca-certificates")]
     Client {
         /// The sink's name.
@@ -112,7 +114,7 @@ pub enum BuildError {
         /// What the TLS library said.
         problem: String,
     },
-    /// The command names no program by its absolute path.
+    /// The command does not begin with the absolute path of a program.
     #[error("sink {sink}: the command must begin with the absolute path of a program")]
     Program {
         /// The sink's name.
@@ -137,7 +139,7 @@ impl Sink {
     /// Makes the sink called `name`; nothing is opened, connected or started yet.
     ///
     /// # Errors
-    /// [`BuildError`] when the configuration can never work.
+    /// [`BuildError`] if the configuration can never work.
     pub fn build(name: &str, kind: &SinkKind) -> Result<Self, BuildError> {
         Ok(match kind {
             SinkKind::Webhook(settings) => Self::Webhook(webhook::Webhook::build(name, settings)?),
@@ -146,7 +148,7 @@ impl Sink {
         })
     }
 
-    /// The most changes handed over at once; what a crash may repeat at most.
+    /// The most changes that can be handed over at once, and that a crash can repeat.
     #[must_use]
     pub fn batch(&self) -> usize {
         match self {
@@ -158,18 +160,18 @@ impl Sink {
         }
     }
 
-    /// Whether what it reports as its own fault may be one change's after all; a file's never is.
+    /// Whether one change alone may cause what is reported as a fault. For a file it never does.
     #[must_use]
     pub fn can_fail_for_one(&self) -> bool {
         !matches!(self, Self::File(_))
     }
 
-    /// Hands over `changes`, which are of distinct records and in the order of the log; one verdict
-    /// each, in the same order.
+    /// Hands over `changes`, which belong to different records and are in the order of the log.
+    /// Returns one verdict for each, in the same order.
     ///
     /// The caller saves its position before the next call. `now` is the wall clock at this attempt.
-    /// When `stop` fires, what is unfinished is [`Verdict::CutShort`]. After a fault no further change
-    /// is begun; those are [`Verdict::NotTried`].
+    /// After `stop`, changes that are not finished are [`Verdict::CutShort`]. After a fault no further
+    /// change is begun; those are [`Verdict::NotTried`].
     pub async fn deliver(
         &mut self,
         changes: &[Change],
@@ -188,10 +190,10 @@ impl Sink {
         }
     }
 
-    /// Says whether the sink could work now, without delivering or creating anything.
+    /// Checks whether the sink could work now, without delivering or creating anything.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// What is wrong, and how to fix it.
     pub async fn probe(&self) -> Result<String, String> {
         match self {
             Self::Webhook(webhook) => webhook.probe().await,

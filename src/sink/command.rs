@@ -1,10 +1,9 @@
 //! A program that is run once for each change, with the change as JSON on its standard input.
 //!
-//! No shell, no inherited environment, no data in an argument. Exit 0 is the acknowledgement; 65
-//! refuses the change for good; 75 and 69 (try again, unavailable), 126, 127, being told to end and
-//! a program that cannot be started are the destination's fault and pause the sink. Any other code
-//! or signal and a time-out park the one change, so that what the program cannot digest never holds
-//! up the rest.
+//! There is no shell, no inherited environment and no data in an argument. Exit 0 acknowledges the
+//! change; 65 refuses it for good. The sink pauses on 75 and 69 (try again, unavailable), 126, 127,
+//! a signal that tells the program to end, and a program that cannot be started. Any other code or
+//! signal and a time-out park that change alone, so that it does not hold up the others.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,18 +26,18 @@ use crate::record::Change;
 /// One at a time, so that a crash repeats at most one run.
 pub(super) const BATCH: usize = 1;
 
-/// What a program may see of this process's environment, which can hold a key.
+/// The variables that a program gets. The environment of this process may hold a key.
 const ENVIRONMENT: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// How much of standard error is looked at, and how much of its first line a reason quotes.
+/// How much of standard error is kept, and how much of its first line a reason quotes.
 const STDERR_BYTES: usize = 1024;
 const QUOTED_CHARS: usize = 160;
 
-/// Signals that say nothing about the change.
+/// Signals that ask a program to end; they say nothing about the change.
 const TOLD_TO_END: [i32; 3] = [Signal::HUP.as_raw(), Signal::INT.as_raw(), Signal::TERM.as_raw()];
 
-/// How long standard error may stay open after the program's end; a child it left may hold it.
+/// How long standard error may stay open after the program has ended: a child may hold it open.
 const STDERR_GRACE: Duration = Duration::from_millis(100);
 
 /// One command.
@@ -75,7 +74,7 @@ impl Command {
         verdicts
     }
 
-    /// Looks at the program without running it.
+    /// Checks that the program can be run, without running it.
     pub(super) fn probe(&self) -> Result<String, String> {
         let program = Path::new(&self.argv[0]);
         match program.metadata() {
@@ -84,7 +83,7 @@ impl Command {
                 Err(format!("{} is not a program", program.display()))
             }
             Ok(_) => match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
-                Ok(()) => Ok(format!("{} can be run; it was not", program.display())),
+                Ok(()) => Ok(format!("{} can be run; it was not run", program.display())),
                 Err(error) => Err(format!(
                     "{} cannot be run: {error}; give this user the right to execute it",
                     program.display()
@@ -165,7 +164,7 @@ enum Ended {
     Unknown(io::Error),
 }
 
-/// Feeds the program and listens to it until it ends; what it said last may still be unread.
+/// Writes to the program and reads its standard error until it ends; the last output may be left.
 async fn attend(
     child: &mut Child,
     data: String,
@@ -175,7 +174,7 @@ async fn attend(
     let mut stderr = child.stderr.take();
     let mut feeding = pin!(async move {
         if let Some(mut stdin) = stdin {
-            // A program need not read what it is given: its exit code alone says what became of it.
+            // A program need not read its input: its exit code alone is the answer.
             let _ = stdin.write_all(data.as_bytes()).await;
             let _ = stdin.write_all(b"\n").await;
         }
@@ -191,7 +190,7 @@ async fn attend(
     Ok((status, stderr))
 }
 
-/// Reads on, keeping the first bytes and dropping the rest; false at the end.
+/// Reads once, keeps the first bytes of all and drops the others; false at the end.
 async fn listen(stderr: &mut Option<ChildStderr>, said: &mut Vec<u8>) -> bool {
     let Some(stderr) = stderr else { return false };
     let mut chunk = [0; STDERR_BYTES];
@@ -217,7 +216,7 @@ fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
             Verdict::fault(format!("ended with {code}, a program it needs cannot be run{said}"))
         }
         (Some(code), _) => Verdict::refused(format!("ended with {code}{said}")),
-        // A service manager that stops or restarts the service may tell all of its processes.
+        // A service manager that stops the service may send the signal to all of its processes.
         (None, Some(signal)) if TOLD_TO_END.contains(&signal) => {
             Verdict::fault(format!("told to end by signal {signal}{said}"))
         }
@@ -226,7 +225,7 @@ fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
     }
 }
 
-/// The first line with something in it, as the end of a reason.
+/// The first line that is not blank, as the end of a reason.
 fn quote(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     match text.lines().map(str::trim).find(|line| !line.is_empty()) {
@@ -235,7 +234,7 @@ fn quote(said: &[u8]) -> String {
     }
 }
 
-/// The program's process group; killed as a whole unless the program has ended by itself.
+/// The program's process group. It is killed when dropped, unless the program ended by itself.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -243,14 +242,14 @@ impl Group {
         Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
     }
 
-    /// The program has been waited for: its id may belong to another by now.
+    /// Lets the group live: the program has ended, and its id may belong to another process.
     fn leave(mut self) {
         self.0 = None;
     }
 
     async fn kill(self, child: &mut Child) {
         drop(self);
-        // Nothing survives SIGKILL, so this wait is short; it keeps zombies away.
+        // After SIGKILL this wait is short. It removes the ended process.
         let _ = child.wait().await;
     }
 }
@@ -258,7 +257,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // It fails only when nobody of the group is left.
+            // It fails only if no process of the group is left.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

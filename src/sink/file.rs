@@ -1,8 +1,8 @@
-//! An NDJSON file: one line a change, on the disk before it is acknowledged.
+//! An NDJSON file: one line per change, on the disk before it is acknowledged.
 //!
-//! A batch is whole in the file or not in it at all, and a change whose line already stands at the
-//! file's end is not written again: that is what a crash between the write and the saved position
-//! leaves behind. Blocking work is done off the runtime's threads.
+//! Either all lines of a batch are in the file or none. A change whose line is already at the end of
+//! the file is not written again: a crash between the write and the saved position leaves such lines.
+//! Blocking work runs outside the runtime's thread.
 
 mod append;
 mod tail;
@@ -10,27 +10,34 @@ mod tail;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tokio::sync::Semaphore;
+
 use super::Verdict;
 use super::reason::Reason;
 use crate::record::Change;
 use append::Appender;
 
-/// The most lines written at once. As the caller saves its position after each batch, no more than
-/// these can be handed over again after a crash, and no more are looked at for repeats.
+/// The most lines written at once. The caller saves its position after each batch, so a crash can
+/// repeat no more changes than these, and no more lines have to be compared.
 pub(super) const BATCH: usize = 256;
+
+/// Files written at the same time, by all sinks together: each takes a thread.
+const MOST_WRITES: usize = 4;
+
+static TURNS: Semaphore = Semaphore::const_new(MOST_WRITES);
 
 /// Why the file cannot be appended to.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
     #[error("{0} is a symbolic link: name the file itself in the configuration")]
     Link(PathBuf),
-    #[error("{0} is no regular file: name another")]
+    #[error("{0} is not a regular file: name another one")]
     NotRegular(PathBuf),
     #[error("{0} does not end in a line of this program: move it away or name another file")]
     Foreign(PathBuf),
     #[error("{0} is being written by another process or sink: give each a file of its own")]
     Held(PathBuf),
-    #[error("{0} is taken away each time it is written: rotate it less often")]
+    #[error("{0} is moved away each time it is written: rotate it less often")]
     Moving(PathBuf),
     #[error("{doing} {path}: {source}{}", hint(source))]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
@@ -42,7 +49,7 @@ fn hint(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "; create the folder",
         io::ErrorKind::PermissionDenied => "; allow this user to write there",
         io::ErrorKind::ReadOnlyFilesystem => "; under systemd, name the folder in ReadWritePaths=",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
         _ => "",
     }
 }
@@ -63,8 +70,8 @@ impl Line {
     fn of(change: &Change) -> Self {
         let mut text = change.data_json();
         if text.contains(['\n', '\r']) {
-            // A record stands in it as received and may have been sent with line breaks between
-            // its members; inside a JSON string there is never a bare one.
+            // The record is in it as received, possibly with line breaks between its members. A JSON
+            // string never holds a line break itself.
             text = text.replace(['\n', '\r'], " ");
         }
         text.push('\n');
@@ -76,7 +83,7 @@ impl Line {
 pub struct File {
     name: String,
     path: PathBuf,
-    /// `None` while a write is going on; made anew when the caller of that write was cut off.
+    /// `None` during a write. It is made again if the caller of that write was cancelled.
     appender: Option<Appender>,
 }
 
@@ -85,12 +92,14 @@ impl File {
         Self { name: name.to_owned(), path: path.to_owned(), appender: None }
     }
 
-    /// A write that has begun is finished whatever happens: it is work, not a wait.
+    /// A write that has begun is always finished, even during a stop.
     pub(super) async fn deliver(&mut self, changes: &[Change]) -> Vec<Verdict> {
         let mut appender =
             self.appender.take().unwrap_or_else(|| Appender::new(&self.name, &self.path));
         let lines: Vec<Line> = changes.iter().map(Line::of).collect();
+        let turn = TURNS.acquire().await.expect("the semaphore is never closed");
         let written = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             let outcome = appender.append(&lines);
             (appender, outcome)
         });
@@ -102,7 +111,7 @@ impl File {
                     Err(error) => Verdict::fault(error),
                 }
             }
-            Err(_) => Verdict::fault("writing broke off in this program"),
+            Err(_) => Verdict::fault("the write failed inside this program"),
         };
         vec![verdict; changes.len()]
     }
@@ -111,7 +120,7 @@ impl File {
         let path = self.path.clone();
         tokio::task::spawn_blocking(move || append::probe(&path))
             .await
-            .map_err(|_| "looking at the file broke off in this program".to_owned())?
+            .map_err(|_| "the check of the file failed inside this program".to_owned())?
             .map_err(Reason::of)
     }
 }

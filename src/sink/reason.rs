@@ -1,7 +1,7 @@
-//! The text of a verdict: made safe for a terminal, a log line and a page, and kept short.
+//! Makes the text of a verdict safe for a terminal, a log line and a page, and short.
 //!
 //! A reason may quote what another program wrote, so control and direction characters are shown as
-//! escapes. Nothing here decides what may be quoted.
+//! escapes. It does not decide what may be quoted.
 
 use std::fmt;
 

@@ -1,12 +1,15 @@
-//! A webhook: one POST a change, signed as the Standard Webhooks specification says.
+//! A webhook: one POST per change, signed as the Standard Webhooks specification says.
 //!
 //! A request goes to the configured address and nowhere else: no redirect is followed, no proxy of
-//! the environment is used, no referer is sent. Only 2xx is an acknowledgement; answer bodies are
-//! dropped unread, and neither the address nor a secret is ever part of a text.
+//! the environment is used, no referer is sent. Only 2xx is an acknowledgement. The beginning of any
+//! other answer's body is quoted; neither the address nor a secret is ever part of a text.
 
 mod answer;
+mod lookup;
+mod redact;
 mod sign;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -21,6 +24,7 @@ use super::{BuildError, Verdict};
 use crate::config::{OWN_HEADERS, Webhook as Settings, WebhookFormat, is_loopback};
 use crate::record::Change;
 use crate::tls::client_builder;
+use redact::Redactor;
 use sign::Signer;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,6 +39,7 @@ pub struct Webhook {
     url: Url,
     headers: HeaderMap,
     signer: Signer,
+    redactor: Arc<Redactor>,
     format: WebhookFormat,
     timeout: Duration,
     concurrency: usize,
@@ -45,6 +50,7 @@ impl Webhook {
         let url = address(name, settings.url.expose_secret())?;
         Ok(Self {
             client: client(name, &url, settings.timeout)?,
+            redactor: Arc::new(Redactor::new(&url, settings)),
             url,
             headers: fixed_headers(name, settings)?,
             signer: Signer::build(name, &settings.secrets)?,
@@ -54,7 +60,7 @@ impl Webhook {
         })
     }
 
-    /// As many as are in flight at once, so that a crash repeats no more than those.
+    /// All changes of a batch are in flight at once.
     pub(super) fn batch(&self) -> usize {
         self.concurrency
     }
@@ -79,8 +85,10 @@ impl Webhook {
                     Ok(request) => {
                         let client = self.client.clone();
                         let timeout = self.timeout;
+                        let redactor = Arc::clone(&self.redactor);
                         in_flight.spawn(async move {
-                            (index, answer::of(client.execute(request).await, timeout, now).await)
+                            let outcome = client.execute(request).await;
+                            (index, answer::of(outcome, timeout, now, &redactor).await)
                         });
                     }
                     Err(verdict) => verdicts[index] = Some(verdict),
@@ -93,15 +101,15 @@ impl Webhook {
                     None => break,
                     Some(Ok((index, verdict))) => {
                         if matches!(verdict, Verdict::Fault { .. } | Verdict::Gone { .. }) {
-                            // What is in flight may still succeed; the rest need not be sent to
-                            // learn the same.
+                            // Requests in flight may still succeed. To send the others would only
+                            // show the same fault again.
                             sending = false;
                             unfinished = Verdict::NotTried;
                         }
                         verdicts[index] = Some(verdict);
                     }
                     Some(Err(_)) => {
-                        unfinished = Verdict::fault("sending broke off in this program");
+                        unfinished = Verdict::fault("the request failed inside this program");
                     }
                 },
             }
@@ -109,7 +117,7 @@ impl Webhook {
         verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(|| unfinished.clone())).collect()
     }
 
-    /// An `OPTIONS` request, which is safe by definition: it tries name, connection and certificate.
+    /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate.
     pub(super) async fn probe(&self) -> Result<String, String> {
         let request = self.client.request(Method::OPTIONS, self.url.clone());
         match request.headers(self.headers.clone()).send().await {
@@ -144,7 +152,7 @@ fn header(text: &str) -> Result<HeaderValue, Verdict> {
         .map_err(|_| Verdict::refused_for_good("the event id cannot be sent as a header"))
 }
 
-/// The body as the specification proposes; the same bytes at every attempt.
+/// The body in the shape of the specification. It is the same at every attempt.
 fn standard_body(change: &Change) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     format!(
@@ -171,6 +179,7 @@ fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, BuildError
     let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
         .gzip(false)
+        .dns_resolver(Arc::new(lookup::BoundedLookup))
         .pool_idle_timeout(IDLE_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))
         .timeout(timeout);
@@ -190,7 +199,7 @@ fn fixed_headers(name: &str, settings: &Settings) -> Result<HeaderMap, BuildErro
         let refuse =
             |problem| BuildError::Header { sink: name.to_owned(), header: key.clone(), problem };
         let header = HeaderName::from_bytes(key.as_bytes())
-            .map_err(|_| refuse("is no header name: use letters, digits and hyphens"))?;
+            .map_err(|_| refuse("is not a header name: use letters, digits and hyphens"))?;
         if OWN_HEADERS.contains(&header.as_str()) {
             return Err(refuse("is set by every delivery itself: remove it"));
         }

@@ -1,7 +1,7 @@
 //! The open file: found again after a rotation, repaired after a crash, appended to and synced.
 //!
-//! Blocking. [`Appender::append`] either has every line on the disk or leaves the file as it was;
-//! where it cannot even do that, it looks at the file anew before the next write.
+//! Blocking. [`Appender::append`] either puts every line on the disk or leaves the file as it was. If
+//! it cannot restore the file, it reads the end of the file again before the next write.
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::tail::{Tail, TailError};
 use super::{FileError, Line};
 
-/// How often the file may be taken away during one write.
+/// How often the file may be moved away during one write.
 const ROTATIONS: usize = 3;
 
 /// Appends to one path.
@@ -31,7 +31,7 @@ struct Open {
     device: u64,
     inode: u64,
     length: u64,
-    /// The event ids of the last lines, among them all that may be handed over again.
+    /// The event ids of the last lines: all changes that may be handed over again are among them.
     recent: HashSet<String>,
 }
 
@@ -40,12 +40,12 @@ impl Appender {
         Self { sink: sink.to_owned(), path: path.to_owned(), open: None }
     }
 
-    /// Writes the lines that are not there yet, in one piece, and syncs.
+    /// Writes the lines that are not in the file yet, in one piece, and syncs.
     pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), FileError> {
         for _ in 0..ROTATIONS {
             let mut open = self.reopened()?;
             open.write(lines).map_err(FileError::io("appending to", &self.path))?;
-            // Who took the file away may have read it before these lines stood in it.
+            // The program that moved the file may have read it before these lines were in it.
             let named = fs::symlink_metadata(&self.path).is_ok_and(|now| open.is_in(&now));
             self.open = Some(open);
             if named {
@@ -55,14 +55,14 @@ impl Appender {
         Err(FileError::Moving(self.path.clone()))
     }
 
-    /// Takes the open file if it still is what the path names, else opens the path.
+    /// Returns the open file if the path still names it; otherwise opens the path.
     fn reopened(&mut self) -> Result<Open, FileError> {
         if let Some(open) = self.open.take() {
             match fs::symlink_metadata(&self.path) {
                 Ok(now) if open.is(&now) => return Ok(open),
                 _ => tracing::info!(
                     sink = self.sink,
-                    "the file was moved or changed by others: opening it again"
+                    "another program moved or changed the file: opening it again"
                 ),
             }
         }
@@ -78,7 +78,7 @@ impl Appender {
     }
 }
 
-/// A file just opened, and how many bytes of an unfinished line were cut off it.
+/// A file that was just opened, and the bytes of an unfinished line that were cut off.
 struct Opened {
     open: Open,
     torn: u64,
@@ -97,7 +97,7 @@ impl Open {
         .map_err(refused(path))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(FileError::Held(path.to_owned())),
-            // Some file systems know no locks; the lock only guards against a mistake.
+            // Some file systems have no locks. The lock only guards against a wrong configuration.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let metadata = regular(&file, path)?;
@@ -108,7 +108,7 @@ impl Open {
                 .and_then(|()| file.sync_data())
                 .map_err(FileError::io("cutting an unfinished line off", path))?;
         }
-        // A synced line in a file whose name is lost would be lost with it.
+        // If the file's name were lost, a synced line would be lost with it.
         File::open(directory(path))
             .and_then(|directory| directory.sync_all())
             .map_err(FileError::io("syncing the directory of", path))?;
@@ -126,10 +126,10 @@ impl Open {
         let fresh: Vec<&Line> =
             lines.iter().filter(|line| !self.recent.contains(&line.event_id)).collect();
         let bytes: String = fresh.iter().map(|line| line.text.as_str()).collect();
-        // Synced even when nothing is new: a line found after a crash may not be on the disk yet.
+        // Synced even if nothing is new: a line found after a crash may not be on the disk yet.
         let written = self.file.write_all(bytes.as_bytes()).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            // The caller drops it on top, so that the next attempt looks at what really is there.
+            // The caller also drops it, so that the next attempt reads the end of the file again.
             let _ = self.file.set_len(self.length);
             return Err(error);
         }
@@ -140,12 +140,12 @@ impl Open {
         Ok(())
     }
 
-    /// Whether nobody else has touched what the path names now.
+    /// Whether the path still names this file, and no other program has changed its length.
     fn is(&self, now: &Metadata) -> bool {
         self.is_in(now) && now.len() == self.length
     }
 
-    /// Whether the path names this file, with all that was written to it.
+    /// Whether the path names this file, and the file still has all lines.
     fn is_in(&self, now: &Metadata) -> bool {
         (now.dev(), now.ino()) == (self.device, self.inode) && now.len() >= self.length
     }
@@ -153,13 +153,13 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // A program being started may hold a copy of the descriptor for a moment, and with it the
-        // lock; unlocking lets go of it at once.
+        // A program that is just being started may hold a copy of the descriptor, and with it the
+        // lock. Unlocking releases it at once.
         let _ = self.file.unlock();
     }
 }
 
-/// What `check` says about the path; nothing is created or changed.
+/// What `check` reports about the path. Nothing is created or changed.
 pub(super) fn probe(path: &Path) -> Result<String, FileError> {
     match options().open(path) {
         Ok(file) => {
@@ -179,7 +179,7 @@ pub(super) fn probe(path: &Path) -> Result<String, FileError> {
     }
 }
 
-/// No link is followed, and a pipe is not waited for.
+/// Options that follow no link and do not wait for the other end of a pipe.
 fn options() -> OpenOptions {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let mut options = OpenOptions::new();

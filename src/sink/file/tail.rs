@@ -1,7 +1,7 @@
-//! The end of an NDJSON file: where its last whole line ends and which changes stand before that.
+//! The end of an NDJSON file: where its last whole line ends, and which changes the lines before hold.
 //!
-//! Reads only, and in bounded memory whatever the file holds. What follows the last line break is
-//! taken for an unfinished line of ours only when it begins like one.
+//! It only reads, and needs little memory whatever the file holds. Text after the last line break is
+//! taken for an unfinished line of ours only if it begins like one.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -13,15 +13,15 @@ use super::BATCH;
 /// How every line of ours begins.
 const OPENING: &[u8] = b"{\"event_id\":\"";
 
-/// The farthest that is looked back.
+/// How much of the end of the file is read at most.
 const REACH: u64 = 64 * 1024 * 1024;
 
 const BLOCK: usize = 64 * 1024;
 
-/// Why the end of a file says nothing that can be built on.
+/// Why lines cannot be appended after the end of a file.
 #[derive(Debug)]
 pub(super) enum TailError {
-    /// Somebody else wrote it.
+    /// Another program wrote it.
     Foreign,
     Io(io::Error),
 }
@@ -42,7 +42,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Looks at the end of a file of `size` bytes.
+    /// Reads the end of a file of `size` bytes.
     pub(super) fn read(file: &File, size: u64) -> Result<Self, TailError> {
         let Breaks { first, last } = Breaks::find(file, size)?;
         if !unfinished_line_of_ours(file, last, size)? {
@@ -100,8 +100,8 @@ impl Breaks {
     }
 }
 
-/// Whether what stands after the last line break is nothing, or the beginning of a line of ours; a
-/// power failure may have left zeros in the place of its end.
+/// Whether nothing follows the last line break, or the beginning of a line of ours. After a power
+/// failure, zeros may be in the place of its end.
 fn unfinished_line_of_ours(file: &File, start: u64, size: u64) -> Result<bool, TailError> {
     let mut head = [0; OPENING.len()];
     let length = (size - start).min(head.len() as u64);
@@ -111,7 +111,7 @@ fn unfinished_line_of_ours(file: &File, start: u64, size: u64) -> Result<bool, T
     Ok(OPENING.starts_with(&head[..text]))
 }
 
-/// The event id of a whole line; a power failure may have left zeros inside one as well.
+/// The event id of a whole line. After a power failure, zeros may be inside a line as well.
 fn event_id(line: &[u8]) -> Option<String> {
     if line.contains(&0) {
         return None;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_somebody_elses_is_left_alone() {
+    fn a_file_that_another_program_wrote_is_left_alone() {
         for foreign in ["root:x:0:0", "root:x:0:0\n", "{\"event_id\":\"a\"}\nnotes", "{\"name\":1}"]
         {
             assert!(matches!(tail(foreign.as_bytes()), Err(TailError::Foreign)), "{foreign}");

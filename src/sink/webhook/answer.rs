@@ -1,7 +1,7 @@
-//! What a webhook's answer means: whose fault it is, and whether to come back.
+//! What a webhook's answer means: whose fault it is, and whether to try again.
 //!
-//! Every text made here is of our own words, numbers and the system's error texts; nothing of the
-//! address, the answer's body or its headers gets into one.
+//! A reason consists of our own words, numbers, the system's error texts and the beginning of the
+//! answer's body without the secrets of the request. Nothing of the address gets into one.
 
 use std::error::Error as _;
 use std::io;
@@ -14,21 +14,30 @@ use reqwest::{Response, StatusCode};
 use crate::retry_after;
 use crate::sink::Verdict;
 use crate::sink::reason::Reason;
+use crate::sink::webhook::redact::Redactor;
 
-/// What is read of an answer's body, so that its connection can be used again.
-const DRAIN_BYTES: usize = 16 * 1024;
-const DRAIN_TIME: Duration = Duration::from_millis(500);
+/// How much of an answer's body is read, to quote it and so that its connection can be used again.
+const BODY_BYTES: usize = 16 * 1024;
+const BODY_TIME: Duration = Duration::from_millis(500);
 
 /// The verdict on one attempt.
 pub(super) async fn of(
     outcome: Result<Response, reqwest::Error>,
     timeout: Duration,
     now: Timestamp,
+    redactor: &Redactor,
 ) -> Verdict {
     match outcome {
         Ok(response) => {
-            let verdict = judge(&response, now);
-            drain(response).await;
+            let mut verdict = judge(&response, now);
+            let (body, whole) = read(response).await;
+            if let Verdict::Refused { reason, .. }
+            | Verdict::Fault { reason, .. }
+            | Verdict::Gone { reason } = &mut verdict
+                && let Some(quote) = redactor.quote(&body, whole)
+            {
+                reason.push_str(&format!("; it said: {quote}"));
+            }
             verdict
         }
         Err(error) => Verdict::fault(failure(&error, timeout)),
@@ -47,19 +56,19 @@ fn judge(response: &Response, now: Timestamp) -> Verdict {
     }
     if header("webhook-delivery").is_some_and(|value| value.trim() == "abort-message") {
         return Verdict::refused_for_good(format!(
-            "answered {code} and asked for no other attempt"
+            "answered {code}: the endpoint asked for no further attempt"
         ));
     }
     let hint = match code {
         400 | 409 | 413 | 415 | 422 => {
             return Verdict::refused(format!("answered {code}: the endpoint refused this change"));
         }
-        300..=399 => "redirects are not followed, put the final address into the configuration",
+        300..=399 => "redirects are not followed; put the final address into the configuration",
         401 | 403 => "check the address, the headers and the secret",
         404 | 405 => "check the address",
-        423 | 429 => "the endpoint asks for patience",
-        500..=599 => "the endpoint is in trouble",
-        _ => "this is no acknowledgement",
+        423 | 429 => "the endpoint asks to wait",
+        500..=599 => "the endpoint failed",
+        _ => "only 2xx is an acknowledgement",
     };
     Verdict::Fault {
         reason: Reason::of(format!("answered {code}: {hint}")),
@@ -67,16 +76,27 @@ fn judge(response: &Response, now: Timestamp) -> Verdict {
     }
 }
 
-/// Reads a short body to its end; the verdict stands, so that a failure here means nothing.
-async fn drain(mut response: Response) {
-    let read = async {
-        let mut left = DRAIN_BYTES;
-        while let Ok(Some(chunk)) = response.chunk().await {
-            let Some(rest) = left.checked_sub(chunk.len()) else { return };
-            left = rest;
+/// Reads the beginning of a body, and says whether that is all of it. The verdict is known already,
+/// so a failure here means nothing.
+async fn read(mut response: Response) -> (Vec<u8>, bool) {
+    let mut body = Vec::new();
+    let reading = async {
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) => {
+                    let room = BODY_BYTES - body.len();
+                    body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                    if chunk.len() > room {
+                        return false;
+                    }
+                }
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
         }
     };
-    let _ = tokio::time::timeout(DRAIN_TIME, read).await;
+    let whole = tokio::time::timeout(BODY_TIME, reading).await.unwrap_or(false);
+    (body, whole)
 }
 
 /// Why there was no answer, in words that hold nothing of the address.
@@ -118,6 +138,6 @@ pub(super) fn failure(error: &reqwest::Error, timeout: Duration) -> String {
             format!("no answer from the endpoint within {} s", timeout.as_secs_f64())
         }
         Some(text) => format!("talking to the endpoint: {text}"),
-        None => "the endpoint broke off or answered with something that is not HTTP".to_owned(),
+        None => "the endpoint closed the connection, or its answer is not HTTP".to_owned(),
     }
 }

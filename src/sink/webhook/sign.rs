@@ -1,7 +1,7 @@
 //! Standard Webhooks signatures, version 1: HMAC-SHA256 over `id.timestamp.body`.
 //!
-//! Every secret adds a signature, so that a receiver can change over at its leisure. Secrets are
-//! held wiped-on-drop and never shown.
+//! Every secret adds a signature, so that a receiver can change its secret at any time. Secrets are
+//! wiped from memory when dropped, and never shown.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -72,7 +72,7 @@ mod tests {
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
     #[test]
-    fn the_published_vector_is_met() {
+    fn the_published_example_has_its_signature() {
         let signer = Signer::build("s", &[SECRET.into()]).unwrap();
         assert_eq!(
             signer

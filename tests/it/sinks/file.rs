@@ -181,8 +181,8 @@ async fn a_link_a_pipe_a_folder_and_a_foreign_file_are_refused_and_left_alone() 
     refused(&target, "does not end in a line of this program").await;
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    refused(&pipe, "no regular file").await;
-    refused(Path::new("/dev/full"), "no regular file").await;
+    refused(&pipe, "not a regular file").await;
+    refused(Path::new("/dev/full"), "not a regular file").await;
     refused(&dir.path().join("missing/audit.ndjson"), "No such file").await;
     assert_eq!(fs::read_to_string(&target).unwrap(), "root:x:0:0\n");
 }

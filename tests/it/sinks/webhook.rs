@@ -188,6 +188,25 @@ async fn verdicts_stand_in_the_order_of_the_changes() {
 }
 
 #[tokio::test]
+async fn a_reason_quotes_what_the_endpoint_said_but_no_secret() {
+    let receiver = Receiver::start().await;
+    let mut settings = webhook(receiver.url("/in/CANARYSEGMENT"));
+    settings.headers.insert("x-key".into(), "CANARYKEY".into());
+    let mut sink = build(&SinkKind::Webhook(settings));
+    let body = "{\n \"error\": \"no such job\",\n \"url\": \"\\/in\\/CANARYSEGMENT\", \"key\": \"CANARYKEY\"}";
+    for (status, whose) in [(422, "refused this change"), (503, "the endpoint failed")] {
+        receiver.always(Answer::status(status).body(body));
+        let verdict = deliver_one(&mut sink, &change(1)).await;
+        let reason = reason(&verdict);
+        assert!(reason.contains(whose) && reason.contains("no such job"), "{reason}");
+        assert!(!reason.contains("CANARY") && !reason.contains('\n'), "{reason}");
+    }
+    receiver.always(Answer::status(422).body("x".repeat(1 << 20)));
+    let length = reason(&deliver_one(&mut sink, &change(1)).await).chars().count();
+    assert!((300..420).contains(&length), "{length}");
+}
+
+#[tokio::test]
 async fn after_a_fault_nothing_further_is_sent() {
     let receiver = Receiver::start().await;
     receiver.script([Answer::status(204), Answer::status(503)]);

@@ -1,0 +1,157 @@
+//! Quotes the body of an answer without repeating a secret that the request carried.
+//!
+//! An endpoint may echo its address, a header or a token. Every part of the configuration that may
+//! be secret is replaced before the body is cut, so that no part of one is left at the end.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use crate::config::Webhook as Settings;
+use crate::sink::reason::Reason;
+
+/// The most characters of a body that a reason quotes.
+const QUOTED_CHARS: usize = 300;
+/// Shorter parts are words rather than secrets, and replacing them would spoil the text.
+const SHORTEST: usize = 4;
+/// A path segment that is shorter is a word, for example `webhooks`; the whole path is replaced.
+const SHORTEST_SEGMENT: usize = 10;
+const REPLACEMENT: &str = "[secret]";
+
+/// Knows the secrets of one webhook.
+pub(super) struct Redactor {
+    /// The longest first, so that a part is not replaced before the whole.
+    secrets: Vec<SecretString>,
+}
+
+impl Redactor {
+    pub(super) fn new(url: &Url, settings: &Settings) -> Self {
+        let mut secrets = parts_of(url);
+        for secret in &settings.secrets {
+            let secret = secret.expose_secret().trim();
+            secrets.push(secret.to_owned());
+            secrets.extend(secret.strip_prefix("whsec_").map(str::to_owned));
+        }
+        for value in settings.headers.values() {
+            let value = value.expose_secret().trim();
+            secrets.push(value.to_owned());
+            // `Bearer TOKEN`
+            secrets.extend(value.split_once(' ').map(|(_, token)| token.trim().to_owned()));
+        }
+        let decoded: Vec<String> = secrets
+            .iter()
+            .map(|secret| percent_decode_str(secret).decode_utf8_lossy().into_owned())
+            .collect();
+        secrets.extend(decoded);
+        secrets.retain(|secret| secret.chars().count() >= SHORTEST);
+        secrets.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.dedup();
+        Self { secrets: secrets.into_iter().map(SecretString::from).collect() }
+    }
+
+    /// The beginning of a body on one line; `None` if it holds nothing to read. `whole` says whether
+    /// the body ends where `body` ends.
+    pub(super) fn quote(&self, body: &[u8], whole: bool) -> Option<String> {
+        let mut text = String::from_utf8_lossy(body).into_owned();
+        // Many JSON writers escape each slash of an address.
+        text = text.replace("\\/", "/");
+        for secret in &self.secrets {
+            text = text.replace(secret.expose_secret(), REPLACEMENT);
+        }
+        if !whole {
+            let longest = self.secrets.first().map_or(0, |s| s.expose_secret().chars().count());
+            let kept = text.chars().count().saturating_sub(longest);
+            text = text.chars().take(kept).collect();
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        (!words.is_empty()).then(|| Reason::cut(&words.join(" "), QUOTED_CHARS))
+    }
+}
+
+/// The address, and the parts of it that may be secret by themselves.
+fn parts_of(url: &Url) -> Vec<String> {
+    let mut parts = vec![url.as_str().to_owned(), url.as_str().trim_end_matches('/').to_owned()];
+    parts.push(url.path().trim_end_matches('/').to_owned());
+    let segments = url.path_segments().into_iter().flatten();
+    parts.extend(segments.filter(|s| s.len() >= SHORTEST_SEGMENT).map(str::to_owned));
+    parts.extend(url.query().map(str::to_owned));
+    parts.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+    parts.extend(url.fragment().map(str::to_owned));
+    if let Some(password) = url.password() {
+        let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let pair = format!("{}:{}", decoded(url.username()), decoded(password));
+        parts.extend([password.to_owned(), STANDARD.encode(&pair), pair]);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::WebhookFormat;
+
+    const URL: &str =
+        "https://shop:pass%20word@hooks.example.com/in/T0AB/CANARYSEGMENT9?token=CANARYTOKEN&n=1";
+
+    fn redactor() -> Redactor {
+        let settings = Settings {
+            url: URL.into(),
+            secrets: vec!["whsec_CANARYSIGNINGSECRET".into()],
+            format: WebhookFormat::Standard,
+            headers: BTreeMap::from([("authorization".into(), "Bearer CANARYHEADER".into())]),
+            timeout: Duration::from_secs(1),
+            concurrency: 1,
+        };
+        Redactor::new(&Url::parse(URL).unwrap(), &settings)
+    }
+
+    fn quote(body: &str) -> Option<String> {
+        redactor().quote(body.as_bytes(), true)
+    }
+
+    #[test]
+    fn a_body_is_quoted_on_one_line_and_cut() {
+        assert_eq!(
+            quote("{\"error\":\n  \"no such job\"}").unwrap(),
+            r#"{"error": "no such job"}"#
+        );
+        assert_eq!(quote(" \n"), None);
+        assert_eq!(quote("a\u{1b}[31m\u{202e}b").unwrap(), r"a\u{1b}[31m\u{202e}b");
+        assert_eq!(quote(&"é".repeat(500)).unwrap().chars().count(), 300);
+    }
+
+    #[test]
+    fn no_secret_is_repeated_however_it_is_written() {
+        for body in [
+            URL.to_owned(),
+            URL.replace('/', "\\/"),
+            "no route for /in/T0AB/CANARYSEGMENT9".to_owned(),
+            "token=CANARYTOKEN is bad, and so is CANARYTOKEN".to_owned(),
+            "you sent Authorization: Bearer CANARYHEADER".to_owned(),
+            "token CANARYHEADER".to_owned(),
+            "signed with whsec_CANARYSIGNINGSECRET or CANARYSIGNINGSECRET".to_owned(),
+            "user shop:pass word, pass%20word".to_owned(),
+            format!("Basic {}", STANDARD.encode("shop:pass word")),
+        ] {
+            let quoted = quote(&body).unwrap();
+            let leaks = ["CANARY", "T0AB", "pass", &STANDARD.encode("shop:pass word")]
+                .into_iter()
+                .filter(|secret| quoted.contains(*secret))
+                .count();
+            assert!(leaks == 0 && quoted.contains(REPLACEMENT), "{quoted}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_the_end_of_what_was_read_cuts_is_not_repeated() {
+        for cut in 1..URL.len() {
+            let quoted = redactor().quote(&URL.as_bytes()[..cut], false).unwrap_or_default();
+            assert!(!quoted.contains("CANARY") && !quoted.contains("pass"), "{quoted}");
+        }
+    }
+}
