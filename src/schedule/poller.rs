@@ -4,6 +4,7 @@
 //! measures how long a process was away.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -152,7 +153,12 @@ impl Poller {
     ) {
         let span = (started - self.read_at).clamp(0.0, LONGEST_S);
         let limit = self.settings.limit;
-        if self.read_before || span > 0.0 {
+        if !self.read_before {
+            // What the first page shows came before the polls: it hints at the rate, no more.
+            let oldest = page.and_then(|page| page.ages.last()).map_or(0.0, Duration::as_secs_f64);
+            let records = page.map_or(0, |page| page.records);
+            self.rate.hint(f64::from(records) - 1.0, oldest, common);
+        } else {
             let new = page.map_or(0, |page| page.new.min(page.records));
             let mut filled = None;
             if let Some(page) = page {

@@ -11,6 +11,8 @@ const WEEK_S: f64 = 7.0 * 86_400.0;
 const DAY_S: f64 = 86_400.0;
 /// Arrivals that the wider estimate counts for: in the week's, the day's and the hour's.
 const PRIOR: [f64; 3] = [0.5, 2.0, 4.0];
+/// The most records that a first page counts for.
+const HINT: f64 = 10.0;
 /// The part of an hour of the day that is kept at each visit.
 const KEEP_HOUR: f64 = 0.85;
 /// What is assumed before anything is known, in records a second.
@@ -89,6 +91,16 @@ impl Rate {
         }
         self.visit.add(counted, spent, 1.0);
         self.renew(hour, common);
+    }
+
+    /// Takes the records of a first page, `span` seconds from the oldest until now, as a hint.
+    pub(super) fn hint(&mut self, records: f64, span: f64, common: f64) {
+        if records >= 1.0 && (1.0..10.0 * WEEK_S).contains(&span) {
+            let counted = records.min(HINT);
+            self.long.add(counted, span * counted / records, 1.0);
+            self.wide = self.long.rate(PRIOR[0], common);
+            self.base = self.now.rate(PRIOR[2], self.wide);
+        }
     }
 
     fn renew(&mut self, hour: usize, common: f64) {

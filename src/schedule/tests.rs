@@ -198,6 +198,22 @@ fn an_import_is_followed_while_it_runs_and_no_longer() {
 }
 
 #[test]
+fn the_first_page_is_no_import_and_hints_at_the_rate() {
+    let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+    for (place, hours) in [(0, 5), (1, 50)] {
+        schedule.started(place, at(1.0));
+        let ages = (1..=100).map(|k| Duration::from_secs(3600 * hours * k / 100)).collect();
+        let page = Observation { records: 100, new: 100, overlap: 0, contiguous: true, ages };
+        schedule.observe(place, &Outcome::Page(page), at(1.2));
+    }
+    let views = [0, 1, 2].map(|place| schedule.view(place, at(2.0)));
+    assert!(views.iter().all(|view| !view.at_risk && view.overflows_seen == 0), "{views:?}");
+    assert!((5.0..30.0).contains(&views[0].rate_per_hour), "{:?}", views[0]);
+    assert!(views[0].rate_per_hour > 1.5 * views[1].rate_per_hour, "{views:?}");
+    assert!(schedule.forecast().feasible && schedule.needed_per_minute() < 1.0);
+}
+
+#[test]
 fn a_batch_larger_than_a_page_is_not_chased() {
     let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
     let polls = drive(&mut schedule, 0.0, 7200.0, 60.5 / 45.0, |poller, now| {

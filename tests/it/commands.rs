@@ -332,7 +332,7 @@ async fn a_trace_steers_no_terminal() {
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let ended = place.run(["trace"]).await;
     assert_eq!((ended.code, ended.out.lines().count()), (Some(0), 2), "{ended:?}");
-    assert!(ended.out.ends_with(",leads,-\n"), "{ended:?}");
+    assert!(ended.out.ends_with(",leads,a\\u{1b}[31m\\u{9b}\\u{202e}\n"), "{ended:?}");
 }
 
 #[tokio::test]
