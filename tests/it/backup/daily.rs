@@ -23,6 +23,11 @@ async fn aged(backup: &str) -> (Workspace, Place) {
     (workspace, place)
 }
 
+/// Whether the failure of a backup is among the reasons of the health.
+fn told_of_backups(status: &serde_json::Value) -> bool {
+    status["reasons"].to_string().contains("the last backup failed")
+}
+
 #[tokio::test]
 async fn a_backup_that_was_missed_is_made_at_the_start_and_only_old_backups_go() {
     let (_workspace, place) = aged("keep = 3").await;
@@ -39,7 +44,7 @@ async fn a_backup_that_was_missed_is_made_at_the_start_and_only_old_backups_go()
             status["backup"]["last_file"].as_str().is_some_and(|file| !file.contains("-2019"))
         })
         .await;
-    assert_eq!(made["health"], "ok", "{made}");
+    assert!(!told_of_backups(&made), "{made}");
     assert!(made["backup"]["next_at"].as_str() > made["backup"]["last_at"].as_str(), "{made}");
     let file = made["backup"]["last_file"].as_str().unwrap().to_owned();
     let newest = file.rsplit('/').next().unwrap();
@@ -67,8 +72,8 @@ async fn a_backup_that_fails_is_a_reason_of_health_and_polling_goes_on() {
     let failed = place
         .status_when("the failure is told", |status| status["backup"]["last_error"].is_string())
         .await;
-    assert_eq!(failed["health"], "degraded", "{failed}");
-    assert!(failed["reasons"].to_string().contains("the last backup failed"), "{failed}");
+    assert_ne!(failed["health"], "ok", "{failed}");
+    assert!(told_of_backups(&failed), "{failed}");
     let leads = place.number("SELECT count(*) FROM leads");
     workspace.sandbox.burst(Route::Leads, 3);
     let more = || place.number("SELECT count(*) FROM leads") == leads + 3;
@@ -80,7 +85,7 @@ async fn a_backup_that_fails_is_a_reason_of_health_and_polling_goes_on() {
         .status_when("a backup was made", |status| status["backup"]["last_file"].is_string())
         .await;
     assert_eq!(over["backup"]["last_error"], serde_json::Value::Null);
-    assert_eq!(over["health"], "ok", "{over}");
+    assert!(!told_of_backups(&over), "{over}");
     daemon.stop().await;
 }
 

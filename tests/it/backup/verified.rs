@@ -110,6 +110,15 @@ async fn every_disagreement_is_found_and_ends_with_65() {
 }
 
 #[tokio::test]
+async fn a_record_whose_data_was_removed_is_no_disagreement() {
+    let (_workspace, place) = filled().await;
+    let id = place.rows("SELECT id FROM leads LIMIT 1")[0][0].as_str().unwrap().to_owned();
+    assert_eq!(place.run(["forget", "leads", &id]).await.code, Some(0));
+    let verified = place.run(["verify"]).await;
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+#[tokio::test]
 async fn damage_of_the_file_itself_is_found() {
     let (_workspace, place) = filled().await;
     let store = Connection::open(place.store()).unwrap();
