@@ -133,6 +133,9 @@ enum Command {
         /// 1 to 100 characters
         #[arg(value_parser = search_term)]
         term: String,
+        /// Search this business; the first configured one by default
+        #[arg(long, value_name = "ID")]
+        business: Option<String>,
         /// Store what is found, and forward who is new
         #[arg(long)]
         store: bool,
@@ -148,6 +151,9 @@ enum Command {
         /// Read them from the workspace first; costs one request, and one a form
         #[arg(long)]
         refresh: bool,
+        /// Read and list this business only
+        #[arg(long, value_name = "ID")]
+        business: Option<String>,
         #[command(flatten)]
         json: Json,
     },
@@ -244,11 +250,11 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             let wanted = log::LogFilter { after, route, kind, limit: limit as usize };
             log::run(&load(place)?, &wanted, follow, json.json)
         }
-        Command::Search { term, store, json } => {
-            search::run(&load(place)?, &term, store, json.json)
+        Command::Search { term, business, store, json } => {
+            search::run(&load(place)?, &term, business, store, json.json)
         }
-        Command::CustomFields { refresh, json } => {
-            custom_fields::run(&load(place)?, refresh, json.json)
+        Command::CustomFields { refresh, business, json } => {
+            custom_fields::run(&load(place)?, refresh, business, json.json)
         }
         Command::Dead(args) => dead::run(&load(place)?, args),
         Command::Forget(args) => forget::run(&load(place)?, &args),

@@ -39,7 +39,10 @@ pub enum ControlRequest {
     /// Search customers within the daemon's budget.
     Search(SearchRequest),
     /// Read the definitions of the custom fields again.
-    CustomFields,
+    CustomFields {
+        /// The business to read; `None` reads every configured one.
+        business: Option<String>,
+    },
 }
 
 impl ControlRequest {
@@ -52,7 +55,7 @@ impl ControlRequest {
     fn time_limit(&self) -> Duration {
         match self {
             Self::Status | Self::Wake { .. } => QUICK,
-            Self::Search(_) | Self::CustomFields => SLOW,
+            Self::Search(_) | Self::CustomFields { .. } => SLOW,
         }
     }
 }

@@ -1,30 +1,36 @@
-//! The mirror of the custom fields' definitions: every form's, once a day and on demand.
+//! Mirrors the definitions of the custom fields: every form's, once a day and on demand.
 //!
-//! Uses what polls leave of the budget. A definition is moved only when its meaning changed, and
-//! that is told in the log. A form that could not be read stays as it was.
+//! Uses what polls leave of the budget. A definition is stored again only if its meaning changed,
+//! and that is logged. A form that cannot be read stays as it was. If the list itself cannot be
+//! read, the retries grow from ten minutes to a day.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
+use crate::api::{ApiError, Retry};
+use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
 use crate::store::{FormChange, Store, StoreError};
 
 /// Definitions older than this are read again.
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
-/// How often it is looked whether they are.
-const LOOK: Duration = Duration::from_secs(600);
-/// How long the first polls are left alone.
-const FIRST_LOOK: Duration = Duration::from_secs(30);
-/// Forms read at most.
-const MOST_FORMS: usize = 200;
+/// How often their age is checked.
+const CHECK_EVERY: Duration = Duration::from_secs(600);
+/// How long after the start it is checked first, so that the first polls come before.
+const FIRST_CHECK: Duration = Duration::from_secs(30);
+/// Waits after the workspace refused the list or did not answer.
+const RETRIES: Backoff =
+    Backoff { base: Duration::from_secs(600), cap: Duration::from_secs(24 * 3600) };
+/// The most forms that are read per business.
+const MAX_FORMS: usize = 200;
 
 /// Why the definitions could not be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum RefreshError {
-    /// The workspace was not asked, or did not answer.
+    /// No request was sent, or the workspace did not answer it.
     #[error("could not read the custom fields")]
     Request(#[from] BackgroundError),
     /// They could not be stored.
@@ -32,94 +38,150 @@ pub enum RefreshError {
     Store(#[from] StoreError),
 }
 
-/// Reads every form's definitions and stores what changed.
+/// Reads every form's definitions in each business and stores what changed.
 ///
 /// # Errors
-/// [`RefreshError`]; the forms read before it are stored.
+/// The first [`RefreshError`]; what was read before and after it is stored.
 pub async fn refresh(
     background: &BackgroundClient,
     store: &Store,
+    businesses: &[Option<String>],
     at: Timestamp,
 ) -> Result<Vec<FormChange>, RefreshError> {
-    let mut forms = background.form_types(None).await?;
-    forms.truncate(MOST_FORMS);
     let mut changes = Vec::new();
     let mut failed = None;
+    for business in businesses {
+        match refresh_business(background, store, business.as_deref(), at, &mut changes).await {
+            Err(error @ RefreshError::Request(BackgroundError::Api(_))) => {
+                failed.get_or_insert(error);
+            }
+            other => other?,
+        }
+    }
+    for FormChange { form_type, business, what } in &changes {
+        let business = business.as_deref();
+        tracing::info!(
+            form_type,
+            business,
+            change = what,
+            "custom fields changed; see `shopmirror custom-fields`"
+        );
+    }
+    failed.map_or(Ok(changes), Err)
+}
+
+async fn refresh_business(
+    background: &BackgroundClient,
+    store: &Store,
+    business: Option<&str>,
+    at: Timestamp,
+    changes: &mut Vec<FormChange>,
+) -> Result<(), RefreshError> {
+    let owned = || business.map(str::to_owned);
+    let mut forms = background.form_types(business).await?;
+    forms.truncate(MAX_FORMS);
+    let mut failed = None;
     for form_type in &forms {
-        let definition = match background.custom_fields(form_type, None).await {
-            Ok(definition) => definition.join(","),
-            // One form that cannot be read keeps no other from being read.
+        let fields = match background.custom_fields(form_type, business).await {
+            Ok(fields) => fields.join(","),
+            // One form that cannot be read does not keep the others from being read.
             Err(error @ BackgroundError::Api(_)) => {
                 failed.get_or_insert(error);
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        let stored = store.store_form(form_type.clone(), format!("[{definition}]"), at).await?;
-        changes.extend(stored);
+        let definition = format!("[{fields}]");
+        changes.extend(store.store_form(form_type.clone(), owned(), definition, at).await?);
     }
-    changes.extend(store.keep_forms(forms, at).await?);
-    for change in &changes {
-        tracing::info!(
-            form_type = change.form_type,
-            change = change.what,
-            "custom fields changed; see `shopmirror custom-fields`"
-        );
-    }
-    failed.map_or(Ok(changes), |error| Err(error.into()))
+    changes.extend(store.keep_forms(owned(), forms, at).await?);
+    failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Keeps the definitions fresh until stopped.
-///
-/// # Errors
-/// [`StoreError`] when the store fails in a way that waiting cannot mend.
-pub async fn keep_fresh(
-    background: BackgroundClient,
-    store: Store,
-    clock: Clock,
-    stop: CancellationToken,
-) -> Result<(), StoreError> {
-    let mut wait = FIRST_LOOK;
-    let mut said = false;
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep(wait) => {}
-        }
-        wait = LOOK;
-        let now = clock.now().wall;
-        match store.read(|reader| reader.forms_checked_at()).await {
-            Ok(Some(at)) if is_fresh(&at, now) => continue,
-            Ok(_) => {}
-            Err(error) if error.passes() => continue,
-            Err(error) => return Err(error),
-        }
-        let outcome = tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            outcome = refresh(&background, &store, now) => outcome,
-        };
-        match outcome {
-            Ok(_) => said = false,
-            Err(RefreshError::Store(error)) if !error.passes() => return Err(error),
-            Err(RefreshError::Request(BackgroundError::Api(error))) if !said => {
-                said = true;
-                tracing::warn!(%error, "could not read the custom fields; it is tried again every ten minutes");
+pub struct CustomFields {
+    /// Sends the requests.
+    pub background: BackgroundClient,
+    /// Where the definitions are stored.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// The businesses to read; `None` is the workspace's default.
+    pub businesses: Vec<Option<String>>,
+}
+
+impl CustomFields {
+    /// Reads the definitions once a day until stopped.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store fails for a reason that does not pass.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
+        let mut wait = FIRST_CHECK;
+        let mut failures = 0;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(wait) => {}
             }
-            Err(_) => {}
+            wait = CHECK_EVERY;
+            if self.are_fresh().await? {
+                continue;
+            }
+            let refreshing =
+                refresh(&self.background, &self.store, &self.businesses, self.clock.now().wall);
+            let outcome = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                outcome = refreshing => outcome,
+            };
+            match outcome {
+                Ok(_) => failures = 0,
+                Err(RefreshError::Store(error)) if !error.passes() => return Err(error),
+                Err(RefreshError::Request(BackgroundError::Api(error))) => {
+                    failures += 1;
+                    wait = wait_after(failures, &error);
+                    if failures == 1 {
+                        tracing::warn!(%error, retry_s = wait.as_secs(), "could not read the custom fields; the retries grow to one a day");
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// True if nothing has to be read now, or the store cannot say.
+    async fn are_fresh(&self) -> Result<bool, StoreError> {
+        let now = self.clock.now().wall;
+        match self.store.read(|reader| reader.forms_checked_at()).await {
+            Ok(at) => Ok(at.is_some_and(|at| is_fresh(&at, now))),
+            Err(error) if error.passes() => Ok(true),
+            Err(error) => Err(error),
         }
     }
 }
 
-/// Whether definitions read `at` this stamp need not be read again.
+/// How long to wait after so many failures in a row.
+fn wait_after(failures: u32, error: &ApiError) -> Duration {
+    let asked = match error.retry() {
+        Retry::After(wait) => Some(wait),
+        Retry::Backoff | Retry::Never => None,
+    };
+    // No jitter: each retry is a single request.
+    RETRIES.wait(failures, 1.0, asked)
+}
+
+/// True if definitions read `at` this time need not be read again.
 fn is_fresh(at: &str, now: Timestamp) -> bool {
     let stale = now.checked_sub(EVERY).map(stamp).unwrap_or_default();
-    // A stamp from the future was taken while the clock was wrong.
+    // A time in the future was stored while the clock was wrong.
     at > stale.as_str() && at <= stamp(now).as_str()
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+
     use super::*;
+    use crate::poll::{BackgroundRequest, DispatcherRequest};
 
     #[test]
     fn definitions_are_fresh_for_a_day_and_never_from_the_future() {
@@ -127,5 +189,36 @@ mod tests {
         assert!(is_fresh("2026-01-02T11:00:00.000000Z", now));
         assert!(!is_fresh("2026-01-01T11:00:00.000000Z", now));
         assert!(!is_fresh("2026-01-03T12:00:00.000000Z", now), "the clock was set back since");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_refused_is_requested_ever_less_down_to_once_a_day() {
+        let dir = tempfile::tempdir().unwrap();
+        let (requests, mut received) = mpsc::channel(1);
+        let fields = CustomFields {
+            background: BackgroundClient::new(requests),
+            store: Store::open(&dir.path().join("mirror.db")).unwrap(),
+            clock: Clock::starting_at("2026-01-02T00:00:00Z".parse().unwrap()),
+            businesses: vec![Some("1".to_owned()), Some("2".to_owned())],
+        };
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(fields.run(stop.clone()));
+        let week = tokio::time::Instant::now() + Duration::from_secs(7 * 24 * 3600);
+        let mut asked = Vec::new();
+        while let Ok(request) = tokio::time::timeout_at(week, received.recv()).await {
+            let Some(DispatcherRequest::Background(BackgroundRequest::FormTypes {
+                business,
+                reply,
+            })) = request
+            else {
+                panic!("only lists are requested");
+            };
+            asked.push(business);
+            reply.send(Err(ApiError::Unsendable("refused").into())).unwrap();
+        }
+        assert!((20..=30).contains(&asked.len()), "{} requests in a week", asked.len());
+        assert_eq!(asked[..2], [Some("1".to_owned()), Some("2".to_owned())], "each business");
+        stop.cancel();
+        running.await.unwrap().unwrap();
     }
 }

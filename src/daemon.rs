@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
-use crate::custom_fields;
+use crate::custom_fields::CustomFields;
 use crate::page::Page;
 use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
 use crate::repair::Repair;
@@ -295,14 +295,15 @@ impl Running {
             repair.run(stop).await.context("searching for missed customers")?;
             Ok(Ended::Other)
         });
-        let fresh = custom_fields::keep_fresh(
-            background.clone(),
-            store.clone(),
-            clock.clone(),
-            finish.clone(),
-        );
+        let fields = CustomFields {
+            background: background.clone(),
+            store: store.clone(),
+            clock: clock.clone(),
+            businesses: config.workspace.branches(),
+        };
+        let stop = finish.clone();
         tasks.spawn(async move {
-            fresh.await.context("keeping the custom fields fresh")?;
+            fields.run(stop).await.context("keeping the custom fields fresh")?;
             Ok(Ended::Other)
         });
 
@@ -320,6 +321,7 @@ impl Running {
             clock: clock.clone(),
             requests: requests.clone(),
             background,
+            businesses: config.workspace.branches(),
             outside,
             page: opened.subscribe(),
         };

@@ -1,9 +1,9 @@
-//! Repair: customers that slipped out between two polls are searched for by what other routes'
-//! records say of them.
+//! Repair: searches for customers that were missed between two polls, by the names, e-mail addresses
+//! and numbers in other routes' records.
 //!
-//! Works on what polls leave of the budget, one search at a time, a bounded number a gap. How far
-//! the log was searched is kept with the gap, so that a restart goes on where it was. What is found
-//! never counts as proof that nothing is missing.
+//! Uses what polls leave of the budget: one search at a time, a bounded number per gap. How far the
+//! log was searched is stored with the gap, so that a restart continues there. What is found never
+//! proves that nothing is missing.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Class, Retry};
+use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
 use crate::record::{Change, Kind, Page, Route};
 use crate::store::{Repairable, Search, Store, StoreError};
 
-/// A gap is searched for no longer than this after it was found.
+/// How long after it was found a gap is worked on.
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
-/// Records of other routes are looked at from this long before the gap on.
+/// Records of other routes are read from this long before the gap.
 const LEAD: SignedDuration = SignedDuration::from_hours(1);
-/// Searches a gap is worth.
+/// The most searches per gap.
 const MOST_SEARCHES: i64 = 200;
 /// Rows of the log looked at together; each look reads the whole mirror of customers once.
 const STEP: usize = 2_000;
 /// The longest term the workspace takes, in characters (contract, "Limits").
 const LONGEST_TERM: usize = 100;
-/// Waits after a search that failed in a way that may pass.
+/// Waits after a search that failed for a reason that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
-/// The shortest time between two looks at the log while there is a gap.
+/// The shortest time between two readings of the log while there is a gap.
 const BETWEEN: Duration = Duration::from_secs(10);
-/// How long nothing is tried while every poller is paused, or the disk is full.
+/// How long to wait while every poller is paused or the disk is full.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// The repair of the customers' gaps.
@@ -59,10 +59,10 @@ impl From<StoreError> for Interrupted {
 }
 
 impl Repair {
-    /// Searches whenever there is a gap and something new to search by, until stopped.
+    /// Searches until stopped, whenever there is a gap and something new to search by.
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails in a way that waiting cannot mend.
+    /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
         let mut changed = self.store.last_seq();
         loop {
@@ -97,103 +97,96 @@ impl Repair {
             worked = true;
         }
         if worked {
-            // Each look reads the whole mirror of customers once.
+            // Each round reads the whole mirror of customers once.
             self.pause(BETWEEN, stop).await;
         }
         Ok(())
     }
 
-    /// Goes through what the log has gained since this gap was last looked after.
+    /// Searches by what the log has gained since this gap was last worked on.
     async fn repair(&self, at: Repairable, stop: &CancellationToken) -> Result<(), Interrupted> {
         let Repairable { gap, mut searched_seq, searches } = at;
         if searched_seq == 0 {
             let from =
                 gap.from_at.parse().ok().and_then(|at: jiff::Timestamp| at.checked_sub(LEAD).ok());
             let from = from.map_or_else(|| gap.from_at.clone(), stamp);
-            searched_seq = self.store.read_long(move |reader| reader.position_at(&from)).await?;
+            searched_seq = self.store.read(move |reader| reader.position_at(&from)).await?;
         }
-        let (mut made, mut found) = (0, 0);
-        loop {
-            let business = gap.business.clone();
-            let (terms, last) = self
-                .store
-                .read_long(move |reader| {
-                    let rows = reader.changes_after(searched_seq, STEP)?;
-                    let last = rows.last().map(|row| row.seq);
-                    let mut people = people(&rows, business.as_deref());
-                    if !people.is_empty() {
-                        let mut known = HashSet::new();
-                        reader.each_customer(business.as_deref(), |customer| {
-                            known.extend(
-                                [customer.email, customer.mobile, customer.name]
-                                    .into_iter()
-                                    .map(|text| plain(&text))
-                                    .filter(|text| people.contains(text)),
-                            );
-                        })?;
-                        people.forget(&known);
-                    }
-                    Ok((people.terms(), last))
-                })
-                .await?;
+        let mut tally = Tally { searches, ..Tally::default() };
+        while tally.may_search() {
+            let business = gap.business.as_deref();
+            let (terms, last) = self.terms_after(searched_seq, business).await?;
             let Some(last) = last else { break };
             for term in terms {
-                if searches + made >= MOST_SEARCHES {
+                if !tally.may_search() {
                     break;
                 }
-                made += 1;
+                tally.searches += 1;
                 let asked_after = self.store.seq();
-                if let Some(page) = self.search(&term, gap.business.as_deref(), stop).await? {
-                    let search = Search {
-                        business: gap.business.clone(),
-                        page,
-                        // Whoever was there before the gap is no news.
-                        kind: Kind::Baseline,
-                        at: self.clock.now().wall,
-                        asked_after,
-                        backfill_term: None,
-                    };
-                    found += self.store.store_found(search).await?.created;
+                match self.search(&term, business, stop).await? {
+                    Ok(page) => {
+                        let search = Search {
+                            business: gap.business.clone(),
+                            page,
+                            // Customers from before the gap are not news.
+                            kind: Kind::Baseline,
+                            at: self.clock.now().wall,
+                            asked_after,
+                            backfill_term: None,
+                        };
+                        tally.found += self.store.store_found(search).await?.created;
+                    }
+                    Err(error) => tally.refuse(&error),
                 }
             }
             searched_seq = last;
-            self.store.gap_searched(gap.id, searched_seq, searches + made).await?;
-            if searches + made >= MOST_SEARCHES {
-                break;
-            }
+            self.store.gap_searched(gap.id, searched_seq, tally.searches).await?;
         }
-        if found > 0 {
-            tracing::info!(
-                gap = gap.id,
-                searches = made,
-                found,
-                "customers that were missed are found and forwarded; see `shopmirror gaps`"
-            );
-        } else if searches + made >= MOST_SEARCHES {
-            tracing::warn!(
-                gap = gap.id,
-                searches = MOST_SEARCHES,
-                "the search for missed customers is given up; see `shopmirror gaps`"
-            );
-        }
+        tally.log(gap.id, searches);
         Ok(())
     }
 
-    /// Searches, however long it takes to be answered; `None` when the term is refused.
+    /// The terms to search by in the next rows of the log, and the last of these rows.
+    async fn terms_after(
+        &self,
+        seq: i64,
+        business: Option<&str>,
+    ) -> Result<(Vec<String>, Option<i64>), StoreError> {
+        let business = business.map(str::to_owned);
+        self.store
+            .read(move |reader| {
+                let rows = reader.changes_after(seq, STEP)?;
+                let last = rows.last().map(|row| row.seq);
+                let mut people = people(&rows, business.as_deref());
+                if !people.is_empty() {
+                    let mut known = HashSet::new();
+                    reader.each_customer(business.as_deref(), |customer| {
+                        let texts = [customer.email, customer.mobile, customer.name];
+                        let named = texts.into_iter().map(|text| plain(&text));
+                        known.extend(named.filter(|text| people.contains(text)));
+                    })?;
+                    people.forget(&known);
+                }
+                Ok((people.terms(), last))
+            })
+            .await
+    }
+
+    /// Searches until there is an answer; the inner error is a refusal of the term.
     async fn search(
         &self,
         term: &str,
         business: Option<&str>,
         stop: &CancellationToken,
-    ) -> Result<Option<Page>, Interrupted> {
+    ) -> Result<Result<Page, ApiError>, Interrupted> {
         let mut failures = 0_u32;
         loop {
-            let answer = tokio::select! {
+            let outcome = tokio::select! {
                 () = stop.cancelled() => return Err(Interrupted::Stopped),
-                answer = self.background.search(term, business) => answer,
+                outcome = self.background.search(term, business) => outcome,
             };
-            let wait = match answer {
-                Ok(page) => return Ok(Some(page)),
+            let wait = match outcome {
+                Ok(page) => return Ok(Ok(page)),
                 Err(BackgroundError::Stopped) => {
                     stop.cancelled().await;
                     return Err(Interrupted::Stopped);
@@ -201,19 +194,12 @@ impl Repair {
                 Err(BackgroundError::Paused(_)) => PAUSE,
                 Err(BackgroundError::Api(error)) => {
                     failures = failures.saturating_add(1);
-                    let asked = match error.retry() {
-                        Retry::Never => None,
-                        Retry::Backoff => Some(None),
-                        Retry::After(wait) => Some(Some(wait)),
-                    };
-                    match asked {
-                        Some(asked) => BUSY.wait(failures, fastrand::f64(), asked),
-                        // The term is not to blame: the key or the address is about to be mended.
-                        None if stops_all(error.class()) => PAUSE,
-                        None => {
-                            tracing::warn!(%error, "a search for a missed customer failed");
-                            return Ok(None);
-                        }
+                    match error.retry() {
+                        Retry::Backoff => BUSY.wait(failures, fastrand::f64(), None),
+                        Retry::After(asked) => BUSY.wait(failures, fastrand::f64(), Some(asked)),
+                        // The key or the address is wrong, not the term: wait until it is fixed.
+                        Retry::Never if concerns_every_request(error.class()) => PAUSE,
+                        Retry::Never => return Ok(Err(error)),
                     }
                 }
             };
@@ -232,8 +218,58 @@ impl Repair {
     }
 }
 
-/// Whether an answer of this class is about the key or the address, not about the question.
-fn stops_all(class: Class) -> bool {
+/// What the searches for one gap came to.
+#[derive(Debug, Default)]
+struct Tally {
+    /// All searches made for the gap so far.
+    searches: i64,
+    found: usize,
+    refused: usize,
+}
+
+impl Tally {
+    fn may_search(&self) -> bool {
+        self.searches < MOST_SEARCHES
+    }
+
+    /// Counts a refused search and logs the first.
+    fn refuse(&mut self, error: &ApiError) {
+        if self.refused == 0 {
+            tracing::warn!(%error, "the workspace refused a search for a missed customer; the search goes on with the next term");
+        }
+        self.refused += 1;
+    }
+
+    /// Logs the result; `before` searches were made in earlier rounds.
+    fn log(&self, gap: i64, before: i64) {
+        let searches = self.searches - before;
+        if self.refused > 1 {
+            tracing::warn!(
+                gap,
+                searches,
+                refused = self.refused,
+                "the workspace refused several searches for missed customers"
+            );
+        }
+        if self.found > 0 {
+            tracing::info!(
+                gap,
+                searches,
+                found = self.found,
+                "missed customers were found and forwarded; see `shopmirror gaps`"
+            );
+        } else if !self.may_search() {
+            tracing::warn!(
+                gap,
+                searches = MOST_SEARCHES,
+                "the search for missed customers has ended without a result; see `shopmirror gaps`"
+            );
+        }
+    }
+}
+
+/// True if an error of this class is about the key or the address and not about the request.
+fn concerns_every_request(class: Class) -> bool {
     matches!(class, Class::KeyRefused | Class::KeyForbidden | Class::WrongHost)
 }
 

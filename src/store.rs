@@ -210,22 +210,27 @@ impl Store {
     pub async fn store_form(
         &self,
         form_type: String,
+        business: Option<String>,
         definition: String,
         at: Timestamp,
     ) -> Result<Option<FormChange>, StoreError> {
-        self.write(move |writer| forms::store(&writer.connection, form_type, &definition, at)).await
+        self.write(move |writer| {
+            forms::store(&writer.connection, form_type, business, &definition, at)
+        })
+        .await
     }
 
-    /// Forgets the forms that the workspace no longer lists, and remembers when all were read.
+    /// Forgets the forms that a business no longer lists, and remembers when they were read.
     ///
     /// # Errors
     /// Nothing is changed.
     pub async fn keep_forms(
         &self,
+        business: Option<String>,
         listed: Vec<String>,
         at: Timestamp,
     ) -> Result<Vec<FormChange>, StoreError> {
-        self.write(move |writer| forms::keep(writer, &listed, at)).await
+        self.write(move |writer| forms::keep(writer, business, &listed, at)).await
     }
 
     /// Remembers a poll that failed; it is written with the next thing that is.

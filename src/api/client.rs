@@ -68,11 +68,18 @@ impl Client {
         new
     }
 
-    /// Asks for the newest records of a route (contract, "Automation-read routes").
-    pub async fn poll(&self, key: &PollerId) -> Outcome<Page> {
-        let path = ["automation", "triggers", path_of(key.route)];
+    /// Reads the newest records of a route (contract, "Automation-read routes").
+    pub async fn poll(&self, id: &PollerId) -> Outcome<Page> {
+        let (body, rate) = self.poll_body(id).await;
+        (body.and_then(|body| Ok(page::decode(body)?)), rate)
+    }
+
+    /// As [`Self::poll`], but returns the body undecoded, because most bodies are those of the poll
+    /// before; see [`decode`](super::decode).
+    pub async fn poll_body(&self, id: &PollerId) -> Outcome<Vec<u8>> {
+        let path = ["automation", "triggers", path_of(id.route)];
         let query = [("limit", self.0.limit.as_str())];
-        self.ask(&path, &query, key.business.as_deref(), page::decode).await
+        self.ask(&path, &query, id.business.as_deref(), Ok).await
     }
 
     /// Asks for at most 25 customers whose name, email or mobile matches; 1 to 100 characters.

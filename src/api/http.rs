@@ -21,9 +21,13 @@ use crate::tls::client_builder;
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an idle connection is kept: shorter than servers do, so that it is not cut under a
-/// request.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long an idle connection is kept: shorter than most servers do, so that it is not closed
+/// under a request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
+
+/// How many idle connections are kept. There are never more than requests were under way at once,
+/// at most one per poller and one besides.
+const MAX_IDLE: usize = 32;
 
 /// Sends requests over sockets.
 pub struct HttpTransport {
@@ -76,7 +80,7 @@ impl HttpTransport {
             .https_only(https)
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(2);
+            .pool_max_idle_per_host(MAX_IDLE);
         if https {
             if let Some(path) = &workspace.ca_file {
                 builder = builder.tls_certs_merge(certificates(path)?);

@@ -11,21 +11,28 @@ use crate::config::Config;
 use crate::control::ControlRequest;
 use crate::store::{FormChange, Reader, Store};
 
-pub(super) fn run(config: &Config, refresh: bool, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(
+    config: &Config,
+    refresh: bool,
+    business: Option<String>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     if refresh {
+        let request = ControlRequest::CustomFields { business: business.clone() };
         let changes = runtime()?.block_on(async {
-            match ask_daemon(config, &ControlRequest::CustomFields).await? {
+            match ask_daemon(config, &request).await? {
                 Some(reply) => result_of(reply),
-                None => refresh_directly(config).await,
+                None => refresh_directly(config, business.clone()).await,
             }
         })?;
         if !json {
-            for FormChange { form_type, what } in &changes {
+            for FormChange { form_type, what, .. } in &changes {
                 output::text(&format!("{what}: {}\n", cell(form_type, 80)))?;
             }
         }
     }
-    let forms = Reader::open(&config.store.path)?.forms()?;
+    let mut forms = Reader::open(&config.store.path)?.forms()?;
+    forms.retain(|form| business.is_none() || form.business == business);
     if json {
         return output::json(&forms);
     }
@@ -35,13 +42,14 @@ pub(super) fn run(config: &Config, refresh: bool, json: bool) -> anyhow::Result<
         for field in &fields {
             rows.push(vec![
                 cell(&form.form_type, 32),
+                cell(form.business.as_deref().unwrap_or("default"), 16),
                 cell(&members(field), 160),
                 form.changed_at.clone(),
             ]);
         }
     }
     let empty = "no custom fields are mirrored yet; the daemon reads them once a day, --refresh reads them now";
-    output::table(&["form", "field", "changed"], rows, empty)
+    output::table(&["form", "business", "field", "changed"], rows, empty)
 }
 
 /// A definition as text. The contract does not name its members.
@@ -58,19 +66,27 @@ fn members(field: &Value) -> String {
     shown.join(", ")
 }
 
-async fn refresh_directly(config: &Config) -> anyhow::Result<Vec<FormChange>> {
+async fn refresh_directly(
+    config: &Config,
+    business: Option<String>,
+) -> anyhow::Result<Vec<FormChange>> {
     let mut client = DirectClient::new(config)?;
     let store = Store::open(&config.store.path)?;
     let at = jiff::Timestamp::now();
-    let forms = client.request(async |client| client.form_types(None).await).await?;
+    let businesses = business.map_or_else(|| config.workspace.branches(), |id| vec![Some(id)]);
     let mut changes = Vec::new();
-    for form_type in &forms {
-        let fields =
-            client.request(async |client| client.custom_fields(form_type, None).await).await?;
-        let definition = fields.join(",");
-        changes.extend(store.store_form(form_type.clone(), format!("[{definition}]"), at).await?);
+    for business in businesses {
+        let id = business.as_deref();
+        let forms = client.request(async |client| client.form_types(id).await).await?;
+        for form_type in &forms {
+            let fields =
+                client.request(async |client| client.custom_fields(form_type, id).await).await?;
+            let definition = format!("[{}]", fields.join(","));
+            let form_type = form_type.clone();
+            changes.extend(store.store_form(form_type, business.clone(), definition, at).await?);
+        }
+        changes.extend(store.keep_forms(business, forms, at).await?);
     }
-    changes.extend(store.keep_forms(forms, at).await?);
     store.close().await?;
     Ok(changes)
 }

@@ -19,12 +19,13 @@ const RESULTS_MAX: usize = 25;
 pub(super) fn run(
     config: &Config,
     term: &str,
+    business: Option<String>,
     store: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let request = SearchRequest {
         term: term.to_owned(),
-        business: config.workspace.businesses.first().cloned(),
+        business: business.or_else(|| config.workspace.businesses.first().cloned()),
         store: store.then_some(Kind::Created),
         backfill: false,
     };

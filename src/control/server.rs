@@ -118,7 +118,7 @@ mod tests {
         let (root, own, reader) = (0, 990, 1000);
         for request in [
             ControlRequest::Wake { sink: None },
-            ControlRequest::CustomFields,
+            ControlRequest::CustomFields { business: None },
             ControlRequest::Search(search),
         ] {
             assert!(may_send(&request, root, own), "{request:?}");

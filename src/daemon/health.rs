@@ -23,6 +23,7 @@ pub(super) struct Watch {
     pub(super) clock: Clock,
     pub(super) requests: mpsc::Sender<DispatcherRequest>,
     pub(super) background: BackgroundClient,
+    pub(super) businesses: Vec<Option<String>>,
     pub(super) outside: Outside,
     /// Where the status page is open.
     pub(super) page: watch::Receiver<Option<SocketAddr>>,
@@ -76,7 +77,7 @@ impl Watch {
                     None => Vec::new(),
                 },
                 ControlRequest::Search(request) => watch.search(request).await,
-                ControlRequest::CustomFields => watch.custom_fields().await,
+                ControlRequest::CustomFields { business } => watch.custom_fields(business).await,
                 ControlRequest::Wake { sink } => {
                     for (name, handle) in &*watch.outside.sinks.borrow() {
                         if sink.as_ref().is_none_or(|wanted| wanted == name) {

@@ -21,14 +21,18 @@ impl Watch {
         reply(self.searched(request).await)
     }
 
-    pub(super) async fn custom_fields(&self) -> Vec<u8> {
+    pub(super) async fn custom_fields(&self, business: Option<String>) -> Vec<u8> {
         let at = self.clock.now().wall;
-        reply(custom_fields::refresh(&self.background, &self.store, at).await.map_err(|error| {
-            match error {
+        let businesses = match business {
+            Some(business) => vec![Some(business)],
+            None => self.businesses.clone(),
+        };
+        reply(custom_fields::refresh(&self.background, &self.store, &businesses, at).await.map_err(
+            |error| match error {
                 custom_fields::RefreshError::Request(error) => refused(&error),
                 custom_fields::RefreshError::Store(error) => not_stored(&error),
-            }
-        }))
+            },
+        ))
     }
 
     async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {

@@ -5,12 +5,11 @@ use std::time::Duration;
 use super::Dispatcher;
 use super::pause::{PauseReason, StorePause};
 use super::poller::{ages, outcome_of, word};
-use crate::api::{ApiError, Class, Ping, Rate};
+use crate::api::{self, ApiError, Class, Ping, Rate};
 use crate::budget::Seen;
 use crate::clock::{Moment, stamp};
-use crate::record::Page;
 use crate::schedule::Outcome;
-use crate::store::{PollFacts, PollNote, PollOutcome, StoreError};
+use crate::store::{PageOutcome, PollFacts, PollNote, PollOutcome, StoreError};
 
 /// How long a route waits after the store refused its page.
 const STORE_REFUSED: Duration = Duration::from_secs(60);
@@ -18,7 +17,7 @@ const STORE_REFUSED: Duration = Duration::from_secs(60);
 /// A request that was answered or has failed.
 pub(super) enum Completed {
     /// A poll.
-    Page { poller: usize, asked_after: i64, result: Result<Page, ApiError>, rate: Rate },
+    Poll { poller: usize, asked_after: i64, result: Result<Vec<u8>, ApiError>, rate: Rate },
     /// A ping during a pause.
     Probe { result: Result<Ping, ApiError>, rate: Rate },
     /// A background request, whose caller has its result already.
@@ -51,11 +50,11 @@ impl Dispatcher {
                 self.observe_rate(&rate);
                 Ok(())
             }
-            Completed::Page { poller, asked_after, result, rate } => {
+            Completed::Poll { poller, asked_after, result, rate } => {
                 self.pollers[poller].completed();
                 self.observe_rate(&rate);
                 match result {
-                    Ok(page) => self.store_page(poller, asked_after, page, &rate).await,
+                    Ok(body) => self.complete_poll(poller, asked_after, body, &rate).await,
                     Err(error) => self.fail_poll(poller, error, &rate).await,
                 }
             }
@@ -85,11 +84,12 @@ impl Dispatcher {
         }
     }
 
-    async fn store_page(
+    /// Stores the page of a poll. A body that equals the one before is not even decoded.
+    async fn complete_poll(
         &mut self,
         poller: usize,
         asked_after: i64,
-        page: Page,
+        body: Vec<u8>,
         rate: &Rate,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
@@ -101,24 +101,35 @@ impl Dispatcher {
             remaining: rate.remaining,
             served_business: rate.business.map(|id| id.to_string()),
         };
+        let id = self.pollers[poller].id();
+        if let Some(outcome) = self.store.note_unchanged(id, &body, &facts) {
+            self.succeed(poller, &outcome, Vec::new());
+            return Ok(());
+        }
+        let page = match api::decode(body) {
+            Ok(page) => page,
+            Err(error) => return self.fail_poll(poller, error.into(), rate).await,
+        };
         let ages = ages(&page, rate.server_time.unwrap_or(now.wall));
-        let (id, learned) = (self.pollers[poller].id().clone(), self.schedule.learned(poller));
-        let stored = match self.store.store_page(id, page, facts, learned).await {
-            Ok(stored) => stored,
+        let (id, learned) = (id.clone(), self.schedule.learned(poller));
+        match self.store.store_page(id, page, facts, learned).await {
+            Ok(outcome) => self.succeed(poller, &outcome, ages),
             Err(error) if error.passes() => {
                 let not_before = self.pause_for_store(&error);
-                let outcome = Outcome::Failed { not_before };
-                self.schedule.observe(poller, &outcome, now);
-                return Ok(());
+                self.schedule.observe(poller, &Outcome::Failed { not_before }, now);
             }
             Err(error) if error.is_of_one_route() => {
                 return self.fail_to_store(poller, &error, rate).await;
             }
             Err(error) => return Err(error),
-        };
-        self.pollers[poller].succeeded(now, &stored);
-        self.schedule.observe(poller, &outcome_of(&stored, ages), self.clock.now());
+        }
         Ok(())
+    }
+
+    fn succeed(&mut self, poller: usize, outcome: &PageOutcome, ages: Vec<Duration>) {
+        let now = self.clock.now();
+        self.pollers[poller].succeeded(now, outcome);
+        self.schedule.observe(poller, &outcome_of(outcome, ages), now);
     }
 
     /// Puts off a route whose page the store refuses; the other routes go on.
@@ -135,17 +146,7 @@ impl Dispatcher {
             if this goes on, stop the daemon and run `shopmirror rebuild`");
         let outcome = Outcome::Failed { not_before: now.elapsed + STORE_REFUSED };
         self.schedule.observe(poller, &outcome, now);
-        let note = PollNote {
-            outcome: PollOutcome::Failed,
-            detail: Some("not_stored".to_owned()),
-            at: stamp(now.wall),
-            records: 0,
-            created: 0,
-            updated: 0,
-            overlap: 0,
-            latency: rate.latency,
-            remaining: rate.remaining,
-        };
+        let note = failed_note("not_stored".to_owned(), now, rate);
         let noted = self.store.note_failed_poll(id, note).await;
         self.pause_if_it_passes(noted)
     }

@@ -33,17 +33,16 @@ impl Dispatcher {
             let asked_after = self.store.seq();
             let (result, rate) = tokio::select! {
                 () = stop.cancelled() => return Ok(failed),
-                answered = self.client.poll(&id) => answered,
+                answered = self.client.poll_body(&id) => answered,
             };
-            let error = result.as_ref().err().cloned();
-            self.complete(Completed::Page { poller, asked_after, result, rate }).await?;
+            self.complete(Completed::Poll { poller, asked_after, result, rate }).await?;
             if let Some(pause) = &self.store_pause {
                 return Err(match pause.reason() {
                     PauseReason::DiskFull => StoreError::Full,
                     _ => StoreError::Busy,
                 });
             }
-            if let Some(error) = error {
+            if let Some(error) = self.pollers[poller].last_error().cloned() {
                 let concerns_all = PauseReason::of_class(error.class()).is_some();
                 failed.push((id, error));
                 if concerns_all {

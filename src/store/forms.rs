@@ -21,6 +21,9 @@ const CHECKED_AT: &str = "custom_fields_checked_at";
 pub struct FormChange {
     /// The form's name.
     pub form_type: String,
+    /// The business; `None` is the workspace's default.
+    #[serde(default)]
+    pub business: Option<String>,
     /// `added`, `changed` or `removed`.
     pub what: String,
 }
@@ -30,6 +33,8 @@ pub struct FormChange {
 pub struct Form {
     /// The form's name.
     pub form_type: String,
+    /// The business; `None` is the workspace's default.
+    pub business: Option<String>,
     /// When they last changed.
     pub changed_at: String,
     /// The definitions, as received.
@@ -39,14 +44,16 @@ pub struct Form {
 pub(super) fn store(
     connection: &Connection,
     form_type: String,
+    business: Option<String>,
     definition: &str,
     at: Timestamp,
 ) -> Result<Option<FormChange>, StoreError> {
+    let stored_business = business.as_deref().unwrap_or("");
     let known: Option<String> = connection
         .prepare_cached(
-            "SELECT definition FROM custom_fields WHERE form_type = ?1 AND business = ''",
+            "SELECT definition FROM custom_fields WHERE form_type = ?1 AND business = ?2",
         )?
-        .query_row([&form_type], |row| row.get(0))
+        .query_row([&form_type, stored_business], |row| row.get(0))
         .optional()?;
     let what = match known {
         None => "added",
@@ -55,29 +62,31 @@ pub(super) fn store(
     };
     connection
         .prepare_cached(
-            "INSERT INTO custom_fields (form_type, business, definition, changed_at) VALUES (?1, '', ?2, ?3) \
+            "INSERT INTO custom_fields (form_type, business, definition, changed_at) VALUES (?1, ?2, ?3, ?4) \
              ON CONFLICT (form_type, business) DO UPDATE SET definition = excluded.definition, changed_at = excluded.changed_at",
         )?
-        .execute((&form_type, definition, stamp(at)))?;
-    Ok(Some(FormChange { form_type, what: what.to_owned() }))
+        .execute((&form_type, stored_business, definition, stamp(at)))?;
+    Ok(Some(FormChange { form_type, business, what: what.to_owned() }))
 }
 
-/// Forgets the forms that are no longer listed, and remembers when all were read.
+/// Forgets the forms that a business no longer lists, and remembers when they were read.
 pub(super) fn keep(
     writer: &mut Writer,
+    business: Option<String>,
     listed: &[String],
     at: Timestamp,
 ) -> Result<Vec<FormChange>, StoreError> {
     let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let stored_business = business.as_deref().unwrap_or("");
     let mut known: Vec<String> = tx
-        .prepare_cached("SELECT form_type FROM custom_fields WHERE business = ''")?
-        .query_map([], |row| row.get(0))?
+        .prepare_cached("SELECT form_type FROM custom_fields WHERE business = ?1")?
+        .query_map([stored_business], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     known.retain(|form_type| !listed.contains(form_type));
     for form_type in &known {
         tx.execute(
-            "DELETE FROM custom_fields WHERE form_type = ?1 AND business = ''",
-            [form_type],
+            "DELETE FROM custom_fields WHERE form_type = ?1 AND business = ?2",
+            [form_type.as_str(), stored_business],
         )?;
     }
     tx.execute(
@@ -85,7 +94,11 @@ pub(super) fn keep(
         (CHECKED_AT, stamp(at)),
     )?;
     tx.commit()?;
-    let removed = |form_type| FormChange { form_type, what: "removed".to_owned() };
+    let removed = |form_type| FormChange {
+        form_type,
+        business: business.clone(),
+        what: "removed".to_owned(),
+    };
     Ok(known.into_iter().map(removed).collect())
 }
 
@@ -96,7 +109,8 @@ impl Reader {
     /// When the file cannot be read.
     pub fn forms(&self) -> Result<Vec<Form>, StoreError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT form_type, changed_at, definition FROM custom_fields ORDER BY form_type LIMIT 1000",
+            "SELECT form_type, changed_at, definition, nullif(business, '') FROM custom_fields \
+             ORDER BY form_type, business LIMIT 1000",
         )?;
         let mut rows = statement.query([])?;
         let mut forms = Vec::new();
@@ -104,7 +118,12 @@ impl Reader {
             let text: String = row.get(2)?;
             let fields = RawValue::from_string(text)
                 .map_err(|_| StoreError::Corrupt("a custom field is no JSON".to_owned()))?;
-            forms.push(Form { form_type: row.get(0)?, changed_at: row.get(1)?, fields });
+            forms.push(Form {
+                form_type: row.get(0)?,
+                business: row.get(3)?,
+                changed_at: row.get(1)?,
+                fields,
+            });
         }
         Ok(forms)
     }

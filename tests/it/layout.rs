@@ -33,7 +33,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("control", Some(&["store"])),
     ("page", Some(&["status", "store", "poll", "deliver", "budget"])),
     ("repair", Some(&["api", "poll", "store"])),
-    ("custom_fields", Some(&["poll", "store"])),
+    ("custom_fields", Some(&["api", "poll", "store"])),
     ("report", Some(&["store"])),
     ("simulate", Some(&["schedule", "budget", "contiguity"])),
     (

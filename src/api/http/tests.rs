@@ -9,6 +9,7 @@ use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
+use tokio::sync::Barrier;
 
 use self::server::{Script, Server, flood, read_head, say};
 use super::super::client::Client;
@@ -273,6 +274,44 @@ async fn a_kept_connection_that_ends_under_a_request_is_not_tried_again() {
     let error = transport.send(request()).await.unwrap_err();
     assert!(matches!(error, TransportError::Other(_)), "{error:?}");
     assert_eq!((server.heads().len(), server.sent.load(Ordering::SeqCst)), (1, 1));
+}
+
+#[tokio::test]
+async fn polls_that_are_due_together_open_one_connection_each_for_the_whole_day() {
+    const POLLERS: usize = 6;
+    // No reply is sent before all requests of a round have arrived.
+    let round = Arc::new(Barrier::new(POLLERS));
+    let server = Server::start(move |mut stream, _| {
+        let round = Arc::clone(&round);
+        tokio::spawn(async move {
+            loop {
+                round.wait().await;
+                let reply = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]";
+                if stream.write_all(reply).await.is_err() || read_head(&mut stream).await.is_empty()
+                {
+                    break;
+                }
+            }
+        })
+    })
+    .await;
+    let transport = HttpTransport::new(&workspace(server.url.as_str())).unwrap();
+    let request = || Request { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
+    for _ in 0..200 {
+        let sent = std::array::from_fn::<_, POLLERS, _>(|_| transport.send(request()));
+        for answer in side_by_side(sent).await {
+            assert_eq!(answer.unwrap().body, b"[]");
+        }
+    }
+    assert_eq!(server.heads().len(), POLLERS, "connections opened in 200 rounds");
+}
+
+/// Runs the requests of one round side by side.
+async fn side_by_side(
+    [a, b, c, d, e, f]: [Answer<'_>; 6],
+) -> [Result<Response, TransportError>; 6] {
+    let (a, b, c, d, e, f) = tokio::join!(a, b, c, d, e, f);
+    [a, b, c, d, e, f]
 }
 
 #[tokio::test]
