@@ -174,12 +174,16 @@ impl Holes {
         self.0.windows(2).map(|pair| width(pair[0], pair[1])).max().unwrap_or(0)
     }
 
-    /// From the first wide hole to the last; the widest one alone when none is wide.
+    /// From the first hole to the last wide one; the widest one alone when none is wide.
+    ///
+    /// An edit may bring one of the missed records back onto the page. Those missed before it then lie
+    /// in a hole that is no wider than usual.
     fn bounds(&self, usual: i64) -> Bounds {
         let wide = WIDE.saturating_mul(usual);
         let holes = || self.0.windows(2).map(|pair| (pair[0], pair[1]));
         let is_wide = |hole: &(i64, i64)| width(hole.0, hole.1) > wide;
-        let span = match (holes().find(is_wide), holes().rfind(is_wide)) {
+        let is_open = |hole: &(i64, i64)| width(hole.0, hole.1) > 0;
+        let span = match (holes().find(is_open), holes().rfind(is_wide)) {
             (Some((after, _)), Some((_, before))) => Some((after, before)),
             _ => holes().rev().max_by_key(|(low, high)| width(*low, *high)),
         };

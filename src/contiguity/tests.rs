@@ -131,6 +131,16 @@ fn holes_between_ids_that_others_use_do_not_widen_a_gap() {
 }
 
 #[test]
+fn a_record_missed_in_a_usual_hole_before_a_wide_one_lies_within_the_bounds() {
+    // Three businesses take the ids in turn. An edit brought 106 back; 103 was pushed out with 109
+    // and the rest.
+    let previous = PreviousPage { usual_hole: 2, ..PREVIOUS };
+    let mut page = all(106..=106, NotShown);
+    page.extend((200..299).map(|n| Sighting { id: Some(n * 3), relation: NotShown }));
+    assert_eq!(classify(Some(&previous), &page, LIMIT).bounds, bounds(100, 600, 498));
+}
+
+#[test]
 fn the_usual_hole_ignores_the_few_widest() {
     assert_eq!(usual_hole([]), 0);
     assert_eq!(usual_hole([7]), 0);
