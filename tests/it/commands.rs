@@ -317,10 +317,10 @@ async fn every_dead_letter_can_be_shown_and_a_short_list_says_so() {
     store.execute_batch(unreadable).unwrap();
     let ended = place.run(["dead", "erp", "show", "20001", "--json"]).await;
     assert_eq!(ended.json()["delivery"]["seq"], 20_001);
-    // Its endpoint is gone: nothing is sent before that is mended, daemon or not.
+    // Its endpoint is gone: nothing is sent before its url is corrected, daemon or not.
     let _daemon = place.daemon();
     let ended = place.run(["dead", "erp", "redrive", "10001"]).await;
-    assert!(ended.out.contains("when its url is mended"), "{ended:?}");
+    assert!(ended.out.contains("after its url is corrected"), "{ended:?}");
 }
 
 #[tokio::test]
