@@ -124,7 +124,7 @@ fn poller(heads: &[&str; 7], poller: &PollerStatus) -> Markup {
         Some(wait) if wait >= 0.5 => format!("in {}", span(wait)),
         _ => "now".to_owned(),
     };
-    let rate = poller.rate_per_hour.map_or_else(|| "–".to_owned(), |rate| format!("{rate:.1}"));
+    let rate = poller.rate_per_hour.map_or_else(|| "–".to_owned(), per_hour);
     let word = poller.state.as_str();
     html! {
         th role="rowheader" scope="row" data-label=(heads[0]) { (shown(&poller.name())) }
@@ -135,6 +135,11 @@ fn poller(heads: &[&str; 7], poller: &PollerStatus) -> Markup {
         (numeric(heads[5], &rate))
         (numeric(heads[6], &number(poller.gaps)))
     }
+}
+
+/// A rate with as many digits as mean something.
+fn per_hour(rate: f64) -> String {
+    if rate < 10.0 { format!("{rate:.1}") } else { number(rate.round() as i64) }
 }
 
 fn ago(seconds: f64) -> String {
