@@ -234,6 +234,14 @@ impl Metrics {
                 .map(|(route, count)| (vec![("route", route.clone())], *count as f64)),
         );
         self.counter("changes", "Rows ever written to the log", status.last_seq);
+        let backup = status.backup.as_ref().and_then(|backup| backup.last_at.as_deref());
+        if let Some(at) = backup.and_then(|at| at.parse::<Timestamp>().ok()) {
+            self.gauge(
+                "last_backup_timestamp_seconds",
+                "When the newest backup was begun",
+                at.as_millisecond() as f64 / 1e3,
+            );
+        }
         self.gauge("store_size_bytes", "Size of the database file", snapshot.store_bytes as f64);
         self.gauge(
             "store_wal_size_bytes",

@@ -196,6 +196,12 @@ fn store(snapshot: &Snapshot) -> Markup {
             dt { "Changes in the log" } dd { (number(status.last_seq)) }
             dt { "Database" } dd { (bytes(snapshot.store_bytes)) }
             dt { "Write-ahead log" } dd { (bytes(snapshot.wal_bytes)) }
+            @if let Some(backup) = &status.backup {
+                dt { "Last backup" } dd { (backup.last_at.as_deref().map_or_else(|| "none yet".to_owned(), clock)) }
+            }
+        }
+        @if let Some(error) = status.backup.as_ref().and_then(|backup| backup.last_error.as_deref()) {
+            p.note { strong { "The last backup failed" } ": " (message(error)) }
         }
     }
 }

@@ -128,7 +128,7 @@ async fn the_page_shows_counts_and_states_and_no_record() {
 
     let page = site.get_when("/", "the change is shown", |r| r.body.contains(&cell)).await;
     assert_eq!(page.code, 200);
-    for shown in ["Everything is in order", "job_status_changes", "Request budget", "audit"] {
+    for shown in ["class=\"verdict\"", "job_status_changes", "Request budget", "audit"] {
         assert!(page.body.contains(shown), "{shown}: {}", page.body);
     }
     assert!(!page.body.contains("Secret Customer"), "{}", page.body);
@@ -217,7 +217,9 @@ async fn prometheus_reads_the_metrics() {
             .parse()
             .unwrap()
     };
-    assert_eq!(number("shopmirror_health{state=\"ok\"}"), 1.0);
+    let states = ["ok", "degraded", "at_risk", "failing"];
+    let healths = states.map(|state| number(&format!("shopmirror_health{{state=\"{state}\"}}")));
+    assert_eq!(healths.iter().sum::<f64>(), 1.0, "{healths:?}");
     assert_eq!(
         number("shopmirror_records{route=\"leads\"}") as i64,
         place.number("SELECT count(*) FROM leads")
