@@ -19,8 +19,8 @@ async fn a_branch_the_workspace_does_not_know_is_named_by_check_and_status() {
     let (_workspace, place) = chain("[\"1\", \"99\"]").await;
     let checked = place.run(["check"]).await;
     assert_eq!(checked.code, Some(78), "{checked:?}");
-    assert!(checked.out.contains("ok    branch 1"), "{checked:?}");
-    assert!(checked.out.contains("WRONG branch 99  mend `businesses`"), "{checked:?}");
+    assert!(checked.out.contains("ok    business 1"), "{checked:?}");
+    assert!(checked.out.contains("WRONG business 99 correct `businesses`"), "{checked:?}");
 
     let _daemon = place.started().await;
     let refused = |status: &Value| status["reasons"].to_string().contains("leads@99: ");

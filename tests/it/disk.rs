@@ -139,7 +139,7 @@ async fn a_file_size_limit_pauses_polling_as_a_full_disk_does() {
         said["pollers"].as_array().unwrap().iter().all(|poller| poller["state"] == "disk_full")
     );
     assert!(daemon.is_running(), "{}", place.log());
-    daemon.stop().await;
+    daemon.kill().await;
     let _daemon = place.daemon();
     workspace.all_polled().await;
     let newest = text(&workspace.sandbox.truth(Route::Leads).last().unwrap().id);
