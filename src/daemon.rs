@@ -225,12 +225,16 @@ fn accepted(
             Some(newer)
         }
         Err(error) => {
-            let text = format!("{error:#}");
-            refusal.send_replace(Some(match error.downcast_ref() {
+            // In one line: a log line shows line breaks as escapes.
+            let text = match error.downcast_ref() {
                 Some(ConfigError::Invalid(problems)) => problems.summary(),
-                _ => text.clone(),
-            }));
-            tracing::error!(error = text, "the reload was refused, the old configuration stays");
+                _ => format!("{error:#}"),
+            };
+            tracing::error!(
+                error = text,
+                "the reload was refused; the daemon continues with the older configuration"
+            );
+            refusal.send_replace(Some(text));
             None
         }
     }

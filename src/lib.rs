@@ -1,5 +1,5 @@
 //! shopmirror keeps a complete local mirror of a repair shop's workspace API in SQLite and
-//! forwards every new and changed record to the systems the shop names.
+//! forwards every new and changed record to the systems that the shop names.
 //!
 //! # The flow
 //!
@@ -7,45 +7,45 @@
 //! schedule → budget → api → page → store (one transaction) → wake → deliver → sink → position
 //! ```
 //!
-//! Polling and delivery meet only in the store. No record travels to a sink through a channel; a
-//! channel only says "there is more". A crash at any point loses nothing and repeats at most what
-//! was in flight, under the same event id.
+//! Polling and delivery share only the store. Channels carry no records; they only wake a task to
+//! look into the store. A crash at any point loses nothing. It repeats at most the deliveries that
+//! were in flight, under the same event ids.
 //!
-//! # The map
+//! # The modules
 //!
-//! | module | owns |
+//! | module | what it does |
 //! |---|---|
-//! | [`record`] | the nouns: routes, record ids, pages, changes; what counts as a change |
+//! | [`record`] | routes, record ids, pages and changes; decides what is a change |
 //! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
 //! | [`contiguity`] | what a page proves about the time since the previous page; pure |
 //! | [`sysexits`] | the exit codes |
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
-//! | [`config`] | the TOML file: read, checked, every problem reported at once |
-//! | [`schedule`] | when each poller asks next; pure |
-//! | [`budget`] | how many requests this process may spend; pure |
-//! | [`simulate`] | the schedule and the budget beside fixed schedules, on a virtual clock |
+//! | [`config`] | reads and checks the TOML file, and reports every problem at once |
+//! | [`schedule`] | decides when each poller polls next; pure |
+//! | [`budget`] | decides how many requests this process may send; pure |
+//! | [`simulate`] | compares the schedule with fixed schedules, on a virtual clock |
 //! | [`api`] | the client of the workspace API |
 //! | [`poll`] | the dispatcher: polls, stores, learns, and sends background requests |
-//! | [`repair`] | searches for customers that slipped out between two polls |
-//! | [`backfill`] | which customer search to make next to walk the whole list; pure |
-//! | [`custom_fields`] | keeps the custom fields' definitions fresh |
-//! | [`store`] | the SQLite file: mirror, log, ledger, positions |
-//! | [`deliver`] | one task a sink over the log |
-//! | [`sink`] | how one change is handed to a webhook, a file, a command |
+//! | [`repair`] | searches for customers that were missed between two polls |
+//! | [`backfill`] | chooses the next customer search of a backfill; pure |
+//! | [`custom_fields`] | reads the definitions of the custom fields once a day |
+//! | [`store`] | the SQLite file: mirror, log, gaps, pollers, sinks |
+//! | [`deliver`] | one task per sink, which reads the log and delivers |
+//! | [`sink`] | delivers one change to a webhook, a file or a command |
 //! | [`status`] | the state of the workspace, for people and tools |
 //! | [`page`] | the status page and the metrics over HTTP |
 //! | [`control`] | the local socket through which commands reach the daemon |
-//! | [`daemon`] | builds everything, supervises the tasks |
+//! | [`daemon`] | builds the parts from the configuration, and supervises the tasks |
 //! | [`cli`] | the commands |
 //!
 //! # The rules
 //!
-//! Who may import whom is kept by the test `the_import_rules_hold`. What matters most: the
-//! schedule and the budget are pure, a sink never sees the store, polling and delivery never see
-//! each other, and the sandbox shares nothing with the daemon, not even route names: two
-//! independent spellings of the contract are what make the tests mean something.
+//! The test `the_import_rules_hold` checks which module may use which. The most important rules: the
+//! schedule and the budget are pure; a sink does not use the store; polling and delivery do not use
+//! each other; the sandbox shares nothing with the daemon, not even the names of routes, so that the
+//! tests compare two independent readings of the contract.
 
 pub mod api;
 pub mod backfill;

@@ -1,228 +1,135 @@
-//! The snapshot: how everything stands, for people and tools, running or not.
+//! The state of the workspace: pollers, budget, sinks, records, and the health they add up to.
 //!
-//! One struct that every rendering shows. Beside a running daemon it comes over the socket next to
-//! the store; without one it is read from the store. Counts and states only, no record's content.
+//! All output shows this one value. A running daemon sends it over the control socket; without a
+//! daemon it is read from the store. It holds counts and states, and no content of a record.
 
 mod backup;
+mod health;
+mod last_run;
+mod stored;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use backup::BackupStatus;
-
 use crate::budget::BudgetStatus;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
-use crate::poll::{PollerState, PollerStatus, PollingStatus};
+use crate::poll::{PollerStatus, PollingStatus};
 use crate::schedule::Forecast;
-use crate::store::{Gap, Reader, SinkState, StoreError};
+use crate::store::{Reader, StoreError};
+pub use backup::BackupStatus;
+use health::HealthReport;
+pub use health::{Health, is_stale};
+pub use last_run::{FailedPoll, LastRun};
+pub use stored::{EmptiedRoute, Stored};
 
-/// A poller is stale when its last success is older than this many of its intervals …
-const STALE_INTERVALS: f64 = 5.0;
-/// … and older than this.
-const STALE_SECONDS: f64 = 120.0;
-
-/// How everything stands, in one word; the worst that holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Health {
-    /// Everything is as it should be.
-    Ok,
-    /// Something needs a look, nothing is being lost.
-    Degraded,
-    /// The budget does not suffice for every route: records will be missed.
-    AtRisk,
-    /// Records are not being read.
-    Failing,
-}
-
-/// How everything stands.
+/// The state of the workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkspaceStatus {
-    /// The worst that holds.
+    /// The worst of all findings.
     pub health: Health,
-    /// Why, each with what to do.
+    /// The findings, each with what to do.
     pub reasons: Vec<String>,
-    /// Whether a daemon answered; if not, this is what the store says.
+    /// True if a daemon replied; otherwise the status comes from the store.
     pub running: bool,
     /// The daemon's process id.
     pub pid: Option<u32>,
-    /// Why the last reload was refused: the daemon runs with an older configuration than the file.
+    /// Why the last reload was refused. The daemon then runs with an older configuration.
     pub reload_refused: Option<String>,
     /// Where the status page is open; only of a running daemon.
     pub page: Option<String>,
-    /// When this was taken.
+    /// When the status was taken.
     pub at: String,
-    /// One entry a poller.
+    /// One entry per poller.
     pub pollers: Vec<PollerStatus>,
-    /// What was spent and what is left; only of a running daemon.
+    /// The last run of `shopmirror once` or of the daemon; only if no daemon runs.
+    pub last_run: Option<LastRun>,
+    /// The rate budget; only of a running daemon.
     pub budget: Option<BudgetStatus>,
-    /// Whether the budget suffices; only of a running daemon.
+    /// Whether the budget is enough; only of a running daemon.
     pub forecast: Option<Forecast>,
-    /// One entry a sink.
+    /// One entry per sink.
     pub sinks: Vec<SinkStatus>,
-    /// Records of each route.
+    /// The number of records per route.
     pub records: BTreeMap<String, i64>,
-    /// The last row of the log.
+    /// Routes whose last page was empty although the mirror has records of them.
+    pub emptied: Vec<EmptiedRoute>,
+    /// The number of the last row of the log.
     pub last_seq: i64,
     /// The state of the daily backup; `None` if none are made.
     #[serde(default)]
     pub backup: Option<BackupStatus>,
 }
 
-/// What only the store knows.
-#[derive(Debug, Clone)]
-pub struct Stored {
-    records: BTreeMap<String, i64>,
-    open_gaps: Vec<(String, Option<String>)>,
-    last_seq: i64,
-}
-
-impl Stored {
-    /// The last row of the log.
-    #[must_use]
-    pub fn last_seq(&self) -> i64 {
-        self.last_seq
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub fn read(reader: &Reader) -> Result<Self, StoreError> {
-        Ok(Self {
-            records: reader
-                .counts()?
-                .into_iter()
-                .map(|(route, n)| (route.to_string(), n))
-                .collect(),
-            open_gaps: reader
-                .gaps()?
-                .into_iter()
-                .filter(Gap::is_unsettled)
-                .map(|gap| (gap.route, gap.business))
-                .collect(),
-            last_seq: reader.last_seq()?,
-        })
-    }
-}
-
 impl WorkspaceStatus {
-    /// Joins what a running daemon knows with what the store holds.
+    /// The status of a running daemon: what its tasks report, joined with what is stored.
     #[must_use]
     pub fn of_daemon(
         polling: PollingStatus,
         sinks: Vec<SinkStatus>,
-        stored: Stored,
+        stored: &Stored,
         reload_refused: Option<String>,
         page: Option<String>,
         now: Timestamp,
     ) -> Self {
-        let mut health = Findings::default();
-        if let Some(reason) = polling.key_pause {
-            health.add(Health::Failing, reason.advice().to_owned());
-        }
-        if let Some(reason) = polling.store_pause {
-            health.add(Health::Failing, reason.advice().to_owned());
-        }
-        if !polling.forecast.feasible {
-            let first = polling.forecast.first_to_fail.and_then(|index| polling.pollers.get(index));
-            let route = first.map_or("a route", |poller| poller.route.as_str());
-            health.add(
-                Health::AtRisk,
-                format!("records of {route} may be missed: a page can fill between two polls; raise requests_per_minute, lower reserve or disable a route (see `shopmirror plan`)"),
-            );
-        }
+        let mut health = HealthReport::default();
+        health.judge_polling(&polling);
         if let Some(why) = &reload_refused {
             health.add(
                 Health::Degraded,
-                format!("the last reload was refused, the configuration before it stays: {why}; mend it, then reload"),
+                format!("the last reload was refused, and the daemon still runs with the older configuration: {why}; correct the file, then reload"),
             );
         }
-        let mut snapshot = Self {
-            health: Health::Ok,
-            reasons: Vec::new(),
+        let halted = polling.key_pause.is_some() || polling.store_pause.is_some();
+        let mut status = Self {
             running: true,
             pid: Some(std::process::id()),
             reload_refused,
             page,
-            at: crate::clock::stamp(now),
             pollers: polling.pollers,
             budget: Some(polling.budget),
             forecast: Some(polling.forecast),
             sinks,
-            records: stored.records,
-            last_seq: stored.last_seq,
-            backup: None,
+            ..Self::of_stored(stored, now)
         };
-        snapshot.count_gaps(&stored.open_gaps);
-        if polling.key_pause.is_none() && polling.store_pause.is_none() {
-            judge_pollers(&snapshot.pollers, &mut health);
+        stored.complete(&mut status.pollers, now);
+        if !halted {
+            health.judge_pollers(&status.pollers);
         }
-        snapshot.judge_rest(health);
-        snapshot
+        status.conclude(health)
     }
 
-    /// What the store alone says, when no daemon answers for the reason `why`.
+    /// The status from the store alone, because no daemon replied for the reason `why`.
+    ///
+    /// `once_every` is the configured interval of `shopmirror once`, if a timer runs it.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub fn of_store(
         reader: &Reader,
         why: &ControlError,
+        once_every: Option<Duration>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let stored = Stored::read(reader)?;
-        let mut health = Findings::default();
-        health.add(
-            Health::Failing,
-            match why {
-                ControlError::NotRunning => "no daemon is running on this store: start it with `shopmirror run`, or `systemctl start shopmirror`".to_owned(),
-                ControlError::NotListening(_) => why.to_string(),
-                ControlError::NoReply(_) => "a daemon runs on this store but does not answer: look at its log, restart it".to_owned(),
-            },
-        );
-        let pollers = reader
-            .pollers()?
-            .into_iter()
-            .map(|row| PollerStatus {
-                last_success_age_s: row
-                    .last_success_at
-                    .parse::<Timestamp>()
-                    .ok()
-                    .map(|at| now.duration_since(at).as_secs_f64()),
-                route: row.route,
-                business: row.business,
-                state: PollerState::Stopped,
-                interval_s: None,
-                next_poll_s: None,
-                rate_per_hour: None,
-                plan: None,
-                gaps: 0,
-                failures: 0,
-                refused_pages: 0,
-                last_error: None,
-                last_error_text: None,
-            })
-            .collect();
-        let sinks = reader
-            .sinks()?
-            .into_iter()
-            .filter(|row| row.state != SinkState::Removed)
-            .map(|row| {
-                let state = match row.state {
-                    SinkState::Disabled => SinkActivity::Disabled,
-                    SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
-                };
-                SinkStatus {
-                    behind: (stored.last_seq - row.position).max(0),
-                    ..SinkStatus::of_row(row, state)
-                }
-            })
-            .collect();
-        let mut snapshot = Self {
+        let last_run = LastRun::read(reader, now)?;
+        let mut health = HealthReport::default();
+        health.judge_absence(why, last_run.as_ref(), once_every);
+        let mut status = Self {
+            last_run,
+            pollers: stored.stopped_pollers(now),
+            sinks: stored::stopped_sinks(reader, stored.last_seq())?,
+            ..Self::of_stored(&stored, now)
+        };
+        stored.complete(&mut status.pollers, now);
+        Ok(status.conclude(health))
+    }
+
+    fn of_stored(stored: &Stored, now: Timestamp) -> Self {
+        Self {
             health: Health::Ok,
             reasons: Vec::new(),
             running: false,
@@ -230,115 +137,33 @@ impl WorkspaceStatus {
             reload_refused: None,
             page: None,
             at: crate::clock::stamp(now),
-            pollers,
+            pollers: Vec::new(),
+            last_run: None,
             budget: None,
             forecast: None,
-            sinks,
-            records: stored.records,
-            last_seq: stored.last_seq,
+            sinks: Vec::new(),
+            records: stored.records().clone(),
+            emptied: stored.emptied().to_vec(),
+            last_seq: stored.last_seq(),
             backup: None,
-        };
-        snapshot.count_gaps(&stored.open_gaps);
-        snapshot.judge_rest(health);
-        Ok(snapshot)
-    }
-
-    fn count_gaps(&mut self, open: &[(String, Option<String>)]) {
-        for poller in &mut self.pollers {
-            let of_poller = open
-                .iter()
-                .filter(|(route, business)| *route == poller.route && *business == poller.business);
-            poller.gaps = i64::try_from(of_poller.count()).unwrap_or(i64::MAX);
         }
     }
 
-    fn judge_rest(&mut self, mut health: Findings) {
-        for poller in self.pollers.iter().filter(|p| p.gaps > 0) {
-            health.add(
-                Health::Degraded,
-                format!(
-                    "{}: {} open gap(s), records may be missing; see `shopmirror gaps`",
-                    poller.name(),
-                    poller.gaps
-                ),
-            );
+    fn conclude(mut self, mut health: HealthReport) -> Self {
+        for poller in self.pollers.iter_mut().filter(|poller| poller.failures == 0) {
+            // An error that is over is not shown.
+            poller.last_error = None;
+            poller.last_error_text = None;
         }
-        for sink in &self.sinks {
-            let name = &sink.name;
-            let why = sink.last_error.as_deref().unwrap_or("no reason is known");
-            match sink.state {
-                SinkActivity::Paused => health.add(Health::Degraded, format!("sink {name} is paused: {why}")),
-                SinkActivity::Holding => health.add(
-                    Health::Degraded,
-                    format!("sink {name} refuses too much and takes nothing new: mend it, or see `shopmirror dead {name} list`"),
-                ),
-                SinkActivity::Disabled => health.add(
-                    Health::Degraded,
-                    format!("sink {name} is disabled since its endpoint is gone (410): mend its url, then reload"),
-                ),
-                SinkActivity::Active | SinkActivity::Stopped => {}
-            }
-            if sink.dead > 0 {
-                health.add(
-                    Health::Degraded,
-                    format!("sink {name}: {} change(s) were refused for good; see `shopmirror dead {name} list`", sink.dead),
-                );
+        for sink in &mut self.sinks {
+            if sink.state == SinkActivity::Active && sink.retrying + sink.dead == 0 {
+                sink.last_error = None;
             }
         }
-        self.health = health.worst;
-        self.reasons = health.reasons;
-    }
-}
-
-/// True if the poller has read nothing for much longer than its interval.
-#[must_use]
-pub fn is_stale(poller: &PollerStatus) -> bool {
-    match (poller.last_success_age_s, poller.interval_s) {
-        (Some(age), Some(interval)) => age > STALE_SECONDS && age > STALE_INTERVALS * interval,
-        _ => false,
-    }
-}
-
-fn judge_pollers(pollers: &[PollerStatus], health: &mut Findings) {
-    let failing =
-        pollers.iter().filter(|p| p.failures >= 2 || p.state == PollerState::RouteBroken).count();
-    for poller in pollers {
-        let stale = is_stale(poller);
-        if poller.failures >= 2 || poller.state == PollerState::RouteBroken {
-            let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
-            let level = if failing == pollers.len() { Health::Failing } else { Health::Degraded };
-            health.add(level, format!("{}: {why}", poller.name()));
-        } else if stale {
-            let age = poller.last_success_age_s.unwrap_or_default();
-            health.add(
-                Health::Degraded,
-                format!("{}: nothing was read for {age:.0} s", poller.name()),
-            );
-        }
-        if poller.refused_pages > 0 && poller.failures > 0 && poller.failures < 2 {
-            let word = poller.last_error.as_deref().unwrap_or("unknown");
-            health.add(
-                Health::Degraded,
-                format!("{}: the last page was refused ({word})", poller.name()),
-            );
-        }
-    }
-}
-
-struct Findings {
-    worst: Health,
-    reasons: Vec<String>,
-}
-
-impl Default for Findings {
-    fn default() -> Self {
-        Self { worst: Health::Ok, reasons: Vec::new() }
-    }
-}
-
-impl Findings {
-    fn add(&mut self, level: Health, reason: String) {
-        self.worst = self.worst.max(level);
-        self.reasons.push(reason);
+        health.judge_gaps(&self.pollers);
+        health.judge_emptied(&self.emptied);
+        health.judge_sinks(&self.sinks);
+        (self.health, self.reasons) = health.into_parts();
+        self
     }
 }

@@ -60,7 +60,7 @@ pub use open::holder;
 pub use operate::Operator;
 pub use page::{PageOutcome, PollFacts};
 pub use people::CustomerText;
-pub use pollers::{PollNote, PollOutcome, PollerRow};
+pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
 pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
 pub use restore::{Restored, restore};
@@ -230,7 +230,7 @@ impl Store {
         listed: Vec<String>,
         at: Timestamp,
     ) -> Result<Vec<FormChange>, StoreError> {
-        self.write(move |writer| forms::keep(writer, business, &listed, at)).await
+        self.write(move |writer| forms::keep(writer, business.as_deref(), &listed, at)).await
     }
 
     /// Remembers a poll that failed; it is written with the next thing that is.

@@ -4,6 +4,8 @@
 //! request by itself: each of these could carry a secret to another host or escape the budget. TLS
 //! is rustls with `ring`, which is built in a fraction of the time that `aws-lc-rs` takes.
 
+use std::error::Error;
+use std::io;
 use std::sync::Once;
 
 use reqwest::ClientBuilder;
@@ -22,4 +24,33 @@ pub fn client_builder() -> ClientBuilder {
         .referer(false)
         .no_proxy()
         .retry(reqwest::retry::never())
+}
+
+/// What the texts of the TLS library and the resolver mean. The first that is found counts. Their own
+/// texts are not shown, because they may contain the host name.
+const PROBLEMS: [(&str, &str); 10] = [
+    ("CaUsedAsEndEntity", "its certificate is one of a certificate authority, not of a server"),
+    ("UnknownIssuer", "its certificate comes from an authority that this machine does not know"),
+    ("NotValidYet", "its certificate is not valid yet; check this machine's clock"),
+    ("xpired", "its certificate has expired, or this machine's clock is wrong"),
+    ("not valid for name", "its certificate is for another name"),
+    ("NotValidForName", "its certificate is for another name"),
+    ("certificate", "its certificate was not accepted"),
+    ("corrupt message", "it does not speak TLS at this port; check the port, and https or http"),
+    ("dns error", "its name was not found; check the host name and the network"),
+    ("lookup address", "its name was not found; check the host name and the network"),
+];
+
+/// Why a request got no answer, without the address; `None` if the cause is not known.
+#[must_use]
+pub fn connection_problem(error: &reqwest::Error) -> Option<String> {
+    let causes = || std::iter::successors(error.source(), |&cause| cause.source());
+    let texts: Vec<String> = causes().map(ToString::to_string).collect();
+    let found = PROBLEMS.iter().find(|(part, _)| texts.iter().any(|text| text.contains(part)));
+    if let Some((_, words)) = found {
+        return Some((*words).to_owned());
+    }
+    let code = |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>()?.raw_os_error();
+    let code = causes().filter_map(code).last()?;
+    Some(io::Error::from_raw_os_error(code).to_string())
 }

@@ -16,7 +16,7 @@ use super::transport::{
     Answer, MAX_BODY, MAX_ERROR_BODY, Request, Response, Transport, TransportError,
 };
 use crate::config::{Workspace, is_loopback};
-use crate::tls::client_builder;
+use crate::tls::{client_builder, connection_problem};
 
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -174,7 +174,7 @@ fn certificates(path: &std::path::Path) -> Result<Vec<Certificate>, BuildError> 
 
 fn sending(error: &reqwest::Error) -> TransportError {
     if error.is_connect() {
-        TransportError::Connect(causes(error))
+        TransportError::Connect(connection_problem(error).unwrap_or_else(|| causes(error)))
     } else if error.is_timeout() {
         TransportError::Timeout
     } else {

@@ -1,7 +1,7 @@
-//! `backfill`: walks the customer search to collect customers older than the newest hundred.
+//! `backfill`: searches for customers that are older than the newest hundred, and stores them.
 //!
-//! One search at a time, through the running daemon or alone within the same budget. What is
-//! stored says how far the walk has come, so that it goes on after any interruption.
+//! It makes one search at a time, through the running daemon or directly within the same budget. The
+//! store remembers the terms that were searched, so that an interrupted backfill continues.
 
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -24,24 +24,24 @@ use crate::control::{
 use crate::record::{Kind, Route};
 use crate::store::{CustomerText, Reader, Store};
 
-/// Waits after a failure that may pass and names no time.
+/// The waits after an error that may pass and names no time.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(120) };
-/// Failures in a row after which the walk is given up; it can be resumed.
+/// Failures in a row after which the backfill stops. It can be resumed.
 const MOST_FAILURES: u32 = 8;
-/// Customers named by other routes that are considered.
+/// How many customers that other routes name are searched for.
 const MOST_SUSPECTS: usize = 5_000;
 /// How often a line is printed where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(15);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What to collect
+    /// The list to backfill
     #[arg(value_enum)]
     what: What,
-    /// Forward the customers found to the sinks, as created; without it they are stored as baseline
+    /// Forward the customers to the sinks as created; without it they are stored as baseline
     #[arg(long)]
     forward: bool,
-    /// Stop after this many searches; the same command goes on later
+    /// Stop after this many searches; the same command continues later
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     most: usize,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum What {
-    /// The only list that can be searched
+    /// Customers, the only list that the workspace can search
     Customers,
 }
 
@@ -64,47 +64,48 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let What::Customers = args.what;
     let mirrored: i64 = Reader::open(&config.store.path)?.counts()?.iter().map(|(_, n)| n).sum();
     if mirrored == 0 {
-        let text = "nothing is mirrored yet that a search could begin with: poll first, with `shopmirror once` or the daemon";
+        let text =
+            "the mirror is empty, so there is nothing to search from; run shopmirror once first";
         return Err(Wrong { code: UNAVAILABLE, text: text.to_owned() }.into());
     }
     runtime()?.block_on(async {
         let mut searcher = Searcher::choose(config).await?;
-        let walked = tokio::select! {
-            walked = walk_all(config, &mut searcher, args) => walked.map(|()| true),
+        let finished = tokio::select! {
+            finished = backfill_all(config, &mut searcher, args) => finished.map(|()| true),
             interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| false).map_err(Into::into),
         };
         if let Searcher::Direct { store, .. } = &searcher {
             store.close().await?;
         }
-        if !walked? {
-            let text = "interrupted; the same command goes on from here".to_owned();
+        if !finished? {
+            let text = "interrupted; the same command continues from here".to_owned();
             return Err(Wrong { code: TRY_AGAIN, text }.into());
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn walk_all(config: &Config, searcher: &mut Searcher, args: &Args) -> anyhow::Result<()> {
-    let mut told = Vec::new();
+async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> anyhow::Result<()> {
+    let mut results = Vec::new();
     let mut left = args.most;
     for business in config.workspace.branches() {
         let mut planner = planner(config, business.as_deref())?;
         let before = planner.standing();
-        let mut shown = Shown::new(args.json.json);
-        walk(
+        let mut progress = Progress::new(args.json.json);
+        backfill(
             config,
             searcher,
             &mut planner,
             business.as_deref(),
             args.forward,
             &mut left,
-            &mut shown,
+            &mut progress,
         )
         .await?;
         let after = planner.standing();
-        shown.end();
+        progress.end();
         if args.json.json {
-            told.push(serde_json::json!({
+            results.push(serde_json::json!({
                 "business": business,
                 "known": after.known,
                 "found": after.known - before.known,
@@ -112,28 +113,31 @@ async fn walk_all(config: &Config, searcher: &mut Searcher, args: &Args) -> anyh
                 "estimated_total": after.total,
             }));
         } else {
+            let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+            let found = count(after.known - before.known);
+            let searches = count(after.asked - before.asked);
             output::text(&format!(
-                "{} customer(s) found with {} search(es); {} known, about {} in all\n",
-                after.known - before.known,
-                after.asked - before.asked,
+                "{} found with {}; {} of about {} customers are known\n",
+                output::count(found, "customer", "customers"),
+                output::count(searches, "search", "searches"),
                 after.known,
                 after.total
             ))?;
         }
     }
     if args.json.json {
-        output::json(&told)?;
+        output::json(&results)?;
     }
     Ok(())
 }
 
-/// What is stored is all that a walk goes on from.
+/// A planner that continues from what is stored.
 fn planner(config: &Config, business: Option<&str>) -> anyhow::Result<Planner> {
     let reader = Reader::open(&config.store.path)?;
     let mut planner = Planner::default();
     let mut known = HashSet::new();
     reader.each_customer(business, |customer| {
-        planner.know(as_customer(&customer));
+        planner.know(customer_of(&customer));
         known.extend([customer.email, customer.mobile, customer.name]);
     })?;
     let mut suspects = 0;
@@ -144,7 +148,7 @@ fn planner(config: &Config, business: Option<&str>) -> anyhow::Result<Planner> {
             if suspects < MOST_SUSPECTS && strongest.is_some_and(|text| known.insert(text.clone()))
             {
                 suspects += 1;
-                planner.suspect(as_customer(&person));
+                planner.suspect(customer_of(&person));
             }
         })?;
     }
@@ -154,18 +158,18 @@ fn planner(config: &Config, business: Option<&str>) -> anyhow::Result<Planner> {
     Ok(planner)
 }
 
-fn as_customer(text: &CustomerText) -> Customer<'_> {
+fn customer_of(text: &CustomerText) -> Customer<'_> {
     Customer { id: &text.id, name: &text.name, email: &text.email, mobile: &text.mobile }
 }
 
-async fn walk(
+async fn backfill(
     config: &Config,
     searcher: &mut Searcher,
     planner: &mut Planner,
     business: Option<&str>,
     forward: bool,
     left: &mut usize,
-    shown: &mut Shown,
+    progress: &mut Progress,
 ) -> anyhow::Result<()> {
     let kind = if forward { Kind::Created } else { Kind::Baseline };
     let mut refused = 0;
@@ -183,10 +187,10 @@ async fn walk(
                 refused = 0;
                 let found: Vec<CustomerText> =
                     searched.records.iter().filter_map(|r| CustomerText::of(r.get())).collect();
-                let found: Vec<Customer<'_>> = found.iter().map(as_customer).collect();
+                let found: Vec<Customer<'_>> = found.iter().map(customer_of).collect();
                 planner.answered(&term, &found);
             }
-            // One term may be too short for a workspace; all of them cannot be.
+            // The workspace may refuse one term, for example as too short, but not all of them.
             Err(wrong) if refused < MOST_FAILURES => {
                 tracing::debug!(%wrong, "a term was refused");
                 refused += 1;
@@ -194,7 +198,7 @@ async fn walk(
             }
             Err(wrong) => return Err(wrong.into()),
         }
-        shown.update(planner.standing());
+        progress.update(planner.standing());
     }
     Ok(())
 }
@@ -212,7 +216,7 @@ impl Searcher {
         Ok(Self::Direct { client: Box::new(DirectClient::new(config)?), store })
     }
 
-    /// Asks until answered; the inner error is the workspace's word on this term.
+    /// Searches, with retries. The inner error is the workspace's refusal of this term.
     async fn search(
         &mut self,
         config: &Config,
@@ -226,7 +230,7 @@ impl Searcher {
             };
             let wrong = Wrong { code, text };
             let Some(wait) = wait else {
-                // A 4xx that is about neither the key nor the pace, or an answer that is none.
+                // An error about this term: neither about the key nor about the rate.
                 let of_term = matches!(code, CONFIG | DATA);
                 return if of_term { Ok(Err(wrong)) } else { Err(wrong.into()) };
             };
@@ -249,7 +253,7 @@ impl Searcher {
                 Ok(Some(reply)) => Ok(reply),
                 Ok(None) => Err(Wrong {
                     code: UNAVAILABLE,
-                    text: "the daemon has ended; the same command goes on from here".to_owned(),
+                    text: "the daemon has ended; the same command continues from here".to_owned(),
                 }
                 .into()),
                 Err(error) if exit::code_of(&error) == TRY_AGAIN => Ok(ControlReply::Failed {
@@ -276,8 +280,8 @@ impl Searcher {
     }
 }
 
-/// How far the walk is: a bar on a terminal, a line now and then elsewhere.
-struct Shown {
+/// The progress: a bar on a terminal, a line from time to time elsewhere.
+struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
     began: Instant,
@@ -285,7 +289,7 @@ struct Shown {
     said: Instant,
 }
 
-impl Shown {
+impl Progress {
     fn new(quiet: bool) -> Self {
         let terminal = !quiet && std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
@@ -302,7 +306,7 @@ impl Shown {
         let each = self.began.elapsed().as_secs_f64() / (at.asked - start).max(1) as f64;
         let left = ago(each * at.to_ask as f64);
         let text = format!(
-            "{} of about {} found, {} asked, about {left} left",
+            "{} of about {} found, {} searches, about {left} left",
             at.known, at.total, at.asked
         );
         if let Some(bar) = &self.bar {

@@ -5,18 +5,28 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::direct::{DirectClient, ask_daemon, result_of};
+use super::moment;
 use super::output::{self, cell};
 use super::runtime;
 use crate::config::Config;
 use crate::control::ControlRequest;
 use crate::store::{FormChange, Reader, Store};
 
-pub(super) fn run(
-    config: &Config,
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Args {
+    /// Read them from the workspace first; costs one request, and one per form
+    #[arg(long)]
     refresh: bool,
+    /// Read and list this business only
+    #[arg(long, value_name = "ID")]
     business: Option<String>,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+    #[command(flatten)]
+    json: super::Json,
+}
+
+pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
+    let Args { refresh, business, json } = args;
+    let json = json.json;
     if refresh {
         let request = ControlRequest::CustomFields { business: business.clone() };
         let changes = runtime()?.block_on(async {
@@ -44,12 +54,12 @@ pub(super) fn run(
                 cell(&form.form_type, 32),
                 cell(form.business.as_deref().unwrap_or("default"), 16),
                 cell(&members(field), 160),
-                form.changed_at.clone(),
+                moment::shown(&form.changed_at),
             ]);
         }
     }
     let empty = "no custom fields are mirrored yet; the daemon reads them once a day, --refresh reads them now";
-    output::table(&["form", "business", "field", "changed"], rows, empty)
+    output::table(&["form", "business", "field", "changed"], &rows, empty)
 }
 
 /// A definition as text. The contract does not name its members.

@@ -1,4 +1,4 @@
-//! `dead`: what a sink refused for good, and what to do with it.
+//! `dead`: lists, retries or drops a sink's dead letters.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,6 +7,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::exit::{DATA, USAGE, Wrong};
+use super::moment;
 use super::output::{self, cell};
 use super::runtime;
 use crate::clock::stamp;
@@ -15,8 +16,8 @@ use crate::control::{self, ControlRequest};
 use crate::deliver::{Redrive, Redriven, redrive};
 use crate::store::{Operator, Reader, SinkRow, SinkState};
 
-/// Dead letters listed at most.
-const MOST: usize = 10_000;
+/// The most dead letters that are listed.
+const LISTED_MAX: usize = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -31,31 +32,31 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them (the default)
+    /// List the dead letters (the default)
     List,
-    /// Show one, with the change itself
+    /// Show one dead letter with its change
     Show {
         /// Its number in the log
         seq: i64,
     },
-    /// Send them again, under the same event ids
+    /// Deliver dead letters again, under the same event ids
     Redrive {
         #[command(flatten)]
         which: Which,
-        /// Also send a version of a record after the sink got a newer one
+        /// Also deliver versions of a record that are older than one the sink has received
         #[arg(long)]
         all_versions: bool,
     },
-    /// Forget them; the changes stay in the log
+    /// Drop dead letters; the changes stay in the log
     Drop(Which),
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Which {
-    /// One, by its number in the log
+    /// The number of one dead letter in the log
     seq: Option<i64>,
-    /// All of them
+    /// All dead letters of the sink
     #[arg(long)]
     all: bool,
 }
@@ -66,7 +67,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let Some(sink) = reader.sink(&args.sink)? else {
         let names: Vec<String> = reader.sinks()?.into_iter().map(|sink| sink.name).collect();
         let text = format!(
-            "there is no sink {:?} in this store; there are: {}",
+            "there is no sink {:?} in this store; the sinks are: {}",
             args.sink,
             names.join(", ")
         );
@@ -82,8 +83,9 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         Action::Drop(which) => {
             let count = Operator::open(path)?.drop_dead(&args.sink, which.seq)?;
             wake(path, &args.sink)?;
-            let text = format!("{} dropped; the log still has them", changes(count));
-            told(count, which, &json!({ "changes": count }), json, &text)
+            let letters = output::count(i64::try_from(count)?, "dead letter", "dead letters");
+            let text = format!("{letters} dropped; the changes stay in the log");
+            conclude(count, which, &json!({ "changes": count }), json, &text)
         }
     }
 }
@@ -107,24 +109,24 @@ fn send_again(
     let woken = wake(path, &sink.name)?;
     let when = match sink.state {
         SinkState::Disabled => "after its url is corrected and the daemon has reloaded",
-        SinkState::Removed => "when the sink is in the configuration again",
+        SinkState::Removed => "after the sink is in the configuration again",
         SinkState::Active if woken => "now",
         SinkState::Active => "when the daemon runs",
     };
-    let mut text = format!("{} will be sent again {when}", changes(count));
+    let mut text = format!("{} will be delivered again {when}", changes(count));
     if superseded > 0 {
         text.push_str(&format!(
-            "; {} skipped, because the sink has a newer version of the record: add --all-versions to send them too",
+            "; {} skipped, because the sink has a newer version of the record: add --all-versions to deliver them too",
             changes(superseded)
         ));
     }
     let left = reader.sink(&sink.name)?.map_or(0, |sink| sink.dead);
     let left = left - i64::try_from(superseded).unwrap_or(i64::MAX);
     if which.all && left > 0 {
-        text.push_str(&format!("; {left} more are dead: run it again when these are sent"));
+        text.push_str(&format!("; {left} more are left: run this again after these are delivered"));
     }
     let result = json!({ "changes": count, "superseded": superseded });
-    told(count + superseded, which, &result, json, &text)
+    conclude(count + superseded, which, &result, json, &text)
 }
 
 /// Makes the daemon look at the sink's deliveries; returns whether one runs.
@@ -134,10 +136,10 @@ fn wake(store: &Path, sink: &str) -> anyhow::Result<bool> {
 }
 
 fn changes(count: usize) -> String {
-    if count == 1 { "1 change".to_owned() } else { format!("{count} changes") }
+    output::count(i64::try_from(count).unwrap_or(i64::MAX), "change", "changes")
 }
 
-fn told(
+fn conclude(
     count: usize,
     which: Which,
     result: &serde_json::Value,
@@ -147,9 +149,11 @@ fn told(
     if count == 0
         && let Some(seq) = which.seq
     {
-        return Err(
-            Wrong { code: DATA, text: format!("change {seq} is not dead at this sink") }.into()
-        );
+        return Err(Wrong {
+            code: DATA,
+            text: format!("change {seq} is not a dead letter of this sink"),
+        }
+        .into());
     }
     if json {
         return output::json(result);
@@ -159,14 +163,14 @@ fn told(
 }
 
 fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode> {
-    let dead = reader.dead_letters(&sink.name, MOST)?;
-    if dead.len() == MOST {
-        output::aside(&format!("the oldest {MOST} of {} are shown", sink.dead));
+    let dead = reader.dead_letters(&sink.name, LISTED_MAX)?;
+    if dead.len() == LISTED_MAX {
+        output::aside(&format!("only the oldest {LISTED_MAX} of {} are listed", sink.dead));
     }
     if json {
         return output::json(&dead);
     }
-    let rows = dead
+    let rows: Vec<Vec<String>> = dead
         .into_iter()
         .map(|d| {
             vec![
@@ -174,20 +178,26 @@ fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode>
                 d.route,
                 cell(&d.record_id, 24),
                 d.attempts.to_string(),
-                d.since,
+                moment::shown(&d.since),
                 cell(d.last_error.as_deref().unwrap_or("-"), 80),
             ]
         })
         .collect();
-    output::table(&["seq", "route", "record", "attempts", "since", "why"], rows, "nothing is dead")
+    output::table(
+        &["seq", "route", "record", "attempts", "since", "last error"],
+        &rows,
+        "no dead letters",
+    )
 }
 
 fn show(reader: &Reader, sink: &str, seq: i64, json: bool) -> anyhow::Result<ExitCode> {
     let delivery = reader.dead_letter(sink, seq)?;
     let (Some(delivery), Some(change)) = (delivery, reader.changes(&[seq])?.pop()) else {
-        return Err(
-            Wrong { code: DATA, text: format!("change {seq} is not dead at this sink") }.into()
-        );
+        return Err(Wrong {
+            code: DATA,
+            text: format!("change {seq} is not a dead letter of this sink"),
+        }
+        .into());
     };
     let shown =
         serde_json::json!({ "delivery": delivery, "change": serde_json::to_value(&change)? });

@@ -1,7 +1,7 @@
-//! `demo`: a newcomer sees the main job work with one command, on loopback alone.
+//! `demo`: shows everything at work with one command, on loopback only.
 //!
-//! The sandbox is the workspace; the daemon polls it as it would poll a real one, within the same
-//! 60 requests a minute, and forwards to a file and to a webhook whose receiver is in here.
+//! The sandbox is the workspace. The daemon polls it as it would poll a real one, within 60 requests
+//! per minute, and forwards to a file and to a webhook whose receiver is in this module.
 
 use std::fs;
 use std::io::Write;
@@ -29,24 +29,24 @@ use crate::status::WorkspaceStatus;
 use crate::store::Reader;
 use ::sandbox::{self, Options, Sandbox, Shop};
 
-/// How the configuration that the demo writes begins; only such a one is written anew.
+/// The beginning of the configuration that the demo writes. Only such a file is overwritten.
 const MARK: &str = "# Made by `shopmirror demo`";
-/// What the demo writes into its folder.
+/// The files that the demo writes into its folder.
 const FILES: [&str; 5] = ["config.toml", "api-key", "hook-secret", "mirror.db", "audit.ndjson"];
-/// How often the log is looked at for something to print.
+/// How often to look for new changes to print.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long after its time the demo waits for the sinks to have everything.
+/// How long the demo waits at its end until the sinks have everything.
 const SETTLE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where the database and the files go [default: a new folder among the temporary files]
+    /// The folder for the database and the files [default: a new folder for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// End after this long, such as 30s; without it, run until interrupted
+    /// Stop after this time, for example 30s; without it, run until interrupted
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     time: Option<Duration>,
-    /// How many times as fast as real time the shop works
+    /// The speed of the shop's clock; 2 is twice as fast as real time
     #[arg(long, default_value_t = 1.0, value_parser = super::speed)]
     speed: f64,
 }
@@ -80,8 +80,9 @@ async fn serve_sandbox(
     speed: f64,
     stop: &CancellationToken,
 ) -> anyhow::Result<(Workspace, Serving)> {
-    let listener =
-        TcpListener::bind("127.0.0.1:0").await.context("the sandbox finds no loopback port")?;
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("cannot listen on a loopback port for the sandbox")?;
     let base_url = format!("http://{}/api", listener.local_addr()?);
     let start = Some(jiff::Timestamp::now());
     let sandbox = Sandbox::new(Options { shop: Shop::Busy, speed, start, ..Options::default() });
@@ -93,8 +94,9 @@ async fn serve_sandbox(
 async fn serve_receiver(
     stop: &CancellationToken,
 ) -> anyhow::Result<(String, Arc<AtomicU64>, Serving)> {
-    let listener =
-        TcpListener::bind("127.0.0.1:0").await.context("the receiver finds no loopback port")?;
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("cannot listen on a loopback port for the receiver")?;
     let url = format!("http://{}/hooks/shop", listener.local_addr()?);
     let received = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&received);
@@ -124,18 +126,18 @@ fn folder(wanted: Option<PathBuf>) -> anyhow::Result<PathBuf> {
         .recursive(true)
         .mode(0o750)
         .create(&dir)
-        .with_context(|| format!("cannot make {}", dir.display()))?;
+        .with_context(|| format!("cannot create {}", dir.display()))?;
     dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))
 }
 
-/// Refuses a folder that holds what may be a shop's own.
+/// Refuses a folder with files that the demo has not made.
 fn refuse_foreign(dir: &Path) -> anyhow::Result<()> {
     let config = fs::read(dir.join(FILES[0])).unwrap_or_default();
     let found = FILES.into_iter().find(|name| dir.join(name).exists());
     match found {
         Some(name) if !config.starts_with(MARK.as_bytes()) => {
             let text = format!(
-                "{} holds {name}, which no demo made: name another folder with --dir",
+                "{} holds {name}, which was not made by a demo: name another folder with --dir",
                 dir.display()
             );
             Err(exit::Wrong { code: exit::USAGE, text }.into())
@@ -144,7 +146,7 @@ fn refuse_foreign(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the configuration a person would write, and reads it as `run` would.
+/// Writes a configuration like a real one, and reads it as `run` does.
 fn configure(dir: &Path, workspace: &Workspace, hook: &str) -> anyhow::Result<Config> {
     let secret = format!(
         "whsec_{}",
@@ -210,16 +212,16 @@ async fn page_address(store: &Path) -> Option<String> {
 
 fn introduce(dir: &Path, workspace: &Workspace, page: Option<&str>) -> anyhow::Result<()> {
     let dir = dir.display();
-    let page = page.unwrap_or("did not open; see what the daemon says");
-    // As the person called it, for it need not lie on the path.
+    let page = page.unwrap_or("did not open; see the messages of the daemon");
+    // As it was called, because it may not be in PATH.
     let program = std::env::args().next().unwrap_or_else(|| "shopmirror".to_owned());
     output::text(&format!(
         "status page   {page}\n\n\
-         A shop that does not exist works at {}; shopmirror polls it 60 times a minute at most.\n\n\
-         database   {dir}/mirror.db\n\
-         every change, one a line   {dir}/audit.ndjson\n\
+         A simulated shop is running at {}; shopmirror polls it at most 60 times a minute\n\n\
+         database        {dir}/mirror.db\n\
+         change log      {dir}/audit.ndjson (one change per line)\n\
          configuration   {dir}/config.toml\n\n\
-         Try, while it runs:\n\
+         Try these commands while it runs:\n\
          \x20 sqlite3 -readonly {dir}/mirror.db 'select id, name, status_stage from leads'\n\
          \x20 {program} --config {dir}/config.toml status\n\
          \x20 {program} --config {dir}/config.toml log --follow\n\n",
@@ -227,7 +229,7 @@ fn introduce(dir: &Path, workspace: &Workspace, page: Option<&str>) -> anyhow::R
     ))
 }
 
-/// Runs the daemon for the time given, printing what arrives as it arrives.
+/// Runs the daemon for the given time, and prints changes as they arrive.
 async fn work(
     config: Config,
     dir: &Path,
@@ -246,7 +248,7 @@ async fn work(
                 refused = forever => refused?,
                 () = tokio::time::sleep(time) => {
                     settled(&store).await;
-                    // A daemon that has ended has nothing to be told.
+                    // This fails only if the daemon has ended already.
                     let _ = signals.send(Signal::Stop).await;
                 }
             },
@@ -256,11 +258,11 @@ async fn work(
     tokio::select! {
         outcome = running => outcome,
         refused = ending => refused,
-        failed = tell(dir, workspace, &store) => failed,
+        failed = print_changes(dir, workspace, &store) => failed,
     }
 }
 
-/// Waits until every sink has the log behind it, for a while.
+/// Waits until every sink has received the whole log, up to a limit.
 async fn settled(store: &Path) {
     let limit = tokio::time::Instant::now() + SETTLE;
     while tokio::time::Instant::now() < limit {
@@ -275,8 +277,8 @@ async fn settled(store: &Path) {
     }
 }
 
-/// Says where everything is, then prints the changes as they come.
-async fn tell(dir: &Path, workspace: &Workspace, store: &Path) -> anyhow::Result<()> {
+/// Prints where everything is, and then the changes as they arrive.
+async fn print_changes(dir: &Path, workspace: &Workspace, store: &Path) -> anyhow::Result<()> {
     introduce(dir, workspace, page_address(store).await.as_deref())?;
     let reader = loop {
         match Reader::open(store) {
@@ -289,13 +291,13 @@ async fn tell(dir: &Path, workspace: &Workspace, store: &Path) -> anyhow::Result
     loop {
         for change in reader.changes_after(position, 200)? {
             position = change.seq;
-            // What was there before is counted, not recited.
+            // Records that existed before are counted, not printed.
             if change.kind == crate::record::Kind::Baseline {
                 baseline += 1;
                 continue;
             }
             if baseline > 0 {
-                output::text(&format!("         {baseline} records that were there already\n"))?;
+                output::text(&format!("         {baseline} records existed before\n"))?;
                 baseline = 0;
             }
             output::text(&log::line(&change))?;
@@ -304,7 +306,7 @@ async fn tell(dir: &Path, workspace: &Workspace, store: &Path) -> anyhow::Result
     }
 }
 
-/// Says what came of it, and fails when the sinks do not agree with the log.
+/// Prints the result, and fails if the sinks do not agree with the log.
 fn conclude(dir: &Path, received: u64) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(&dir.join("mirror.db"))?;
     let counts = reader.counts()?;
@@ -319,7 +321,7 @@ fn conclude(dir: &Path, received: u64) -> anyhow::Result<ExitCode> {
     output::text(&format!(
         "\nrecords    {}\nchanges    {last} in the log, {lines} lines in audit.ndjson\n\
          webhook    {received} received, {acknowledged} acknowledged\ngaps       {gaps}\n\
-         The folder stays: {}\n",
+         The folder is kept: {}\n",
         records.join(", "),
         dir.display(),
     ))?;
@@ -332,9 +334,13 @@ fn conclude(dir: &Path, received: u64) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let text = if empty.is_empty() {
-        "the sinks do not have every change: run it again, a few seconds longer".to_owned()
+        "the sinks have not received every change yet: run the demo again with a longer time"
+            .to_owned()
     } else {
-        format!("the time was too short to read {}: run it longer", empty.join(", "))
+        format!(
+            "the time was too short to read {}: run the demo again with a longer time",
+            empty.join(", ")
+        )
     };
     Err(exit::Wrong { code: exit::UNAVAILABLE, text }.into())
 }

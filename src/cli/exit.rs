@@ -9,7 +9,7 @@ use crate::store::{BackupError, OpenError, StoreError};
 pub(super) use crate::sysexits::{CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, USAGE};
 use crate::sysexits::{IO, PERMISSION, SOFTWARE};
 
-/// A failure whose text is all there is to say.
+/// An error with its own text and exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(super) struct Wrong {
@@ -17,7 +17,7 @@ pub(super) struct Wrong {
     pub(super) text: String,
 }
 
-/// The code for an error, from the first cause that has one.
+/// The code of an error, from the first cause that has one.
 pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of_cause).unwrap_or(SOFTWARE)
 }
@@ -86,7 +86,7 @@ fn code_of_store(error: &StoreError) -> u8 {
     }
 }
 
-/// What to do about an error that does not say it: a store this user may not use.
+/// What to do about a store that this user may not use.
 pub(super) fn advice(error: &anyhow::Error) -> Option<&'static str> {
     let refused = |cause: &OpenError| matches!(cause, OpenError::Io { source, .. } if code_of_io(source) == PERMISSION);
     error
@@ -95,7 +95,7 @@ pub(super) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         .then_some("; run this as root, or as the user of the service")
 }
 
-/// The code for an answer of the workspace, the same whoever asked it.
+/// The code for an error of the workspace.
 pub(super) fn code_of_api(error: &ApiError) -> u8 {
     crate::daemon::exit_code(error)
 }
@@ -104,7 +104,7 @@ fn code_of_io(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::PermissionDenied { PERMISSION } else { IO }
 }
 
-/// Whether the reader of our output has gone, as `head` does: no failure of ours.
+/// True if the reader of the output has closed it, as `head` does. That is not an error.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

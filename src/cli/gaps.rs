@@ -1,12 +1,14 @@
-//! `gaps`: where records may have been missed, and the operator's word that it is known.
+//! `gaps`: lists where records may have been missed, and accepts gaps that are known.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
 use super::exit::{DATA, Wrong};
+use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
+use crate::status::Stored;
 use crate::store::{Gap, Operator, Reader};
 
 #[derive(Debug, clap::Args)]
@@ -24,7 +26,7 @@ enum Action {
     Accept {
         #[command(flatten)]
         which: Which,
-        /// Why, for whoever reads the list later
+        /// The reason, for later readers of the list
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
@@ -33,57 +35,72 @@ enum Action {
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Which {
-    /// One, by its number
+    /// The number of one gap
     id: Option<i64>,
-    /// All that are not repaired
+    /// All gaps that are not repaired
     #[arg(long)]
     all: bool,
 }
 
+const COLUMNS: [&str; 11] = [
+    "gap",
+    "route",
+    "business",
+    "certainty",
+    "from",
+    "to",
+    "ids",
+    "missing",
+    "found",
+    "state",
+    "note",
+];
+
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
-    let json = args.json;
     match args.action {
-        None => list(config, json),
-        Some(Action::Accept { which, note }) => {
-            let count =
-                Operator::open(&config.store.path)?.accept_gaps(which.id, note.as_deref())?;
-            if let (0, Some(id)) = (count, which.id) {
-                let text =
-                    format!("there is no gap {id} to accept: see the states in `shopmirror gaps`");
-                return Err(Wrong { code: DATA, text }.into());
-            }
-            if json {
-                return output::json(&serde_json::json!({ "gaps": count }));
-            }
-            output::text(&format!("{count} gap(s) accepted\n"))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        None => list(config, args.json),
+        Some(Action::Accept { which, note }) => accept(config, which, note.as_deref(), args.json),
     }
 }
 
+fn accept(
+    config: &Config,
+    which: Which,
+    note: Option<&str>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let count = Operator::open(&config.store.path)?.accept_gaps(which.id, note)?;
+    if let (0, Some(id)) = (count, which.id) {
+        let text = format!("gap {id} cannot be accepted; `shopmirror gaps` shows each gap's state");
+        return Err(Wrong { code: DATA, text }.into());
+    }
+    if json {
+        return output::json(&serde_json::json!({ "gaps": count }));
+    }
+    let gaps = output::count(i64::try_from(count)?, "gap", "gaps");
+    output::text(&format!("{gaps} accepted\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn list(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let gaps = Reader::open(&config.store.path)?.gaps()?;
+    let reader = Reader::open(&config.store.path)?;
+    let gaps = reader.gaps()?;
     if json {
         return output::json(&gaps);
     }
-    let rows = gaps.into_iter().map(row).collect();
-    output::table(
-        &[
-            "gap",
-            "route",
-            "business",
-            "certainty",
-            "from",
-            "to",
-            "ids",
-            "missing",
-            "found",
-            "state",
-            "note",
-        ],
-        rows,
-        "no gap: every page shared a record with the one before it, or was the whole list",
-    )
+    let stored = Stored::read(&reader)?;
+    let rows: Vec<Vec<String>> = gaps.into_iter().map(row).collect();
+    if !rows.is_empty() || stored.emptied().is_empty() {
+        output::table(
+            &COLUMNS,
+            &rows,
+            "no gaps: every page shared a record with the previous page, or held the whole list",
+        )?;
+    }
+    for route in stored.emptied() {
+        output::text(&format!("{}\n", output::plain(&route.to_string())))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn row(gap: Gap) -> Vec<String> {
@@ -101,8 +118,8 @@ fn row(gap: Gap) -> Vec<String> {
         gap.route,
         gap.business.map_or_else(|| "-".to_owned(), |b| cell(&b, 20)),
         gap.certainty.as_str().to_owned(),
-        gap.from_at,
-        gap.to_at,
+        moment::shown(&gap.from_at),
+        moment::shown(&gap.to_at),
         ids,
         missing,
         gap.repaired.to_string(),

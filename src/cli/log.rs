@@ -3,9 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::moment;
 use super::output::{self, cell};
+use super::route_name::RouteName;
+use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Kind, Route};
 use crate::store::Reader;
@@ -15,46 +19,88 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 /// Rows of the log read at once.
 const LOG_STEP: usize = 500;
 
-/// The changes that `log` prints.
-pub(super) struct LogFilter {
-    pub(super) after: Option<i64>,
-    pub(super) route: Option<Route>,
-    pub(super) kind: Option<Kind>,
-    pub(super) limit: usize,
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Args {
+    /// Continue with new changes until interrupted; with --json, one object per line
+    #[arg(long, short)]
+    follow: bool,
+    /// Only changes after this number
+    #[arg(long, value_name = "SEQ")]
+    after: Option<i64>,
+    /// Only changes seen since then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = moment::since)]
+    since: Option<Timestamp>,
+    /// Only changes of this route
+    #[arg(long, value_parser = RouteName)]
+    route: Option<Route>,
+    /// Only changes of this kind: baseline, created, updated or gap
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+    #[command(flatten)]
+    json: super::Json,
 }
 
-impl LogFilter {
+/// Which changes are wanted.
+struct Filter {
+    after: Option<i64>,
+    since: Option<String>,
+    route: Option<Route>,
+    kind: Option<Kind>,
+    limit: usize,
+}
+
+impl Filter {
+    fn of(args: &Args) -> Self {
+        let Args { after, since, route, kind, limit, .. } = args.clone();
+        Self { after, since: since.map(stamp), route, kind, limit: limit as usize }
+    }
+
     fn wants(&self, change: &Change) -> bool {
         self.route.is_none_or(|route| route == change.route)
             && self.kind.is_none_or(|kind| kind == change.kind)
+            && self.since.as_ref().is_none_or(|since| change.observed_at >= *since)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.after.is_none() && self.since.is_none() && self.route.is_none() && self.kind.is_none()
     }
 }
 
-pub(super) fn run(
-    config: &Config,
-    filter: &LogFilter,
-    follow: bool,
+pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+    let reader = Reader::open(&config.store.path)?;
+    let filter = Filter::of(args);
+    let (found, position) = match filter.after {
+        Some(after) => first_after(&reader, &filter, after)?,
+        None => latest(&reader, &filter)?,
+    };
+    if args.follow {
+        return follow(&reader, &filter, found, position, args.json.json);
+    }
+    if args.json.json {
+        return output::json(&found);
+    }
+    if found.is_empty() {
+        let log_is_empty = filter.is_empty() && position == 0;
+        output::text(if log_is_empty {
+            "nothing has changed yet\n"
+        } else {
+            "no changes match\n"
+        })?;
+    }
+    output::text(&found.iter().map(line).collect::<String>())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn follow(
+    reader: &Reader,
+    filter: &Filter,
+    mut found: Vec<Change>,
+    mut position: i64,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let reader = Reader::open(&config.store.path)?;
-    let (mut found, mut position) = match filter.after {
-        Some(after) => first_after(&reader, filter, after)?,
-        None => latest(&reader, filter)?,
-    };
-    if !follow {
-        if json {
-            return output::json(&found);
-        }
-        let lines: String = found.iter().map(line).collect();
-        let none = match filter {
-            LogFilter { after: None, route: None, kind: None, .. } if position == 0 => {
-                "nothing has changed yet\n"
-            }
-            _ => "no changes match\n",
-        };
-        output::text(if lines.is_empty() { none } else { &lines })?;
-        return Ok(ExitCode::SUCCESS);
-    }
     loop {
         for change in found.drain(..) {
             output::text(&if json { format!("{}\n", change.data_json()) } else { line(&change) })?;
@@ -69,11 +115,7 @@ pub(super) fn run(
 }
 
 /// The first changes after a number, and the position to continue from.
-fn first_after(
-    reader: &Reader,
-    filter: &LogFilter,
-    after: i64,
-) -> anyhow::Result<(Vec<Change>, i64)> {
+fn first_after(reader: &Reader, filter: &Filter, after: i64) -> anyhow::Result<(Vec<Change>, i64)> {
     let (mut found, mut position) = (Vec::new(), after);
     while found.len() < filter.limit {
         let step = reader.changes_after(position, LOG_STEP)?;
@@ -89,17 +131,22 @@ fn first_after(
 }
 
 /// The latest changes, oldest first, and the position to continue from.
-fn latest(reader: &Reader, filter: &LogFilter) -> anyhow::Result<(Vec<Change>, i64)> {
+fn latest(reader: &Reader, filter: &Filter) -> anyhow::Result<(Vec<Change>, i64)> {
     let last = reader.last_seq()?;
     let step = i64::try_from(LOG_STEP).expect("a small number");
     let (mut found, mut upper) = (Vec::new(), last);
     while found.len() < filter.limit && upper > 0 {
         let lower = (upper - step).max(0);
         let mut chunk = reader.changes_after(lower, LOG_STEP)?;
-        chunk.retain(|change| change.seq <= upper && filter.wants(change));
+        chunk.retain(|change| change.seq <= upper);
+        // Everything before a change that is too old is older still.
+        let too_old = |change: &Change| {
+            filter.since.as_ref().is_some_and(|since| change.observed_at < *since)
+        };
+        upper = if chunk.first().is_some_and(too_old) { 0 } else { lower };
+        chunk.retain(|change| filter.wants(change));
         chunk.append(&mut found);
         found = chunk;
-        upper = lower;
     }
     found.drain(..found.len().saturating_sub(filter.limit));
     Ok((found, last))
@@ -109,41 +156,31 @@ fn latest(reader: &Reader, filter: &LogFilter) -> anyhow::Result<(Vec<Change>, i
 pub(super) fn line(change: &Change) -> String {
     let id = change.record_id.as_deref().unwrap_or("");
     let what = match change.kind {
-        Kind::Updated => {
-            let fields: Vec<String> = change
-                .changed()
-                .iter()
-                .map(|field| {
-                    let side = |value: Option<&str>| {
-                        value.map_or_else(|| "(absent)".to_owned(), |v| cell(v, 24))
-                    };
-                    format!(
-                        "{}: {} -> {}",
-                        cell(&field.name, 24),
-                        side(field.before),
-                        side(field.after)
-                    )
-                })
-                .collect();
-            cell(&fields.join(", "), 100)
-        }
+        Kind::Updated => differences(change),
         Kind::Gap => missed(&change.body),
         Kind::Forgotten => "the data of this record was removed".to_owned(),
         Kind::Baseline | Kind::Created => title(&change.body),
     };
-    let at = to_the_second(&change.observed_at);
+    let at = moment::shown(&change.observed_at);
     format!("{:>7}  {at}  {:<26} {:<10} {what}\n", change.seq, change.event_type(), cell(id, 20))
 }
 
-/// A time as the store writes it, without the fraction.
-fn to_the_second(at: &str) -> String {
-    at.get(..19).map_or_else(|| at.to_owned(), |seconds| format!("{seconds}Z"))
+/// The fields that changed, with both values.
+fn differences(change: &Change) -> String {
+    let side =
+        |value: Option<&str>| value.map_or_else(|| "(absent)".to_owned(), |value| cell(value, 24));
+    let fields: Vec<String> = change
+        .changed()
+        .iter()
+        .map(|f| format!("{}: {} -> {}", cell(&f.name, 24), side(f.before), side(f.after)))
+        .collect();
+    cell(&fields.join(", "), 100)
 }
 
 /// A gap in words.
 fn missed(body: &str) -> String {
     let gap: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let at = |name| gap.get(name).and_then(Value::as_str).map(to_the_second).unwrap_or_default();
+    let at = |name| gap.get(name).and_then(Value::as_str).map(moment::shown).unwrap_or_default();
     let count = gap.get("estimate").filter(|estimate| !estimate.is_null());
     let count = count.map_or_else(String::new, |estimate| format!("about {estimate} "));
     let between = format!("between {} and {}", at("from_at"), at("to_at"));

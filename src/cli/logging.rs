@@ -9,7 +9,7 @@ pub(super) fn start(default: &str) {
     let wanted = std::env::var("SHOPMIRROR_LOG").ok().filter(|text| !text.is_empty());
     let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or(default)).unwrap_or_else(|error| {
         super::output::aside(&format!(
-            "SHOPMIRROR_LOG cannot be used ({error}) and is ignored: write it as debug, or as shopmirror=debug"
+            "SHOPMIRROR_LOG cannot be used ({error}) and is ignored: write for example debug or shopmirror=debug"
         ));
         EnvFilter::new(default)
     });
@@ -20,10 +20,10 @@ pub(super) fn start(default: &str) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)
-        // Its own word on a line that cannot be written is a panic where nothing can be written.
+        // Its own message about a line that cannot be written would panic, if nothing can be written.
         .log_internal_errors(false)
         .with_ansi(colour);
-    // A second start, as in tests, keeps the first.
+    // A second call, for example in tests, keeps the first logger.
     let _ = if std::env::var("SHOPMIRROR_LOG_FORMAT").is_ok_and(|format| format == "json") {
         lines.json().try_init()
     } else if under_journal {

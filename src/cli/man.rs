@@ -4,19 +4,20 @@ use std::process::ExitCode;
 
 use super::{exit, output};
 
-/// Prints a page in the format of man(1).
-pub(super) fn run(mut program: clap::Command, of: Option<&str>) -> anyhow::Result<ExitCode> {
-    program.build();
-    let page = match of {
-        None => program,
-        Some(name) => {
-            let found = program.find_subcommand(name).cloned().ok_or_else(|| exit::Wrong {
-                code: exit::USAGE,
-                text: format!("there is no command {name:?}: see `shopmirror help`"),
-            })?;
-            found.display_name(format!("shopmirror-{name}"))
-        }
-    };
+/// Prints a page in the format of man(1); `path` names a command, for example `dead list`.
+pub(super) fn run(program: clap::Command, path: &[String]) -> anyhow::Result<ExitCode> {
+    let mut page = program;
+    page.build();
+    let mut title = page.get_name().to_owned();
+    for name in path {
+        let found = page.find_subcommand(name).cloned();
+        page = found.ok_or_else(|| exit::Wrong {
+            code: exit::USAGE,
+            text: format!("there is no command {:?}: see `shopmirror help`", path.join(" ")),
+        })?;
+        title = format!("{title}-{name}");
+        page = page.display_name(title.clone());
+    }
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
     output::raw(&text)

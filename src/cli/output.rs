@@ -1,4 +1,4 @@
-//! How commands print: JSON for programs, tables for people, foreign text escaped.
+//! How commands print: JSON for programs, tables for people, with unsafe characters escaped.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::escape::is_unsafe;
 
-/// Text as it may be shown on a terminal: control and bidirectional characters as `\u{..}`.
+/// Text for a terminal, with unsafe characters as `\u{..}`; line breaks and tabs stay.
 pub(super) fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -46,9 +46,9 @@ pub(super) fn text(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Says something beside the output; it is no failure when nobody can be told.
+/// Prints a line to standard error. If that fails, the command continues.
 pub(super) fn aside(text: &str) {
-    // A full disk or a reader that has gone must not change what the command does.
+    // A full disk or a closed pipe must not change what the command does.
     let _ = writeln!(anstream::stderr().lock(), "{}", plain(text));
 }
 
@@ -67,30 +67,62 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<ExitCode>
     raw(&out)
 }
 
-/// Prints rows under a heading, or `empty` when there are none.
+/// Prints rows under a heading, or `empty` if there are none. On a terminal that is too narrow for
+/// the table, each row becomes a block of lines.
 pub(super) fn table(
     heading: &[&str],
-    rows: Vec<Vec<String>>,
+    rows: &[Vec<String>],
     empty: &str,
 ) -> anyhow::Result<ExitCode> {
     if rows.is_empty() {
         text(&format!("{empty}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let lines = aligned(heading, rows);
+    let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+    let shown = match terminal_width() {
+        Some(width) if widest > width => blocks(heading, rows),
+        _ => lines.iter().map(|line| format!("{line}\n")).collect(),
+    };
+    text(&shown)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The width of the terminal that standard output is; `None` if it is not a terminal.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// The rows as a table, one line each, with numbers aligned to the right.
+fn aligned(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(heading.iter().map(|name| Cell::new(name.to_uppercase())));
     for row in rows {
-        table.add_row(row.into_iter().map(|value| {
+        table.add_row(row.iter().map(|value| {
             let number =
                 !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
             let alignment = if number { CellAlignment::Right } else { CellAlignment::Left };
             Cell::new(value).set_alignment(alignment)
         }));
     }
-    let shown: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    text(&shown)?;
-    Ok(ExitCode::SUCCESS)
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// The rows as blocks of `NAME value` lines, without the values that are absent.
+fn blocks(heading: &[&str], rows: &[Vec<String>]) -> String {
+    let width = heading.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+    let mut shown = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        if index > 0 {
+            shown.push('\n');
+        }
+        for (name, value) in heading.iter().zip(row).filter(|(_, value)| *value != "-") {
+            shown.push_str(&format!("{:<width$}  {value}\n", name.to_uppercase()));
+        }
+    }
+    shown
 }
 
 /// A number with its noun: `1 change`, `2 changes`.
@@ -98,7 +130,7 @@ pub(super) fn count(number: i64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Seconds as a person says them: `4 s`, `12 min`, `3 h`, `5 d`.
+/// A number of seconds in words: `4 s`, `12 min`, `3 h`, `5 d`.
 pub(super) fn ago(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0} s"),
@@ -113,7 +145,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_cannot_steer_a_terminal() {
+    fn a_narrow_terminal_gets_each_row_as_a_block_without_absent_values() {
+        let rows = [["leads", "-", "12"], ["jobs", "7", "3"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        let wanted = "ROUTE     leads\nRECORDS   12\n\nROUTE     jobs\nBUSINESS  7\nRECORDS   3\n";
+        assert_eq!(blocks(&["route", "business", "records"], &rows), wanted);
+    }
+
+    #[test]
+    fn text_from_outside_cannot_control_a_terminal() {
         let hostile = "Bob\u{1b}[31m\u{202e}\u{9b}\r\u{0}";
         for shown in [plain(hostile), cell(hostile, 100)] {
             assert!(!shown.chars().any(is_unsafe), "{shown:?}");

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 use super::exit::{USAGE, Wrong};
 use super::output::{self, cell};
+use super::route_name::RouteName;
+use super::whole_record::as_received;
 use crate::config::Config;
 use crate::record::Route;
 use crate::store::{Reader, RecordFilter};
@@ -26,22 +28,37 @@ const SHOWN: [&str; 12] = [
     "_business",
 ];
 
-pub(super) fn run(
-    config: &Config,
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The route
+    #[arg(value_parser = RouteName)]
     route: Route,
+    /// Only records whose column has this value; can be repeated
+    #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = pair)]
     wheres: Vec<(String, String)>,
-    limit: usize,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+    #[command(flatten)]
+    json: super::Json,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write COLUMN=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
+    let Args { route, wheres, limit, json } = args;
     let reader = Reader::open(&config.store.path)?;
     let columns = reader.columns(route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
         let text = format!("{route} has no column {unknown:?}; it has: {}", columns.join(", "));
         return Err(Wrong { code: USAGE, text }.into());
     }
-    let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
-    if json {
-        return output::json(&found);
+    let found = reader.records(route, &RecordFilter { equals: wheres, limit: limit as usize })?;
+    if json.json {
+        return output::json(&as_received(&reader, found)?);
     }
     let is_used =
         |name: &str| found.iter().any(|record| record.get(name).is_some_and(|v| !v.is_null()));
@@ -50,11 +67,11 @@ pub(super) fn run(
         .filter(|name| columns.iter().any(|c| c == name))
         .filter(|name| !["_via", "_business"].contains(name) || is_used(name))
         .collect();
-    let rows = found
+    let rows: Vec<Vec<String>> = found
         .iter()
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
         .collect();
-    output::table(&shown, rows, "no records match")
+    output::table(&shown, &rows, "no records match")
 }
 
 /// One field of a record as a cell of a table.

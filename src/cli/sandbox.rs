@@ -1,4 +1,4 @@
-//! `sandbox`: the imitation of the workspace API alone.
+//! `sandbox`: the imitation of the workspace API, without a daemon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,22 +15,22 @@ use ::sandbox::{self, Options, Sandbox, Shop};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Loopback address and port; port 0 takes a free one
+    /// Loopback address and port; port 0 picks a free port
     #[arg(long, default_value = "127.0.0.1:8780")]
     listen: SocketAddr,
     /// The same seed gives the same history
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How much goes on: quiet, busy or chain
+    /// The size of the shop: quiet, busy or chain
     #[arg(long, default_value_t = Shop::default())]
     shop: Shop,
-    /// How many times as fast as real time its clock runs
+    /// The speed of its clock; 2 is twice as fast as real time
     #[arg(long, default_value_t = 1.0, value_parser = super::speed)]
     speed: f64,
-    /// Requests a minute one key may make
+    /// Requests per minute that one key may make
     #[arg(long, default_value_t = 60)]
     requests_per_minute: u32,
-    /// Keep what clients and the portal put in, in this file
+    /// Keep what clients and the portal write, in this file
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.listen.ip().is_loopback() {
         let text = format!(
-            "the sandbox has no protection of its own: --listen takes 127.0.0.1 or [::1], not {}",
+            "the sandbox has no password: --listen must be 127.0.0.1 or [::1], not {}",
             args.listen.ip()
         );
         return Err(Wrong { code: USAGE, text }.into());
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             ..Options::default()
         })?;
         output::text(&format!(
-            "sandbox: nothing here is real\n\
+            "sandbox: all data here is invented\n\
              base_url         http://{address}/api\n\
              automation key   {}\n\
              rest api key     {}\n\

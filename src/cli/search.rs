@@ -16,17 +16,33 @@ use crate::store::Store;
 /// The most customers that one search returns (contract, "Limits").
 const RESULTS_MAX: usize = 25;
 
-pub(super) fn run(
-    config: &Config,
-    term: &str,
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The term, 1 to 100 characters
+    #[arg(value_parser = search_term)]
+    term: String,
+    /// Search this business [default: the first that is configured, else the workspace's default]
+    #[arg(long, value_name = "ID")]
     business: Option<String>,
+    /// Store what is found, and forward new customers to the sinks
+    #[arg(long)]
     store: bool,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+    #[command(flatten)]
+    json: super::Json,
+}
+
+fn search_term(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        1..=100 if !text.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err("a search term has 1 to 100 characters".to_owned()),
+    }
+}
+
+pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let request = SearchRequest {
-        term: term.to_owned(),
-        business: business.or_else(|| config.workspace.businesses.first().cloned()),
-        store: store.then_some(Kind::Created),
+        term: args.term.clone(),
+        business: args.business.clone().or_else(|| config.workspace.businesses.first().cloned()),
+        store: args.store.then_some(Kind::Created),
         backfill: false,
     };
     let result = runtime()?.block_on(async {
@@ -35,7 +51,7 @@ pub(super) fn run(
             None => search_directly(config, request).await,
         }
     })?;
-    if json {
+    if args.json.json {
         return output::json(&result.records);
     }
     let found: Vec<Map<String, Value>> = result
@@ -44,11 +60,11 @@ pub(super) fn run(
         .filter_map(|record| serde_json::from_str(record.get()).ok())
         .collect();
     let shown = ["id", "name", "email", "mobile_country_code", "mobile_number", "created_at"];
-    let rows = found
+    let rows: Vec<Vec<String>> = found
         .iter()
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
         .collect();
-    output::table(&shown, rows, "no customers match")?;
+    output::table(&shown, &rows, "no customers match")?;
     if found.len() >= RESULTS_MAX {
         output::aside(
             "a search returns at most 25 customers; there may be more: use a longer term",

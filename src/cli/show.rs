@@ -5,12 +5,27 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::exit::{DATA, Wrong};
+use super::moment;
 use super::output::{self, cell};
+use super::route_name::RouteName;
+use super::whole_record::as_received;
 use crate::config::Config;
 use crate::record::Route;
 use crate::store::Reader;
 
-pub(super) fn run(config: &Config, route: Route, id: &str, json: bool) -> anyhow::Result<ExitCode> {
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The record's route
+    #[arg(value_parser = RouteName)]
+    route: Route,
+    /// The record's id
+    id: String,
+    #[command(flatten)]
+    json: super::Json,
+}
+
+pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+    let (route, id) = (args.route, args.id.as_str());
     let reader = Reader::open(&config.store.path)?;
     let Some(record) = reader.record(route, id)? else {
         let text = format!(
@@ -19,7 +34,8 @@ pub(super) fn run(config: &Config, route: Route, id: &str, json: bool) -> anyhow
         return Err(Wrong { code: DATA, text }.into());
     };
     let history = reader.history(route, id)?;
-    if json {
+    if args.json.json {
+        let record = as_received(&reader, vec![record])?.pop();
         return output::json(&serde_json::json!({ "record": record, "changes": history }));
     }
     let mut text = String::new();
@@ -34,7 +50,9 @@ pub(super) fn run(config: &Config, route: Route, id: &str, json: bool) -> anyhow
     for change in &history {
         text.push_str(&format!(
             "{}  version {}  {}\n",
-            change.observed_at, change.version, change.kind
+            moment::shown(&change.observed_at),
+            change.version,
+            change.kind
         ));
         for field in change.changed() {
             let side =

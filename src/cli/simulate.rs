@@ -12,29 +12,29 @@ use crate::simulate::{self, Settings, Shop, Traffic};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A file of arrivals, `seconds,route,id` a line, as `trace` prints it
+    /// A file of arrivals, one `seconds,route,id` per line, as printed by `trace`
     #[arg(long, value_name = "FILE", group = "traffic")]
     trace: Option<PathBuf>,
-    /// A synthetic shop from a Monday's midnight on, open at 9: quiet, busy or chain [default: busy]
+    /// A synthetic shop, from midnight of a Monday, open from 9: quiet, busy or chain [default: busy]
     #[arg(long, value_name = "NAME", group = "traffic")]
     shop: Option<String>,
-    /// Constant arrivals an hour of jobs, customers, leads, payments, job_status_changes and
+    /// Constant arrivals per hour of jobs, customers, leads, payments, job_status_changes and
     /// outsourced_jobs, in this order
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', group = "traffic")]
     rates: Vec<f64>,
-    /// Requests a minute to spend
+    /// Requests per minute
     #[arg(long, value_name = "N", default_value_t = 45, value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_minute: u32,
-    /// Records a page can hold
+    /// Records per page
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
-    /// How long, in hours [default: 24, or the whole trace]
+    /// The simulated time in hours [default: 24, or the whole trace]
     #[arg(long)]
     hours: Option<f64>,
     /// The same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Draw the comparison into this file
+    /// Draw the comparison as SVG into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]
@@ -50,13 +50,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     if traffic.routes.iter().all(|route| route.arrivals.is_empty()) {
         let why = if args.trace.is_some() {
-            "the trace shows no record that early"
+            "the first record of the trace is later"
         } else if args.rates.is_empty() {
-            "the shop opens at 9, and the run begins at midnight"
+            "the shop opens at 9, and the simulation starts at midnight"
         } else {
-            "no rate brought a record"
+            "the rates are too low"
         };
-        output::aside(&format!("nothing arrived: {why}; give it more --hours"));
+        output::aside(&format!("no records arrived: {why}; use more --hours"));
     }
     let comparison = simulate::compare(&traffic, &settings);
     if let Some(path) = &args.svg {
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn traffic(args: &Args) -> anyhow::Result<Traffic> {
     let wrong = |text: String| Wrong { code: USAGE, text };
     if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= 24.0 * 366.0)) {
-        return Err(wrong("--hours is a number above 0, a year at most".to_owned()).into());
+        return Err(wrong("--hours must be above 0 and at most a year (8784)".to_owned()).into());
     }
     let hours = args.hours.unwrap_or(24.0);
     if let Some(path) = &args.trace {
@@ -90,7 +90,7 @@ fn traffic(args: &Args) -> anyhow::Result<Traffic> {
         {
             let names = Route::ALL.map(Route::as_str).join(", ");
             return Err(wrong(format!(
-                "--rates takes six numbers from 0 to 1000000, arrivals an hour of {names}"
+                "--rates takes six numbers from 0 to 1000000, arrivals per hour of {names}"
             ))
             .into());
         }

@@ -14,7 +14,7 @@ pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
 
 /// The table of the sinks.
 pub(super) fn table(sinks: &[SinkStatus]) -> anyhow::Result<ExitCode> {
-    let rows = sinks
+    let rows: Vec<Vec<String>> = sinks
         .iter()
         .map(|sink| {
             vec![
@@ -31,7 +31,7 @@ pub(super) fn table(sinks: &[SinkStatus]) -> anyhow::Result<ExitCode> {
         .collect();
     output::table(
         &["sink", "type", "state", "delivered", "behind", "retrying", "dead", "last fault"],
-        rows,
+        &rows,
         "no sink has been opened yet: add [sinks.NAME] to the configuration",
     )
 }

@@ -1,19 +1,31 @@
 //! `status`: the state of the workspace, from the running daemon or, without one, from the store.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::de::DeserializeOwned;
 
-use super::exit::{UNAVAILABLE, Wrong};
+use super::exit::{self, UNAVAILABLE, Wrong};
 use super::output::{self, ago, cell};
 use super::{backup, read_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::deliver::behind;
 use crate::poll::PollerStatus;
-use crate::status::{BackupStatus, Health, WorkspaceStatus};
+use crate::status::{BackupStatus, Health, LastRun, WorkspaceStatus};
 use crate::store::{BackupFolder, Reader};
+
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Args {
+    /// Exit with 0 if health is ok, 1 if degraded or at risk, 2 if failing, 3 if unknown
+    #[arg(long)]
+    exit_code: bool,
+    #[command(flatten)]
+    json: super::Json,
+}
+
+/// The exit code of `--exit-code` when the status cannot be read.
+const UNKNOWN: u8 = 3;
 
 /// The status from the daemon, or from the store if no daemon replies.
 pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
@@ -21,7 +33,8 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
         Ok(reply) => decoded(&reply),
         Err(why) => {
             let reader = Reader::open(&config.store.path)?;
-            let mut status = WorkspaceStatus::of_store(&reader, &why, jiff::Timestamp::now())?;
+            let now = jiff::Timestamp::now();
+            let mut status = WorkspaceStatus::of_store(&reader, &why, config.once_every, now)?;
             for sink in &mut status.sinks {
                 if let Some(settings) = config.sinks.get(&sink.name) {
                     sink.behind =
@@ -43,21 +56,66 @@ pub(super) fn decoded<T: DeserializeOwned>(reply: &[u8]) -> anyhow::Result<T> {
     })
 }
 
-pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    let (store, status) = match read_config(path) {
-        Ok(config) => (config.store.path.clone(), current(&config)?),
-        Err(error) => {
-            // The daemon runs on with what it read before, and can say how it is.
-            let Some(store) = Config::store_path(path) else { return Err(error) };
-            let asked = runtime()?.block_on(control::send(&store, &ControlRequest::Status));
-            let Ok(reply) = asked else { return Err(error) };
+/// Prints the status.
+pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
+    let printed = read(path).and_then(|(store, status)| {
+        if args.json.json { output::json(&status) } else { print(&store, &status) }?;
+        Ok(status.health)
+    });
+    match printed {
+        Ok(health) if args.exit_code => Ok(ExitCode::from(match health {
+            Health::Ok => 0,
+            Health::Degraded | Health::AtRisk => 1,
+            Health::Failing => 2,
+        })),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) if args.exit_code && !exit::is_closed_pipe(&error) => {
             output::aside(&format!("shopmirror: {error:#}"));
-            (store, decoded(&reply)?)
+            Ok(ExitCode::from(UNKNOWN))
         }
-    };
-    if json {
-        return output::json(&status);
+        Err(error) => Err(error),
     }
+}
+
+/// The store's path and the status. A file with problems does not hide the status of a daemon that
+/// runs with what it read before.
+fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
+    let error = match read_config(path) {
+        Ok(config) => return Ok((config.store.path.clone(), current(&config)?)),
+        Err(error) => error,
+    };
+    let Some(store) = Config::store_path(path) else { return Err(error) };
+    let reply = runtime()?.block_on(control::send(&store, &ControlRequest::Status));
+    let Ok(reply) = reply else { return Err(error) };
+    output::aside(&format!("shopmirror: {error:#}"));
+    let status = decoded(&reply)?;
+    Ok((store, status))
+}
+
+fn print(store: &Path, status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
+    output::text(&heading(store, status))?;
+    let rows: Vec<Vec<String>> =
+        status.pollers.iter().map(|poller| poller_row(poller, status)).collect();
+    output::table(
+        &[
+            "route",
+            "business",
+            "state",
+            "records",
+            "last read",
+            "interval",
+            "next",
+            "per hour",
+            "gaps",
+        ],
+        &rows,
+        "no route has been read yet",
+    )?;
+    output::text("\n")?;
+    sinks::table(&status.sinks)
+}
+
+fn heading(store: &Path, status: &WorkspaceStatus) -> String {
     let health = match status.health {
         Health::Ok => "ok",
         Health::Degraded => "DEGRADED",
@@ -71,35 +129,46 @@ pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
     if let Some(page) = &status.page {
         text.push_str(&format!("page     {page}\n"));
     }
+    if let Some(run) = &status.last_run {
+        text.push_str(&format!("last run {}\n", run_line(run)));
+    }
     if let Some(budget) = &status.budget {
         let remaining =
             budget.remaining_seen.map_or_else(String::new, |n| format!(", {n} left on the key"));
         text.push_str(&format!(
-            "budget   {} of {} requests in the last minute{remaining}, others use {:.0} a minute\n",
+            "budget   {} of {} requests used in the last minute{remaining}; other clients use {:.0} per minute\n",
             budget.used_last_60s, budget.limit, budget.others_per_minute
         ));
     }
-    text.push_str(&format!(
-        "store    {}, {} change(s) in the log\n",
-        store.display(),
-        status.last_seq
-    ));
-    text.push_str(&backup::status_line(&status));
+    let changes = output::count(status.last_seq, "change", "changes");
+    text.push_str(&format!("store    {}, {changes} in the log\n", store.display()));
+    text.push_str(&backup::status_line(status));
     text.push('\n');
-    output::text(&text)?;
-    let rows = status.pollers.iter().map(|p| poller_row(p, &status)).collect();
-    output::table(
-        &["route", "business", "state", "records", "read", "every", "next", "an hour", "gaps"],
-        rows,
-        "no route has been read yet",
-    )?;
-    output::text("\n")?;
-    sinks::table(&status.sinks)
+    text
+}
+
+fn run_line(run: &LastRun) -> String {
+    let polled = output::count(i64::try_from(run.polled).unwrap_or(i64::MAX), "poller", "pollers");
+    let mut text = format!(
+        "{} ago: {polled}, {} new, {} changed",
+        ago(run.age_s),
+        output::count(run.created, "record", "records"),
+        run.updated
+    );
+    if !run.failed.is_empty() {
+        let failed: Vec<String> = run
+            .failed
+            .iter()
+            .map(|failed| format!("{} ({})", cell(&failed.poller, 40), cell(&failed.error, 40)))
+            .collect();
+        text.push_str(&format!("; failed: {}", failed.join(", ")));
+    }
+    text
 }
 
 fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> Vec<String> {
     let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ago);
-    // A route's records are counted together, so they stand beside the first of its pollers.
+    // Records are counted per route, so they are shown in the row of its first poller.
     let first = status.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
     let records = status.records.get(&poller.route).filter(|_| first);
     vec![

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::exit::{USAGE, Wrong};
 use super::output;
 use super::plan::planned;
+use super::route_name::RouteName;
 use crate::config::Config;
 use crate::record::Route;
 use crate::schedule::PollerView;
@@ -13,8 +14,9 @@ use crate::simulate;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The route
+    #[arg(value_parser = RouteName)]
     route: Route,
-    /// The branch, when several are polled
+    /// The business (branch), if several are polled
     #[arg(long)]
     business: Option<String>,
     #[command(flatten)]
@@ -37,12 +39,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         };
         let text = if found.is_empty() {
             format!(
-                "{wanted} is not polled; polled are: {}",
+                "{wanted} is not polled; these are: {}",
                 names(planned.pollers.iter().collect())
             )
         } else {
             format!(
-                "{wanted} is polled in several branches, name one with --business: {}",
+                "{wanted} is polled in several businesses; name one with --business: {}",
                 names(found)
             )
         };

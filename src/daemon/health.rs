@@ -61,7 +61,7 @@ impl Watch {
         let refusal = self.outside.refusal.borrow().clone();
         let page = self.page.borrow().map(|address| format!("http://{address}/"));
         let now = self.clock.now().wall;
-        let status = WorkspaceStatus::of_daemon(polling, sinks, stored, refusal, page, now);
+        let status = WorkspaceStatus::of_daemon(polling, sinks, &stored, refusal, page, now);
         let backup = self.backup.borrow().clone();
         Some(status.with_backup(backup))
     }

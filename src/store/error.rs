@@ -19,7 +19,7 @@ pub enum OpenError {
         holder: String,
     },
     /// The file is no store of this program.
-    #[error("{path} was not made by shopmirror: {reason}; point [store] path at another file")]
+    #[error("{path} was not made by shopmirror: {reason}; set [store] path to another file")]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -88,7 +88,7 @@ pub enum StoreError {
     Busy,
     /// The file is damaged: it is left alone for a person to look at.
     #[error(
-        "the store is damaged ({0}): stop, keep the file, restore a backup or run `sqlite3 FILE .recover` into a new file"
+        "the store is damaged ({0}): stop the daemon, keep a copy of the file, then restore a backup, or run `sqlite3 FILE .recover` into a new file"
     )]
     Corrupt(String),
     /// The file was deleted or replaced while it was open.

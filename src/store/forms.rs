@@ -72,12 +72,12 @@ pub(super) fn store(
 /// Forgets the forms that a business no longer lists, and remembers when they were read.
 pub(super) fn keep(
     writer: &mut Writer,
-    business: Option<String>,
+    business: Option<&str>,
     listed: &[String],
     at: Timestamp,
 ) -> Result<Vec<FormChange>, StoreError> {
     let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let stored_business = business.as_deref().unwrap_or("");
+    let stored_business = business.unwrap_or("");
     let mut known: Vec<String> = tx
         .prepare_cached("SELECT form_type FROM custom_fields WHERE business = ?1")?
         .query_map([stored_business], |row| row.get(0))?
@@ -96,7 +96,7 @@ pub(super) fn keep(
     tx.commit()?;
     let removed = |form_type| FormChange {
         form_type,
-        business: business.clone(),
+        business: business.map(str::to_owned),
         what: "removed".to_owned(),
     };
     Ok(known.into_iter().map(removed).collect())

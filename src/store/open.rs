@@ -17,6 +17,8 @@ use super::error::{OpenError, StoreError};
 
 /// `shmr`, in the file's header.
 const APPLICATION_ID: i64 = 0x7368_6d72;
+/// The application id is the last four bytes of this part of an SQLite file.
+const HEADER_LENGTH: usize = 72;
 /// The first SQLite without the bug that corrupts a write-ahead log on reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
 /// A write-ahead log up to this size is settled before work begins; the upkeep settles a longer one.
@@ -204,7 +206,10 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
     let number = |pragma: &str| {
         connection.query_row(pragma, [], |row| row.get::<_, i64>(0)).map_err(|error| {
             match StoreError::from(error) {
-                StoreError::Corrupt(reason) => OpenError::Foreign { path: path.to_owned(), reason },
+                // A damaged store of ours must not be taken for another program's file.
+                StoreError::Corrupt(reason) if !is_ours(path) => {
+                    OpenError::Foreign { path: path.to_owned(), reason }
+                }
                 source => OpenError::Sqlite { path: path.to_owned(), source },
             }
         })
@@ -224,6 +229,16 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
         return Err(OpenError::Newer { path: path.to_owned(), found: version, known });
     }
     Ok(version)
+}
+
+/// True if the file is a store of this program, however damaged: its header has our application id,
+/// or its write-ahead log lies beside it.
+fn is_ours(path: &Path) -> bool {
+    let mut header = [0; HEADER_LENGTH];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let id = APPLICATION_ID.to_be_bytes();
+    let named = read.is_ok() && header.ends_with(&id[id.len() - 4..]);
+    named || with_suffix(path, "-wal").exists()
 }
 
 /// Reads the whole file for damage on a connection of its own; returns false if told to stop before

@@ -210,6 +210,67 @@ impl PollOutcome {
     }
 }
 
+/// The last poll of one poller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastPoll {
+    /// The route.
+    pub route: String,
+    /// The business; `None` is the workspace's default.
+    pub business: Option<String>,
+    /// `unchanged`, a word of the ledger, or `failed`.
+    pub outcome: String,
+    /// The error in one word, if the poll failed.
+    pub detail: Option<String>,
+    /// When it ended.
+    pub at: String,
+    /// Records that were new.
+    pub created: i64,
+    /// Records whose meaning changed.
+    pub updated: i64,
+    /// When a poll of this poller last succeeded; `None` if that was too long ago or never.
+    pub last_success_at: Option<String>,
+}
+
+impl LastPoll {
+    /// True if the poll failed.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.outcome == PollOutcome::Failed.as_str()
+    }
+}
+
+/// Rows of `polls` in which the last poll of every poller is looked for.
+const RECENT_POLLS: i64 = 10_000;
+
+/// The last poll of every poller, from the newest rows of the table.
+pub(super) fn last_polls(connection: &Connection) -> rusqlite::Result<Vec<LastPoll>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT route, nullif(business, ''), outcome, detail, to_at, created, updated FROM polls \
+         ORDER BY id DESC LIMIT ?1",
+    )?;
+    let mut rows = statement.query([RECENT_POLLS])?;
+    let mut polls: Vec<LastPoll> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (route, business): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+        let (outcome, at): (String, String) = (row.get(2)?, row.get(4)?);
+        let success = (outcome != PollOutcome::Failed.as_str()).then(|| at.clone());
+        match polls.iter_mut().find(|poll| poll.route == route && poll.business == business) {
+            Some(poll) => poll.last_success_at = poll.last_success_at.take().or(success),
+            None => polls.push(LastPoll {
+                route,
+                business,
+                outcome,
+                detail: row.get(3)?,
+                at,
+                created: row.get(5)?,
+                updated: row.get(6)?,
+                last_success_at: success,
+            }),
+        }
+    }
+    Ok(polls)
+}
+
 /// How one poll went, for the table `polls`.
 #[derive(Debug, Clone)]
 pub struct PollNote {

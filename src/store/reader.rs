@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::deliveries::{self, DueBy, PendingDelivery};
 use super::error::{OpenError, StoreError};
 use super::ledger::{self, Gap};
-use super::pollers::{self, PollerRow};
+use super::pollers::{self, LastPoll, PollerRow};
 use super::sinks::{self, SinkRow};
 use super::{log, open};
 use crate::record::{Change, Kind, Route};
@@ -102,6 +102,14 @@ impl Reader {
     /// If the file cannot be read.
     pub fn poll_times_since(&self, since: &str) -> Result<Vec<Timestamp>, StoreError> {
         Ok(pollers::times_since(&self.connection, since)?)
+    }
+
+    /// The last poll of every poller.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn last_polls(&self) -> Result<Vec<LastPoll>, StoreError> {
+        Ok(pollers::last_polls(&self.connection)?)
     }
 
     /// The gaps, newest first.

@@ -1,4 +1,4 @@
-//! The commands: JSON that parses, exit codes, foreign text that steers no terminal, and no trace.
+//! The commands: JSON, exit codes, and text from outside that cannot control a terminal.
 
 use sandbox::{Provider, Route};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ async fn every_listing_has_a_table_and_json_with_a_daemon_and_without() {
 }
 
 #[tokio::test]
-async fn the_status_holds_what_it_promises_with_a_daemon_and_without() {
+async fn the_status_has_every_documented_field_with_a_daemon_and_without() {
     let (workspace, place) = filled().await;
     let keys =
         |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
@@ -97,7 +97,7 @@ async fn the_status_holds_what_it_promises_with_a_daemon_and_without() {
 }
 
 #[tokio::test]
-async fn exit_codes_say_what_kind_of_trouble_it_is() {
+async fn exit_codes_name_the_kind_of_error() {
     let (workspace, place) = filled().await;
     for (args, code, word) in [
         (&["no-such-command"][..], 64, "unrecognized"),
@@ -188,7 +188,7 @@ async fn one_sink_can_be_checked_alone() {
 }
 
 #[tokio::test]
-async fn what_the_workspace_sends_steers_no_terminal() {
+async fn text_from_the_workspace_cannot_control_a_terminal() {
     let workspace = Workspace::start().await;
     let hostile = "Bob\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J\r\u{202e}evil\u{2028}\u{0}\nnext";
     let id = workspace.add(
@@ -221,7 +221,7 @@ async fn what_the_workspace_sends_steers_no_terminal() {
 }
 
 #[tokio::test]
-async fn check_tries_everything_and_writes_nothing() {
+async fn check_tests_everything_and_writes_nothing() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;
     let place = workspace.place();
@@ -245,7 +245,7 @@ async fn check_tries_everything_and_writes_nothing() {
     assert_eq!(routes, ["automation-ping"]);
     assert_eq!(hook.received().iter().filter(|request| !request.body.is_empty()).count(), 0);
 
-    // Each trouble is explained.
+    // Each problem is explained.
     workspace.sandbox.add_key("website", "website", Provider::Website);
     for (key, word) in [("website", "automation key"), ("nonsense", "api_key_file")] {
         place.write_key(key);
@@ -275,7 +275,7 @@ async fn once_stores_delivers_and_ends() {
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "0 changes stored\n"), "{ended:?}");
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
 
-    // A sink that takes nothing is said, and tried again by the next run.
+    // A sink that is down is reported, and the next run retries.
     place.configure(&Place::webhook_sink("away", "http://127.0.0.1:9/", ""));
     assert_eq!(place.run(["once"]).await.code, Some(0), "there is nothing for it yet");
     workspace.sandbox.burst(Route::Jobs, 1);
@@ -289,7 +289,7 @@ async fn once_stores_delivers_and_ends() {
 }
 
 #[tokio::test]
-async fn the_log_is_told_in_words_and_in_utc() {
+async fn the_log_is_printed_in_words_and_in_utc() {
     let (workspace, place) = filled().await;
     let none = place.run(["log", "--kind", "updated"]).await;
     assert_eq!((none.code, none.out.as_str()), (Some(0), "no changes match\n"), "{none:?}");
@@ -304,9 +304,9 @@ async fn the_log_is_told_in_words_and_in_utc() {
 }
 
 #[tokio::test]
-async fn an_empty_log_is_not_told_as_a_wrong_question() {
+async fn an_empty_log_is_called_empty_only_without_a_filter() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
-    // It makes the store and reaches nobody.
+    // It creates the store and reaches no workspace.
     assert_eq!(place.run(["once"]).await.code, Some(75));
     assert_eq!(place.run(["log"]).await.out, "nothing has changed yet\n");
     for args in [["--route", "jobs"], ["--kind", "created"], ["--after", "0"]] {

@@ -1,4 +1,4 @@
-//! How commands end: the code, what is said and where, and that saying it is never what fails.
+//! How commands end: the exit code, the message, and that printing it never changes the code.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,11 +13,11 @@ use tokio::net::TcpListener;
 
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
-/// Begins the program with a standard error that takes nothing.
+/// Starts the program with a standard error that cannot be written.
 const MUTE: [&str; 4] = ["sh", "-c", "exec \"$@\" 2>/dev/full", "sh"];
 
 #[tokio::test]
-async fn a_daemon_whose_log_cannot_be_written_goes_on() {
+async fn a_daemon_whose_log_cannot_be_written_continues() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let mut daemon = place.daemon_by(&MUTE);
@@ -30,21 +30,21 @@ async fn a_daemon_whose_log_cannot_be_written_goes_on() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_say_what_is_wrong_ends_with_the_code_for_it() {
+async fn a_command_that_cannot_print_its_error_still_returns_the_exit_code() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
     assert_eq!(place.run_by(&MUTE, &["once"]).await.code, Some(75));
     assert_eq!(place.run_by(&MUTE, &["show", "leads", "1"]).await.code, Some(65));
 }
 
 #[tokio::test]
-async fn once_that_nobody_reads_fails_all_the_same() {
+async fn once_returns_its_exit_code_after_a_closed_pipe() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
     let unread = ["bash", "-o", "pipefail", "-c", "\"$@\" | true", "bash"];
     assert_eq!(place.run_by(&unread, &["once"]).await.code, Some(75));
 }
 
 #[tokio::test]
-async fn once_says_a_failure_that_every_route_met_once() {
+async fn once_prints_an_error_of_every_route_only_once() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
     let ended = place.run(["once"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
@@ -79,7 +79,7 @@ async fn once_is_interrupted_while_a_sink_does_not_answer() {
 }
 
 #[tokio::test]
-async fn the_cause_of_a_failure_is_said_once() {
+async fn the_cause_of_an_error_is_printed_once() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     fs::remove_file(place.path("api-key")).unwrap();
@@ -102,11 +102,11 @@ async fn an_endless_configuration_is_refused_and_a_piped_one_is_read() {
     assert!(ended.out.contains("longer than"), "{ended:?}");
 }
 
-/// Somebody else on this machine, who is in no group; only root can become him.
+/// Another user of this machine, in no group. Only root can switch to it.
 const STRANGER: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 #[tokio::test]
-async fn who_may_not_read_or_write_is_told_so_and_what_to_do() {
+async fn a_user_without_permission_is_told_what_to_do() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: only root can become another user");
         return;
@@ -120,7 +120,7 @@ async fn who_may_not_read_or_write_is_told_so_and_what_to_do() {
     mode("", 0o755);
     let ended = place.run_by(&STRANGER, &["status"]).await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
-    assert!(ended.err.contains("join the group"), "{ended:?}");
+    assert!(ended.err.contains("a member of the group"), "{ended:?}");
 
     // The files may be read, but not written.
     for name in ["config.toml", "api-key", "mirror.db", "mirror.db-wal", "mirror.db-shm"] {
@@ -134,7 +134,7 @@ async fn who_may_not_read_or_write_is_told_so_and_what_to_do() {
     let ended = place.run_by(&STRANGER, &["check"]).await;
     assert!(ended.out.contains("this user may not write to"), "{ended:?}");
 
-    // Not even read: what was learned is not passed over.
+    // The database cannot be read either.
     mode("mirror.db", 0o600);
     for args in [&["status"][..], &["plan"], &["why", "leads"], &["records", "leads"]] {
         let ended = place.run_by(&STRANGER, args).await;
@@ -144,15 +144,15 @@ async fn who_may_not_read_or_write_is_told_so_and_what_to_do() {
 }
 
 #[test]
-fn a_configuration_in_a_folder_that_may_not_be_read_is_not_called_absent() {
-    // An /etc of its own with the folder as the shipped files make it, seen by somebody else.
+fn a_configuration_in_an_unreadable_folder_is_not_reported_as_missing() {
+    // A separate /etc, with the folder as the shipped files create it, used by another user.
     let script = "mount -t tmpfs tmpfs /etc && mkdir -m \"$1\" /etc/shopmirror && \
         echo wrong >/etc/shopmirror/config.toml && cd \"$2\" && \
         exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$3\" status";
     let closed = tempfile::tempdir().unwrap();
     let closed = closed.path().to_str().unwrap();
     for (mode, folder, word) in [
-        ("0750", "/", "join the group"),
+        ("0750", "/", "a member of the group"),
         ("0750", closed, "/etc/shopmirror/config.toml: Permission denied"),
         ("0755", closed, "/etc/shopmirror/config.toml:1"),
     ] {
@@ -169,7 +169,7 @@ fn a_configuration_in_a_folder_that_may_not_be_read_is_not_called_absent() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_does_not_answer_is_not_called_absent() {
+async fn a_daemon_that_does_not_answer_is_not_reported_as_stopped() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let daemon = place.started().await;
@@ -183,7 +183,7 @@ async fn a_daemon_that_does_not_answer_is_not_called_absent() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_version_is_the_daemons_fault() {
+async fn a_reply_of_another_version_says_to_restart_the_daemon() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     assert_eq!(place.run(["once"]).await.code, Some(0));
@@ -202,7 +202,7 @@ async fn an_answer_of_another_version_is_the_daemons_fault() {
 }
 
 #[tokio::test]
-async fn a_store_in_use_by_another_command_is_neither_stopped_nor_asked_around() {
+async fn a_store_in_use_by_another_command_is_left_to_it() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -228,7 +228,7 @@ async fn a_store_in_use_by_another_command_is_neither_stopped_nor_asked_around()
 }
 
 #[tokio::test]
-async fn check_says_what_is_wrong_with_the_configuration_as_json_too() {
+async fn check_reports_a_configuration_problem_as_json_too() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     place.configure("[sinks.audit]\ntype = \"file\"\n");
@@ -240,7 +240,7 @@ async fn check_says_what_is_wrong_with_the_configuration_as_json_too() {
 }
 
 #[tokio::test]
-async fn arguments_that_cannot_be_meant_are_refused_as_such() {
+async fn arguments_out_of_range_are_usage_errors() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     assert_eq!(place.run(["once"]).await.code, Some(0));
@@ -263,7 +263,7 @@ async fn arguments_that_cannot_be_meant_are_refused_as_such() {
 }
 
 #[tokio::test]
-async fn a_simulation_in_which_nothing_arrives_says_why() {
+async fn a_simulation_without_arrivals_says_why() {
     let place = Place::new("https://unused.example.com/api", "unused");
     let ended = place.run(["simulate", "--shop", "quiet", "--hours", "3"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -273,7 +273,7 @@ async fn a_simulation_in_which_nothing_arrives_says_why() {
 }
 
 #[tokio::test]
-async fn the_demo_overwrites_nothing_that_is_not_its_own() {
+async fn the_demo_overwrites_only_its_own_files() {
     let place = Place::new("https://real.example.com/api", "real-key");
     let before = place.files();
     let dir = place.path("").display().to_string();
@@ -282,11 +282,11 @@ async fn the_demo_overwrites_nothing_that_is_not_its_own() {
     assert_eq!(place.files(), before);
     place.write("config.toml", "# Made by `shopmirror demo`: an earlier one\n");
     let ended = place.run(["demo", "--for", "1s", "--dir", &dir]).await;
-    assert!(ended.out.contains("A shop that does not exist"), "{ended:?}");
+    assert!(ended.out.contains("A simulated shop is running"), "{ended:?}");
 }
 
 #[tokio::test]
-async fn every_dead_letter_can_be_shown_and_a_short_list_says_so() {
+async fn every_dead_letter_can_be_shown_and_a_cut_list_says_so() {
     let gone = Receiver::start().await;
     let workspace = Workspace::start().await;
     let place = workspace.place();
@@ -311,20 +311,20 @@ async fn every_dead_letter_can_be_shown_and_a_short_list_says_so() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.json()["delivery"]["seq"], 20_001);
     let ended = place.run(["dead", "erp"]).await;
-    assert!(ended.err.contains("the oldest 10000 of 10001"), "{}", ended.err);
-    // To show one, none of the others is read, not even one that cannot be.
+    assert!(ended.err.contains("only the oldest 10000 of 10001"), "{}", ended.err);
+    // Showing one reads none of the others, not even one that cannot be read.
     let unreadable = "UPDATE deliveries SET last_error = CAST(x'ff' AS TEXT) WHERE seq = 10002";
     store.execute_batch(unreadable).unwrap();
     let ended = place.run(["dead", "erp", "show", "20001", "--json"]).await;
     assert_eq!(ended.json()["delivery"]["seq"], 20_001);
-    // Its endpoint is gone: nothing is sent before its url is corrected, daemon or not.
+    // Its endpoint is gone: nothing is delivered until its url is corrected.
     let _daemon = place.daemon();
     let ended = place.run(["dead", "erp", "redrive", "10001"]).await;
     assert!(ended.out.contains("after its url is corrected"), "{ended:?}");
 }
 
 #[tokio::test]
-async fn a_trace_steers_no_terminal() {
+async fn a_trace_cannot_control_a_terminal() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     assert_eq!(place.run(["once"]).await.code, Some(0));
@@ -336,14 +336,14 @@ async fn a_trace_steers_no_terminal() {
 }
 
 #[tokio::test]
-async fn a_log_filter_that_cannot_be_used_is_told() {
+async fn a_malformed_log_filter_is_reported() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
     let ended = place.run_by(&["env", "SHOPMIRROR_LOG=a=b=c"], &["once"]).await;
     assert!(ended.err.contains("SHOPMIRROR_LOG cannot be used"), "{ended:?}");
 }
 
 #[tokio::test]
-async fn a_search_that_fails_ends_alike_with_a_daemon_and_without() {
+async fn a_failed_search_has_the_same_exit_code_with_a_daemon_and_without() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     assert_eq!(place.run(["once"]).await.code, Some(0));
@@ -364,7 +364,7 @@ async fn a_search_that_fails_ends_alike_with_a_daemon_and_without() {
 }
 
 #[tokio::test]
-async fn a_backfill_of_several_branches_makes_no_more_searches_than_it_was_given() {
+async fn a_backfill_of_several_businesses_keeps_to_its_number_of_searches() {
     let options = Options { shop: Shop::Chain, ..Workspace::usual() };
     let workspace = Workspace::of(Options { requests_per_minute: 60_000, ..options }).await;
     workspace.sandbox.pause_growth(true);
@@ -375,7 +375,7 @@ async fn a_backfill_of_several_branches_makes_no_more_searches_than_it_was_given
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let shown = place.run(["status"]).await.out;
     let leads: Vec<&str> = shown.lines().filter(|line| line.starts_with(" leads ")).collect();
-    // The fourth column is that of the records.
+    // The fourth column is the number of records.
     let counted = leads.iter().filter(|line| line.split_whitespace().nth(3) != Some("-"));
     assert_eq!((leads.len(), counted.count()), (3, 1), "they are counted once: {shown}");
     let ended = place.run(["backfill", "customers", "--most", "2", "--json"]).await;
@@ -394,7 +394,7 @@ async fn a_refresh_without_a_daemon_keeps_within_the_budget() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let asked = workspace.sandbox.requests().total;
     assert!(asked > 3, "one for the list and one a form: {asked}");
-    // Two may go at once; after them comes one in a quarter of a second.
+    // Two may be sent at once, and then one per quarter of a second.
     let least = Duration::from_millis(250) * u32::try_from(asked - 2).unwrap();
     assert!(begun.elapsed() >= least, "{asked} requests in {:?}", begun.elapsed());
 }
@@ -411,12 +411,12 @@ async fn every_command_has_its_page_in_the_manual() {
     assert!(named.len() > 20, "{named:?}");
     let page = place.run(["man", "why"]).await;
     assert!(page.out.contains(".TH shopmirror-why 1"), "{page:?}");
-    assert!(page.out.contains("The branch, when several are polled"), "{page:?}");
+    assert!(page.out.contains("The business (branch), if several are polled"), "{page:?}");
     assert_eq!(place.run(["man", "nothing"]).await.code, Some(64));
 }
 
 #[tokio::test]
-async fn a_backfill_before_the_first_poll_says_what_comes_first() {
+async fn a_backfill_before_the_first_poll_says_to_poll_first() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
     let ended = place.run(["backfill", "customers"]).await;
     assert_eq!(ended.code, Some(69), "{ended:?}");
@@ -424,7 +424,7 @@ async fn a_backfill_before_the_first_poll_says_what_comes_first() {
 }
 
 #[tokio::test]
-async fn a_sandbox_overwrites_no_file_that_is_not_its_own() {
+async fn a_sandbox_overwrites_only_its_own_state_file() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
     let args = ["sandbox", "--listen", "127.0.0.1:0", "--state", "config.toml"];
     let ended = place.run(args).await;

@@ -1,7 +1,7 @@
 //! Every file under `tests/config` is read; an invalid one must give the messages beside it.
 //!
-//! After a message was changed on purpose, `REWRITE_EXPECTED=1 cargo test config_files` writes the
-//! `.txt` files anew; read the difference before it is committed.
+//! After an intended change of a message, `REWRITE_EXPECTED=1 cargo test config_files` rewrites the
+//! `.txt` files; read the difference before you commit it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -112,7 +112,7 @@ fn the_smallest_file_has_the_documented_defaults() {
 }
 
 #[test]
-fn every_key_arrives_where_it_belongs() {
+fn every_key_sets_its_value() {
     let config = valid("everything");
     assert_eq!(config.workspace.businesses, ["12", "34"]);
     assert!(config.workspace.ca_file.as_ref().unwrap().ends_with("ca.pem"));
@@ -182,7 +182,7 @@ fn the_key_is_looked_for_in_its_documented_order() {
 }
 
 #[test]
-fn what_is_written_goes_to_the_state_folder_and_what_is_read_comes_from_beside_the_file() {
+fn written_files_are_relative_to_the_state_folder_and_read_files_to_the_configuration() {
     let text = "[workspace]\nbase_url = \"https://h.example/api\"\napi_key_file = \"key\"\n\
                 [sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n";
     let base = Base { dir: "/etc/s".into(), state_dir: Some("/var/s".into()), ..Base::default() };
@@ -237,7 +237,7 @@ chat = { type = "webhook", url = "https://chat.example.com/CANARY", concurrency 
 "#;
 
 #[test]
-fn no_slip_of_the_pen_makes_a_message_show_a_secret() {
+fn no_misplaced_secret_appears_in_a_message() {
     let base = Base::default();
     let mut refused = 0;
     for at in 0..SECRETS.len() {

@@ -1,18 +1,18 @@
-//! The demo: one command shows the main job at work, and ends well.
+//! The demo: one command shows everything at work.
 
 use sandbox::Route;
 
 use crate::support::{Place, wait_until};
 
 #[tokio::test]
-async fn the_demo_ends_well_with_all_six_tables_filled_and_every_change_delivered() {
+async fn the_demo_fills_all_six_tables_and_delivers_every_change() {
     let place = Place::new("https://unused.example.com/api", "unused");
     let dir = place.path("shop");
     let ended = place.run(["demo", "--for", "10s", "--dir", dir.to_str().unwrap()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let at = |name: &str| format!("{}/{name}", dir.display());
     assert!(ended.out.starts_with("status page   http://127.0.0.1:"), "{}", ended.out);
-    // What it says to try works as it stands, wherever the program lies.
+    // The commands that it prints work as they are, wherever the program is.
     let command =
         format!("{} --config {} status", env!("CARGO_BIN_EXE_shopmirror"), at("config.toml"));
     for shown in [at("mirror.db"), at("audit.ndjson"), command, "gaps       0".to_owned()] {

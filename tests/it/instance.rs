@@ -1,4 +1,4 @@
-//! One store, one process; a file that is not ours, or is too new, is refused and left as it is.
+//! One process per store. A file of another program or of a later version is refused and not changed.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ async fn a_second_instance_ends_with_75_and_names_the_holder() {
     assert_eq!(place.run(["once"]).await.code, Some(0), "a dead holder holds nothing");
 }
 
-/// Starts the program on what stands at the store's place; it must end with 65 and touch nothing.
+/// Runs the program on the file at the store's path; it must end with 65 and change nothing.
 async fn refused(place: &Place, word: &str) {
     let before = fs::read(place.store()).unwrap();
     for command in ["run", "once"] {
@@ -42,7 +42,7 @@ async fn refused(place: &Place, word: &str) {
 }
 
 #[tokio::test]
-async fn a_file_of_another_program_is_refused_and_left_as_it_is() {
+async fn a_file_of_another_program_is_refused_and_not_changed() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     place.write("mirror.db", "These are somebody's notes, not a database.\n".repeat(100).as_str());
@@ -57,7 +57,36 @@ async fn a_file_of_another_program_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_store_of_a_later_version_is_refused_and_left_as_it_is() {
+async fn a_damaged_store_is_called_damaged_and_not_another_program_s_file() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let store = Connection::open(place.store()).unwrap();
+    store.execute_batch("PRAGMA journal_mode = DELETE").unwrap();
+    store.close().unwrap();
+    let whole = fs::read(place.store()).unwrap();
+    let damage = |from: usize, to: usize| {
+        let mut bytes = whole.clone();
+        bytes[from..to].fill(0xa5);
+        fs::write(place.store(), bytes).unwrap();
+    };
+    // The first page without its header; then everything of it, with a log left beside.
+    damage(100, 4096);
+    for command in [&["once"][..], &["check"], &["records", "leads"]] {
+        let ended = place.run(command).await;
+        let said = format!("{}{}", ended.out, ended.err);
+        assert_eq!(ended.code, Some(65), "{command:?}: {said}");
+        assert!(said.contains("is damaged") && said.contains("restore a backup"), "{said}");
+        assert!(!said.contains("another file"), "it would begin an empty history: {said}");
+    }
+    damage(0, 4096);
+    place.write("mirror.db-wal", "");
+    let ended = place.run(["once"]).await;
+    assert!(ended.err.contains("restore a backup"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_store_of_a_later_version_is_refused_and_not_changed() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     assert_eq!(place.run(["once"]).await.code, Some(0));
@@ -68,7 +97,7 @@ async fn a_store_of_a_later_version_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_taken_away_ends_the_daemon_and_is_not_made_anew() {
+async fn a_store_that_is_removed_ends_the_daemon_and_is_not_recreated() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let mut daemon = place.started().await;

@@ -1,15 +1,15 @@
-//! The shape of the source: which module may name which, how long a file may be, and what it may
-//! not be called. It reads the text; a path behind a macro would escape it.
+//! The layout of the source: which module may use which, how long a file may be, and which names are
+//! too vague. It reads the source as text, so it does not see a path inside a macro.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What every module below the daemon may use: nouns, time, and its own section of the settings.
+/// The modules that every module below the daemon may use.
 const BASE: &[&str] =
     &["record", "backoff", "clock", "config", "tls", "retry_after", "escape", "sysexits"];
 
-/// Each top-level module and what it may use besides [`BASE`]; `None` is nothing of ours at all.
+/// Each top-level module and what it may use besides [`BASE`]; `None` means no module at all.
 const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("record", None),
     ("backoff", None),
@@ -63,7 +63,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ),
 ];
 
-/// The modules that hold nouns and rules alone, and what none of their lines may name.
+/// The pure modules, and the names that must not appear in them.
 const PURE: [&str; 5] = ["record", "contiguity", "schedule", "simulate", "backfill"];
 const IMPURE: [&str; 6] =
     ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
@@ -79,7 +79,7 @@ fn allowed(module: &str, used: &str) -> bool {
     let row = TABLE.iter().find(|(name, _)| *name == module);
     match row.and_then(|(_, more)| *more) {
         None => false,
-        // The reader of the file needs the nouns, but neither waits nor clocks.
+        // It needs routes and kinds, but neither time nor waits.
         Some(_) if module == "config" => ["record", "escape"].contains(&used),
         Some(more) => BASE.contains(&used) || more.contains(&used),
     }
@@ -100,7 +100,7 @@ fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The path of modules a file stands for: `src/store/open.rs` is `["store", "open"]`.
+/// The module path of a file: `src/store/open.rs` is `["store", "open"]`.
 fn module_path(file: &Path) -> Vec<String> {
     let inside = file.strip_prefix(root().join("src")).unwrap().with_extension("");
     let mut path: Vec<String> =
@@ -109,8 +109,8 @@ fn module_path(file: &Path) -> Vec<String> {
     path
 }
 
-/// The code that is shipped: no comments, nothing under `#[cfg(test)]`. Relies on rustfmt, which
-/// closes an item at the column where it began.
+/// The shipped code: no comments, nothing under `#[cfg(test)]`. It relies on rustfmt, which closes an
+/// item at the column where it starts.
 fn shipped(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines();
@@ -131,7 +131,7 @@ fn shipped(text: &str) -> String {
     code
 }
 
-/// Every path that begins with `head::`, with groups in braces written out.
+/// Every path that begins with `head::`, with groups in braces expanded.
 fn paths_from<'c>(code: &'c str, head: &str) -> Vec<Vec<&'c str>> {
     let mut paths = Vec::new();
     for (at, _) in code.match_indices(head) {
@@ -143,7 +143,7 @@ fn paths_from<'c>(code: &'c str, head: &str) -> Vec<Vec<&'c str>> {
     paths
 }
 
-/// Reads one tree of a `use` at the start of `code`; answers with what follows it.
+/// Reads one tree of a `use` at the start of `code`; returns the rest of the code.
 fn expand<'c>(code: &'c str, parents: &mut Vec<&'c str>, paths: &mut Vec<Vec<&'c str>>) -> &'c str {
     let mut rest = code.trim_start();
     if let Some(group) = rest.strip_prefix('{') {
@@ -156,7 +156,7 @@ fn expand<'c>(code: &'c str, parents: &mut Vec<&'c str>, paths: &mut Vec<Vec<&'c
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     let (name, after) = rest.split_at(end);
     if name.is_empty() {
-        // `*`, or what is no path at all.
+        // `*`, or no path at all.
         paths.push(parents.clone());
         return after.get(1..).unwrap_or("");
     }
@@ -246,7 +246,7 @@ fn the_import_rules_hold() {
 }
 
 #[test]
-fn the_reader_of_imports_sees_every_form() {
+fn every_form_of_import_is_recognised() {
     let text = "use crate::record::{Kind, Route};\n\
                 use crate::{api, store::{self, open::Store as S}, config::*};\n\
                 // use crate::comment;\n\
@@ -267,7 +267,7 @@ fn the_reader_of_imports_sees_every_form() {
 }
 
 #[test]
-fn no_file_is_long_or_vaguely_named() {
+fn no_file_is_long_or_has_a_vague_name() {
     let mut files = Vec::new();
     for dir in ["src", "sandbox", "tests", "benches"] {
         rust_files(&root().join(dir), &mut files);

@@ -24,6 +24,7 @@ mod ledger;
 mod locked;
 mod mirror;
 mod once;
+mod operator;
 mod page;
 mod reload;
 mod repair;

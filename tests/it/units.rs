@@ -1,4 +1,4 @@
-//! The unit files of `systemd/`, as far as text can be judged; `.ci/units` asks systemd itself.
+//! The unit files of `systemd/` as text; `.ci/units` tests them with systemd.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn directives(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn the_template_is_the_unit_but_for_its_name() {
+fn the_template_differs_from_the_unit_only_in_its_name() {
     let (single, template) = (unit("shopmirror.service"), unit("shopmirror@.service"));
     let as_single = template
         .replace("/etc/shopmirror/%i.toml", "/etc/shopmirror/config.toml")
@@ -23,6 +23,43 @@ fn the_template_is_the_unit_but_for_its_name() {
         .replace("shopmirror-%i", "shopmirror");
     assert_eq!(directives(&as_single), directives(&single));
     assert!(template.contains("%i.toml") && template.contains("StateDirectory=shopmirror/%i\n"));
+}
+
+#[test]
+fn the_key_of_an_instance_is_watched_as_that_of_the_single_service() {
+    for kind in ["path", "service"] {
+        let single = unit(&format!("shopmirror-key.{kind}"));
+        let template = unit(&format!("shopmirror-key@.{kind}"));
+        let as_single = template
+            .replace("/etc/shopmirror/%i-key", "/etc/shopmirror/api-key")
+            .replace("shopmirror@%i.service", "shopmirror.service")
+            .replace("shopmirror %i", "shopmirror");
+        assert_eq!(directives(&as_single), directives(&single), "{kind}");
+        assert!(template.contains("%i"), "{kind}");
+    }
+}
+
+#[test]
+fn readers_of_the_mirror_and_readers_of_the_secrets_are_two_groups() {
+    let service = unit("shopmirror.service");
+    let service = directives(&service);
+    assert!(service.contains(&"Group=shopmirror"));
+    assert!(service.contains(&"SupplementaryGroups=shopmirror-secrets"));
+    let users = unit("shopmirror.sysusers");
+    assert!(directives(&users).contains(&"g shopmirror-secrets -"));
+    assert!(directives(&users).contains(&"m shopmirror shopmirror-secrets"));
+    let files = unit("shopmirror.tmpfiles");
+    let of_etc = directives(&files).into_iter().filter(|line| line.contains("/etc/shopmirror"));
+    for line in of_etc {
+        assert!(line.ends_with("root shopmirror-secrets -"), "{line}");
+    }
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
+    let readme = readme.unwrap();
+    let installed = readme.lines().filter(|line| line.contains("install -m 640"));
+    assert!(installed.clone().count() >= 2);
+    for line in installed {
+        assert!(line.contains("-g shopmirror-secrets "), "{line}");
+    }
 }
 
 #[test]
@@ -42,7 +79,12 @@ fn no_unit_uses_what_systemd_252_ignores() {
         "ProtectControlGroups=strict",
         "PrivateUsers=self",
     ];
-    let units = ["shopmirror.service", "shopmirror@.service", "shopmirror-key.service"];
+    let units = [
+        "shopmirror.service",
+        "shopmirror@.service",
+        "shopmirror-key.service",
+        "shopmirror-key@.service",
+    ];
     for name in units {
         let text = unit(name);
         for directive in directives(&text) {
@@ -58,9 +100,9 @@ fn the_unit_reads_the_files_that_the_documents_name() {
     assert!(service.contains("--config /etc/shopmirror/config.toml"));
     assert!(unit("shopmirror-key.path").contains("PathChanged=/etc/shopmirror/api-key"));
     assert!(unit("drop-ins/credential.conf").contains("LoadCredential=api-key:"));
-    // A check before the first start can create what a sink writes into the state folder.
+    // A check before the first start can test the state folder.
     let made = unit("shopmirror.tmpfiles");
     assert!(directives(&made).contains(&"d /var/lib/shopmirror 0750 shopmirror shopmirror -"));
-    // The exit codes of a configuration that only a human can mend.
+    // The exit codes after which a restart cannot help.
     assert!(service.contains("RestartPreventExitStatus=64 78"));
 }

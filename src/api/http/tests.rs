@@ -328,6 +328,19 @@ async fn a_refused_connection_is_told_without_the_address() {
     }
 }
 
+#[tokio::test]
+async fn a_server_without_tls_behind_https_is_named_as_the_problem() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let https = format!("https://{}/api", listener.local_addr().unwrap());
+    let plain = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await
+    });
+    let error = poll(&workspace(&https)).await.unwrap_err().to_string();
+    assert!(error.contains("does not speak TLS"), "{error}");
+    plain.await.unwrap().unwrap();
+}
+
 #[test]
 fn the_key_leaves_the_machine_only_over_https() {
     for bad in [

@@ -3,8 +3,6 @@
 //! A reason consists of our own words, numbers, the system's error texts and the beginning of the
 //! answer's body without the secrets of the request. Nothing of the address gets into one.
 
-use std::error::Error as _;
-use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,6 +13,7 @@ use crate::retry_after;
 use crate::sink::Verdict;
 use crate::sink::reason::Reason;
 use crate::sink::webhook::redact::Redactor;
+use crate::tls::connection_problem;
 
 /// How much of an answer's body is read, to quote it and so that its connection can be used again.
 const BODY_BYTES: usize = 16 * 1024;
@@ -101,34 +100,8 @@ async fn read(mut response: Response) -> (Vec<u8>, bool) {
 
 /// Why there was no answer, in words that hold nothing of the address.
 pub(super) fn failure(error: &reqwest::Error, timeout: Duration) -> String {
-    let mut texts = Vec::new();
-    let mut system = None;
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(error) = error.downcast_ref::<io::Error>()
-            && let Some(code) = error.raw_os_error()
-        {
-            system = Some(io::Error::from_raw_os_error(code).to_string());
-        }
-        texts.push(error.to_string());
-        source = error.source();
-    }
-    let says = |part: &str| texts.iter().any(|text| text.contains(part));
-    // The TLS library's texts may name the host: only what they are about is taken over.
-    let certificate = [
-        ("UnknownIssuer", "its certificate comes from an authority this machine does not know"),
-        ("xpired", "its certificate has expired"),
-        ("not valid for name", "its certificate is for another name"),
-        ("NotValidForName", "its certificate is for another name"),
-        ("certificate", "its certificate was not accepted"),
-        ("corrupt message", "it does not speak TLS there"),
-        ("dns error", "its name was not found"),
-        ("lookup address", "its name was not found"),
-    ];
-    if let Some((_, words)) = certificate.iter().find(|(part, _)| says(part)) {
-        return format!("connecting to the endpoint: {words}");
-    }
-    match system {
+    let problem = connection_problem(error);
+    match problem {
         Some(text) if error.is_connect() => format!("connecting to the endpoint: {text}"),
         _ if error.is_connect() && error.is_timeout() => {
             "connecting to the endpoint: no answer in time".to_owned()

@@ -1,0 +1,63 @@
+//! Times in commands: printed in local time on a terminal and in UTC elsewhere, read as an age or as a
+//! timestamp.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// A time of the store, to the second: local on a terminal, else UTC.
+pub(super) fn shown(stamp: &str) -> String {
+    let zone = std::io::stdout().is_terminal().then(TimeZone::system);
+    in_zone(stamp, zone)
+}
+
+/// A time of the store in a time zone; in UTC, marked with `Z`, without one.
+fn in_zone(stamp: &str, zone: Option<TimeZone>) -> String {
+    match (stamp.parse::<Timestamp>(), zone) {
+        (Ok(at), Some(zone)) => at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        (Ok(at), None) => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        (Err(_), _) => stamp.to_owned(),
+    }
+}
+
+/// Reads `--since`: an age such as `2h`, or a timestamp with its offset.
+pub(super) fn since(text: &str) -> Result<Timestamp, String> {
+    since_from(text, Timestamp::now())
+}
+
+fn since_from(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    let age: Option<Duration> = humantime::parse_duration(text).ok();
+    age.and_then(|age| now.checked_sub(age).ok()).ok_or_else(|| {
+        "write an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_utc_unless_a_zone_is_given() {
+        let stamp = "2026-03-01T23:30:15.123456Z";
+        assert_eq!(in_zone(stamp, None), "2026-03-01T23:30:15Z");
+        let tokyo = TimeZone::fixed(jiff::tz::offset(9));
+        assert_eq!(in_zone(stamp, Some(tokyo)), "2026-03-02 08:30:15");
+        assert_eq!(in_zone("soon", None), "soon");
+    }
+
+    #[test]
+    fn since_is_an_age_or_a_time() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        assert_eq!(since_from("2h", now), Ok("2026-03-01T10:00:00Z".parse().unwrap()));
+        let at = "2026-02-01T08:00:00+01:00";
+        assert_eq!(since_from(at, now), Ok("2026-02-01T07:00:00Z".parse().unwrap()));
+        for text in ["yesterday", "2026-02-01T08:00:00", "", "999999999years"] {
+            assert!(since_from(text, now).is_err(), "{text}");
+        }
+    }
+}

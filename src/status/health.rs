@@ -1,0 +1,254 @@
+//! Judges health: each finding has a level and a text that says what to do; the worst level counts.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{EmptiedRoute, LastRun};
+use crate::control::ControlError;
+use crate::deliver::{SinkActivity, SinkStatus};
+use crate::poll::{PollerState, PollerStatus, PollingStatus};
+
+/// A poller is stale when its last success is older than this many of its intervals …
+const STALE_INTERVALS: f64 = 5.0;
+/// … and older than this.
+const STALE_SECONDS: f64 = 120.0;
+/// A timer's `once` is late when its last success is older than this many of its intervals.
+const LATE_INTERVALS: f64 = 2.0;
+
+/// Health in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// Everything works.
+    Ok,
+    /// Something needs attention; nothing is being lost.
+    Degraded,
+    /// The budget is too small for every route: records will be missed.
+    AtRisk,
+    /// Records are not being read.
+    Failing,
+}
+
+/// The findings so far.
+pub(super) struct HealthReport {
+    worst: Health,
+    reasons: Vec<String>,
+}
+
+impl Default for HealthReport {
+    fn default() -> Self {
+        Self { worst: Health::Ok, reasons: Vec::new() }
+    }
+}
+
+impl HealthReport {
+    pub(super) fn add(&mut self, level: Health, reason: String) {
+        self.worst = self.worst.max(level);
+        self.reasons.push(reason);
+    }
+
+    pub(super) fn into_parts(self) -> (Health, Vec<String>) {
+        (self.worst, self.reasons)
+    }
+
+    /// What concerns all pollers of a running daemon.
+    pub(super) fn judge_polling(&mut self, polling: &PollingStatus) {
+        if let Some(reason) = polling.key_pause {
+            self.add(Health::Failing, reason.advice().to_owned());
+        }
+        if let Some(reason) = polling.store_pause {
+            self.add(Health::Failing, reason.advice().to_owned());
+        }
+        if !polling.forecast.feasible {
+            let first = polling.forecast.first_to_fail.and_then(|index| polling.pollers.get(index));
+            let route = first.map_or("a route", |poller| poller.route.as_str());
+            self.add(
+                Health::AtRisk,
+                format!("records of {route} may be missed: a page can fill between two polls; raise requests_per_minute, lower reserve or disable a route (see `shopmirror plan`)"),
+            );
+        }
+    }
+
+    /// The pollers of a running daemon, one by one.
+    pub(super) fn judge_pollers(&mut self, pollers: &[PollerStatus]) {
+        let fails = |p: &&PollerStatus| p.failures >= 2 || p.state == PollerState::RouteBroken;
+        let failing = pollers.iter().filter(fails).count();
+        for poller in pollers {
+            let name = poller.name();
+            if fails(&poller) {
+                let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
+                let level =
+                    if failing == pollers.len() { Health::Failing } else { Health::Degraded };
+                self.add(level, format!("{name}: {why}"));
+            } else if is_stale(poller) {
+                let age = poller.last_success_age_s.unwrap_or_default();
+                self.add(
+                    Health::Degraded,
+                    format!("{name}: not read for {age:.0} s; see the log of the daemon"),
+                );
+            }
+            if poller.refused_pages > 0 && poller.failures == 1 {
+                let word = poller.last_error.as_deref().unwrap_or("unknown");
+                self.add(
+                    Health::Degraded,
+                    format!("{name}: the last page was refused ({word}) and will be read again"),
+                );
+            }
+        }
+    }
+
+    /// Why no daemon replied, and whether `shopmirror once` does its work instead.
+    pub(super) fn judge_absence(
+        &mut self,
+        why: &ControlError,
+        last_run: Option<&LastRun>,
+        once_every: Option<Duration>,
+    ) {
+        match (why, once_every) {
+            (ControlError::NotRunning, Some(every)) => self.judge_once(last_run, every),
+            (ControlError::NotRunning, None) => self.add(
+                Health::Failing,
+                "no daemon is running on this store: start it with `shopmirror run` or `systemctl start shopmirror`; if a timer runs `shopmirror once` instead, set `every` under [once]".to_owned(),
+            ),
+            // A run of `once` holds the store while it works.
+            (ControlError::NotListening(_), Some(every)) => self.judge_once(last_run, every),
+            (ControlError::NotListening(_), None) => self.add(Health::Failing, why.to_string()),
+            (ControlError::NoReply(_), _) => self.add(
+                Health::Failing,
+                "a daemon runs on this store but does not answer: look at its log, then restart it"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    fn judge_once(&mut self, last_run: Option<&LastRun>, every: Duration) {
+        let Some(run) = last_run else {
+            let text = "`shopmirror once` has not run yet; check its timer";
+            return self.add(Health::Failing, text.to_owned());
+        };
+        let late =
+            run.oldest_success_age_s.is_none_or(|age| age > LATE_INTERVALS * every.as_secs_f64());
+        if late {
+            self.add(
+                Health::Failing,
+                format!(
+                    "`shopmirror once` has not read every route for more than twice its interval of {}; check its timer and its output",
+                    humantime::format_duration(every)
+                ),
+            );
+        }
+        for failed in &run.failed {
+            self.add(
+                Health::Degraded,
+                format!("{}: the last poll failed ({})", failed.poller, failed.error),
+            );
+        }
+    }
+
+    pub(super) fn judge_gaps(&mut self, pollers: &[PollerStatus]) {
+        for poller in pollers.iter().filter(|poller| poller.gaps > 0) {
+            let gaps = if poller.gaps == 1 { "gap" } else { "gaps" };
+            self.add(
+                Health::Degraded,
+                format!(
+                    "{}: {} open {gaps}, records may be missing; see `shopmirror gaps`",
+                    poller.name(),
+                    poller.gaps
+                ),
+            );
+        }
+    }
+
+    pub(super) fn judge_emptied(&mut self, emptied: &[EmptiedRoute]) {
+        for route in emptied {
+            self.add(Health::Degraded, route.to_string());
+        }
+    }
+
+    pub(super) fn judge_sinks(&mut self, sinks: &[SinkStatus]) {
+        for sink in sinks {
+            let name = &sink.name;
+            let why = sink.last_error.as_deref().unwrap_or("no reason is known");
+            let text = match sink.state {
+                SinkActivity::Paused => format!("sink {name} is paused and will retry: {why}"),
+                SinkActivity::Holding => format!(
+                    "sink {name} refuses too many changes and receives no new ones: correct the receiver, or see `shopmirror dead {name} list`"
+                ),
+                SinkActivity::Disabled => format!(
+                    "sink {name} is disabled because its endpoint is gone (410): correct its url, then reload"
+                ),
+                SinkActivity::Active | SinkActivity::Stopped => String::new(),
+            };
+            if !text.is_empty() {
+                self.add(Health::Degraded, text);
+            }
+            if sink.dead > 0 {
+                let letters = if sink.dead == 1 { "dead letter" } else { "dead letters" };
+                self.add(
+                    Health::Degraded,
+                    format!(
+                        "sink {name}: {} {letters}; see `shopmirror dead {name} list`",
+                        sink.dead
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// True if the poller has read nothing for much longer than its interval.
+#[must_use]
+pub fn is_stale(poller: &PollerStatus) -> bool {
+    match (poller.last_success_age_s, poller.interval_s) {
+        (Some(age), Some(interval)) => age > STALE_SECONDS && age > STALE_INTERVALS * interval,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(age_s: f64, failed: &[&str]) -> LastRun {
+        let failed = failed.iter().map(|poller| super::super::FailedPoll {
+            poller: (*poller).to_owned(),
+            error: "http_503".to_owned(),
+        });
+        LastRun {
+            at: "2026-01-01T00:00:00.000000Z".to_owned(),
+            age_s,
+            oldest_success_age_s: Some(age_s),
+            polled: 6,
+            created: 0,
+            updated: 0,
+            failed: failed.collect(),
+        }
+    }
+
+    fn judged(last_run: Option<&LastRun>, once_every: Option<Duration>) -> (Health, Vec<String>) {
+        let mut health = HealthReport::default();
+        health.judge_absence(&ControlError::NotRunning, last_run, once_every);
+        health.into_parts()
+    }
+
+    #[test]
+    fn a_timer_that_runs_once_is_healthy_while_its_last_success_is_recent() {
+        let every = Some(Duration::from_secs(600));
+        assert_eq!(judged(Some(&run(1200.0, &[])), every), (Health::Ok, Vec::new()));
+        for (last_run, health, word) in [
+            (Some(run(1201.0, &[])), Health::Failing, "twice its interval of 10m"),
+            (None, Health::Failing, "has not run yet"),
+            (Some(run(5.0, &["leads"])), Health::Degraded, "leads: the last poll failed"),
+        ] {
+            let (found, reasons) = judged(last_run.as_ref(), every);
+            assert_eq!((found, reasons.len()), (health, 1), "{reasons:?}");
+            assert!(reasons[0].contains(word), "{reasons:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_timer_no_daemon_is_a_failure_however_recent_the_last_run() {
+        assert_eq!(judged(Some(&run(1.0, &[])), None).0, Health::Failing);
+    }
+}

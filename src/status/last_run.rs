@@ -1,0 +1,69 @@
+//! The last run before the daemon or `shopmirror once` ended: when it was, and what it did.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::stored::age_s;
+use crate::store::{LastPoll, Reader, StoreError};
+
+/// The last poll of every poller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LastRun {
+    /// When the last poll ended.
+    pub at: String,
+    /// How long ago that was, in seconds.
+    pub age_s: f64,
+    /// How long ago the poller polled longest ago had its last success, in seconds; `None` if one
+    /// has never succeeded.
+    pub oldest_success_age_s: Option<f64>,
+    /// How many pollers were polled.
+    pub polled: usize,
+    /// Records that were new in the last poll of each poller.
+    pub created: i64,
+    /// Records that had changed in the last poll of each poller.
+    pub updated: i64,
+    /// The pollers whose last poll failed.
+    pub failed: Vec<FailedPoll>,
+}
+
+/// A poller whose last poll failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedPoll {
+    /// The poller, for example `leads` or `leads@12`.
+    pub poller: String,
+    /// The error in one word, for example `http_503`.
+    pub error: String,
+}
+
+impl LastRun {
+    /// Reads the last polls; `None` if there was none.
+    pub(super) fn read(reader: &Reader, now: Timestamp) -> Result<Option<Self>, StoreError> {
+        let polls = reader.last_polls()?;
+        let Some(at) = polls.iter().map(|poll| poll.at.clone()).max() else { return Ok(None) };
+        let failed = polls.iter().filter(|poll| poll.failed()).map(|poll| FailedPoll {
+            poller: name(poll),
+            error: poll.detail.clone().unwrap_or_else(|| "unknown".to_owned()),
+        });
+        let successes = polls.iter().map(|poll| {
+            let at = poll.last_success_at.as_deref()?;
+            age_s(at, now)
+        });
+        let oldest = successes.collect::<Option<Vec<f64>>>();
+        Ok(Some(Self {
+            age_s: age_s(&at, now).unwrap_or_default(),
+            at,
+            oldest_success_age_s: oldest.map(|ages| ages.into_iter().fold(0.0, f64::max)),
+            polled: polls.len(),
+            created: polls.iter().map(|poll| poll.created).sum(),
+            updated: polls.iter().map(|poll| poll.updated).sum(),
+            failed: failed.collect(),
+        }))
+    }
+}
+
+fn name(poll: &LastPoll) -> String {
+    match &poll.business {
+        Some(business) => format!("{}@{business}", poll.route),
+        None => poll.route.clone(),
+    }
+}

@@ -1,0 +1,154 @@
+//! The part of the status that only the store knows: counts, gaps, and when each poller last
+//! succeeded.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::deliver::{SinkActivity, SinkStatus};
+use crate::poll::{PollerState, PollerStatus};
+use crate::store::{Gap, PollerRow, Reader, SinkState, StoreError};
+
+/// A route whose last page was empty although the mirror has records of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptiedRoute {
+    /// The route.
+    pub route: String,
+    /// The business; `None` is the workspace's default.
+    pub business: Option<String>,
+    /// When the first empty page was read.
+    pub since: String,
+    /// How many records of the route the mirror has, of all businesses.
+    pub records: i64,
+}
+
+impl fmt::Display for EmptiedRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let business = self.business.as_ref().map_or_else(String::new, |b| format!("@{b}"));
+        write!(
+            f,
+            "{}{business}: the workspace now returns no records, but the mirror has {}; check in the workspace whether they were deleted, or whether the key lost access to them",
+            self.route, self.records
+        )
+    }
+}
+
+/// What only the store knows.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    records: BTreeMap<String, i64>,
+    open_gaps: Vec<(String, Option<String>)>,
+    pollers: Vec<PollerRow>,
+    emptied: Vec<EmptiedRoute>,
+    last_seq: i64,
+}
+
+impl Stored {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn read(reader: &Reader) -> Result<Self, StoreError> {
+        let records: BTreeMap<String, i64> =
+            reader.counts()?.into_iter().map(|(route, n)| (route.to_string(), n)).collect();
+        let pollers = reader.pollers()?;
+        let open_gaps = reader
+            .gaps()?
+            .into_iter()
+            .filter(Gap::is_unsettled)
+            .map(|gap| (gap.route, gap.business))
+            .collect();
+        let emptied = emptied(&pollers, &records);
+        Ok(Self { records, open_gaps, pollers, emptied, last_seq: reader.last_seq()? })
+    }
+
+    /// The number of the last row of the log.
+    #[must_use]
+    pub fn last_seq(&self) -> i64 {
+        self.last_seq
+    }
+
+    /// The routes whose last page was empty although the mirror has records of them.
+    #[must_use]
+    pub fn emptied(&self) -> &[EmptiedRoute] {
+        &self.emptied
+    }
+
+    pub(super) fn records(&self) -> &BTreeMap<String, i64> {
+        &self.records
+    }
+
+    /// Adds to pollers what the store knows: open gaps, and the last success before this start.
+    pub(super) fn complete(&self, pollers: &mut [PollerStatus], now: Timestamp) {
+        for poller in pollers {
+            let of_poller = self
+                .open_gaps
+                .iter()
+                .filter(|(route, business)| *route == poller.route && *business == poller.business);
+            poller.gaps = i64::try_from(of_poller.count()).unwrap_or(i64::MAX);
+            if poller.last_success_age_s.is_none() {
+                let row = self
+                    .pollers
+                    .iter()
+                    .find(|row| row.route == poller.route && row.business == poller.business);
+                poller.last_success_age_s = row.and_then(|row| age_s(&row.last_success_at, now));
+            }
+        }
+    }
+
+    /// The pollers while no daemon runs.
+    pub(super) fn stopped_pollers(&self, now: Timestamp) -> Vec<PollerStatus> {
+        let stopped = |row: &PollerRow| PollerStatus {
+            last_success_age_s: age_s(&row.last_success_at, now),
+            route: row.route.clone(),
+            business: row.business.clone(),
+            state: PollerState::Stopped,
+            interval_s: None,
+            next_poll_s: None,
+            rate_per_hour: None,
+            plan: None,
+            gaps: 0,
+            failures: 0,
+            refused_pages: 0,
+            last_error: None,
+            last_error_text: None,
+        };
+        self.pollers.iter().map(stopped).collect()
+    }
+}
+
+/// The sinks while no daemon runs.
+pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkStatus>, StoreError> {
+    let rows = reader.sinks()?.into_iter().filter(|row| row.state != SinkState::Removed);
+    Ok(rows
+        .map(|row| {
+            let state = match row.state {
+                SinkState::Disabled => SinkActivity::Disabled,
+                SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
+            };
+            let behind = (last_seq - row.position).max(0);
+            SinkStatus { behind, ..SinkStatus::of_row(row, state) }
+        })
+        .collect())
+}
+
+pub(super) fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {
+    let at: Timestamp = stamp.parse().ok()?;
+    Some(now.duration_since(at).as_secs_f64().max(0.0))
+}
+
+fn emptied(pollers: &[PollerRow], records: &BTreeMap<String, i64>) -> Vec<EmptiedRoute> {
+    pollers
+        .iter()
+        .filter_map(|row| {
+            Some(EmptiedRoute {
+                route: row.route.clone(),
+                business: row.business.clone(),
+                since: row.emptied_at.clone()?,
+                records: records.get(&row.route).copied().unwrap_or_default(),
+            })
+        })
+        .collect()
+}
