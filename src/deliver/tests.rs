@@ -85,7 +85,7 @@ async fn a_change_that_fails_alone_does_not_hold_up_the_next_one() {
     let task = shop.start("erp", refusing(4, "Poison", fault()), settings()).await;
     shop.see("1", "Poison").await;
     tokio::time::sleep(HOUR).await;
-    assert!(task.status().next_attempt_s.unwrap() > 60.0);
+    assert_eq!(task.status().state, SinkActivity::Paused);
     shop.see("2", "Good").await;
     until("the next one arrives", Duration::from_secs(1), || task.taken() == ["Good"]).await;
     until("the first one is parked", Duration::from_secs(1), || task.status().retrying == 1).await;
