@@ -8,9 +8,9 @@ use super::exit::{DATA, Wrong};
 use super::moment;
 use super::output::{self, cell};
 use super::route_name::RouteName;
-use super::whole_record::as_received;
+use super::whole_record::{WholeRecord, as_received};
 use crate::config::Config;
-use crate::record::Route;
+use crate::record::{Change, Route};
 use crate::store::Reader;
 
 #[derive(Debug, clap::Args)]
@@ -22,6 +22,12 @@ pub(super) struct Args {
     id: String,
     #[command(flatten)]
     json: super::Json,
+}
+
+#[derive(serde::Serialize)]
+struct Shown<'h> {
+    changes: &'h [Change],
+    record: Option<WholeRecord>,
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -36,7 +42,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let history = reader.history(route, id)?;
     if args.json.json {
         let record = as_received(&reader, vec![record])?.pop();
-        return output::json(&serde_json::json!({ "record": record, "changes": history }));
+        return output::json(&Shown { record, changes: &history });
     }
     let mut text = String::new();
     for (name, value) in &record {

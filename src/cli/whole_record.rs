@@ -4,9 +4,15 @@
 //! A column of the mirror holds objects and arrays as text and ids as text. The log has the record's
 //! exact text, which gives every field its own type.
 
+use std::collections::BTreeMap;
+
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::store::{Reader, StoreError};
+use crate::store::Reader;
+
+/// A record's fields, each with its exact JSON text: a number keeps all of its digits.
+pub(super) type WholeRecord = BTreeMap<String, Box<RawValue>>;
 
 /// Replaces the columns of mirror rows by the fields as received.
 ///
@@ -15,31 +21,36 @@ use crate::store::{Reader, StoreError};
 pub(super) fn as_received(
     reader: &Reader,
     rows: Vec<Map<String, Value>>,
-) -> Result<Vec<Map<String, Value>>, StoreError> {
+) -> anyhow::Result<Vec<WholeRecord>> {
     let seqs: Vec<i64> = rows.iter().filter_map(seq_of).collect();
     let changes = reader.changes(&seqs)?;
-    let whole = rows.into_iter().map(|row| {
-        let change = changes.iter().find(|change| Some(change.seq) == seq_of(&row));
-        let body = change.and_then(|change| serde_json::from_str(&change.body).ok());
-        match body {
-            Some(body) => joined(body, row),
-            None => row,
-        }
-    });
-    Ok(whole.collect())
+    rows.into_iter()
+        .map(|row| {
+            let change = changes.iter().find(|change| Some(change.seq) == seq_of(&row));
+            let body = change.and_then(|change| serde_json::from_str(&change.body).ok());
+            Ok(joined(body, row)?)
+        })
+        .collect()
 }
 
 fn seq_of(row: &Map<String, Value>) -> Option<i64> {
     row.get("_seq")?.as_i64()
 }
 
-/// The received fields, and those columns of the row that are the mirror's own.
-fn joined(mut body: Map<String, Value>, row: Map<String, Value>) -> Map<String, Value> {
-    let own = row.into_iter().filter(|(name, _)| name.starts_with('_'));
-    for (name, value) in own {
-        body.entry(name).or_insert(value);
+/// The received fields and the columns that the mirror adds. Without a body, all columns of the row.
+fn joined(
+    body: Option<WholeRecord>,
+    row: Map<String, Value>,
+) -> Result<WholeRecord, serde_json::Error> {
+    let has_body = body.is_some();
+    let mut whole = body.unwrap_or_default();
+    for (name, value) in row {
+        if !has_body || name.starts_with('_') {
+            let value = to_raw_value(&value)?;
+            whole.entry(name).or_insert(value);
+        }
     }
-    body
+    Ok(whole)
 }
 
 #[cfg(test)]
@@ -51,11 +62,17 @@ mod tests {
     }
 
     #[test]
-    fn fields_keep_their_types_and_the_mirror_adds_its_columns() {
-        let body = object(r#"{"id":7,"parts":["a"],"paid":true}"#);
+    fn fields_keep_their_types_and_digits_and_the_mirror_adds_its_columns() {
+        let body = r#"{"id":340282366920938463463374607431768211456,"parts":["a"],"paid":true}"#;
         let row = object(r#"{"id":"7","parts":"[\"a\"]","paid":1,"_seq":3,"_business":null}"#);
-        let whole = joined(body, row);
-        let wanted = r#"{"id":7,"parts":["a"],"paid":true,"_seq":3,"_business":null}"#;
-        assert_eq!(whole, object(wanted));
+        let whole = joined(serde_json::from_str(body).unwrap(), row).unwrap();
+        let wanted = r#"{"_business":null,"_seq":3,"id":340282366920938463463374607431768211456,"paid":true,"parts":["a"]}"#;
+        assert_eq!(serde_json::to_string(&whole).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_row_without_its_log_row_is_shown_as_the_mirror_holds_it() {
+        let whole = joined(None, object(r#"{"id":"7","_seq":3}"#)).unwrap();
+        assert_eq!(serde_json::to_string(&whole).unwrap(), r#"{"_seq":3,"id":"7"}"#);
     }
 }

@@ -126,10 +126,10 @@ async fn customers_buried_by_a_burst_are_found_by_what_other_routes_say_of_them(
 
     let found =
         bench.json(&["records", "customers", "--where", "_via=search", "--limit", "500"]).await;
-    let found: Vec<&str> =
-        found.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap()).collect();
+    let found: Vec<String> =
+        found.as_array().unwrap().iter().map(|record| record["id"].to_string()).collect();
     assert_eq!(found.len(), 8, "{found:?}");
-    assert!(ids[..8].iter().all(|id| found.contains(&id.as_str())));
+    assert!(ids[..8].iter().all(|id| found.contains(id)));
     wait_until("they are forwarded as created", || {
         let lines = bench.place.lines("out.ndjson");
         ids[..8].iter().all(|id| {
