@@ -83,6 +83,9 @@ pub struct Bounds {
     pub before: Option<i64>,
     /// Ids between the two that the page does not show.
     pub ids: Option<i64>,
+    /// The lowest id above the last wide hole, if there is one. From here on the page shows how
+    /// densely ids are used, and few are missed.
+    pub regular_from: Option<i64>,
 }
 
 /// What a page proved, and what that rests on.
@@ -174,23 +177,24 @@ impl Holes {
         self.0.windows(2).map(|pair| width(pair[0], pair[1])).max().unwrap_or(0)
     }
 
-    /// From the first hole to the last wide one; the widest one alone when none is wide.
+    /// From the first hole to the last, wide or not; before the lowest new id when there is no hole.
     ///
-    /// An edit may bring one of the missed records back onto the page. Those missed before it then lie
-    /// in a hole that is no wider than usual.
+    /// An edit may bring one of the missed records back onto the page. Those missed beside it then
+    /// lie in a hole that is no wider than usual.
     fn bounds(&self, usual: i64) -> Bounds {
         let wide = WIDE.saturating_mul(usual);
         let holes = || self.0.windows(2).map(|pair| (pair[0], pair[1]));
-        let is_wide = |hole: &(i64, i64)| width(hole.0, hole.1) > wide;
-        let is_open = |hole: &(i64, i64)| width(hole.0, hole.1) > 0;
-        let span = match (holes().find(is_open), holes().rfind(is_wide)) {
-            (Some((after, _)), Some((_, before))) => Some((after, before)),
-            _ => holes().rev().max_by_key(|(low, high)| width(*low, *high)),
+        let is_open = |(low, high): &(i64, i64)| width(*low, *high) > 0;
+        let is_wide = |(low, high): &(i64, i64)| width(*low, *high) > wide;
+        let first = holes().find(is_open).or_else(|| holes().next());
+        let last = holes().rfind(is_open).or_else(|| holes().next());
+        let (Some((after, _)), Some((_, before))) = (first, last) else {
+            return Bounds::default();
         };
-        let Some((after, before)) = span else { return Bounds::default() };
         let shown = self.0.iter().filter(|id| after < **id && **id < before).count();
         let ids = width(after, before).saturating_sub(i64::try_from(shown).unwrap_or(i64::MAX));
-        Bounds { after: Some(after), before: Some(before), ids: Some(ids) }
+        let regular_from = holes().rfind(is_wide).map(|(_, high)| high);
+        Bounds { after: Some(after), before: Some(before), ids: Some(ids), regular_from }
     }
 }
 

@@ -18,7 +18,12 @@ fn without_integers(page: &[Sighting]) -> Vec<Sighting> {
 }
 
 fn bounds(after: i64, before: i64, ids: i64) -> Bounds {
-    Bounds { after: Some(after), before: Some(before), ids: Some(ids) }
+    Bounds {
+        after: Some(after),
+        before: Some(before),
+        ids: Some(ids),
+        regular_from: (ids > 0).then_some(before),
+    }
 }
 
 #[test]
@@ -120,24 +125,44 @@ fn ids_that_are_no_integers_have_no_bounds() {
     assert_eq!(classify(Some(&PREVIOUS), &most, LIMIT).contiguity, Contiguity::Suspect);
 }
 
+/// Three businesses take the ids in turn.
+const SHARED: PreviousPage = PreviousPage { usual_hole: 2, ..PREVIOUS };
+
+fn every_third(numbers: std::ops::Range<i64>) -> Vec<Sighting> {
+    numbers.map(|n| Sighting { id: Some(n * 3), relation: NotShown }).collect()
+}
+
 #[test]
-fn holes_between_ids_that_others_use_do_not_widen_a_gap() {
-    // Three businesses take the ids in turn.
-    let previous = PreviousPage { usual_hole: usual_hole((0..100).map(|n| n * 3)), ..PREVIOUS };
-    assert_eq!(previous.usual_hole, 2);
-    let page: Vec<Sighting> =
-        (200..300).map(|n| Sighting { id: Some(n * 3), relation: NotShown }).collect();
-    assert_eq!(classify(Some(&previous), &page, LIMIT).bounds, bounds(100, 600, 499));
+fn holes_between_ids_that_others_use_are_not_wide() {
+    assert_eq!(usual_hole((0..100).map(|n| n * 3)), SHARED.usual_hole);
+    let proof = classify(Some(&SHARED), &every_third(200..300), LIMIT);
+    assert_eq!(proof.bounds, Bounds { regular_from: Some(600), ..bounds(100, 897, 697) });
 }
 
 #[test]
 fn a_record_missed_in_a_usual_hole_before_a_wide_one_lies_within_the_bounds() {
-    // Three businesses take the ids in turn. An edit brought 106 back; 103 was pushed out with 109
-    // and the rest.
-    let previous = PreviousPage { usual_hole: 2, ..PREVIOUS };
-    let mut page = all(106..=106, NotShown);
-    page.extend((200..299).map(|n| Sighting { id: Some(n * 3), relation: NotShown }));
-    assert_eq!(classify(Some(&previous), &page, LIMIT).bounds, bounds(100, 600, 498));
+    // An edit brought 106 back; 103 was pushed out with 109 and the rest.
+    let page = [all(106..=106, NotShown), every_third(200..299)].concat();
+    let proof = classify(Some(&SHARED), &page, LIMIT);
+    assert_eq!((proof.bounds.after, proof.bounds.regular_from), (Some(100), Some(600)));
+}
+
+#[test]
+fn a_record_missed_in_a_usual_hole_after_a_wide_one_lies_within_the_bounds() {
+    // Edits brought 600 and 606 back; 603 was pushed out with those before 600.
+    let page = [all(600..=600, NotShown), every_third(202..301)].concat();
+    let proof = classify(Some(&SHARED), &page, LIMIT);
+    assert_eq!(proof.contiguity, Contiguity::Gap);
+    assert_eq!((proof.bounds.after, proof.bounds.before), (Some(100), Some(900)));
+}
+
+#[test]
+fn where_no_hole_is_wide_a_missed_record_may_lie_in_each() {
+    // Edits of old records pushed out any of the few that were created.
+    let page = [every_third(34..40), all(-200..=-107, NotShown)].concat();
+    let proof = classify(Some(&SHARED), &page, LIMIT);
+    assert_eq!(proof.contiguity, Contiguity::Gap);
+    assert_eq!(proof.bounds, Bounds { regular_from: None, ..bounds(100, 117, 11) });
 }
 
 #[test]

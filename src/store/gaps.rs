@@ -189,11 +189,15 @@ pub(super) fn found(
 ) -> rusqlite::Result<Gap> {
     let high_id = known.and_then(|known| known.row.high_id);
     let bounds = proof.bounds;
-    let estimate = match (bounds.ids, high_id, bounds.before) {
-        (Some(ids), Some(high_id), Some(before)) => {
+    let estimate = match (bounds.after, bounds.before, high_id) {
+        (Some(after), Some(before), Some(high_id)) => {
             let (seen, span) = history(connection, key, high_id)?;
-            let (on_page, on_page_span) = from_id(page, before);
-            Some(estimate(ids, seen + on_page, span.saturating_add(on_page_span)))
+            let regular = bounds.regular_from.map_or((0, 0), |from| ids_of(page, from, i64::MAX));
+            // The usual holes above the last wide one are the example, not what is reckoned.
+            let end = bounds.regular_from.unwrap_or(before);
+            let (shown, _) = ids_of(page, after.saturating_add(1), end.saturating_sub(1));
+            let between = end.saturating_sub(after).saturating_sub(1);
+            Some(estimate(between, shown, seen + regular.0, span.saturating_add(regular.1)))
         }
         _ => None,
     };
@@ -220,10 +224,13 @@ pub(super) fn found(
     })
 }
 
-/// Ids of a page from `low` on, and how many ids they span.
-fn from_id(page: &Page, low: i64) -> (i64, i64) {
-    let ids = || page.records().iter().filter_map(|r| r.id.as_integer()).filter(|id| *id >= low);
-    let span = ids().max().map_or(0, |high| high.saturating_sub(low).saturating_add(1));
+/// How many ids of a page lie from `low` to `high`, and how many ids there are from `low` to the
+/// highest of them.
+fn ids_of(page: &Page, low: i64, high: i64) -> (i64, i64) {
+    let range = low..=high;
+    let ids =
+        || page.records().iter().filter_map(|r| r.id.as_integer()).filter(|id| range.contains(id));
+    let span = ids().max().map_or(0, |last| last.saturating_sub(low).saturating_add(1));
     (i64::try_from(ids().count()).unwrap_or(i64::MAX), span)
 }
 
@@ -261,11 +268,12 @@ pub(super) fn record(
     Ok(Some(gap))
 }
 
-/// How many of the `between` ids of a gap are records, and the error of that, from `seen` ids of
-/// records among `span` ids in stretches without a gap.
-fn estimate(between: i64, seen: i64, span: i64) -> (i64, i64) {
-    if between <= 0 || seen <= 0 || span <= 0 {
-        return (between.max(0), between.max(0));
+/// How many records of the `between` ids of a gap are missed, given that `shown` of them are not,
+/// and the error of that, from `seen` ids of records among `span` ids in stretches without a gap.
+fn estimate(between: i64, shown: i64, seen: i64, span: i64) -> (i64, i64) {
+    let hidden = between.saturating_sub(shown).max(0);
+    if hidden == 0 || seen <= 0 || span <= 0 {
+        return (hidden, hidden);
     }
     let (between_f, span_f) = (between as f64, span as f64);
     let density = (seen as f64 / span_f).min(1.0);
@@ -273,7 +281,8 @@ fn estimate(between: i64, seen: i64, span: i64) -> (i64, i64) {
     let spread = density * (1.0 - density);
     let unsure = (spread / span_f).sqrt().max(1.0 / span_f);
     let deviation = (between_f * spread + (between_f * unsure).powi(2)).sqrt();
-    ((between_f * density).round() as i64, ((SIGMAS * deviation).round() as i64).min(between))
+    let missed = (between_f * density).round() as i64 - shown;
+    (missed.clamp(0, hidden), ((SIGMAS * deviation).round() as i64).min(hidden))
 }
 
 /// Ids of records and the ids they span just before `high_id`, since the gap before this one.
@@ -312,13 +321,16 @@ mod tests {
 
     #[test]
     fn an_estimate_follows_how_densely_ids_are_used_and_tells_its_error() {
-        assert_eq!(estimate(10, 200, 200), (10, 0));
-        assert_eq!(estimate(400, 100, 100), (400, 8));
+        assert_eq!(estimate(10, 0, 200, 200), (10, 0));
+        assert_eq!(estimate(400, 0, 100, 100), (400, 8));
         // Three branches share the ids: a third of them are ours.
-        let (records, error) = estimate(300, 100, 300);
+        let (records, error) = estimate(300, 0, 100, 300);
         assert_eq!(records, 100);
         assert!((15..30).contains(&error), "{error}");
         // Nothing to reckon from: anything is possible.
-        assert_eq!(estimate(7, 0, 0), (7, 7));
+        assert_eq!(estimate(7, 0, 0, 0), (7, 7));
+        // A third of the ids are ours, and the page shows nearly as many.
+        assert_eq!(estimate(300, 95, 1_000, 3_000).0, 5);
+        assert_eq!(estimate(300, 120, 1_000, 3_000).0, 0);
     }
 }
