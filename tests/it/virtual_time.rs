@@ -6,6 +6,8 @@
 
 mod shop;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use sandbox::{Fault, FaultKind, Options, Received, Route, Shop};
@@ -239,4 +241,33 @@ async fn a_route_waits_as_long_as_the_server_asked_through_a_lock_of_the_store()
     let during = within(&shop, 503, 90.0);
     assert_eq!(of(&during, Route::Leads), 0, "{during:?}");
     daemon.stop().await;
+}
+
+#[test]
+fn a_poll_that_shows_the_page_before_again_starts_no_blocking_work() {
+    // Each piece of blocking work has a thread of its own, so that it can be counted.
+    let threads = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&threads);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .thread_keep_alive(Duration::ZERO)
+        .on_thread_start(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        })
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let shop = VirtualShop::new(Workspace::usual(), 1);
+        shop.sandbox.pause_growth(true);
+        let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+        daemon.start().await;
+        shop.until(60.0).await;
+        let before = threads.load(Ordering::Relaxed);
+        shop.until(660.0).await;
+        let polls = shop.polls(60.0, 660.0).len();
+        let started = threads.load(Ordering::Relaxed) - before;
+        assert!(polls > 200 && started * 4 < polls, "{polls} polls, {started} pieces of work");
+        daemon.stop().await;
+    });
 }
