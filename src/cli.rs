@@ -7,6 +7,7 @@ mod backfill;
 mod backup;
 mod check;
 mod copying;
+mod current_status;
 mod custom_fields;
 mod dead;
 #[cfg(feature = "sandbox")]

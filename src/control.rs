@@ -25,6 +25,16 @@ const QUICK: Duration = Duration::from_secs(5);
 /// How long the daemon may take when it has to wait for a free request in the budget.
 const SLOW: Duration = Duration::from_secs(90);
 
+/// A reply as the bytes that are sent to the command.
+#[must_use]
+pub fn encode<T: Serialize>(outcome: Result<T, ControlReply<()>>) -> Vec<u8> {
+    let text = match outcome {
+        Ok(done) => serde_json::to_vec(&ControlReply::Done(done)),
+        Err(failed) => serde_json::to_vec(&failed),
+    };
+    text.expect("a reply holds plain values and valid JSON texts")
+}
+
 /// What a command can ask of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

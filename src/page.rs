@@ -6,6 +6,7 @@
 
 mod access;
 mod answer;
+mod context;
 mod html;
 mod live;
 mod metrics;

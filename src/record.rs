@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 pub use change::{Change, Kind};
-pub use fields::{FieldName, field};
+pub use fields::{CLOCK_SKEW, FieldName, created_at, field};
 pub use meaning::{FieldChange, changed_fields, same_meaning, same_record, same_record_except};
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").

@@ -5,8 +5,10 @@
 //! [`Store::write`] and [`Store::read`]. A failed write stores nothing.
 
 mod backup;
+mod backup_error;
 mod backup_folder;
 mod batch;
+mod checkpoint;
 mod deliveries;
 mod diff;
 mod error;
@@ -23,6 +25,7 @@ mod mirror;
 mod open;
 mod operate;
 mod page;
+mod page_facts;
 mod partial;
 mod people;
 #[cfg(test)]
@@ -47,7 +50,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-pub use backup::{BackupError, CopyControl, CopyFacts, CopyProgress, back_up};
+pub use backup::{CopyControl, CopyFacts, CopyProgress, back_up};
+pub use backup_error::BackupError;
 pub use backup_folder::{BackupFile, BackupFolder};
 pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
@@ -58,7 +62,7 @@ pub use ledger::{Certainty, Gap, GapState};
 pub use maintain::Upkeep;
 pub use open::holder;
 pub use operate::Operator;
-pub use page::{PageOutcome, PollFacts};
+pub use page_facts::{PageOutcome, PollFacts};
 pub use people::CustomerText;
 pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
 pub use reader::{Reader, RecordFilter};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+use super::current_status::decoded;
 use super::exit::{TRY_AGAIN, Wrong};
 use super::output;
-use super::status::decoded;
 use crate::api::{ApiError, Client, Rate};
 use crate::budget::{Budget, Purpose};
 use crate::clock::Clock;

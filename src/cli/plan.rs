@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{output, status};
+use super::{current_status, output};
 use crate::budget::{Budget, BudgetStatus};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -23,7 +23,7 @@ pub(super) struct Planned {
 pub(super) fn planned(config: &Config) -> anyhow::Result<Planned> {
     let there = store_is_there(config)?;
     if there {
-        let status = status::current(config)?;
+        let status = current_status::current(config)?;
         if let (Some(forecast), Some(budget)) = (status.forecast, status.budget) {
             let pollers =
                 status.pollers.into_iter().filter_map(|p| Some((p.name(), p.plan?))).collect();

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
+use super::current_status::current;
 use super::output::{self, cell};
-use super::status;
 use crate::config::Config;
 use crate::deliver::SinkStatus;
 
 pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let status = status::current(config)?;
+    let status = current(config)?;
     if json { output::json(&status.sinks) } else { table(&status.sinks) }
 }
 

@@ -3,17 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde::de::DeserializeOwned;
-
-use super::exit::{self, UNAVAILABLE, Wrong};
+use super::current_status::{current, decoded};
+use super::exit;
 use super::output::{self, ago, cell};
 use super::{backup, read_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
-use crate::deliver::behind;
 use crate::poll::PollerStatus;
-use crate::status::{BackupStatus, Health, LastRun, WorkspaceStatus};
-use crate::store::{BackupFolder, Reader};
+use crate::status::{Health, LastRun, WorkspaceStatus};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Args {
@@ -26,35 +23,6 @@ pub(super) struct Args {
 
 /// The exit code of `--exit-code` when the status cannot be read.
 const UNKNOWN: u8 = 3;
-
-/// The status from the daemon, or from the store if no daemon replies.
-pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
-    match runtime()?.block_on(control::send(&config.store.path, &ControlRequest::Status)) {
-        Ok(reply) => decoded(&reply),
-        Err(why) => {
-            let reader = Reader::open(&config.store.path)?;
-            let now = jiff::Timestamp::now();
-            let mut status = WorkspaceStatus::of_store(&reader, &why, config.once_every, now)?;
-            for sink in &mut status.sinks {
-                if let Some(settings) = config.sinks.get(&sink.name) {
-                    sink.behind =
-                        behind(&reader, &settings.filter, sink.position, status.last_seq)?;
-                }
-            }
-            let folder = BackupFolder::new(&config.backup.path, &config.store.path);
-            let backup = (config.backup.keep > 0).then(|| BackupStatus::of_folder(&folder));
-            Ok(status.with_backup(backup))
-        }
-    }
-}
-
-/// A daemon's reply. A daemon of another version may send what this one cannot read.
-pub(super) fn decoded<T: DeserializeOwned>(reply: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(reply).map_err(|_| {
-        let text = "the daemon's reply cannot be read, because the daemon is of another version: restart it";
-        Wrong { code: UNAVAILABLE, text: text.to_owned() }.into()
-    })
-}
 
 /// Prints the status.
 pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {

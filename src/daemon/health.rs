@@ -6,9 +6,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::deliveries::{SinkHandle, SinkHandles};
-use super::requests::reply;
 use crate::clock::Clock;
-use crate::control::ControlRequest;
+use crate::control::{self, ControlRequest};
 use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{BackupStatus, Stored, WorkspaceStatus};
 use crate::store::Store;
@@ -84,7 +83,7 @@ impl Watch {
                             handle.wake();
                         }
                     }
-                    reply(Ok(()))
+                    control::encode(Ok(()))
                 }
             }
         }

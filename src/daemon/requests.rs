@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
-use crate::control::{ControlReply, SearchRequest, SearchResult};
+use crate::control::{self, ControlReply, SearchRequest, SearchResult};
 use crate::custom_fields;
 use crate::poll::BackgroundError;
 use crate::store::StoreError;
@@ -18,7 +16,7 @@ const WAIT: Duration = Duration::from_secs(10);
 
 impl Watch {
     pub(super) async fn search(&self, request: SearchRequest) -> Vec<u8> {
-        reply(self.searched(request).await)
+        control::encode(self.searched(request).await)
     }
 
     pub(super) async fn custom_fields(&self, business: Option<String>) -> Vec<u8> {
@@ -27,12 +25,14 @@ impl Watch {
             Some(business) => vec![Some(business)],
             None => self.businesses.clone(),
         };
-        reply(custom_fields::refresh(&self.background, &self.store, &businesses, at).await.map_err(
-            |error| match error {
-                custom_fields::RefreshError::Request(error) => refused(&error),
-                custom_fields::RefreshError::Store(error) => not_stored(&error),
-            },
-        ))
+        control::encode(
+            custom_fields::refresh(&self.background, &self.store, &businesses, at).await.map_err(
+                |error| match error {
+                    custom_fields::RefreshError::Request(error) => refused(&error),
+                    custom_fields::RefreshError::Store(error) => not_stored(&error),
+                },
+            ),
+        )
     }
 
     async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {
@@ -43,15 +43,6 @@ impl Watch {
         let kept = request.keep(page, Some(&self.store), searched_after, at).await;
         kept.map_err(|error| not_stored(&error))
     }
-}
-
-/// A reply as the bytes that go to the command.
-pub(super) fn reply<T: Serialize>(outcome: Result<T, ControlReply<()>>) -> Vec<u8> {
-    let text = match outcome {
-        Ok(done) => serde_json::to_vec(&ControlReply::Done(done)),
-        Err(failed) => serde_json::to_vec(&failed),
-    };
-    text.expect("a reply holds plain values and valid JSON texts")
 }
 
 fn refused(error: &BackgroundError) -> ControlReply<()> {

@@ -11,6 +11,7 @@ use axum::{Extension, Router};
 use tokio::sync::Semaphore;
 
 use super::access::{Access, Refusal};
+use super::context::Context;
 use super::server::{IsStream, STREAMS_MAX};
 use super::snapshot::{Shared, Snapshots};
 use super::{html, live, metrics, ready};
@@ -31,14 +32,6 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 const STUCK: &str = "the daemon's tasks do not answer: look at its log, restart it";
-
-/// What the answers are made from.
-pub(super) struct Context {
-    pub(super) shop: String,
-    pub(super) snapshots: Arc<Snapshots>,
-    /// One permit per live stream that may still be opened.
-    pub(super) streams: Arc<Semaphore>,
-}
 
 /// Every address of the page.
 pub(super) fn router(access: Access, shop: String, snapshots: Arc<Snapshots>) -> Router {

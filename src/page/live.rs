@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::answer::Context;
+use super::context::Context;
 use super::parts;
 use super::server::IsStream;
 use super::snapshot::{Follower, Shared};

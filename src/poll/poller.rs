@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::Moment;
-use crate::record::{Page, PollerId, Record, field};
+use crate::record::{Page, PollerId, Record, created_at};
 use crate::schedule::{Observation, Outcome};
 use crate::store::{Contiguity, PageOutcome};
 
@@ -206,9 +206,7 @@ impl PollerHealth {
 /// matter.
 pub(super) fn ages(page: &Page, at: Timestamp) -> Vec<Duration> {
     let age = |record: &Record| -> Option<Duration> {
-        let text: String = serde_json::from_str(field(page.text(record), "created_at")?).ok()?;
-        let created: Timestamp = text.parse().ok()?;
-        Some(at.duration_since(created).try_into().unwrap_or(Duration::ZERO))
+        Some(at.duration_since(created_at(page.text(record))?).try_into().unwrap_or(Duration::ZERO))
     };
     let ages: Option<Vec<Duration>> = page.records().iter().map(age).collect();
     let mut ages = ages.unwrap_or_default();

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use jiff::{SignedDuration, Timestamp};
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor,
 };
@@ -67,6 +68,15 @@ fn escaped(name: &[u8]) -> Cow<'_, str> {
         };
     }
     Cow::Owned(text)
+}
+
+/// How far the workspace's clock may be from this machine's clock.
+pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
+
+/// When the workspace says that a record was created; `None` if it does not say, or not as a time.
+#[must_use]
+pub fn created_at(record: &str) -> Option<Timestamp> {
+    serde_json::from_str::<String>(field(record, "created_at")?).ok()?.parse().ok()
 }
 
 /// The JSON text of one top-level field, if the text is an object and has it; of a repeated name

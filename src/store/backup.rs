@@ -4,14 +4,14 @@
 //! daemon is not held up. It is written under a temporary name and gets its own name only after it
 //! was checked and synced: a file under that name is always a whole, sound backup.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use tokio_util::sync::CancellationToken;
 
-use super::error::{OpenError, StoreError};
+use super::backup_error::BackupError;
 use super::partial::Partial;
 use super::{log, open};
 
@@ -57,89 +57,6 @@ pub struct CopyFacts {
     pub last_seq: i64,
     /// When that row was observed; `None` if the log is empty.
     pub last_change_at: Option<String>,
-}
-
-/// Why there is no backup, or no restored store. No partial file stays.
-#[derive(Debug, thiserror::Error)]
-pub enum BackupError {
-    /// The file to write exists.
-    #[error("{0} exists: name another file, or give --replace to overwrite it")]
-    Exists(PathBuf),
-    /// The file to write is the store itself, or is no file.
-    #[error(
-        "{0} cannot hold a backup: it is the store, one of its side files, or no regular file; name another file"
-    )]
-    Unfit(PathBuf),
-    /// Another process writes the same file.
-    #[error("another backup to {0} is under way: wait for it, or name another file")]
-    UnderWay(PathBuf),
-    /// The file to restore is the store itself.
-    #[error("{0} is the store in use: name a backup of it")]
-    IsTheStore(PathBuf),
-    /// The file to restore is no usable backup.
-    #[error("{path} is no usable backup: {reason}; name another backup")]
-    NotABackup {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The copy would leave too little room on the disk.
-    #[error(
-        "too little room for {path}: {needed} bytes are needed and {free} are free; free some space, or name a file on another disk"
-    )]
-    NoRoom {
-        /// The file to write.
-        path: PathBuf,
-        /// Bytes that must be free.
-        needed: u64,
-        /// Bytes that are free.
-        free: u64,
-    },
-    /// The copy is not sound, which means that the store is damaged.
-    #[error(
-        "the copy of the store failed its check ({0}): run `shopmirror verify`, and keep the older backups"
-    )]
-    Unsound(String),
-    /// The caller asked to stop.
-    #[error("stopped before the copy was complete; nothing was written")]
-    Stopped,
-    /// The store cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A file or folder cannot be used.
-    #[error("could not {action} {path}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-    /// SQLite failed on the copy.
-    #[error("could not copy the store to {path}")]
-    Copy {
-        /// The file to write.
-        path: PathBuf,
-        /// Why it failed.
-        source: StoreError,
-    },
-}
-
-impl BackupError {
-    /// An error of a file or folder.
-    pub(super) fn io<'a>(
-        action: &'static str,
-        path: &'a Path,
-    ) -> impl FnOnce(std::io::Error) -> Self + 'a {
-        move |source| Self::Io { action, path: path.to_owned(), source }
-    }
-
-    /// An error of SQLite while `path` was written.
-    pub(super) fn copy<'a>(path: &'a Path) -> impl Fn(rusqlite::Error) -> Self + 'a {
-        move |error| Self::Copy { path: path.to_owned(), source: error.into() }
-    }
 }
 
 /// Copies the store at `store` to the file `target`, with mode 0640. Works beside a running daemon

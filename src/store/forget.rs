@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use super::error::StoreError;
 use super::log::{self, NewChange};
 use super::operate::Operator;
-use super::{maintain, mirror};
+use super::{checkpoint, mirror};
 use crate::record::{Kind, Route, field};
 
 /// What forgetting a record came to.
@@ -73,7 +73,7 @@ impl Operator {
         )?;
         tx.commit()?;
         // Best effort: the data is gone from the tables whatever a reader keeps in the log.
-        let is_purged = maintain::cut_wal(&self.connection).unwrap_or(false);
+        let is_purged = checkpoint::cut_wal(&self.connection).unwrap_or(false);
         Ok(Forgotten::Now { versions, is_purged })
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A gap is repaired only when as many records were found in it as it can hold at most.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::error::StoreError;
@@ -12,10 +12,8 @@ use super::ledger::{self, Certainty, Gap, GapState};
 use super::log::{self, NewChange};
 use super::pollers;
 use crate::contiguity::{Contiguity, Proof};
-use crate::record::{Kind, Page, PollerId, Record, Route, field};
+use crate::record::{CLOCK_SKEW, Kind, Page, PollerId, Record, Route, created_at};
 
-/// How far the workspace's clock may be from ours.
-pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(60);
 /// Ids before a gap that the density is reckoned from.
 const HISTORY: i64 = 5_000;
 /// Standard deviations of the error that is told with an estimate.
@@ -171,11 +169,7 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
     }
     let at = created_at?;
     let (from, to): (Timestamp, Timestamp) = (gap.from_at.parse().ok()?, gap.to_at.parse().ok()?);
-    Some(at.duration_since(from) >= -SKEW && to.duration_since(at) >= -SKEW)
-}
-
-pub(super) fn created_at(text: &str) -> Option<Timestamp> {
-    serde_json::from_str::<String>(field(text, "created_at")?).ok()?.parse().ok()
+    Some(at.duration_since(from) >= -CLOCK_SKEW && to.duration_since(at) >= -CLOCK_SKEW)
 }
 
 /// The gap between what the poller knew and a page that proves nothing.

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::Connection;
 
 use super::error::StoreError;
 use super::writer::Writer;
-use super::{log, open};
+use super::{checkpoint, log, open};
 use crate::clock::stamp;
 
 /// Rows of the log looked at in one step of retention.
@@ -51,26 +50,12 @@ fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
         return Ok((size(), true));
     }
     // A reader would keep the cut waiting; the copy goes as far as it can.
-    let finished = run(&writer.connection, "PASSIVE")?
-        && (size() <= WAL_TARGET || run(&writer.connection, "TRUNCATE")?);
+    let finished = checkpoint::run(&writer.connection, "PASSIVE")?
+        && (size() <= WAL_TARGET || checkpoint::run(&writer.connection, "TRUNCATE")?);
     if finished {
         writer.checkpointed();
     }
     Ok((size(), finished))
-}
-
-/// Copies the write-ahead log into the store and cuts it, if no reader is in the way.
-pub(super) fn cut_wal(connection: &Connection) -> Result<bool, StoreError> {
-    Ok(run(connection, "PASSIVE")? && run(connection, "TRUNCATE")?)
-}
-
-/// Runs a checkpoint; returns whether it copied everything.
-fn run(connection: &Connection, mode: &str) -> Result<bool, StoreError> {
-    let (busy, in_log, moved): (i64, i64, i64) =
-        connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?;
-    Ok(busy == 0 && in_log == moved)
 }
 
 fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usize, StoreError> {
@@ -155,7 +140,7 @@ mod tests {
         };
         let (first, shown) = poll(0);
         first.shows(&store, &shown).await;
-        let tool = Connection::open(&path).unwrap();
+        let tool = rusqlite::Connection::open(&path).unwrap();
         tool.execute_batch("BEGIN; SELECT count(*) FROM leads;").unwrap();
         // Ten minutes of polls, and the upkeep between them.
         let mut refused = Vec::new();

@@ -10,52 +10,13 @@ use super::diff::{self, PageDiff, RecordDiff};
 use super::error::StoreError;
 use super::gaps::{self, OpenGaps, Place};
 use super::known::{Known, head_json};
-use super::ledger::Gap;
 use super::log;
+use super::page_facts::{PageOutcome, PollFacts};
 use super::pollers::{self, PollNote, PollOutcome, PollerRow};
 use super::succession::{self, Predecessor};
 use super::writer::{Batch, Writer};
 use crate::contiguity::{self, Contiguity, Proof};
-use crate::record::{Kind, Page, PollerId, Record, field};
-
-/// What is known of a poll beside its page.
-#[derive(Debug, Clone)]
-pub struct PollFacts {
-    /// When the page was read.
-    pub at: jiff::Timestamp,
-    /// The last row of the log when the page was requested; later rows are newer than the page.
-    pub asked_after: i64,
-    /// Records requested.
-    pub limit: u32,
-    /// How long the request took.
-    pub latency: Duration,
-    /// `X-RateLimit-Remaining` of the response.
-    pub remaining: Option<i64>,
-    /// `X-Business` of the response: the business it is of, whether it was requested or is the
-    /// workspace default.
-    pub served_business: Option<String>,
-}
-
-/// What storing a page changed and proved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageOutcome {
-    /// Whether the page showed nothing new.
-    pub unchanged: bool,
-    /// What the page proved.
-    pub contiguity: Contiguity,
-    /// Records on the page.
-    pub records: usize,
-    /// Records stored for the first time.
-    pub created: usize,
-    /// Records whose meaning changed.
-    pub updated: usize,
-    /// Records that were on the poller's previous page.
-    pub overlap: usize,
-    /// Time from the oldest to the newest `created_at` on the page, where records show it.
-    pub window: Option<Duration>,
-    /// The gap that was recorded.
-    pub gap: Option<Gap>,
-}
+use crate::record::{Kind, Page, PollerId, Record, created_at, field};
 
 /// A page on its way into the store.
 struct Arrival<'a> {
@@ -356,7 +317,7 @@ impl LongerPage {
             let records = page.records().iter().enumerate();
             records.filter(|(_, record)| known.contains(record.id.as_str()))
         };
-        let made = |(_, record): (usize, &Record)| gaps::created_at(page.text(record));
+        let made = |(_, record): (usize, &Record)| created_at(page.text(record));
         Some(Self {
             lowest_id: known.lowest_id(),
             oldest: shared().map(made).min().flatten(),
@@ -369,7 +330,7 @@ impl LongerPage {
         if let Some((lowest, id)) = self.lowest_id.zip(record.id.as_integer()) {
             return id < lowest;
         }
-        match self.oldest.zip(gaps::created_at(text)) {
+        match self.oldest.zip(created_at(text)) {
             Some((oldest, made)) => made <= oldest,
             None => place > self.last_shared,
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use super::backup::BackupError;
+use super::backup_error::BackupError;
 use super::open;
 
 /// What a file that is being written is called beside its own name.

@@ -10,10 +10,9 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use super::gaps;
 use crate::clock::stamp;
 use crate::contiguity::Contiguity;
-use crate::record::{PollerId, Record, Route};
+use crate::record::{CLOCK_SKEW, PollerId, Record, Route, created_at};
 
 /// Pending runs kept in memory before they must be written.
 const MAX_PENDING: usize = 256;
@@ -79,9 +78,9 @@ impl PollerRow {
     pub(super) fn is_newer(&self, record: &Record, text: &str) -> bool {
         match self.high_id.zip(record.id.as_integer()) {
             Some((high, id)) => id > high,
-            None => gaps::created_at(text)
+            None => created_at(text)
                 .zip(self.last_success_at.parse::<Timestamp>().ok())
-                .is_some_and(|(made, read)| made.duration_since(read) >= -gaps::SKEW),
+                .is_some_and(|(made, read)| made.duration_since(read) >= -CLOCK_SKEW),
         }
     }
 

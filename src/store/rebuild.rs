@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::{OpenError, StoreError};
 use super::mirror::{Fields, Mirror, RowFacts};
-use super::{maintain, open};
+use super::{checkpoint, open};
 use crate::record::{Kind, Route};
 
 /// What a rebuild made.
@@ -29,7 +29,7 @@ pub fn rebuild(path: &Path) -> Result<Rebuilt, OpenError> {
     let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
     let mut opened = open::open(path)?;
     let records = rebuild_all(&mut opened.connection).map_err(failed)?;
-    maintain::cut_wal(&opened.connection).map_err(failed)?;
+    checkpoint::cut_wal(&opened.connection).map_err(failed)?;
     if opened.was_closed {
         opened.lock.release();
     }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
-use super::backup::{BackupError, CopyControl, CopyFacts, copy, same_file};
+use super::backup::{CopyControl, CopyFacts, copy, same_file};
+use super::backup_error::BackupError;
 use super::error::{OpenError, StoreError};
 use super::partial::{Partial, sync_folder_of};
 use super::{backup_folder, open};

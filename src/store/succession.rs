@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::diff::PageDiff;
 use super::error::StoreError;
 use super::known::Known;
-use super::page::PollFacts;
+use super::page_facts::PollFacts;
 use super::pollers::{self, PollerRow};
 use super::writer::Writer;
 use crate::contiguity::{Contiguity, Proof, Relation};

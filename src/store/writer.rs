@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::checkpoint;
 use super::error::StoreError;
 use super::known::Known;
-use super::maintain;
 use super::mirror::{self, Mirror};
 use super::open::{self, Opened};
 use super::pollers::{PendingPolls, PollNote};
@@ -91,7 +91,7 @@ impl Writer {
         if size() <= self.wal_most {
             return Ok(());
         }
-        maintain::cut_wal(&self.connection)?;
+        checkpoint::cut_wal(&self.connection)?;
         if size() <= self.wal_most {
             return Ok(());
         }

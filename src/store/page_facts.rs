@@ -1,0 +1,45 @@
+//! What goes into storing a page beside its records, and what comes out of it.
+
+use std::time::Duration;
+
+use super::ledger::Gap;
+use crate::contiguity::Contiguity;
+
+/// What is known of a poll beside its page.
+#[derive(Debug, Clone)]
+pub struct PollFacts {
+    /// When the page was read.
+    pub at: jiff::Timestamp,
+    /// The last row of the log when the page was requested; later rows are newer than the page.
+    pub asked_after: i64,
+    /// Records requested.
+    pub limit: u32,
+    /// How long the request took.
+    pub latency: Duration,
+    /// `X-RateLimit-Remaining` of the response.
+    pub remaining: Option<i64>,
+    /// `X-Business` of the response: the business it is of, whether it was requested or is the
+    /// workspace default.
+    pub served_business: Option<String>,
+}
+
+/// What storing a page changed and proved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageOutcome {
+    /// Whether the page showed nothing new.
+    pub unchanged: bool,
+    /// What the page proved.
+    pub contiguity: Contiguity,
+    /// Records on the page.
+    pub records: usize,
+    /// Records stored for the first time.
+    pub created: usize,
+    /// Records whose meaning changed.
+    pub updated: usize,
+    /// Records that were on the poller's previous page.
+    pub overlap: usize,
+    /// Time from the oldest to the newest `created_at` on the page, where records show it.
+    pub window: Option<Duration>,
+    /// The gap that was recorded.
+    pub gap: Option<Gap>,
+}
