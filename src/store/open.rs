@@ -354,47 +354,4 @@ pub(super) fn with_suffix(store: &Path, suffix: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::FileExt;
-
-    use crate::store::fixtures::{Poll, open, record};
-    use crate::store::{Store, StoreError};
-
-    #[tokio::test]
-    async fn after_an_unclean_stop_the_file_is_checked_beside_the_work_and_damage_is_told() {
-        let (dir, store) = open();
-        let path = dir.path().join("mirror.db");
-        let long = "N".repeat(4_000);
-        let shown: Vec<String> = (1..=400).map(|id| record(id, &long)).collect();
-        Poll { limit: 400, ..Poll::USUAL }.shows(&store, &shown).await;
-        store.close().await.unwrap();
-        drop(store);
-
-        let store = Store::open(&path).unwrap();
-        drop(store);
-        let file = std::fs::File::options().write(true).open(&path).unwrap();
-        let middle = file.metadata().unwrap().len() / 2;
-        file.write_all_at(&[0xff; 64 * 1024], middle).unwrap();
-        // It opens at once: nothing has read the damaged pages yet.
-        let store = Store::open(&path).unwrap();
-        assert!(matches!(store.check().await, Err(StoreError::Corrupt(_))));
-        store.close().await.unwrap();
-        drop(store);
-        // Closed in order, but still to be checked.
-        let store = Store::open(&path).unwrap();
-        assert!(matches!(store.check().await, Err(StoreError::Corrupt(_))));
-    }
-
-    #[tokio::test]
-    async fn a_sound_file_is_checked_once() {
-        let (dir, store) = open();
-        Poll::USUAL.shows(&store, &[record(1, "N")]).await;
-        drop(store);
-        let path = dir.path().join("mirror.db");
-        let store = Store::open(&path).unwrap();
-        store.check().await.unwrap();
-        store.close().await.unwrap();
-        drop(store);
-        assert_eq!(std::fs::read(dir.path().join("mirror.db-lock")).unwrap(), b"");
-    }
-}
+mod tests;
