@@ -16,6 +16,8 @@ use crate::record::{CLOCK_SKEW, PollerId, Record, Route, created_at};
 
 /// Pending runs kept in memory before they must be written.
 const MAX_PENDING: usize = 256;
+/// Pending runs kept while they cannot be written; then the oldest go.
+const MOST_PENDING: usize = 4_096;
 
 /// The business as the tables hold it: '' for the workspace default.
 pub(super) fn business_text(key: &PollerId) -> &str {
@@ -318,6 +320,9 @@ impl PendingPolls {
             run.note = note;
             return;
         }
+        if self.runs.len() >= MOST_PENDING {
+            self.runs.pop_front();
+        }
         let from_at = note.at.clone();
         self.runs.push_back(Run { key: key.clone(), note, from_at, polls: 1 });
     }
@@ -389,22 +394,40 @@ mod tests {
         connection
     }
 
-    #[test]
-    fn the_times_of_recent_polls_are_read_from_single_polls_and_runs() {
-        let connection = connection();
-        let key = PollerId { route: Route::Jobs, business: None };
-        let second = |second: u32| format!("2026-01-02T10:00:{second:02}.000000Z");
-        let note = |at: u32| PollNote {
-            outcome: PollOutcome::Unchanged,
+    fn note(outcome: PollOutcome, at: String) -> PollNote {
+        PollNote {
+            outcome,
             detail: None,
-            at: second(at),
+            at,
             records: 0,
             created: 0,
             updated: 0,
             overlap: 0,
             latency: Duration::ZERO,
             remaining: None,
-        };
+        }
+    }
+
+    #[test]
+    fn polls_that_cannot_be_written_take_a_bounded_place_in_memory() {
+        let key = PollerId { route: Route::Jobs, business: None };
+        let mut pending = PendingPolls::default();
+        for number in 0..3 * MOST_PENDING {
+            let outcome =
+                if number % 2 == 0 { PollOutcome::Failed } else { PollOutcome::Unchanged };
+            pending.add(&key, note(outcome, number.to_string()));
+        }
+        assert_eq!(pending.runs.len(), MOST_PENDING);
+        let last = (3 * MOST_PENDING - 1).to_string();
+        assert_eq!(pending.runs.back().unwrap().note.at, last, "the newest stay");
+    }
+
+    #[test]
+    fn the_times_of_recent_polls_are_read_from_single_polls_and_runs() {
+        let connection = connection();
+        let key = PollerId { route: Route::Jobs, business: None };
+        let second = |second: u32| format!("2026-01-02T10:00:{second:02}.000000Z");
+        let note = |at: u32| note(PollOutcome::Unchanged, second(at));
         insert_poll(&connection, &key, &note(5), &second(5), 1).unwrap();
         insert_poll(&connection, &key, &note(20), &second(20), 1).unwrap();
         insert_poll(&connection, &key, &note(50), &second(30), 3).unwrap();
