@@ -1,9 +1,8 @@
-//! The client of the workspace API: every read of the contract, one request each, no retry of its
-//! own.
+//! The client of the workspace API: every read of the contract, one request each, without retries.
 //!
-//! It turns an answer into a [`Page`](crate::record::Page), or into an [`ApiError`] that says
-//! whether and when to ask again and what the operator can do. Nothing here paces, waits or stores.
-//! The key travels in one header, to the configured host only, and stands in no error and no log.
+//! It turns a response into a [`Page`](crate::record::Page), or into an [`ApiError`] that says
+//! whether and when to retry and what the operator can do. Nothing here paces, waits or stores.
+//! The key is sent in one header, only to the configured host, and appears in no error and no log.
 
 mod client;
 mod error;

@@ -1,11 +1,11 @@
-//! Which customer search to make next, so that a customer list much longer than a page is walked
-//! with few requests.
+//! Chooses the next customer search, so that few requests find a customer list that is much longer
+//! than a page.
 //!
-//! Pure. A search shows the newest 25 matches. One with fewer shows all there are: its term is
-//! closed, and nobody unseen can match it. Whoever is still unseen resembles the known customers
-//! that no closed term matches, so the next term is the part of such a customer's name, e-mail or
-//! number that promises most unseen customers without overflowing 25. Begun anywhere it goes on
-//! from what is known and the terms asked so far.
+//! Pure. A search shows the newest 25 matches. If it shows fewer, these are all matches, and its term
+//! is closed: no unseen customer matches it. Unseen customers resemble known ones that no closed term
+//! matches. So the next term is the part of such a customer's name, e-mail or number that promises the
+//! most unseen customers without exceeding 25 matches. A walk continues from the known customers and
+//! the earlier searches.
 
 mod text;
 
@@ -13,36 +13,36 @@ use std::collections::{HashMap, HashSet};
 
 use text::{ByKey, Matching, Texts, WAYS};
 
-/// Matches that one search shows at most (contract, "Limits").
+/// The most matches that one search shows (contract, "Limits").
 pub const MOST_SHOWN: usize = 25;
-/// Customers whose parts are counted; of more than these the rest are only known by their id.
+/// The most customers whose parts are counted; of the others only the id is known.
 const MOST_COUNTED: usize = 20_000;
 /// Customers whose parts are considered for one choice.
 const POOL: usize = 48;
-/// What a customer that `n` closed terms of one kind match says about others like them that are
-/// unseen.
+/// The weight of a known customer as evidence of unseen ones like them, by how many closed terms of
+/// one kind match the customer.
 const WEIGHTS: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
-/// The kinds of terms that are independent of each other: name and e-mail go together.
+/// The kind of each field. Terms of different kinds are independent; name and e-mail are one kind.
 const KINDS: [usize; 3] = [0, 0, 1];
-/// How much of what was learned about the yield is kept at each answer.
+/// The part of what was learned about the yield that each response keeps.
 const MEMORY: f64 = 0.8;
-/// Unseen customers for each known one that is as good as uncovered, before anything is learned.
+/// Unseen customers per known customer that no closed term matches, before anything is learned.
 const FIRST_RATIO: f64 = 8.0;
 /// How much more the unseen matches of a term vary than by chance alone.
 const OVERDISPERSION: f64 = 0.3;
-/// What a new customer is worth in an answer that overflows and so leaves its term open, halved.
+/// Half the value of a new customer in a response with 25 matches, which leaves its term open.
 const OPEN: f64 = 0.25;
-/// A walk is over when its last searches brought fewer than this each, …
+/// A walk ends when its latest searches found fewer new customers than this on average.
 const SPENT: f64 = 0.05;
-/// … reckoned over about so many.
+/// The number of latest searches for that average.
 const LATEST: f64 = 40.0;
 
-/// A customer as a search shows them.
+/// A customer as shown by a search.
 #[derive(Debug, Clone, Copy)]
 pub struct Customer<'a> {
     /// The record's id.
     pub id: &'a str,
-    /// `name`; empty when there is none, as for the others.
+    /// `name`; this and the other fields are empty if the customer has none.
     pub name: &'a str,
     /// `email`
     pub email: &'a str,
@@ -53,9 +53,9 @@ pub struct Customer<'a> {
 #[derive(Debug)]
 struct Person {
     texts: Texts,
-    /// Whether this is a customer that is stored, and not only somebody another route names.
+    /// True for a stored customer; false for a person in another route's record.
     known: bool,
-    /// Closed terms of each kind that match.
+    /// How many closed terms of each kind match.
     covered: [usize; 2],
 }
 
@@ -68,7 +68,7 @@ impl Person {
         self.covered.map(|n| WEIGHTS[n.min(WEIGHTS.len() - 1)])
     }
 
-    /// Notes a closed term; false when it does not match.
+    /// Notes a closed term; returns false if it does not match.
     fn cover(&mut self, way: Matching, term: &str, plain: &str) -> bool {
         let mut kinds = [false; 2];
         for (field, kind) in KINDS.into_iter().enumerate() {
@@ -81,14 +81,14 @@ impl Person {
     }
 }
 
-/// What is known of one possible term.
+/// What is known about one possible term.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     known: u32,
     weights: [f32; 2],
 }
 
-/// Every term by which a counted customer may be found.
+/// Every term that may find a counted customer.
 #[derive(Debug, Default)]
 struct Terms(ByKey<Tally>);
 
@@ -105,38 +105,38 @@ impl Terms {
     }
 }
 
-/// How a walk stands.
+/// The progress of a walk.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
-    /// Customers known.
+pub struct BackfillStatus {
+    /// Known customers.
     pub known: usize,
-    /// Customers there may be in all.
+    /// The estimated number of all customers.
     pub total: usize,
-    /// Searches made, those of earlier runs included.
-    pub asked: usize,
-    /// Searches still to be made, as it looks now.
-    pub to_ask: usize,
+    /// Searches made, including those of earlier runs.
+    pub searches: usize,
+    /// The estimated number of searches that are left.
+    pub searches_left: usize,
 }
 
 /// The walk through a customer list.
 #[derive(Debug)]
 pub struct Planner {
     way: Matching,
-    /// Known customers that each way of matching was wrong about.
+    /// How many known customers each way of matching was wrong about.
     wrong: [u32; WAYS.len()],
     people: Vec<Person>,
     ids: HashSet<String>,
     places: HashMap<String, usize>,
     terms: Terms,
-    asked: HashSet<u64>,
+    sent: HashSet<u64>,
     /// Closed terms, as sent and in lower case.
     closed: Vec<(String, String)>,
     searches: usize,
-    /// New customers and weights of the terms asked, both fading, for each field.
+    /// New customers and weights of the terms sent, for each field; older ones count less.
     learned: [(f64, f64); 3],
-    /// The field the last term was taken from.
+    /// The field of the last term.
     field: usize,
-    /// New customers a search lately.
+    /// New customers per search in the latest searches.
     latest: f64,
     chance: fastrand::Rng,
 }
@@ -150,41 +150,42 @@ impl Default for Planner {
             ids: HashSet::new(),
             places: HashMap::new(),
             terms: Terms::default(),
-            asked: HashSet::new(),
+            sent: HashSet::new(),
             closed: Vec::new(),
             searches: 0,
             learned: [(FIRST_RATIO, 1.0); 3],
             field: 0,
             latest: MOST_SHOWN as f64 / 2.0,
-            // The same walk for the same answers.
+            // A fixed seed: the same responses give the same walk.
             chance: fastrand::Rng::with_seed(1),
         }
     }
 }
 
 impl Planner {
-    /// Takes in a customer that is stored.
+    /// Adds a stored customer.
     pub fn know(&mut self, customer: Customer<'_>) {
         if self.ids.insert(customer.id.to_owned()) {
             self.count(customer, true);
         }
     }
 
-    /// Takes in somebody that another route names, who may be a customer nobody has seen.
+    /// Adds a person in another route's record, who may be an unseen customer.
     pub fn suspect(&mut self, customer: Customer<'_>) {
         self.count(customer, false);
     }
 
-    /// Takes in a search of an earlier run, and how many it showed; after every customer is known.
-    pub fn asked_before(&mut self, term: &str, shown: usize) {
-        self.asked.insert(self.way.key(term));
+    /// Adds a search of an earlier run and how many matches it showed. Call it after all calls of
+    /// [`Self::know`].
+    pub fn searched_before(&mut self, term: &str, shown: usize) {
+        self.sent.insert(self.way.key(term));
         self.searches += 1;
         if shown < MOST_SHOWN {
             self.close(term);
         }
     }
 
-    /// The next term, or `None` when more searches would bring next to nothing.
+    /// The next term, or `None` if more searches would find almost no new customers.
     pub fn next_term(&mut self) -> Option<String> {
         if self.latest < SPENT {
             return None;
@@ -195,7 +196,7 @@ impl Planner {
             self.way.terms(&self.people[*person].texts, |field, term| {
                 let key = self.way.key(term);
                 if KINDS[field] == *kind
-                    && !self.asked.contains(&key)
+                    && !self.sent.contains(&key)
                     && let Some(tally) = self.terms.0.get(&key)
                 {
                     best.push((self.gain(*tally, field), term, field));
@@ -210,16 +211,16 @@ impl Planner {
         Some(term)
     }
 
-    /// Remembers that the workspace does not take a term.
+    /// Notes that the workspace refused a term.
     pub fn refused(&mut self, term: &str) {
-        self.asked.insert(self.way.key(term));
+        self.sent.insert(self.way.key(term));
     }
 
-    /// Learns from the answer to a term; says how many of the customers were new.
+    /// Learns from the response to a term; returns how many of the customers were new.
     pub fn answered(&mut self, term: &str, shown: &[Customer<'_>]) -> usize {
         let key = self.way.key(term);
         let tally = self.terms.0.get(&key).copied().unwrap_or_default();
-        self.asked.insert(key);
+        self.sent.insert(key);
         self.searches += 1;
         let whole = shown.len() < MOST_SHOWN;
         if whole {
@@ -238,33 +239,33 @@ impl Planner {
         new
     }
 
-    /// How the walk stands.
+    /// The progress of the walk.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn status(&self) -> BackfillStatus {
         let weight: f64 = self.people.iter().map(|person| f64::from(person.weights()[0])).sum();
         let fields = self.learned.len();
         let ratio = (0..fields).map(|field| self.ratio(field)).sum::<f64>() / fields as f64;
         let unseen = weight * ratio;
         let known = self.ids.len();
-        // The yield of a search falls with what is left, down to where the walk ends.
+        // The fewer customers are left, the fewer a search finds, until the walk ends.
         let each = self.latest.max(SPENT);
         let falls = (each / SPENT).ln().max(1.0);
-        Standing {
+        BackfillStatus {
             known,
             total: known + unseen.round() as usize,
-            asked: self.searches,
-            to_ask: (unseen / each * falls / 2.0).ceil() as usize,
+            searches: self.searches,
+            searches_left: (unseen / each * falls / 2.0).ceil() as usize,
         }
     }
 
-    /// Unseen customers for each known one that is as good as uncovered, as terms of a field
-    /// have brought them.
+    /// Unseen customers per known customer that no closed term matches, as learned from the terms
+    /// of a field.
     fn ratio(&self, field: usize) -> f64 {
         let (new, weight) = self.learned[field];
         new / weight.max(1e-6)
     }
 
-    /// New customers that a term of a field promises.
+    /// The expected value of a term of a field, in new customers.
     fn gain(&self, tally: Tally, field: usize) -> f64 {
         let most = MOST_SHOWN as f64;
         let known = f64::from(tally.known);
@@ -272,14 +273,14 @@ impl Planner {
         let all = known + new;
         let spread = (new * (1.0 + OVERDISPERSION * new)).max(0.05).sqrt();
         let fits = 1.0 / (1.0 + (-1.7 * (most - 0.5 - all) / spread).exp());
-        // An answer that overflows shows the newest, who are the likelier to be known, and leaves
-        // the term open.
+        // A response with 25 matches shows the newest ones, which are more likely to be known, and
+        // leaves the term open.
         let fair = most * new / all.max(most);
         let worst = (most - known).max(0.0).min(fair);
         fits * new.min(most) + (1.0 - fits) * OPEN * (fair + worst)
     }
 
-    /// Some of the customers that the fewest closed terms of each kind match, and that kind.
+    /// A sample of the customers that the fewest closed terms of each kind match, with that kind.
     fn pool(&mut self) -> Vec<(usize, usize)> {
         let mut pool: Vec<(usize, usize)> = Vec::with_capacity(POOL);
         for kind in 0..2 {
@@ -326,7 +327,7 @@ impl Planner {
         self.people.push(person);
     }
 
-    /// Nobody unseen can match this term.
+    /// Marks a term as closed: no unseen customer matches it.
     fn close(&mut self, term: &str) {
         let plain = term.to_lowercase();
         for person in &mut self.people {
@@ -356,7 +357,7 @@ impl Planner {
         let seen = if whole {
             new
         } else {
-            // How many more there are is not shown; no fewer than expected.
+            // The response does not show how many more match: assume at least the expected number.
             new.max(most - f64::from(tally.known)).max(expected)
         };
         let learned = &mut self.learned[self.field];
@@ -364,7 +365,7 @@ impl Planner {
         learned.1 = learned.1 * MEMORY + weight;
     }
 
-    /// Compares what each way of matching would have shown of the known customers with what was shown.
+    /// Compares the known customers that each way of matching would have shown with those shown.
     fn judge_ways(&mut self, term: &str, shown: &[Customer<'_>]) {
         let plain = term.to_lowercase();
         let ids: HashSet<usize> =
@@ -380,7 +381,7 @@ impl Planner {
         }
     }
 
-    /// Goes over to another way of matching when the present one has been wrong more often.
+    /// Switches to another way of matching if the current one was wrong more often.
     fn choose_way(&mut self) {
         let (way, wrong) =
             WAYS.iter().zip(&self.wrong).min_by_key(|(_, wrong)| **wrong).expect("there are ways");
@@ -400,7 +401,7 @@ impl Planner {
     }
 }
 
-/// What tells the terms of a customer apart, each once.
+/// The distinct keys of a customer's terms.
 fn keys(way: Matching, texts: &Texts) -> Vec<u64> {
     let mut keys = Vec::with_capacity(256);
     way.terms(texts, |_, term| keys.push(way.key(term)));

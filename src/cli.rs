@@ -96,7 +96,7 @@ enum Command {
     Log(log::Args),
     /// Search the workspace for customers by name, e-mail or number; costs one request
     Search(search::Args),
-    /// Search for customers that are older than the newest hundred, and store them
+    /// Search for customers that are older than the newest 100, and store them
     Backfill(backfill::Args),
     /// List the intervals in which records may have been missed, or accept them
     Gaps(gaps::Args),

@@ -1,8 +1,8 @@
-//! The daemon: builds everything from the configuration, supervises the tasks, reloads, stops.
+//! The daemon: builds everything from the configuration, supervises the tasks, reloads and stops.
 //!
-//! Tasks end together. A task that ends early ends the process; what was stored is delivered after
-//! the restart. A reload restarts polling at once on the same store; delivery to a sink goes on
-//! unless its configuration changed, and polling never waits for it.
+//! All tasks end together. If a task ends early, the process ends; what was stored is delivered after
+//! the restart. A reload restarts polling on the same store. Delivery to a sink continues unless its
+//! configuration changed, and polling never waits for it.
 
 mod backup;
 mod build;
@@ -36,29 +36,29 @@ use deliveries::Deliveries;
 use health::{Outside, Watch};
 pub use requests::exit_code;
 
-/// How long a task other than a delivery may take to end before it is abandoned.
+/// How long a task other than a delivery may take to end before it is cancelled.
 const GRACE: Duration = Duration::from_secs(6);
-/// How often a store is tried that cannot be written at the start of its sinks.
+/// How often to retry when the store cannot be written while the sinks are opened.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
-/// What the daemon is asked from outside while it runs.
+/// A request from outside to the running daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// Read the configuration and the key again.
     Reload,
-    /// Finish the unit in hand and end.
+    /// Finish the current work and end.
     Stop,
     /// End now.
     Abort,
 }
 
-/// Reads the configuration again; the error is for the log.
+/// Reads the configuration again; an error is logged.
 pub type Reread = Box<dyn Fn() -> anyhow::Result<Config> + Send>;
 
 /// Runs until told to stop.
 ///
 /// # Errors
-/// When something cannot be built at the start, or the store fails for good.
+/// If something cannot be built at the start, or the store fails and a retry cannot help.
 pub async fn run(
     config: Config,
     reread: Reread,
@@ -74,17 +74,17 @@ pub async fn run(
     notify::stopping();
     let closed = store.close().await;
     outcome?;
-    closed.context("could not close the store in order; the next start settles it")
+    closed.context("could not close the store cleanly; the next start will check and repair it")
 }
 
-/// Opens the store, which may check gigabytes first; `None` when told to stop meanwhile, else also
-/// whether a reload was asked for.
+/// Opens the store, which may take long; returns `None` if a stop was requested meanwhile, else the
+/// store and whether a reload was requested.
 async fn open(
     path: &Path,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> anyhow::Result<Option<(Store, bool)>> {
     let path = path.to_owned();
-    // After a stop it is left to the end of the process: an unfinished migration is rolled back.
+    // A stop does not wait for it: when the process ends, an unfinished migration is rolled back.
     let mut opening = tokio::task::spawn_blocking(move || Store::open(&path));
     let mut reload = false;
     loop {
@@ -112,13 +112,13 @@ async fn supervise(
     let mut told = false;
     let mut deliveries = Deliveries::new(store.clone(), clock.clone());
     loop {
-        // Asked for while the store was waited for, or while the tasks before ended.
+        // Requested while waiting for the store, or while the previous tasks ended.
         if std::mem::take(&mut reload)
             && let Some(newer) = accepted(&reread, &config, &clock, &refusal)
         {
             (config, client) = newer;
         }
-        // Before the first poll: a new sink is to miss nothing of what that brings.
+        // Before the first poll, so that a new sink gets the changes of that poll.
         match deliveries.configure(&config.sinks).await {
             Err(error) if error.downcast_ref().is_some_and(StoreError::passes) => {
                 match wait_for_store(&error, &mut told, signals).await {
@@ -149,7 +149,7 @@ async fn supervise(
             match signal {
                 Signal::Reload => match accepted(&reread, &config, &clock, &refusal) {
                     Some(newer) => break newer,
-                    // The key may have changed all the same.
+                    // The key may have changed even so.
                     None => running.resume(),
                 },
                 Signal::Stop | Signal::Abort => {
@@ -164,13 +164,13 @@ async fn supervise(
         notify::reloading();
         tracing::info!("reloading");
         let finished = running.finish(signals).await?;
-        if finished.stop_asked {
+        if finished.stop_requested {
             stopping();
             deliveries.finish();
             return deliveries.ended(signals).await;
         }
         (config, client) = newer;
-        (handover, reload) = (finished.handover, finished.reload_asked);
+        (handover, reload) = (finished.handover, finished.reload_requested);
     }
 }
 
@@ -182,7 +182,7 @@ async fn end(
 ) -> anyhow::Result<()> {
     deliveries.finish();
     let finished = running.finish(signals).await;
-    if finished.as_ref().is_ok_and(|finished| finished.abort_asked) {
+    if finished.as_ref().is_ok_and(|finished| finished.abort_requested) {
         deliveries.cut();
     }
     let ended = deliveries.ended(signals).await;
@@ -190,16 +190,19 @@ async fn end(
     ended
 }
 
-/// Says once that the store cannot be written, and waits a moment; the signal that ended the wait.
+/// Logs once that the store cannot be written, and waits; returns the signal that ended the wait.
 async fn wait_for_store(
     error: &anyhow::Error,
     told: &mut bool,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> Option<Signal> {
     if !std::mem::replace(told, true) {
-        tracing::warn!(error = format!("{error:#}"), "could not open the sinks; trying again");
+        tracing::warn!(
+            error = format!("{error:#}"),
+            "could not open the sinks; retrying every second"
+        );
     }
-    notify::waiting("waiting for the store, which takes no writes: see the journal");
+    notify::waiting("waiting: the store cannot be written; see the journal");
     tokio::select! {
         signal = signals.recv() => Some(signal.unwrap_or(Signal::Stop)),
         () = tokio::time::sleep(OPEN_AGAIN) => None,
@@ -211,8 +214,8 @@ fn stopping() {
     tracing::info!("stopping");
 }
 
-/// What the daemon is to go on with, read again; a refusal is logged, and told by the status until
-/// a reload succeeds.
+/// Reads the configuration again; a refusal is logged, and the status shows it until a reload
+/// succeeds.
 fn accepted(
     reread: &Reread,
     old: &Config,
@@ -240,12 +243,12 @@ fn accepted(
     }
 }
 
-/// A new configuration and its client, if the daemon can go on with them: what would end it, such
-/// as a key file that is being replaced just now, is refused while the old ones still work.
+/// A new configuration and its client, if the daemon can continue with them. A problem, for example
+/// a key file that is being replaced, refuses the reload; the old configuration stays in use.
 fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Config, Client)> {
     anyhow::ensure!(
         new.store.path == old.store.path,
-        "[store] path can only change with a restart"
+        "[store] path cannot change in a reload; restart the daemon"
     );
     for (name, sink) in &new.sinks {
         Sink::build(name, &sink.kind)?;
@@ -254,26 +257,26 @@ fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Confi
     Ok((new, client))
 }
 
-/// What one task came to.
+/// The result of a task.
 enum Ended {
     Polling(Box<Handover>),
     Other,
 }
 
-/// What is left when all tasks have ended as asked.
+/// What remains when all tasks have ended on request.
 #[derive(Default)]
 struct Finished {
     handover: Option<Handover>,
     /// Signals that came in the meantime.
-    stop_asked: bool,
-    abort_asked: bool,
-    reload_asked: bool,
+    stop_requested: bool,
+    abort_requested: bool,
+    reload_requested: bool,
 }
 
-/// The tasks of one configuration, but for the deliveries.
+/// The tasks of one configuration, without the deliveries.
 struct Running {
     tasks: JoinSet<anyhow::Result<Ended>>,
-    /// Asks tasks to end after the unit in hand.
+    /// Tells the tasks to end after their current work.
     finish: CancellationToken,
     requests: mpsc::Sender<DispatcherRequest>,
 }
@@ -353,11 +356,12 @@ impl Running {
     }
 
     fn resume(&self) {
-        // A full inbox means that the dispatcher is busy with the same question.
+        // If the inbox is full, this request is lost, and the slow probe ends the pause later.
         let _ = self.requests.try_send(DispatcherRequest::Resume);
     }
 
-    /// Lets every task finish the unit in hand, for a while; [`Signal::Abort`] ends it at once.
+    /// Waits up to [`GRACE`] for every task to finish its current work; [`Signal::Abort`] ends them at
+    /// once.
     async fn finish(mut self, signals: &mut mpsc::Receiver<Signal>) -> anyhow::Result<Finished> {
         self.finish.cancel();
         let mut finished = Finished::default();
@@ -368,16 +372,16 @@ impl Running {
             let ended = tokio::select! {
                 ended = self.tasks.join_next() => ended,
                 () = &mut deadline, if !deadline.is_elapsed() => {
-                    tracing::error!("a task does not end: it is abandoned");
+                    tracing::error!("a task did not end in time and was cancelled");
                     self.tasks.abort_all();
                     continue;
                 }
-                Some(signal) = signals.recv(), if !finished.abort_asked => {
+                Some(signal) = signals.recv(), if !finished.abort_requested => {
                     match signal {
-                        Signal::Reload => finished.reload_asked = true,
-                        Signal::Stop => finished.stop_asked = true,
+                        Signal::Reload => finished.reload_requested = true,
+                        Signal::Stop => finished.stop_requested = true,
                         Signal::Abort => {
-                            (finished.stop_asked, finished.abort_asked) = (true, true);
+                            (finished.stop_requested, finished.abort_requested) = (true, true);
                             self.tasks.abort_all();
                         }
                     }
@@ -404,7 +408,9 @@ impl Running {
         match ended {
             Some(Ok(Err(error))) => error,
             Some(Err(error)) => anyhow!(error).context("a task panicked"),
-            Some(Ok(Ok(_))) | None => anyhow!("a task ended although nobody asked it to"),
+            Some(Ok(Ok(_))) | None => {
+                anyhow!("a task ended without a stop request; report this as a bug")
+            }
         }
     }
 }
@@ -418,8 +424,8 @@ async fn serve_socket(
         crate::control::serve(store.path(), move |request| watch.answer(request), stop.clone())
             .await;
     if let Err(error) = served {
-        // Worth a word, not the process: polling and delivery do not need it.
-        tracing::warn!(%error, "could not open the socket next to the store: `shopmirror status` shows only what is stored");
+        // Only a warning: polling and delivery do not need the socket.
+        tracing::warn!(%error, "could not open the control socket next to the store; `shopmirror status` shows only what is stored");
         stop.cancelled().await;
     }
     Ok(Ended::Other)

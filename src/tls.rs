@@ -2,7 +2,7 @@
 //!
 //! It follows no redirect, sends no referer, uses no proxy from the environment and repeats no
 //! request by itself: each of these could carry a secret to another host or escape the budget. TLS
-//! is rustls with `ring`, which is built in a fraction of the time that `aws-lc-rs` takes.
+//! is rustls with `ring`, which builds much faster than `aws-lc-rs`.
 
 use std::error::Error;
 use std::io;
@@ -16,7 +16,7 @@ static PROVIDER: Once = Once::new();
 /// A builder with the settings that every client of this program shares.
 pub fn client_builder() -> ClientBuilder {
     PROVIDER.call_once(|| {
-        // An error says that a provider is installed already, which serves as well.
+        // An error means that a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     reqwest::Client::builder()
@@ -26,10 +26,10 @@ pub fn client_builder() -> ClientBuilder {
         .retry(reqwest::retry::never())
 }
 
-/// What the texts of the TLS library and the resolver mean. The first that is found counts. Their own
-/// texts are not shown, because they may contain the host name.
+/// Parts of error texts of the TLS library and the resolver, and what they mean. The first match counts.
+/// The original texts are not shown, because they may contain the host name.
 const PROBLEMS: [(&str, &str); 10] = [
-    ("CaUsedAsEndEntity", "its certificate is one of a certificate authority, not of a server"),
+    ("CaUsedAsEndEntity", "its certificate belongs to a certificate authority, not to a server"),
     ("UnknownIssuer", "its certificate comes from an authority that this machine does not know"),
     ("NotValidYet", "its certificate is not valid yet; check this machine's clock"),
     ("xpired", "its certificate has expired, or this machine's clock is wrong"),
@@ -41,7 +41,7 @@ const PROBLEMS: [(&str, &str); 10] = [
     ("lookup address", "its name was not found; check the host name and the network"),
 ];
 
-/// Why a request got no answer, without the address; `None` if the cause is not known.
+/// Why a request got no response, without the address; `None` if the cause is not known.
 #[must_use]
 pub fn connection_problem(error: &reqwest::Error) -> Option<String> {
     let causes = || std::iter::successors(error.source(), |&cause| cause.source());

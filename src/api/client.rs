@@ -1,7 +1,7 @@
-//! One method a read of the contract; each is exactly one request.
+//! One method per read route of the contract; each sends exactly one request.
 //!
-//! Beside its result every call gives back what the answer said about the rate limit, on failure
-//! too. Nothing is retried, paced or remembered here but the key.
+//! Every call returns its result and what the response said about the rate limit, also on failure.
+//! The client retries and paces nothing; the key is its only state.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::record::{Page, PollerId, Route};
 /// The longest search term, in characters (contract, "Limits").
 const MAX_SEARCH_TERM: usize = 100;
 
-/// What one call brings: its result, and what the answer said about the rate limit.
+/// The result of one call, and what the response said about the rate limit.
 type Outcome<T> = (Result<T, ApiError>, Rate);
 
 /// The client of one workspace; clones share the key.
@@ -40,7 +40,7 @@ struct Inner {
 }
 
 impl Client {
-    /// A client that sends through `transport`, which decides what hosts can be reached and how.
+    /// A client that sends through `transport`, which decides which hosts can be reached.
     #[must_use]
     pub fn new(
         workspace: &Workspace,
@@ -60,7 +60,7 @@ impl Client {
         }))
     }
 
-    /// Replaces the key in every clone, from the next request on; says whether it is another one.
+    /// Replaces the key in every clone from the next request on; returns true if it differs.
     pub fn set_key(&self, key: SecretString) -> bool {
         let mut held = self.0.key.write().unwrap_or_else(PoisonError::into_inner);
         let new = held.expose_secret() != key.expose_secret();
@@ -74,37 +74,38 @@ impl Client {
         (body.and_then(|body| Ok(page::decode(body)?)), rate)
     }
 
-    /// As [`Self::poll`], but returns the body undecoded, because most bodies are those of the poll
-    /// before; see [`decode`](super::decode).
+    /// As [`Self::poll`], but returns the body undecoded, because most bodies equal the previous
+    /// one; see [`decode`](super::decode).
     pub async fn poll_body(&self, id: &PollerId) -> Outcome<Vec<u8>> {
         let path = ["automation", "triggers", path_of(id.route)];
         let query = [("limit", self.0.limit.as_str())];
-        self.ask(&path, &query, id.business.as_deref(), Ok).await
+        self.get(&path, &query, id.business.as_deref(), Ok).await
     }
 
-    /// Asks for at most 25 customers whose name, email or mobile matches; 1 to 100 characters.
+    /// Searches for at most 25 customers whose name, email or mobile matches `term`, which has 1 to
+    /// 100 characters.
     pub async fn search_customers(&self, term: &str, business: Option<&str>) -> Outcome<Page> {
         if !(1..=MAX_SEARCH_TERM).contains(&term.chars().count()) {
             let error = ApiError::Unsendable("a search term has 1 to 100 characters");
             return (Err(error), Rate::default());
         }
         let path = ["automation", "search", "customers"];
-        self.ask(&path, &[("search_term", term)], business, page::decode).await
+        self.get(&path, &[("search_term", term)], business, page::decode).await
     }
 
     /// Tests the connection with an automation key.
     pub async fn automation_ping(&self) -> Outcome<Ping> {
-        self.ask(&["automation", "ping"], &[], None, wire::ping).await
+        self.get(&["automation", "ping"], &[], None, wire::ping).await
     }
 
     /// Tests the connection with a key of any type.
     pub async fn integrations_ping(&self) -> Outcome<Ping> {
-        self.ask(&["integrations", "ping"], &[], None, wire::ping).await
+        self.get(&["integrations", "ping"], &[], None, wire::ping).await
     }
 
     /// Lists the forms that have custom fields.
     pub async fn form_types(&self, business: Option<&str>) -> Outcome<Vec<String>> {
-        self.ask(&["integrations", "custom-fields"], &[], business, wire::form_types).await
+        self.get(&["integrations", "custom-fields"], &[], business, wire::form_types).await
     }
 
     /// Lists the definitions of one form's custom fields, each its exact JSON text.
@@ -114,10 +115,10 @@ impl Client {
         business: Option<&str>,
     ) -> Outcome<Vec<String>> {
         let path = ["integrations", "custom-fields"];
-        self.ask(&path, &[("form_type", form_type)], business, wire::custom_fields).await
+        self.get(&path, &[("form_type", form_type)], business, wire::custom_fields).await
     }
 
-    async fn ask<T>(
+    async fn get<T>(
         &self,
         path: &[&str],
         query: &[(&str, &str)],
@@ -125,7 +126,7 @@ impl Client {
         read: fn(Vec<u8>) -> Result<T, PageError>,
     ) -> Outcome<T> {
         let inner = &*self.0;
-        // The request and what is kept out of its errors must be about the same key.
+        // The key that is sent must also be the one that is removed from error texts.
         let key = inner.key.read().unwrap_or_else(PoisonError::into_inner).clone();
         let url = inner.address(path, query);
         let headers = match inner.headers(&key, business) {
@@ -157,7 +158,7 @@ impl Client {
 impl Inner {
     fn address(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
         let mut url = self.base_url.clone();
-        // An address without a path hierarchy is no http address; every transport refuses it.
+        // An address without a path is not an http address; every transport refuses it.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
@@ -165,7 +166,7 @@ impl Inner {
         url.set_query(None);
         if !query.is_empty() {
             let pairs = url.query_pairs_mut().extend_pairs(query).finish().query();
-            // A space as %20 is read as a space by every server; a plus sign is not.
+            // Every server reads %20 as a space, but not every server reads a plus sign so.
             let encoded = pairs.unwrap_or_default().replace('+', "%20");
             url.set_query(Some(&encoded));
         }
@@ -188,19 +189,19 @@ impl Inner {
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         if let Some(business) = business {
             let business = HeaderValue::from_str(business)
-                .map_err(|_| ApiError::Unsendable("a business is named by its branch id"))?;
+                .map_err(|_| ApiError::Unsendable("an id in businesses holds characters that a header cannot carry; use the branch id"))?;
             headers.insert(HeaderName::from_static("x-business"), business);
         }
         Ok(headers)
     }
 }
 
-/// Whether the answer names another business than was asked for; every answer carries the one it was
-/// resolved to (contract, "What the service does"). Only ids can be compared.
-fn is_of_another(asked: Option<&str>, headers: &HeaderMap) -> bool {
+/// True if the response belongs to another business than the requested one; `X-Business` of every
+/// response names its business (contract, "What the service does"). Only ids can be compared.
+fn is_of_another(requested: Option<&str>, headers: &HeaderMap) -> bool {
     let id = |text: &str| text.trim().parse::<u64>().ok();
     let resolved = headers.get("x-business").and_then(|value| id(value.to_str().ok()?));
-    asked.and_then(id).zip(resolved).is_some_and(|(asked, resolved)| asked != resolved)
+    requested.and_then(id).zip(resolved).is_some_and(|(requested, resolved)| requested != resolved)
 }
 
 /// The route's last path segment, which spells it with hyphens.

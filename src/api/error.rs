@@ -1,8 +1,7 @@
-//! Why a request brought nothing, whether to ask again, and what the operator can do about it.
+//! Why a request failed, whether to retry it, and what the operator can do.
 //!
-//! The retry rules are the contract's ("Errors"): only 429, 423, 5xx and network errors. No text
-//! here holds the key, an address, or a body; code and message of the error envelope are cut and
-//! escaped.
+//! The contract's retry rules ("Errors"): only 429, 423, 5xx and network errors. No text here holds
+//! the key, an address or a body; code and message of the error are shortened and escaped.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -15,83 +14,83 @@ use super::foreign::tame;
 use super::page::PageError;
 use super::transport::{Response, TransportError};
 
-/// Why a request brought nothing that may be stored.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// The workspace answered with another status than 200.
+    /// The workspace responded with a status other than 200.
     #[error("{}", status_text(*.status, [.code, .message, .request_id]))]
     Status {
         /// The HTTP status.
         status: u16,
-        /// `error.code`, cut and escaped.
+        /// `error.code`, shortened and escaped.
         code: Option<String>,
-        /// `error.message`, cut and escaped.
+        /// `error.message`, shortened and escaped.
         message: Option<String>,
-        /// `error.request_id` or `X-Request-Id`, cut and escaped.
+        /// `error.request_id` or `X-Request-Id`, shortened and escaped.
         request_id: Option<String>,
         /// `Retry-After`, at most an hour.
         retry_after: Option<Duration>,
     },
-    /// There was no answer.
+    /// There was no complete response.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The workspace sent the client elsewhere; the key was not sent there.
+    /// The workspace redirected to another address; the key was not sent there.
     #[error(
-        "the workspace redirects to {}, which was not followed; set base_url to the address that \
-         answers itself, with https and ending in /api",
+        "the workspace redirects to {}, which was not followed; set base_url to the address \
+         that does not redirect, with https and ending in /api",
         .host.as_deref().unwrap_or("an address it does not name")
     )]
     Redirect {
-        /// The target's host alone, cut and escaped.
+        /// The target's host only, shortened and escaped.
         host: Option<String>,
     },
     /// A 200 that is not what the contract shows; nothing of it may be stored.
     #[error(
-        "the answer was refused and nothing of it stored: {0}; check that base_url is the \
-         workspace's api address and that nothing between rewrites answers"
+        "the response was refused and nothing of it was stored: {0}; check that base_url is the \
+         workspace's API address and that no proxy changes responses"
     )]
     Page(#[from] PageError),
     /// The key cannot be sent in a header.
     #[error(
-        "the api key is empty or holds characters no key has; put the key alone into \
+        "the API key is empty or holds characters that no key has; put only the key into \
          api_key_file, on one line"
     )]
     UnusableKey,
-    /// The request was not sent, since the contract does not allow it.
+    /// The request was not sent, because the contract does not allow it.
     #[error("the request was not sent: {0}")]
     Unsendable(&'static str),
 }
 
-/// Whether to send the same request again.
+/// Whether and when to retry a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Not before this long; how much longer is the backoff's matter.
+    /// After at least this time; the backoff may wait longer.
     After(Duration),
-    /// After a growing, jittered wait.
+    /// After a wait that grows with each failure, with jitter.
     Backoff,
-    /// The same request would fail again: not before something has changed.
+    /// Not until something has changed, because the same request would fail again.
     Never,
 }
 
 /// What an error means for the pollers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// 401: the key is disabled, expired or rotated; every poller has to stop.
+    /// 401: the key is disabled, expired or rotated; every poller stops.
     KeyRefused,
-    /// 403: the key is not an automation key; every poller has to stop.
+    /// 403: the key is not an automation key; every poller stops.
     KeyForbidden,
-    /// 412: a white-label workspace was asked on the standard host; every poller has to stop.
+    /// 412: the request for a white-label workspace went to the standard host; every poller stops.
     WrongHost,
-    /// Any other 4xx, or a redirect: this route will not answer as it is asked.
+    /// Any other 4xx, or a redirect: this route fails until something is changed.
     RouteBroken,
-    /// 429, 423, 5xx or the network: it may pass.
+    /// 429, 423, 5xx or the network: a retry may succeed.
     Busy,
-    /// An answer that is not what the contract shows.
+    /// A response that is not what the contract shows.
     BadPage,
 }
 
 impl ApiError {
-    /// Whether to send the same request again, exactly as the contract rules.
+    /// Whether and when to retry, as the contract says.
     #[must_use]
     pub fn retry(&self) -> Retry {
         match (self.class(), self) {
@@ -120,15 +119,15 @@ impl ApiError {
         }
     }
 
-    /// Reads an answer that is not 200; `secret` is kept out of every text.
+    /// Reads a response that is not 200; `secret` is removed from every text.
     pub(super) fn from_response(
         response: &Response,
-        asked: &Url,
+        requested: &Url,
         retry_after: Option<Duration>,
         secret: &str,
     ) -> Self {
         if (300..400).contains(&response.status) {
-            return Self::Redirect { host: redirect_host(&response.headers, asked, secret) };
+            return Self::Redirect { host: redirect_host(&response.headers, requested, secret) };
         }
         let envelope: Value = serde_json::from_slice(&response.body).unwrap_or_default();
         let member = |pointer| envelope.pointer(pointer).and_then(Value::as_str);
@@ -144,15 +143,15 @@ impl ApiError {
     }
 }
 
-fn redirect_host(headers: &HeaderMap, asked: &Url, secret: &str) -> Option<String> {
-    let target = asked.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
+fn redirect_host(headers: &HeaderMap, requested: &Url, secret: &str) -> Option<String> {
+    let target = requested.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
     Some(tame(target.host_str()?, secret))
 }
 
 fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -> String {
     let advice = match status {
         401 => {
-            "the workspace refused the api key: it is disabled, expired or was rotated; put the \
+            "the workspace refused the API key: it is disabled, expired or was rotated; put the \
              current key from the portal's integrations settings into api_key_file and reload"
         }
         403 => {
@@ -167,19 +166,17 @@ fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -
             "the workspace does not know this route; check that base_url is its address and ends \
              in /api"
         }
-        423 => "the workspace is locked at the moment; it is asked again later",
+        423 => "the workspace is locked; shopmirror will retry",
         429 => {
             "the key's requests of this minute are used up; if this goes on, raise reserve in \
              [budget] or give other clients a key of their own"
         }
-        500..=599 => "the workspace failed to answer; it is asked again later",
+        500..=599 => "the workspace failed to respond; shopmirror will retry",
         400..=499 => {
-            "the workspace refused the request and will not be asked the same at once; give the \
-             code and request id to its operator"
+            "the workspace refused the request; report the code and the request id to its operator"
         }
         _ => {
-            "the workspace answered with a status the contract does not have; check that base_url \
-             is its api address"
+            "the workspace responded with an unknown status; check that base_url is its API address"
         }
     };
     let mut text = format!("{advice} (status {status}");

@@ -1,7 +1,7 @@
-//! Text that came from outside, made fit for a log line or a terminal.
+//! Makes text from the workspace or the network safe for a log line or a terminal.
 //!
-//! Whatever the workspace or the network wrote is cut short, cannot move the cursor or reorder the
-//! line, and cannot hand the API key back.
+//! The text is shortened, characters that control a terminal are escaped, and the API key is removed,
+//! because a server may repeat it.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::escape::is_unsafe;
 /// The longest foreign text that is kept, in characters.
 const MAX_CHARS: usize = 200;
 
-/// Takes `secret` out of a foreign text, escapes what a terminal would obey, and cuts the rest.
+/// Removes `secret` from a text, escapes what controls a terminal, and shortens the text.
 pub(super) fn tame(text: &str, secret: &str) -> String {
     let text = without(text, secret);
     let mut tamed = String::with_capacity(text.len().min(2 * MAX_CHARS));
@@ -29,7 +29,7 @@ pub(super) fn tame(text: &str, secret: &str) -> String {
     tamed
 }
 
-/// Replaces every occurrence in any letter case, since a host name comes back in lower case.
+/// Replaces every occurrence in any letter case, because host names are in lower case.
 fn without(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();

@@ -1,8 +1,8 @@
 //! The transport over real sockets.
 //!
-//! Only https leaves the machine. The key goes to the configured host alone: redirects are not
-//! followed, no referer is sent, no proxy of the environment is used. A body is read through its
-//! decompression up to a cap, so that no answer can fill the memory.
+//! Only https leaves the machine. The key is sent to the configured host only: redirects are not
+//! followed, no referer is sent, no proxy of the environment is used. A body is decompressed up to a
+//! limit, so that no response can fill the memory.
 
 use std::error::Error as _;
 use std::path::PathBuf;
@@ -21,27 +21,27 @@ use crate::tls::{client_builder, connection_problem};
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an idle connection is kept: shorter than most servers do, so that it is not closed
-/// under a request.
+/// How long an idle connection is kept: shorter than on most servers, so that the server does not
+/// close it during a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// How many idle connections are kept. There are never more than requests were under way at once,
-/// at most one per poller and one besides.
+/// How many idle connections are kept. At most one request per poller and one background request
+/// are under way at the same time.
 const MAX_IDLE: usize = 32;
 
 /// Sends requests over sockets.
 pub struct HttpTransport {
     client: reqwest::Client,
-    /// Whether the configured address is https; then nothing else is ever sent.
+    /// True if the configured address is https; then nothing is sent over plain http.
     https: bool,
 }
 
-/// Why no transport can be made of the configuration.
+/// Why the configuration allows no transport.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The key would travel in the clear.
+    /// The key would be sent unencrypted.
     #[error(
-        "base_url must begin with https://, since the api key travels with every request; plain \
+        "base_url must begin with https://, because every request carries the API key; plain \
          http is for loopback addresses only"
     )]
     NotHttps,
@@ -90,7 +90,7 @@ impl HttpTransport {
                 builder = builder.proxy(proxy);
             }
         } else {
-            // Loopback needs neither; a proxy would be given the key in the clear.
+            // Loopback needs neither, and a proxy would see the key unencrypted.
             builder = builder.tls_certs_only(std::iter::empty());
         }
         let client = builder.build().map_err(|error| BuildError::Tls(causes(&error)))?;
@@ -130,7 +130,7 @@ impl Transport for HttpTransport {
     }
 }
 
-/// The whole body of a success, or nothing.
+/// The whole body of a 2xx response, or an error.
 async fn page_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, TransportError> {
     let announced = answer.content_length().and_then(|length| usize::try_from(length).ok());
     if announced.is_some_and(|length| length > MAX_BODY) {
@@ -146,7 +146,8 @@ async fn page_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, TransportE
     Ok(body)
 }
 
-/// As much of an error's body as there is and fits: its status says enough without it.
+/// The first part of an error's body; a body that ends early is no problem, because the status
+/// is known.
 async fn error_body(answer: &mut reqwest::Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = answer.chunk().await {
@@ -186,7 +187,7 @@ fn reading(error: &reqwest::Error) -> TransportError {
     if error.is_timeout() { TransportError::Timeout } else { TransportError::Cut(causes(error)) }
 }
 
-/// What lies under an error; its own text is left out, since that is where the address stands.
+/// The causes of an error. The error's own text is left out, because it holds the address.
 fn causes(error: &reqwest::Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     let mut texts: Vec<String> = causes.map(ToString::to_string).collect();

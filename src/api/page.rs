@@ -1,10 +1,9 @@
-//! The body of a poll, taken apart: which records it holds and where their exact text stands.
+//! Decodes the body of a poll: which records it holds and where their exact text is.
 //!
-//! Pure. A body that is anything but an array of records with distinct ids is refused whole, so
-//! that no fault can be taken for an empty page. Every byte is looked at twice: one scan cuts the
-//! array at its commas and bounds the depth; then each piece, checked in full by the JSON parser,
-//! gives its id. Pieces that are valid JSON joined by commas are a valid array, so nothing is
-//! parsed a third time.
+//! Pure. If a body is not an array of records with distinct ids, the whole body is refused, so that
+//! no fault looks like an empty page. Every byte is read twice: one scan splits the array at its
+//! commas and limits the depth; then the JSON parser checks each piece and returns its id. Pieces of
+//! valid JSON joined by commas are a valid array, so the array is not parsed again.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,18 +20,18 @@ pub const MAX_DEPTH: usize = 64;
 /// The most records one page may hold, ten times what the contract allows.
 pub const MAX_RECORDS: usize = 1000;
 
-/// Why a success is not the answer the contract shows; nothing of it may be stored.
+/// Why a 200 response is not what the contract shows; nothing of it may be stored.
 ///
 /// Positions count the records of the page from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// No byte but white space.
+    /// Empty, or white space only.
     #[error("the body is empty")]
     EmptyBody,
-    /// Not UTF-8, and so not JSON.
+    /// Not UTF-8, so not JSON.
     #[error("the body is not valid UTF-8")]
     InvalidUtf8,
-    /// A web page, as proxies and login walls send it.
+    /// A web page, for example from a proxy or a login page.
     #[error("the body is a web page, not JSON")]
     Html,
     /// Not JSON, or JSON that ends early.
@@ -41,7 +40,7 @@ pub enum PageError {
     /// The value `null`.
     #[error("the body is null, not an array")]
     Null,
-    /// JSON, but no array.
+    /// JSON, but not an array.
     #[error("the body is not an array")]
     NotAnArray,
     /// Nested deeper than [`MAX_DEPTH`].
@@ -50,22 +49,22 @@ pub enum PageError {
     /// More than [`MAX_RECORDS`].
     #[error("the body holds more than {MAX_RECORDS} records")]
     TooManyRecords,
-    /// An item that is no object.
+    /// An item that is not an object.
     #[error("record {0} of the page is not an object")]
     NotAnObject(usize),
     /// A record without the member `id`.
     #[error("record {0} of the page has no id")]
     NoId(usize),
-    /// A record whose `id` identifies nothing.
+    /// A record whose `id` cannot be used.
     #[error("record {0} of the page: {1}")]
     BadId(usize, IdError),
     /// Two records with one id.
     #[error("record {0} of the page repeats the id of an earlier one")]
     DuplicateId(usize),
-    /// A page of another business than was asked for, as `X-Business` says.
-    #[error("it is of another branch than the one asked for, see businesses in [workspace]")]
+    /// `X-Business` names another business than the requested one.
+    #[error("it belongs to another branch than the requested one; check businesses in [workspace]")]
     OtherBusiness,
-    /// An answer other than a page that lacks what the contract shows.
+    /// A response that is not a page and lacks what the contract shows.
     #[error("the body is not the object the contract describes")]
     UnexpectedShape,
 }
@@ -93,13 +92,12 @@ impl PageError {
     }
 }
 
-/// Takes a body apart.
+/// Decodes a body.
 ///
-/// A record that names `id` twice is known by the last one, which is also what every JSON reader
-/// of the mirror sees.
+/// If a record has two members `id`, the last one counts, as in most JSON parsers.
 ///
 /// # Errors
-/// [`PageError`] for the first thing that makes the body no page.
+/// [`PageError`] for the first problem of the body.
 pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
     let body = text(body)?;
     let pieces = pieces(&body)?;
@@ -126,7 +124,7 @@ pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
     Ok(Page::new(body, records))
 }
 
-/// The body as text that is not plainly something else than JSON.
+/// The body as text; refuses an empty body and a web page.
 pub(super) fn text(body: Vec<u8>) -> Result<String, PageError> {
     let body = String::from_utf8(body).map_err(|_| PageError::InvalidUtf8)?;
     match body.trim_start_matches(is_space).as_bytes().first() {
@@ -136,7 +134,7 @@ pub(super) fn text(body: Vec<u8>) -> Result<String, PageError> {
     }
 }
 
-/// The places of the items of the body's array; each item may still turn out not to be JSON.
+/// The places of the items of the body's array. The items are not checked yet.
 fn pieces(body: &str) -> Result<Vec<Range<usize>>, PageError> {
     let bytes = body.as_bytes();
     let open = body.len() - body.trim_start_matches(is_space).len();
@@ -186,7 +184,7 @@ fn pieces(body: &str) -> Result<Vec<Range<usize>>, PageError> {
     Ok(pieces)
 }
 
-/// Where the string that began before `at` ends.
+/// The place of the quote that ends the string that began before `at`.
 fn closing_quote(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += bytes.get(at..)?.iter().position(|&b| b == b'"' || b == b'\\')?;
@@ -203,12 +201,12 @@ fn trimmed(body: &str, span: Range<usize>) -> Range<usize> {
     end - piece.trim_start_matches(is_space).len()..end
 }
 
-/// White space as JSON has it, which is less than Unicode has.
+/// True for JSON's white space, which is a part of Unicode's.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-/// An object of which only the text of the last member `id` is kept.
+/// The text of an object's last member `id`.
 struct Identified<'a>(Option<&'a str>);
 
 impl<'de> Deserialize<'de> for Identified<'de> {
@@ -237,7 +235,7 @@ impl<'de> Deserialize<'de> for Identified<'de> {
     }
 }
 
-/// Whether a member's name is `id`, however it is escaped.
+/// True if a member's name is `id`, with or without escapes.
 struct IsId(bool);
 
 impl<'de> Deserialize<'de> for IsId {
@@ -254,7 +252,7 @@ impl<'de> Deserialize<'de> for IsId {
                 Ok(IsId(name == b"id"))
             }
         }
-        // As bytes: half of a surrogate pair in a name is valid JSON, but no text.
+        // As bytes: half of a surrogate pair in a name is valid JSON, but not text.
         deserializer.deserialize_bytes(Name)
     }
 }

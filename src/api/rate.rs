@@ -1,7 +1,7 @@
-//! What every answer says about the rate limit (contract, "Limits").
+//! What the headers of a response say about the rate limit (contract, "Limits").
 //!
-//! Read leniently: a header that is absent, unreadable or absurd says nothing, and never stops a
-//! poll. No wait that comes out of here is longer than [`retry_after::LONGEST`].
+//! A header that is absent, unreadable or out of range is ignored and never stops a poll. No wait is
+//! longer than [`retry_after::LONGEST`].
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 use crate::retry_after;
 
-/// A number of requests above this is taken for a mistake.
+/// A number of requests above this is ignored as a mistake.
 const MAX_COUNT: i64 = 1_000_000;
 
-/// What one answer said about the rate limit, and how long it took.
+/// What one response said about the rate limit, and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rate {
     /// `X-RateLimit-Limit`: requests a minute for all clients of the key.
     pub limit: Option<i64>,
     /// `X-RateLimit-Remaining`: requests left to all clients of the key.
     pub remaining: Option<i64>,
-    /// `Retry-After`, reckoned from the answer; a time in the past is zero.
+    /// `Retry-After`, from the time of the response; a time in the past is zero.
     pub retry_after: Option<Duration>,
-    /// The request was refused for its rate (429).
+    /// The request was refused because of the rate limit (429).
     pub refused: bool,
-    /// `X-Business`: the business that answered, while it is the integer that the contract shows.
+    /// `X-Business`: the response's business, if it is an integer as the contract shows.
     pub business: Option<i64>,
     /// The server's clock, from `Date`.
     pub server_time: Option<Timestamp>,
-    /// From sending the request to the end of the answer.
+    /// From sending the request to the end of the response.
     pub latency: Duration,
 }
 
 impl Rate {
-    /// Reads an answer's headers; `now` stands in for a server that sends no `Date`.
+    /// Reads a response's headers; `now` is used if the server sends no `Date`.
     pub(super) fn read(
         status: u16,
         headers: &HeaderMap,

@@ -1,7 +1,7 @@
-//! What carries a request to the workspace and its answer back.
+//! Sends a request to the workspace and returns the response.
 //!
-//! The client speaks through this trait so that the whole daemon also runs in memory, on virtual
-//! time. A transport bounds what it reads, never follows a redirect and never tries again.
+//! The client uses this trait so that the whole daemon also runs in memory, on virtual time. A
+//! transport limits what it reads, never follows a redirect and never retries.
 
 use std::fmt;
 use std::future::Future;
@@ -11,35 +11,35 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use url::Url;
 
-/// The longest body of a success that is read, decoded, in bytes.
+/// The longest body of a 2xx response that is read, in bytes after decompression.
 pub const MAX_BODY: usize = 8 * 1024 * 1024;
 
-/// How much of the body of any other answer is read, decoded, in bytes.
+/// How much of the body of any other response is read, in bytes after decompression.
 pub const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// One request as the transport sees it; the method is always GET.
+/// One request; the method is always GET.
 pub struct Request {
     /// The whole address with its query.
     pub url: Url,
-    /// Every header, the key among them, which is marked sensitive.
+    /// Every header; the one with the key is marked sensitive.
     pub headers: HeaderMap,
-    /// The longest time the answer may take, to the end of its body.
+    /// The longest time until the end of the response's body.
     pub timeout: Duration,
 }
 
-/// One answer; its body is decoded and bounded.
+/// One response; its body is decompressed and limited in size.
 pub struct Response {
     /// The HTTP status.
     pub status: u16,
     /// The headers as received.
     pub headers: HeaderMap,
-    /// At most [`MAX_BODY`] bytes; for anything but 2xx the first [`MAX_ERROR_BODY`], or fewer.
+    /// At most [`MAX_BODY`] bytes; at most [`MAX_ERROR_BODY`] bytes if the status is not 2xx.
     pub body: Vec<u8>,
 }
 
 impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Bodies hold people's names and numbers: only the length is shown.
+        // Bodies hold personal data: only the length is shown.
         f.debug_struct("Response")
             .field("status", &self.status)
             .field("body_len", &self.body.len())
@@ -47,7 +47,7 @@ impl fmt::Debug for Response {
     }
 }
 
-/// Why there is no answer; no text names an address.
+/// Why there is no response; no text holds an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// No connection: name, route, port or certificate.
@@ -56,25 +56,25 @@ pub enum TransportError {
          certificate, ca_file"
     )]
     Connect(String),
-    /// The answer was not complete in time.
-    #[error("the workspace did not answer in time; if this goes on, raise timeout in [poll]")]
+    /// The response was not complete in time.
+    #[error("the workspace did not respond in time; if this continues, raise timeout in [poll]")]
     Timeout,
     /// The body ended early or could not be decompressed.
-    #[error("the answer broke off: {0}; nothing of it was kept")]
+    #[error("the response was cut off: {0}; nothing of it was kept")]
     Cut(String),
-    /// A success with more than [`MAX_BODY`] bytes.
+    /// A 2xx response with more than [`MAX_BODY`] bytes.
     #[error(
-        "the answer is larger than 8 MiB and was refused; check that base_url is the workspace's \
-         api address"
+        "the response is larger than 8 MiB and was refused; check that base_url is the workspace's \
+         API address"
     )]
     TooLarge,
-    /// Anything else that kept the request from being answered.
+    /// Any other failure before or during the response.
     #[error("the request failed: {0}")]
     Other(String),
 }
 
 impl TransportError {
-    /// The kind of failure in one short word, for counts and listings.
+    /// The kind of failure as one short word, for counts and listings.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -87,11 +87,11 @@ impl TransportError {
     }
 }
 
-/// The future of one answer.
+/// The future of one response.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send + 'a>>;
 
 /// Sends requests; one call is exactly one request on the wire.
 pub trait Transport: Send + Sync {
-    /// Sends one request and reads its answer; dropping the future gives the request up.
+    /// Sends one request and reads its response; dropping the future cancels the request.
     fn send(&self, request: Request) -> Answer<'_>;
 }

@@ -1,6 +1,7 @@
-//! The answers of the workspace API that are no pages: pings and custom-field listings.
+//! The responses of the workspace API that are not pages: pings and custom-field listings.
 //!
-//! Members the contract does not name are ignored; members it names only loosely are read loosely.
+//! Members that the contract does not name are ignored. If the contract does not promise a member, it
+//! may be absent or have another type.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::page::{PageError, text};
 
-/// The answer to a connection test (contract, "GET /integrations/ping").
+/// The response to a connection test (contract, "GET /integrations/ping").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ping {
     /// `connected`
@@ -38,7 +39,7 @@ pub(super) fn form_types(body: Vec<u8>) -> Result<Vec<String>, PageError> {
     object(&text(body)?).map(|listing: Listing| listing.form_types)
 }
 
-/// The exact texts of the definitions of one form's fields.
+/// The definition of each field of one form, as its exact JSON text.
 pub(super) fn custom_fields(body: Vec<u8>) -> Result<Vec<String>, PageError> {
     #[derive(Deserialize)]
     struct Listing<'a> {

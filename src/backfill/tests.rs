@@ -116,7 +116,7 @@ impl Workspace {
 fn course(workspace: &Workspace, most: usize) -> (f64, usize) {
     let mut planner = workspace.begin();
     let asked = workspace.walk(&mut planner, most).len();
-    (100.0 * planner.standing().known as f64 / workspace.made.len() as f64, asked)
+    (100.0 * planner.status().known as f64 / workspace.made.len() as f64, asked)
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_workspace_that_matches_beginnings_only_is_noticed() {
         let mut planner = workspace.begin();
         workspace.walk(&mut planner, 400);
         assert_eq!(planner.way.place, place);
-        let found = 100.0 * planner.standing().known as f64 / 1_000.0;
+        let found = 100.0 * planner.status().known as f64 / 1_000.0;
         assert!(found >= least, "{place:?}: {found} %");
     }
 }
@@ -148,7 +148,7 @@ fn a_walk_goes_on_where_it_was() {
     let workspace = Workspace::random(3, 600, Place::Anywhere);
     let mut first = workspace.begin();
     let asked = workspace.walk(&mut first, 40);
-    let known = first.standing().known;
+    let known = first.status().known;
     assert!(known > 250, "{known}");
 
     let mut again = Planner::default();
@@ -156,13 +156,13 @@ fn a_walk_goes_on_where_it_was() {
         again.know(shown(made));
     }
     for term in &asked {
-        again.asked_before(term, workspace.search(term).len());
+        again.searched_before(term, workspace.search(term).len());
     }
-    assert_eq!(again.standing().known, known);
-    assert_eq!(again.standing().asked, 40);
+    assert_eq!(again.status().known, known);
+    assert_eq!(again.status().searches, 40);
     let more = workspace.walk(&mut again, 400);
     assert!(more.iter().all(|term| !asked.contains(term)));
-    assert!(again.standing().known >= 590, "{:?} after {}", again.standing(), more.len());
+    assert!(again.status().known >= 590, "{:?} after {}", again.status(), more.len());
 }
 
 #[test]
@@ -202,8 +202,8 @@ proptest! {
             prop_assert!(asked.insert(term.clone()), "{term:?} again");
             let found: Vec<_> = answer.iter().filter_map(|nth| made.get(*nth)).map(shown).collect();
             planner.answered(&term, &found);
-            let standing = planner.standing();
-            prop_assert!(standing.known <= made.len() && standing.total >= standing.known);
+            let status = planner.status();
+            prop_assert!(status.known <= made.len() && status.total >= status.known);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What a search term matches: the fields' text, and the ways in which a workspace may match it.
+//! What a search term matches: the text of the fields, and the ways in which a workspace may match.
 //!
-//! The contract says that name, e-mail and mobile number are searched, not how. Every way that is
-//! thought of here is a narrower form of "contains, letter case ignored".
+//! The contract says that name, e-mail and mobile number are searched, but not how. Every way here is
+//! "contains, letter case ignored" or narrower.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -14,7 +14,7 @@ pub(super) struct Texts {
     pub(super) plain: [String; 3],
 }
 
-/// Where in a field a term has to stand.
+/// Where in a field a term must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Anywhere,
@@ -29,7 +29,7 @@ pub(super) struct Matching {
     pub(super) case_matters: bool,
 }
 
-/// Every way, the likeliest first.
+/// Every way, the most likely first.
 pub(super) const WAYS: [Matching; 6] = [
     Matching { place: Place::Anywhere, case_matters: false },
     Matching { place: Place::WordStart, case_matters: false },
@@ -42,7 +42,7 @@ pub(super) const WAYS: [Matching; 6] = [
 /// The shortest and the longest part of a field that is considered as a term, in characters.
 const SHORTEST: usize = 2;
 const LONGEST: usize = 9;
-/// The longest whole field considered, which is the longest term the workspace takes.
+/// The longest whole field that is considered as a term: the longest term that the workspace accepts.
 const LONGEST_TERM: usize = 100;
 
 impl Texts {
@@ -54,12 +54,12 @@ impl Texts {
 }
 
 impl Matching {
-    /// Whether a search for `term`, whose lower case is `plain`, finds this customer.
+    /// True if a search for `term` finds this customer; `plain` is `term` in lower case.
     pub(super) fn finds(self, texts: &Texts, term: &str, plain: &str) -> bool {
         (0..texts.given.len()).any(|field| self.finds_in(field, texts, term, plain))
     }
 
-    /// As [`Self::finds`], by one of the fields.
+    /// As [`Self::finds`], in one field only.
     pub(super) fn finds_in(self, field: usize, texts: &Texts, term: &str, plain: &str) -> bool {
         let (text, term) = if self.case_matters {
             (&texts.given[field], term)
@@ -73,8 +73,8 @@ impl Matching {
         }
     }
 
-    /// Gives `each` every term by which this customer may be found, as it is sent, and which of
-    /// the fields it is of.
+    /// Calls `each` with every term that may find this customer, as it is sent, and the index of its
+    /// field.
     pub(super) fn terms<'t>(self, texts: &'t Texts, mut each: impl FnMut(usize, &'t str)) {
         for (part, field) in texts.given.iter().enumerate() {
             let starts: Vec<usize> =
@@ -94,7 +94,7 @@ impl Matching {
                 }
                 for length in SHORTEST..=LONGEST.min(count - from) {
                     let term = &field[at..starts[from + length]];
-                    // White space at an end may be cut by the workspace.
+                    // The workspace may remove white space at an end.
                     if term.trim().len() == term.len() && length < count {
                         each(part, term);
                     }
@@ -103,7 +103,7 @@ impl Matching {
         }
     }
 
-    /// What tells two terms apart in this way of matching.
+    /// A hash that is equal for terms that this way of matching does not distinguish.
     pub(super) fn key(self, term: &str) -> u64 {
         if self.case_matters {
             hash(term.bytes())
@@ -126,7 +126,7 @@ fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Keys that are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Same(u64);
 

@@ -1,21 +1,23 @@
-//! What the other clients of the key spend, inferred from how `X-RateLimit-Remaining` falls.
+//! Estimates the requests of the key's other clients from `X-RateLimit-Remaining`.
 //!
-//! The API does not say whether its minute slides or is fixed, so two estimates run side by side
-//! and the larger counts: what a fixed minute lost beyond our own requests, and what a sliding
-//! minute holds beyond them. Each is right for its kind and low for the other.
+//! The API does not say whether its minute is fixed or sliding. So there are two estimates, and the
+//! larger counts: for a fixed minute, how far `Remaining` fell beyond our own requests; for a sliding
+//! minute, how many requests it counts beyond our own. Each is right for its kind and too low for
+//! the other.
 
 use std::collections::VecDeque;
 
-/// How long a fall in `Remaining` counts as recent, in seconds.
+/// How long a decrease of `Remaining` counts as recent, in seconds.
 const RECENT_S: f64 = 15.0;
-/// How fast the mean follows, in seconds.
+/// The time constant of the smoothed mean, in seconds.
 const FOLLOW_S: f64 = 15.0;
-/// Requests by which responses out of order or a late clock may deceive.
+/// The error in requests that responses out of order or a clock offset may cause.
 const SLACK: f64 = 2.0;
-/// Most samples kept; more responses than this in [`RECENT_S`] only coarsen the estimate.
+/// The most samples that are kept; more responses than this within [`RECENT_S`] only make the
+/// estimate coarser.
 const SAMPLES: usize = 4096;
 
-/// One response's view of the key.
+/// What one response shows of the key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     /// Seconds on the monotonic clock.
@@ -30,11 +32,12 @@ pub(super) struct Reading {
     pub(super) own_total: f64,
 }
 
-/// A running estimate of the others' requests a minute.
+/// The estimate of the others' requests per minute.
 #[derive(Debug, Default)]
 pub(super) struct Others {
     last: Option<Reading>,
-    /// Time and requests of others between two responses; negative where a sliding minute refunds.
+    /// Time and requests of others between two responses; negative if a sliding minute gave
+    /// requests back.
     falls: VecDeque<(f64, f64)>,
     latest: f64,
     mean: f64,
@@ -45,7 +48,7 @@ impl Others {
     pub(super) fn observe(&mut self, reading: Reading) {
         if let Some(last) = self.last {
             let fall = last.remaining - reading.remaining;
-            // A clear rise is a new minute: it says nothing about who spent what.
+            // A clear rise is a new minute and shows nothing about the others' requests.
             if fall >= -SLACK {
                 self.falls.push_back((reading.at, fall - (reading.own_total - last.own_total)));
             }
@@ -68,27 +71,27 @@ impl Others {
         self.last = Some(reading);
     }
 
-    /// The newest estimate, requests a minute.
+    /// The newest estimate, requests per minute.
     pub(super) fn latest(&self, now: f64) -> f64 {
         self.latest * self.trust(now)
     }
 
-    /// The smoothed estimate, requests a minute.
+    /// The smoothed estimate, requests per minute.
     pub(super) fn mean(&self, now: f64) -> f64 {
         self.mean * self.trust(now)
     }
 
-    /// Mean and two standard deviations, requests a minute.
+    /// Mean plus two standard deviations, requests per minute.
     pub(super) fn upper(&self, now: f64) -> f64 {
         (self.mean + 2.0 * self.variance.sqrt()) * self.trust(now)
     }
 
-    /// The last reading, if a minute has not made it meaningless.
+    /// The last reading, if it is younger than a minute.
     pub(super) fn last(&self, now: f64) -> Option<Reading> {
         self.last.filter(|last| now - last.at < 60.0)
     }
 
-    /// What is left of an estimate that no response has renewed for over a minute.
+    /// The weight of the estimate, which falls from 1 if no response came for more than a minute.
     fn trust(&self, now: f64) -> f64 {
         let age = self.last.map_or(0.0, |last| now - last.at);
         (-(age - 60.0).max(0.0) / 30.0).exp()

@@ -1,4 +1,4 @@
-//! `backfill`: searches for customers that are older than the newest hundred, and stores them.
+//! `backfill`: searches for customers that are older than the newest 100, and stores them.
 //!
 //! It makes one search at a time, through the running daemon or directly within the same budget. The
 //! store remembers the terms that were searched, so that an interrupted backfill continues.
@@ -15,7 +15,7 @@ use super::exit::{self, CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, Wrong};
 use super::output::{self, ago};
 use super::runtime;
 use crate::api::Retry;
-use crate::backfill::{Customer, Planner, Standing};
+use crate::backfill::{BackfillStatus, Customer, Planner};
 use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::control::{
@@ -90,7 +90,7 @@ async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> 
     let mut left = args.most;
     for business in config.workspace.branches() {
         let mut planner = planner(config, business.as_deref())?;
-        let before = planner.standing();
+        let before = planner.status();
         let mut progress = Progress::new(args.json.json);
         backfill(
             config,
@@ -102,20 +102,20 @@ async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> 
             &mut progress,
         )
         .await?;
-        let after = planner.standing();
+        let after = planner.status();
         progress.end();
         if args.json.json {
             results.push(serde_json::json!({
                 "business": business,
                 "known": after.known,
                 "found": after.known - before.known,
-                "asked": after.asked - before.asked,
+                "asked": after.searches - before.searches,
                 "estimated_total": after.total,
             }));
         } else {
             let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
             let found = count(after.known - before.known);
-            let searches = count(after.asked - before.asked);
+            let searches = count(after.searches - before.searches);
             output::text(&format!(
                 "{} found with {}; {} of about {} customers are known\n",
                 output::count(found, "customer", "customers"),
@@ -153,7 +153,7 @@ fn planner(config: &Config, business: Option<&str>) -> anyhow::Result<Planner> {
         })?;
     }
     for (term, shown) in reader.backfill_terms(business)? {
-        planner.asked_before(&term, shown as usize);
+        planner.searched_before(&term, shown as usize);
     }
     Ok(planner)
 }
@@ -198,7 +198,7 @@ async fn backfill(
             }
             Err(wrong) => return Err(wrong.into()),
         }
-        progress.update(planner.standing());
+        progress.update(planner.status());
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
     began: Instant,
-    asked_at_start: Option<usize>,
+    searches_at_start: Option<usize>,
     said: Instant,
 }
 
@@ -298,16 +298,16 @@ impl Progress {
             ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
         });
         let now = Instant::now();
-        Self { bar, lines: !quiet && !terminal, began: now, asked_at_start: None, said: now }
+        Self { bar, lines: !quiet && !terminal, began: now, searches_at_start: None, said: now }
     }
 
-    fn update(&mut self, at: Standing) {
-        let start = *self.asked_at_start.get_or_insert(at.asked.saturating_sub(1));
-        let each = self.began.elapsed().as_secs_f64() / (at.asked - start).max(1) as f64;
-        let left = ago(each * at.to_ask as f64);
+    fn update(&mut self, at: BackfillStatus) {
+        let start = *self.searches_at_start.get_or_insert(at.searches.saturating_sub(1));
+        let each = self.began.elapsed().as_secs_f64() / (at.searches - start).max(1) as f64;
+        let left = ago(each * at.searches_left as f64);
         let text = format!(
             "{} of about {} found, {} searches, about {left} left",
-            at.known, at.total, at.asked
+            at.known, at.total, at.searches
         );
         if let Some(bar) = &self.bar {
             bar.set_length(at.total as u64);

@@ -22,13 +22,13 @@ pub(super) struct Args {
     replace: bool,
 }
 
-/// Writes a backup and says what it holds.
+/// Writes a backup and prints what it holds.
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let source = config.store.path.clone();
     let (file, replace) = (args.file.clone(), args.replace);
     let facts = copying::run(move |control| store::back_up(&source, &file, replace, control))?;
     output::text(&output::plain(&format!(
-        "{} holds {}; it was checked and is complete\n",
+        "{} holds {}; the copy was checked\n",
         args.file.display(),
         copying::described(&facts),
     )))?;

@@ -43,9 +43,8 @@ pub(super) fn run<T: Send + 'static>(
 /// What a copy holds, for people.
 pub(super) fn described(facts: &CopyFacts) -> String {
     let changes = output::count(facts.last_seq, "change", "changes");
-    let until =
-        facts.last_change_at.as_ref().map_or_else(String::new, |at| format!(", until {at}"));
-    format!("{changes}{until}, in {}", HumanBytes(facts.bytes))
+    let until = facts.last_change_at.as_ref().map_or_else(String::new, |at| format!(" up to {at}"));
+    format!("{changes}{until} ({})", HumanBytes(facts.bytes))
 }
 
 fn bar() -> Option<ProgressBar> {

@@ -40,7 +40,7 @@ const SETTLE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The folder for the database and the files [default: a new folder for temporary files]
+    /// The folder for the database and the files [default: a new temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Stop after this time, for example 30s; without it, run until interrupted

@@ -31,7 +31,9 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let shown = cell(id, 40);
     let (versions, is_purged) = match Operator::open(path)?.forget(*route, id, &at)? {
         Forgotten::Unknown => {
-            let text = format!("no record {shown} in {route}: see `shopmirror records {route}`");
+            let text = format!(
+                "{route} {shown:?} is not in the mirror; `shopmirror records {route}` lists the records"
+            );
             return Err(Wrong { code: DATA, text }.into());
         }
         Forgotten::Before => (0, true),

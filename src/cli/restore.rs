@@ -17,25 +17,25 @@ pub(super) struct Args {
     file: PathBuf,
 }
 
-/// Restores a backup and says what to do next.
+/// Restores a backup and prints what to do next.
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let path = config.store.path.clone();
     let now = jiff::Timestamp::now();
     let restored = copying::run(move |control| store::restore(&path, &args.file, now, control))?;
     let mut text = format!(
-        "{} holds {} now\n",
+        "{} now holds {}\n",
         config.store.path.display(),
         copying::described(&restored.facts)
     );
     if let Some(kept) = restored.kept {
         text.push_str(&format!(
-            "the store it replaced is {}: delete it when you no longer need it\n",
+            "the replaced store is kept as {}; delete it when you no longer need it\n",
             kept.display()
         ));
     }
     text.push_str(
-        "start the daemon: it polls on from there; what a sink got after the backup may come again, \
-         under the same event id\n",
+        "start the daemon: polling continues from the backup; a sink may get the changes since the backup again, \
+         under the same event ids\n",
     );
     output::text(&output::plain(&text))?;
     Ok(ExitCode::SUCCESS)

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Requests per minute that one key may make
     #[arg(long, default_value_t = 60)]
     requests_per_minute: u32,
-    /// Keep what clients and the portal write, in this file
+    /// A file that keeps what clients and the control page write
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 }

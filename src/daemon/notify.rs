@@ -1,7 +1,7 @@
-//! What the service manager is told: ready, reloading, stopping, a status line, and the watchdog.
+//! Notifies the service manager: ready, reloading, stopping, a status line, and the watchdog.
 //!
-//! The watchdog is fed only when the dispatcher and the store have answered: a process that lives
-//! without working is restarted.
+//! The watchdog is notified only after the dispatcher and the store have responded, so that systemd
+//! restarts a process that hangs.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::Ended;
 use super::health::Watch;
 use crate::status::WorkspaceStatus;
 
-/// How often the status line is renewed when no watchdog asks for more.
+/// How often the status line is renewed, unless the watchdog needs it more often.
 const STATUS_EVERY: Duration = Duration::from_secs(30);
-/// How often it is renewed while some pollers have not read anything yet.
+/// How often it is renewed while some pollers have not read a page yet.
 const STATUS_AT_FIRST: Duration = Duration::from_secs(2);
 
-/// How long a wait that was told of may go on before it is told of again.
+/// How long the service manager may wait for the next notification during a wait.
 const WAITING_USEC: u32 = 60_000_000;
 
 pub(super) fn ready() {
@@ -35,8 +35,8 @@ pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Says what is waited for, and that waiting is work: neither the watchdog nor the limit of a start or
-/// reload is to end it.
+/// Reports a wait, and keeps the watchdog and the time limit of a start or reload from ending the
+/// process.
 pub(super) fn waiting(why: &str) {
     tell(&[
         NotifyState::Status(why),
@@ -51,7 +51,7 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Renews the status line and feeds the watchdog until stopped.
+/// Renews the status line and notifies the watchdog until stopped.
 pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Result<Ended> {
     let under_manager = std::env::var_os("NOTIFY_SOCKET").is_some();
     let watchdog = sd_notify::watchdog_enabled();

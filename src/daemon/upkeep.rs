@@ -1,6 +1,7 @@
-//! Looking after the store while the daemon runs: checkpoints, pruning, a word when the log grows.
+//! Maintains the store while the daemon runs: checkpoints, pruning, a warning if the write-ahead log
+//! grows.
 //!
-//! A store that cannot be written for a while is left alone; any other fault ends the daemon.
+//! If the store cannot be written for a while, the next round retries; any other error ends the daemon.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use super::Ended;
 use crate::clock::Clock;
 use crate::store::Store;
 
-/// How often the store is looked after.
+/// The time between two rounds.
 const EVERY: Duration = Duration::from_secs(30);
-/// A write-ahead log past this size is told of.
+/// From this size on, a growing write-ahead log is logged.
 const WAL_ALARM: u64 = 64 * 1024 * 1024;
 
-/// Looks after the store until stopped.
+/// Maintains the store until stopped.
 pub(super) async fn run(
     retention: Duration,
     clock: Clock,
@@ -39,7 +40,7 @@ pub(super) async fn run(
                 if upkeep.wal_bytes > WAL_ALARM && in_the_way.is_multiple_of(20) {
                     tracing::warn!(
                         wal_bytes = upkeep.wal_bytes,
-                        "the write-ahead log grows: a program that reads the store keeps a transaction open; end it"
+                        "the write-ahead log grows, because a program that reads the store keeps a transaction open; end that transaction or program"
                     );
                 }
                 if upkeep.pruned > 0 {
@@ -47,7 +48,7 @@ pub(super) async fn run(
                 }
             }
             Err(error) if error.passes() => {}
-            Err(error) => return Err(error).context("looking after the store"),
+            Err(error) => return Err(error).context("maintaining the store"),
         }
     }
 }

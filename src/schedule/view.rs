@@ -137,7 +137,7 @@ impl Schedule {
             return "fixed by `every`".into();
         }
         if !poller.read_before {
-            return "not read yet".into();
+            return "not polled yet".into();
         }
         if let Some(speed) = poller.arrivals.running {
             return format!("an import of about {:.0} records a minute is running", speed * 60.0);
@@ -147,7 +147,7 @@ impl Schedule {
             if self.thrift {
                 "few records arrive and poll.thrift is on"
             } else {
-                "few records arrive, so the guaranteed interval is enough"
+                "few records arrive, so the guarantee is enough"
             }
             .into()
         } else if poller.interval <= poller.settings.min_interval.as_secs_f64() * 1.001 {

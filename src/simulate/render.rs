@@ -104,7 +104,7 @@ pub fn plan(
     let mut text = format!("{table}\n\n{}\n", verdict(pollers, forecast, budget_per_minute));
     if thrift {
         text.push_str(
-            "poll.thrift is on: in quiet hours a route may wait up to its latest time, so records then arrive later, and more of an import that starts then can be missed\n",
+            "poll.thrift is on: in quiet hours a route may wait as long as its guarantee allows. Records then arrive later, and more of an import that starts then can be missed\n",
         );
     }
     text
@@ -120,11 +120,11 @@ fn verdict(
     let failing = forecast.first_to_fail.and_then(|place| pollers.get(place));
     match failing {
         None if forecast.feasible => format!(
-            "ok: at the rates seen no page overflows; that needs {needed:.1} % of {budget}, the rest makes records arrive sooner"
+            "ok: at the rates seen no page overflows. That needs {needed:.1} % of {budget}; the rest makes records arrive sooner"
         ),
         None => format!("at risk: the rates seen need {needed:.1} % of {budget}. {RAISE}"),
         Some((name, view)) => format!(
-            "at risk: records of {name} may be missed. It is polled every {} at the latest, and a page can fill sooner under {budget}. {RAISE}",
+            "at risk: records of {name} may be missed. With {budget} it is guaranteed a poll every {}, but a page can fill faster. {RAISE}",
             span(view.guarantee_s)
         ),
     }
@@ -167,7 +167,7 @@ pub fn why(
     line(
         "rate",
         format!(
-            "{} new records an hour, likely between {} and {}",
+            "{} new records an hour (likely range: {} to {})",
             rate(view.rate_per_hour),
             rate(view.rate_low),
             rate(view.rate_high)
@@ -178,7 +178,11 @@ pub fn why(
         "measured",
         match (view.kept_interval_s, view.longest_kept_s) {
             (Some(mean), Some(longest)) => {
-                format!("every {} over the last polls, at most {}", span(mean), span(longest))
+                format!(
+                    "every {} on average over the last polls, at most {}",
+                    span(mean),
+                    span(longest)
+                )
             }
             _ => "not polled often enough yet".to_owned(),
         },
@@ -186,7 +190,7 @@ pub fn why(
     line(
         "guarantee",
         format!(
-            "at the latest every {}; an import of up to {} records a minute fits the page",
+            "at the latest every {}; an import of up to {} records a minute fits on a page",
             span(view.guarantee_s),
             rate(view.import_per_minute)
         ),
@@ -195,29 +199,33 @@ pub fn why(
     line(
         "next poll",
         match view.next_poll_s {
-            _ if !running => "when a daemon runs; none is running".to_owned(),
+            _ if !running => "after the daemon is started; it is not running".to_owned(),
             None => "the request is under way".to_owned(),
-            Some(left) if left < 0.5 => "now, with the next request the budget grants".to_owned(),
+            Some(left) if left < 0.5 => "now, with the next free request of the budget".to_owned(),
             Some(left) => format!("in {}", span(left)),
         },
     );
     line(
         "reach",
         format!(
-            "a record stays on the page for about {}; later changes to it are not seen on this route",
+            "a record stays on the page for about {}; after that, changes to it are not seen on this route",
             span(view.horizon_s)
         ),
     );
-    let left = budget.remaining_seen.map_or_else(|| "unknown".to_owned(), |left| left.to_string());
+    let left =
+        budget.remaining_seen.map_or_else(|| "unknown number".to_owned(), |left| left.to_string());
     line(
         "budget",
         format!(
-            "{:.1} polls a minute now; {} of {} used in the last minute, others spend about {:.1}, the server shows {left} left",
+            "{:.1} polls a minute now; {} of {} requests used in the last minute, {left} left on the key; other clients use about {:.1} per minute",
             budget.pace_per_minute, budget.used_last_60s, budget.limit, budget.others_per_minute
         ),
     );
     if let Some(rest) = budget.resting_s {
-        line("resting", format!("the server asked the whole key to wait, {} more", span(rest)));
+        line(
+            "resting",
+            format!("Retry-After of the server stops all requests for another {}", span(rest)),
+        );
     }
     line(
         "forecast",
@@ -235,11 +243,13 @@ pub fn why(
 fn overflow(view: &PollerView) -> String {
     let watched = span(view.watched_s);
     let chance =
-        format!("fewer than 1 in {:.0} polls", (1.0 / view.overflow_chance.max(1e-9)).floor());
+        format!("chance below 1 in {:.0} per poll", (1.0 / view.overflow_chance.max(1e-9)).floor());
     match view.overflows_seen {
-        0 => format!("in {watched} a page never filled faster than the guarantee: {chance}"),
-        1 => format!("in {watched} a page filled faster than the guarantee once: {chance}"),
-        n => format!("in {watched} a page filled faster than the guarantee {n} times: {chance}"),
+        0 => format!("no page filled within the guarantee in the {watched} watched; {chance}"),
+        1 => format!("a page filled within the guarantee once in the {watched} watched; {chance}"),
+        n => format!(
+            "a page filled within the guarantee {n} times in the {watched} watched; {chance}"
+        ),
     }
 }
 
@@ -309,18 +319,20 @@ mod tests {
         let forecast = Forecast { feasible: true, load: 0.02, first_to_fail: None };
         let text = why("jobs", &view(), &budget, &forecast, true);
         for words in [
-            "20 new records an hour, likely between 15 and 26",
+            "20 new records an hour (likely range: 15 to 26)",
             "planned every 9.6s: its share of the budget",
-            "every 9.5s over the last polls, at most 11s",
+            "every 9.5s on average over the last polls, at most 11s",
             "at the latest every 24s; an import of up to 242 records a minute",
-            "in 1day a page never filled faster than the guarantee: fewer than 1 in 5000 polls",
+            "no page filled within the guarantee in the 1day watched; chance below 1 in 5000 per poll",
             "in 4.0s",
-            "44 of 60 used",
+            "44 of 60 requests used in the last minute, 16 left on the key",
             "ok: at the rates seen no page overflows",
         ] {
             assert!(text.contains(words), "{words} is not in:\n{text}");
         }
-        assert!(why("jobs", &view(), &budget, &forecast, false).contains("when a daemon runs"));
+        assert!(
+            why("jobs", &view(), &budget, &forecast, false).contains("after the daemon is started")
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The custom fields' definitions as the workspace showed them last: the table `custom_fields`.
+//! The latest definitions of the workspace's custom fields: the table `custom_fields`.
 //!
-//! A form's row moves only when the meaning of its definitions changed.
+//! A form's row is written only if the meaning of its definitions changed.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
@@ -13,10 +13,10 @@ use super::writer::Writer;
 use crate::clock::stamp;
 use crate::record::same_meaning;
 
-/// The name in `meta` of when every form was last read.
+/// The row of `meta` that holds when every form was last read.
 const CHECKED_AT: &str = "custom_fields_checked_at";
 
-/// What changed of one form.
+/// A change of one form's definitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormChange {
     /// The form's name.
@@ -69,7 +69,7 @@ pub(super) fn store(
     Ok(Some(FormChange { form_type, business, what: what.to_owned() }))
 }
 
-/// Forgets the forms that a business no longer lists, and remembers when they were read.
+/// Deletes the forms that a business no longer lists, and notes when the forms were read.
 pub(super) fn keep(
     writer: &mut Writer,
     business: Option<&str>,
@@ -106,7 +106,7 @@ impl Reader {
     /// The custom fields' definitions, by the form's name.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn forms(&self) -> Result<Vec<Form>, StoreError> {
         let mut statement = self.connection.prepare_cached(
             "SELECT form_type, changed_at, definition, nullif(business, '') FROM custom_fields \
@@ -117,7 +117,7 @@ impl Reader {
         while let Some(row) = rows.next()? {
             let text: String = row.get(2)?;
             let fields = RawValue::from_string(text)
-                .map_err(|_| StoreError::Corrupt("a custom field is no JSON".to_owned()))?;
+                .map_err(|_| StoreError::Corrupt("a custom field is not JSON".to_owned()))?;
             forms.push(Form {
                 form_type: row.get(0)?,
                 business: row.get(3)?,
@@ -128,10 +128,10 @@ impl Reader {
         Ok(forms)
     }
 
-    /// When every form was last read; `None` when they never were.
+    /// When every form was last read; `None` if never.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn forms_checked_at(&self) -> Result<Option<String>, StoreError> {
         Ok(self
             .connection

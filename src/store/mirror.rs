@@ -1,8 +1,8 @@
-//! The mirror: one table a route, made for people with `sqlite3` and for report tools.
+//! The mirror: one table per route, for people with `sqlite3` and for report tools.
 //!
-//! `id` comes first and is text, so that it joins with integers and with strings; then one
-//! untyped column a top-level field, in the order of first appearance; then ours. A column is
-//! added when its field first appears and is never dropped or retyped.
+//! `id` is the first column, as text, so that it joins with integers and with strings. Then comes one
+//! untyped column per top-level field, in the order of first appearance, then our own columns. A
+//! column is added when its field first appears and is never dropped or retyped.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -17,18 +17,18 @@ use serde_json::value::RawValue;
 
 use crate::record::{FieldName, Route};
 
-/// Columns of ours in every mirror table, after the fields.
+/// Our own columns in every mirror table, after the fields.
 const OWN: [&str; 5] = ["_business", "_first_seen_at", "_changed_at", "_seq", "_via"];
 const OWN_DEFINITIONS: &str = "_business, _first_seen_at TEXT NOT NULL, \
      _changed_at TEXT NOT NULL, _seq INTEGER NOT NULL, _via";
-/// What SQLite calls the number of a row, unless a column takes the name.
+/// SQLite's names for the row number, unless a column has that name.
 const ROW_NUMBER: [&str; 3] = ["rowid", "oid", "_rowid_"];
 /// A field past this many columns is kept in the log's body only.
 const MAX_COLUMNS: usize = 256;
 /// A column's name is cut to this many bytes.
 const MAX_NAME: usize = 200;
 
-/// What the contract promises of a lead, so that a query works before the first lead arrives.
+/// The fields that the contract promises, so that a query works before the first record arrives.
 fn promised_fields(route: Route) -> &'static [&'static str] {
     match route {
         Route::Leads => &["name", "status", "status_stage", "created_at"],
@@ -36,7 +36,7 @@ fn promised_fields(route: Route) -> &'static [&'static str] {
     }
 }
 
-/// Makes the six tables of a new store.
+/// Creates the six tables of a new store.
 pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     for route in Route::ALL {
         let mut mirror = Mirror::empty(route);
@@ -52,11 +52,11 @@ pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
 /// One field of a record, as its name and its JSON text.
 pub(super) type Field<'a> = (Cow<'a, str>, &'a RawValue);
 
-/// The top-level fields of a record in the order received; of a repeated name the last wins.
+/// The top-level fields of a record in the order received; the last of a repeated name wins.
 pub(super) struct Fields<'a>(pub(super) Vec<Field<'a>>);
 
 impl<'a> Fields<'a> {
-    /// The fields of a record's text; none when it is no object.
+    /// The fields of a record's text; empty if it is not an object.
     pub(super) fn of(text: &'a str) -> Self {
         serde_json::from_str(text).unwrap_or_else(|_| Self(Vec::new()))
     }
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// The mirror of a route, read from the store the first time it is asked for.
+/// The mirror of a route, read from the store on the first call.
 pub(super) fn of_route<'a>(
     mirrors: &'a mut HashMap<Route, Mirror>,
     connection: &Connection,
@@ -99,7 +99,7 @@ pub(super) fn delete(connection: &Connection, route: Route, id: &str) -> rusqlit
     connection.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?1"), [id])
 }
 
-/// What a mirror row says beside the record's own fields.
+/// What a mirror row holds besides the record's own fields.
 pub(super) struct RowFacts<'a> {
     pub(super) id: &'a str,
     pub(super) business: Option<&'a str>,
@@ -143,8 +143,8 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Adds a column for each field not seen before; a table without rows is made anew, so that
-    /// our own columns stay last.
+    /// Adds a column for each new field; a table without rows is created again, so that our own
+    /// columns stay last.
     pub(super) fn grow(
         &mut self,
         connection: &Connection,
@@ -222,13 +222,13 @@ impl Mirror {
         Ok(())
     }
 
-    /// The columns of the records' fields for a `SELECT`, `id` first, of the table called `table` there.
+    /// The columns of the records' fields for a `SELECT` from `table`, `id` first.
     pub(super) fn column_list(&self, table: &str) -> String {
         let fields = self.columns.iter().map(|(_, column)| format!(", {table}.{}", quoted(column)));
         format!("{table}.id{}", fields.collect::<String>())
     }
 
-    /// Whether a row holds these fields; the columns of [`Self::column_list`] begin at `first`.
+    /// True if a row holds these fields; the columns of [`Self::column_list`] begin at `first`.
     pub(super) fn holds(
         &self,
         row: &Row<'_>,
@@ -250,7 +250,7 @@ impl Mirror {
         Ok(true)
     }
 
-    /// Gives a field a column; past the cap it gets none.
+    /// Gives a field a column, unless the table has [`MAX_COLUMNS`].
     fn name_column(&mut self, field: &str) {
         if self.columns.len() >= MAX_COLUMNS {
             return;
@@ -321,8 +321,8 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A JSON value as a SQLite value: text as text, numbers as they came, booleans 0 and 1, objects
-/// and arrays as JSON text. An integer past 64 bits is kept as text, digit for digit.
+/// A JSON value as a SQLite value: text as text, numbers as received, booleans as 0 and 1, objects
+/// and arrays as JSON text. An integer that needs more than 64 bits is kept as text with all digits.
 #[derive(Debug, PartialEq)]
 enum Cell<'a> {
     Null,
@@ -356,7 +356,7 @@ impl<'a> Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Whether the store holds this value.
+    /// True if the store holds this value.
     fn is(&self, stored: ValueRef<'_>) -> bool {
         match (self, stored) {
             (Self::Null, ValueRef::Null) => true,
@@ -371,7 +371,7 @@ impl Cell<'_> {
 fn string(json: &str) -> Cow<'_, str> {
     let inner = &json[1..json.len() - 1];
     if inner.contains('\\') {
-        // A lone surrogate is valid JSON and no text: its escape is kept as received.
+        // A lone surrogate is valid JSON but not text: its escape is kept as received.
         serde_json::from_str(json).map_or(Cow::Borrowed(inner), Cow::Owned)
     } else {
         Cow::Borrowed(inner)

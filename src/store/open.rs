@@ -1,6 +1,6 @@
-//! Opening the file: the lock, the checks that refuse it, the pragmas, the migrations.
+//! Opens the file: the lock, the checks, the pragmas and the migrations.
 //!
-//! The file is the only history there is: nothing here ever deletes or recreates it.
+//! The file is the only copy of the history: nothing here deletes or recreates it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -21,26 +21,27 @@ const APPLICATION_ID: i64 = 0x7368_6d72;
 const HEADER_LENGTH: usize = 72;
 /// The first SQLite without the bug that corrupts a write-ahead log on reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// A write-ahead log up to this size is settled before work begins; the upkeep settles a longer one.
+/// A write-ahead log up to this size is copied into the store at the start; the upkeep copies a
+/// longer one.
 const SETTLED_AT_START: u64 = 4 * 1024 * 1024;
-/// Steps of SQLite between two looks at whether a check is to end: some milliseconds.
+/// Steps of SQLite, some milliseconds, after which a check looks whether it must end.
 const CHECK_STEPS: i32 = 100_000;
 
-/// How long a write waits for another program's transaction: shorter than those who ask whether the
-/// daemon still works are ready to wait.
+/// How long a write waits for another program's transaction: shorter than the time-outs of status
+/// requests and of the watchdog.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// A command that looks whether the store is held has its lock for a moment, see [`holder`].
+/// How often to try the lock: a command that calls [`holder`] has it for a moment.
 const LOCK_TRIES: u32 = 5;
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
-/// Numbered schema steps; `user_version` is how many of them a file has.
+/// Numbered schema steps; `user_version` is the number of steps that a file has.
 const MIGRATIONS: [&str; 3] = [
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_pollers.sql"),
     include_str!("migrations/0003_deliveries.sql"),
 ];
 
-/// Held as long as the process uses the store; says who holds it.
+/// The lock of the process that uses the store; its file names that process.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
@@ -82,7 +83,7 @@ impl Lock {
         let clean = said.is_empty();
         let mut lock = Self { file };
         match lock.write(&format!("{}\n", std::process::id())) {
-            // On a full disk the lock holds all the same, it only does not say whose it is.
+            // On a full disk the lock is held too, but its file does not name the process.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
             Err(source) => return Err(OpenError::Io { action: "write", path, source }),
             Ok(()) => {}
@@ -96,14 +97,14 @@ impl Lock {
         self.file.write_all(text.as_bytes())
     }
 
-    /// Says that the store was closed in order, so that the next start need not check it.
+    /// Notes that the store was closed cleanly, so that the next start need not check it.
     pub(super) fn release(&mut self) {
-        // A file that still names us only makes the next start check the store once more.
+        // If the file still names us, the next start only checks the store once more.
         let _ = self.write("");
     }
 }
 
-/// The number of the process that holds the store, as its lock file tells it.
+/// The id of the process that holds the store, from its lock file.
 #[must_use]
 pub fn holder(store: &Path) -> Option<String> {
     let mut file = File::open(with_suffix(store, "-lock")).ok()?;
@@ -128,12 +129,12 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) lock: Lock,
     pub(super) inode: u64,
-    /// Whether the process before closed the store in order.
+    /// True if the previous process closed the store cleanly.
     pub(super) was_closed: bool,
 }
 
-/// Opens or makes the store at `path` and brings its schema up to date. Reads only the file's first
-/// pages and a short write-ahead log, so that the time does not grow with the store.
+/// Opens or creates the store at `path` and updates its schema. Reads only the file's first pages and
+/// a short write-ahead log, so that the time does not depend on the size of the store.
 pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
@@ -147,7 +148,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
     refuse_network_file_system(path, folder)?;
     let (lock, was_closed) = Lock::take(path)?;
 
-    // Made here so that SQLite gives its side files the same mode.
+    // Created here, so that SQLite gives its side files the same mode.
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -201,12 +202,13 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     migrate(connection, version).map_err(failed(path))
 }
 
-/// Refuses what is not ours or too new; returns the schema number, 0 for an empty file.
+/// Refuses a file of another program or of a newer version; returns the schema number, 0 for an
+/// empty file.
 fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
     let number = |pragma: &str| {
         connection.query_row(pragma, [], |row| row.get::<_, i64>(0)).map_err(|error| {
             match StoreError::from(error) {
-                // A damaged store of ours must not be taken for another program's file.
+                // A damaged store must not be reported as another program's file.
                 StoreError::Corrupt(reason) if !is_ours(path) => {
                     OpenError::Foreign { path: path.to_owned(), reason }
                 }
@@ -287,9 +289,9 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
     tx.commit()
 }
 
-/// Refuses a file that is absent, or that this user may not use so.
+/// Refuses a file that is absent or that this user may not access in this way.
 ///
-/// Asks instead of trying: to close a file drops the locks this process has on it.
+/// It does not open the file, because closing it would drop the locks that this process has on it.
 pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Result<(), OpenError> {
     match rustix::fs::access(path, how) {
         Ok(()) => Ok(()),
@@ -330,7 +332,7 @@ fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), OpenErro
     Err(OpenError::NetworkFileSystem { path: path.to_owned(), kind })
 }
 
-/// Tries to write where the larger of the store's files would grow, in a file that is removed again.
+/// Tests in a temporary file whether the larger of the store's files can grow.
 pub(super) fn probe_room(store: &Path) -> std::io::Result<()> {
     static GROWTH: [u8; 64 * 1024] = [0; 64 * 1024];
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());

@@ -1,6 +1,6 @@
-//! Reading the store: what the daemon's deliveries and the commands look at.
+//! Reads the store, for the daemon's deliveries and for the commands.
 //!
-//! The connection is read-only; the commands open their own beside a running daemon.
+//! The connection is read-only; a command opens its own beside a running daemon.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -27,9 +27,9 @@ pub struct Reader {
 /// Which mirror rows to list.
 #[derive(Debug, Clone, Default)]
 pub struct RecordFilter {
-    /// Columns and the text each must equal; a number equals its digits.
+    /// Columns and the text that each must equal; a number is compared as text.
     pub equals: Vec<(String, String)>,
-    /// At most this many, the most lately changed first.
+    /// At most this many, the last changed first.
     pub limit: usize,
 }
 
@@ -37,7 +37,7 @@ impl Reader {
     /// Opens the store at `path` for reading. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] when there is none, or it is not ours.
+    /// [`OpenError`] if the file is absent or is not a store of this program.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Ok(Self { connection: open::open_reader(path)? })
     }
@@ -45,16 +45,16 @@ impl Reader {
     /// Up to `limit` rows of the log after `position`, in order.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn changes_after(&self, position: i64, limit: usize) -> Result<Vec<Change>, StoreError> {
         Ok(log::after(&self.connection, position, limit)?)
     }
 
-    /// Shows up to `limit` rows of the log after `position` in order, until told to stop; returns
-    /// how many were shown.
+    /// Calls `each` with up to `limit` rows of the log after `position` in order, until it breaks;
+    /// returns how many rows it got.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn scan_after(
         &self,
         position: i64,
@@ -64,10 +64,10 @@ impl Reader {
         Ok(log::scan(&self.connection, position, limit, each)?)
     }
 
-    /// The rows of the log with these numbers; those that are gone are left out.
+    /// The rows of the log with these numbers; pruned rows are left out.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn changes(&self, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
         Ok(log::by_seq(&self.connection, seqs)?)
     }
@@ -75,7 +75,7 @@ impl Reader {
     /// Every version of one record still in the log, oldest first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn history(&self, route: Route, id: &str) -> Result<Vec<Change>, StoreError> {
         Ok(log::of_record(&self.connection, route, id)?)
     }
@@ -83,20 +83,20 @@ impl Reader {
     /// The number of the last row of the log, 0 for none.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn last_seq(&self) -> Result<i64, StoreError> {
         Ok(log::last_seq(&self.connection)?)
     }
 
-    /// What each poller knows.
+    /// The stored state of each poller.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn pollers(&self) -> Result<Vec<PollerRow>, StoreError> {
         Ok(pollers::list(&self.connection)?)
     }
 
-    /// When each poll since `since` ended, as far as it has been written.
+    /// When each poll since `since` ended; polls that are not written yet are missing.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -107,7 +107,7 @@ impl Reader {
     /// The last poll of every poller.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn last_polls(&self) -> Result<Vec<LastPoll>, StoreError> {
         Ok(pollers::last_polls(&self.connection)?)
     }
@@ -115,28 +115,28 @@ impl Reader {
     /// The gaps, newest first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn gaps(&self) -> Result<Vec<Gap>, StoreError> {
         Ok(ledger::list(&self.connection)?)
     }
 
-    /// Where each sink stands.
+    /// The stored state of each sink.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
         Ok(sinks::list(&self.connection)?)
     }
 
-    /// Where one sink stands.
+    /// The stored state of one sink.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn sink(&self, name: &str) -> Result<Option<SinkRow>, StoreError> {
         Ok(sinks::find(&self.connection, name)?)
     }
 
-    /// How many rows of the log after `after`, up to and with `upto`, are of these routes and kinds.
+    /// How many rows of the log after `after`, up to and including `upto`, have these routes and kinds.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -163,7 +163,7 @@ impl Reader {
         Ok(deliveries::due(&self.connection, sink, by, limit)?)
     }
 
-    /// When the next delivery of one sink becomes due that is not due at `now`.
+    /// When the next delivery of one sink becomes due after `now`.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -195,7 +195,7 @@ impl Reader {
     /// Up to `limit` dead letters of one sink, oldest first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn dead_letters(
         &self,
         sink: &str,
@@ -220,7 +220,7 @@ impl Reader {
     /// One dead letter of one sink, by its number in the log.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn dead_letter(&self, sink: &str, seq: i64) -> Result<Option<PendingDelivery>, StoreError> {
         Ok(deliveries::dead_letter(&self.connection, sink, seq)?)
     }
@@ -228,13 +228,13 @@ impl Reader {
     /// How many records each route has.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn counts(&self) -> Result<Vec<(Route, i64)>, StoreError> {
         Route::ALL
             .into_iter()
             .map(|route| {
-                // Only a record that was forgotten leaves the mirror. Without one, the last row
-                // number is the count, which costs nothing.
+                // Only `forget` deletes rows of the mirror. Unless it did, the last row number is
+                // the count, which is found without a scan.
                 let count = self
                     .connection
                     .prepare_cached(&format!(
@@ -251,7 +251,7 @@ impl Reader {
     /// The columns of a route's mirror table, in order.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn columns(&self, route: Route) -> Result<Vec<String>, StoreError> {
         let mut statement = self
             .connection
@@ -260,10 +260,10 @@ impl Reader {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Mirror rows as JSON objects, the most lately changed first.
+    /// Mirror rows as JSON objects, the last changed first.
     ///
     /// # Errors
-    /// When the file cannot be read, or a column of the filter does not exist.
+    /// If the file cannot be read, or a column of the filter does not exist.
     pub fn records(
         &self,
         route: Route,
@@ -292,7 +292,7 @@ impl Reader {
         let mut names: Vec<String> = Vec::new();
         while let Some(row) = rows.next()? {
             if names.is_empty() {
-                // Known for sure only now: the first step may find that the table has grown.
+                // Only now: the first step may reload the statement because a column was added.
                 names = row.as_ref().column_names().map(str::to_owned).collect();
             }
             let mut record = Map::with_capacity(names.len());
@@ -307,7 +307,7 @@ impl Reader {
     /// One mirror row as a JSON object.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn record(&self, route: Route, id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
         let filter = RecordFilter { equals: vec![("id".to_owned(), id.to_owned())], limit: 1 };
         Ok(self.records(route, &filter)?.into_iter().next())

@@ -98,7 +98,7 @@ fn the_envelope_is_read_and_the_operator_told_what_to_do() {
         (412, "white-label address"),
         (404, "base_url"),
         (429, "reserve"),
-        (503, "asked again later"),
+        (503, "will retry"),
     ] {
         let text = answer(status, &[], "").to_string();
         assert!(text.contains(advice), "{text}");

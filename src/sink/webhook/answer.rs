@@ -98,19 +98,19 @@ async fn read(mut response: Response) -> (Vec<u8>, bool) {
     (body, whole)
 }
 
-/// Why there was no answer, in words that hold nothing of the address.
+/// Why there was no response; the text holds no part of the address.
 pub(super) fn failure(error: &reqwest::Error, timeout: Duration) -> String {
     let problem = connection_problem(error);
     match problem {
-        Some(text) if error.is_connect() => format!("connecting to the endpoint: {text}"),
+        Some(text) if error.is_connect() => format!("could not connect to the endpoint: {text}"),
         _ if error.is_connect() && error.is_timeout() => {
-            "connecting to the endpoint: no answer in time".to_owned()
+            "could not connect to the endpoint: no response in time".to_owned()
         }
-        _ if error.is_connect() => "connecting to the endpoint failed".to_owned(),
+        _ if error.is_connect() => "could not connect to the endpoint".to_owned(),
         _ if error.is_timeout() => {
-            format!("no answer from the endpoint within {} s", timeout.as_secs_f64())
+            format!("no response from the endpoint within {} s", timeout.as_secs_f64())
         }
-        Some(text) => format!("talking to the endpoint: {text}"),
+        Some(text) => format!("the request to the endpoint failed: {text}"),
         None => "the endpoint closed the connection, or its answer is not HTTP".to_owned(),
     }
 }
