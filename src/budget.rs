@@ -18,16 +18,16 @@ use crate::config;
 use self::others::{Others, Reading};
 use self::pace::Pace;
 
-/// The longest rest a server can ask for.
+/// The longest wait that a server can request.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
-/// The first rest after a 429 that names none; it doubles up to a minute.
+/// The first wait after a 429 without `Retry-After`; it doubles up to a minute.
 const FIRST_REST: Duration = Duration::from_secs(5);
 /// Seconds between two cuts of the share, so that one shortage counts once.
 const CUT_EVERY_S: f64 = 3.0;
-/// Seconds in which a cut share grows back when nobody else spends, and when others do.
+/// Seconds in which a reduced share grows back without other clients, and with them.
 const GROW_ALONE_S: f64 = 40.0;
 const GROW_BESIDE_S: f64 = 120.0;
-/// How long a request of the background keeps its slice set aside.
+/// How long part of the budget stays reserved for a background request.
 const BACKGROUND_WAITS: Duration = Duration::from_secs(30);
 
 /// What a request is for.

@@ -1,7 +1,7 @@
 //! The control socket: how a command reaches the daemon that serves the same store.
 //!
 //! The socket lies next to the store. One request per connection, as one line of JSON; the daemon
-//! writes one reply and closes. Whoever may read the store may ask for the status; only root and
+//! writes one reply and closes. A user who may read the store may request the status; only root and
 //! the daemon's own user may send requests that write or spend the budget.
 
 mod address;
@@ -35,7 +35,7 @@ pub fn encode<T: Serialize>(outcome: Result<T, ControlReply<()>>) -> Vec<u8> {
     text.expect("a reply holds plain values and valid JSON texts")
 }
 
-/// What a command can ask of the daemon.
+/// A request of a command to the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlRequest {

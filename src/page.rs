@@ -1,8 +1,8 @@
 //! The status page: how the mirror and the daemon are doing, over HTTP, for people and tools.
 //!
 //! Serves the page, `/metrics`, `/healthz`, `/readyz` and `/api/status`. It only reads: counts,
-//! states and ids, no record's content. All requests share one snapshot per second, and no
-//! snapshot is taken while nobody looks.
+//! states and ids, no record's content. All requests share one snapshot per second;
+//! without requests, no snapshot is taken.
 
 mod access;
 mod answer;

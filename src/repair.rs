@@ -46,7 +46,7 @@ pub struct Repair {
     pub clock: Clock,
 }
 
-/// What ends the work before it is done.
+/// Why the work ends early.
 enum Interrupted {
     Stopped,
     Store(StoreError),
@@ -320,7 +320,8 @@ impl People {
         self.named.contains(text)
     }
 
-    /// Drops whoever the mirror has: by e-mail or number, or by name when a record shows no more.
+    /// Drops the people that the mirror has, found by e-mail or number, or by name if that is all a
+    /// record shows.
     fn forget(&mut self, known: &HashSet<String>) {
         self.list.retain(|[email, mobile, name]| {
             let has = |text: &String| !text.is_empty() && known.contains(&plain(text));
@@ -329,7 +330,7 @@ impl People {
         });
     }
 
-    /// What to search for: one term a person, none twice.
+    /// What to search for: one term per person, without repeats.
     fn terms(self) -> Vec<String> {
         let mut seen = HashSet::new();
         self.list
@@ -344,7 +345,7 @@ fn is_term(text: &str) -> bool {
     (3..=LONGEST_TERM).contains(&text.chars().count())
 }
 
-/// A text as two systems would agree on it.
+/// A text in the form in which two systems are compared: trimmed, in lower case.
 fn plain(text: &str) -> String {
     text.trim().to_lowercase()
 }

@@ -29,7 +29,7 @@ pub(super) struct Watch {
     pub(super) backup: watch::Receiver<Option<BackupStatus>>,
 }
 
-/// What passes between whoever asks and the daemon's other parts.
+/// State of the daemon's other parts that a status needs.
 #[derive(Clone)]
 pub(super) struct Outside {
     /// The running sinks.

@@ -1,7 +1,7 @@
 //! What the page shows: one snapshot that all viewers share.
 //!
 //! A snapshot is taken when somebody wants one and the last is a second old. However many look, it
-//! is taken once per second; while nobody looks, it is not taken.
+//! is taken once per second; without requests, it is not taken.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -125,7 +125,7 @@ impl Snapshots {
         // The sender lives as long as `self`, so that waiting cannot fail.
         while wanted.wait_for(|wishes| *wishes > met).await.is_ok() {
             let taken = take().await.map(Arc::new);
-            // Whoever asked in the meantime gets this one.
+            // Requests that came in the meantime get this snapshot.
             met = *wanted.borrow();
             self.newest.send_replace(Some((Instant::now(), taken)));
             sleep(EVERY).await;

@@ -27,7 +27,7 @@ impl Operator {
     /// Opens an existing store. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] when there is none, or it is not ours.
+    /// [`OpenError`] if the file is absent or is not a store of this program.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         drop(open::open_reader(path)?);
         open::permitted(path, "write to", Access::WRITE_OK)?;
