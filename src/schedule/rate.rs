@@ -1,6 +1,6 @@
 //! Estimates how many records arrive on one route.
 //!
-//! Three memories: the last hour, the same hour of the day, and the last week. Each is drawn
+//! Three estimates: from the last hour, the same hour of other days, and the last week. Each is drawn
 //! towards the next wider one, and the widest towards the mean of all routes, so that the
 //! difference between few arrivals and fewer is not taken for a difference between routes.
 
