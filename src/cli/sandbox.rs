@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Requests per minute that one key may make
     #[arg(long, default_value_t = 60)]
     requests_per_minute: u32,
-    /// A file that keeps what clients and the control page write
+    /// A file that keeps what clients and the portal write
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 }
