@@ -33,7 +33,10 @@ async fn why_wants_to_know_which_of_several_branches() {
     let (_workspace, place) = chain("[\"1\", \"2\"]").await;
     let one = place.run(["why", "leads", "--business", "2"]).await;
     assert!(one.out.starts_with("poller      leads@2\n"), "{one:?}");
-    assert!(one.out.contains("next poll   when a daemon runs; none is running"), "{one:?}");
+    assert!(
+        one.out.contains("next poll   after the daemon is started; it is not running"),
+        "{one:?}"
+    );
     let either = place.run(["why", "leads"]).await;
     assert_eq!(either.code, Some(64), "{either:?}");
     assert!(either.err.contains("name one with --business: leads@1, leads@2"), "{either:?}");
