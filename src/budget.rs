@@ -307,8 +307,27 @@ impl Budget {
         self.share.min(room.max(ceiling / 2.0)).max(self.floor(at)).min(ceiling)
     }
 
-    /// Requests a minute granted to polls now.
+    /// Requests a minute granted to polls now, also while other clients use the reserve or a first
+    /// cycle without spacing is made up for.
     fn poll_rate(&self, now: Duration) -> f64 {
+        let spaced = self.scarce_rate(now).unwrap_or_else(|| self.share_rate(now));
+        spaced.min(self.pace.granted(now))
+    }
+
+    /// Requests a minute granted to polls while the other clients leave too little of the key.
+    fn scarce_rate(&self, now: Duration) -> Option<f64> {
+        let at = now.as_secs_f64();
+        match self.left(now)? {
+            // The other clients have used it up: try rarely whether the minute is over. If they
+            // have not, our own log knows when the next request is free.
+            left if left < 1.0 && self.is_shared(at) => Some(self.floor(at).min(6.0)),
+            left if self.would_touch_reserve(left, at) => Some(self.floor(at)),
+            _ => None,
+        }
+    }
+
+    /// Requests a minute that our share grants to polls.
+    fn share_rate(&self, now: Duration) -> f64 {
         let at = now.as_secs_f64();
         let rate = self.rate(at);
         if self.background_waits_until.is_some_and(|until| now < until) {
@@ -324,18 +343,12 @@ impl Budget {
     }
 
     fn poll_not_before(&self, now: Duration) -> Duration {
-        let at = now.as_secs_f64();
         let Some(last) = self.poll_last else { return now };
-        match self.left(now) {
-            // The other clients have used it up: try rarely whether the minute is over. If they
-            // have not, our own log knows when the next request is free.
-            Some(left) if left < 1.0 && self.is_shared(at) => after(last, self.floor(at).min(6.0)),
-            Some(left) if self.would_touch_reserve(left, at) => after(last, self.floor(at)),
-            _ => {
-                let rate = self.poll_rate(now);
-                if rate < f64::from(self.pace.ceiling()) { after(last, rate) } else { now }
-            }
+        if let Some(rate) = self.scarce_rate(now) {
+            return after(last, rate);
         }
+        let rate = self.share_rate(now);
+        if rate < f64::from(self.pace.ceiling()) { after(last, rate) } else { now }
     }
 
     /// True if other clients use the key.

@@ -249,6 +249,7 @@ impl Dispatcher {
                 Next::Idle => return None,
             };
             if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
+                self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute);
                 return Some(at);
             }
             self.schedule.started(poller, now);

@@ -137,7 +137,11 @@ impl Schedule {
     /// Sets the polls a minute that the budget grants now.
     pub fn set_pace(&mut self, per_minute: f64) {
         if self.slots.set_pace(per_minute) {
+            let before = self.turn;
             self.measure_turn();
+            if self.turn < before {
+                self.pollers.iter_mut().for_each(|poller| poller.keep_deadline(before));
+            }
             self.share();
         }
     }
@@ -282,7 +286,7 @@ impl Schedule {
     /// The guaranteed longest interval of a poller, in seconds.
     #[must_use]
     pub fn guarantee(&self, poller: usize) -> f64 {
-        self.pollers[poller].guarantee(self.turn)
+        self.pollers[poller].stated(self.turn)
     }
 
     /// The interval of polling in turn: what fixed intervals leave, shared by all others evenly,

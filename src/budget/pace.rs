@@ -143,6 +143,18 @@ impl Pace {
         *newest + until / u32::try_from(room + 1).unwrap_or(u32::MAX)
     }
 
+    /// Requests a minute while requests are spread because some were sent without spacing; the
+    /// ceiling otherwise.
+    pub(super) fn granted(&self, now: Duration) -> f64 {
+        let ceiling = f64::from(self.ceiling);
+        let shifted = now + SHIFT;
+        let Some(newest) = self.sent.back().filter(|_| shifted < self.spread_until) else {
+            return ceiling;
+        };
+        let slot = self.spread_at(shifted).saturating_sub(*newest).as_secs_f64();
+        ceiling.min(SPAN.as_secs_f64() / slot.max(1e-3))
+    }
+
     /// How many requests were sent in the `span` before `now`.
     pub(super) fn sent_within(&self, span: Duration, now: Duration) -> usize {
         let from = now + SHIFT - span.min(SHIFT);

@@ -44,6 +44,9 @@ pub(super) struct Poller {
     pub(super) in_flight: Option<f64>,
     /// When the last request was sent; before the first one, when it would have been.
     pub(super) last: f64,
+    /// The latest deadline at a pace that was lower since the last poll. A pace that rises again
+    /// does not bring it forward, because the polls that were put off meanwhile come first.
+    promised: f64,
     pub(super) not_before: f64,
     /// When the next poll of a fixed interval is due.
     pub(super) fixed_due: f64,
@@ -102,6 +105,7 @@ impl Poller {
             read_wall: None,
             in_flight: None,
             last: at,
+            promised: f64::NEG_INFINITY,
             not_before: f64::NEG_INFINITY,
             fixed_due: at,
             floor: 0.0,
@@ -130,6 +134,7 @@ impl Poller {
         }
         self.in_flight = Some(at);
         self.last = at;
+        self.promised = f64::NEG_INFINITY;
         if let Some(every) = self.settings.every {
             // The grid stays; what was missed of it is skipped.
             let every = every.as_secs_f64().max(0.001);
@@ -227,6 +232,19 @@ impl Poller {
         (self.factor * turn).min(self.longest(turn)).max(self.floor.min(most))
     }
 
+    /// Keeps the deadline of the interval that is running, because the pace rises.
+    pub(super) fn keep_deadline(&mut self, turn: f64) {
+        self.promised = self.promised.max(self.last + self.guarantee(turn));
+    }
+
+    /// The guarantee of the interval that is running: a pace that has risen counts from the next.
+    pub(super) fn stated(&self, turn: f64) -> f64 {
+        if self.settings.every.is_some() {
+            return self.guarantee(turn);
+        }
+        self.guarantee(turn).max(self.promised - self.last)
+    }
+
     /// The interval that keeps the page of a running import from overflowing.
     pub(super) fn import_interval(&self) -> Option<f64> {
         let page = self.page();
@@ -261,7 +279,7 @@ impl Poller {
         if self.settings.every.is_some() {
             return self.ready_at();
         }
-        (self.last + self.guarantee(turn)).max(self.ready_at())
+        (self.last + self.stated(turn)).max(self.ready_at())
     }
 
     /// When its share of the budget brings the next poll.

@@ -67,7 +67,7 @@ impl Schedule {
         let at = seconds(now);
         let rate = poller.rate_now();
         let spread = (DEVIATIONS / poller.rate.evidence().sqrt()).exp();
-        let guarantee = poller.guarantee(self.turn);
+        let guarantee = poller.stated(self.turn);
         let planned = match poller.settings.every {
             Some(_) => poller.ready_at(),
             None => poller.ready_at().max(poller.due_at().min(poller.deadline(self.turn))),

@@ -203,6 +203,107 @@ async fn the_first_cycle_is_bounded_by_the_minute_only() {
     daemon.stop().await;
 }
 
+/// The longest time by which an interval between two polls of a route exceeded the guarantee that
+/// was stated meanwhile, and where.
+async fn exceeds_its_guarantee(
+    shop: &VirtualShop,
+    daemon: &VirtualDaemon<'_>,
+    span: f64,
+) -> (f64, String) {
+    let begun = shop.now();
+    let mut stated = Vec::new();
+    while shop.now() < begun + span {
+        let status = daemon.status().await;
+        let guarantees = status.pollers.iter().map(|poller| {
+            (poller.route.replace('_', "-"), poller.plan.as_ref().unwrap().guarantee_s)
+        });
+        stated.push((shop.now(), guarantees.collect::<Vec<_>>()));
+        shop.until(shop.now() + 0.5).await;
+    }
+    let mut worst = (f64::NEG_INFINITY, String::new());
+    for (place, route) in Route::ALL.into_iter().enumerate() {
+        let polls = shop.polls(begun, begun + span);
+        let times = polls.iter().filter(|poll| poll.route == route.segment());
+        let times: Vec<f64> = times.map(|poll| poll.elapsed_s).collect();
+        for pair in times.windows(2) {
+            let guarantee = stated
+                .iter()
+                .filter(|(at, _)| (pair[0]..pair[1] + 0.5).contains(at))
+                .map(|(_, guarantees)| {
+                    assert_eq!(guarantees[place].0, route.segment());
+                    guarantees[place].1
+                })
+                .fold(0.0, f64::max);
+            let excess = pair[1] - pair[0] - guarantee;
+            if excess > worst.0 {
+                worst = (excess, format!("{} {pair:?}, {guarantee} s stated", route.segment()));
+            }
+        }
+    }
+    worst
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_route_waits_longer_than_its_guarantee_from_the_first_minute_on() {
+    for (seed, a_minute, reserve) in [(0, 60, 15), (1, 60, 0), (2, 10, 0), (3, 25, 5)] {
+        let options = Options { requests_per_minute: a_minute, ..Workspace::usual() };
+        let shop = VirtualShop::new(options, seed);
+        let budget = format!("[budget]\nrequests_per_minute = {a_minute}\nreserve = {reserve}\n");
+        let mut daemon = VirtualDaemon::new(&shop, &format!("{budget}{SMALL_PAGES}"));
+        daemon.start().await;
+        let (excess, at) = exceeds_its_guarantee(&shop, &daemon, HOUR).await;
+        assert!(excess <= 1.0, "{a_minute} a minute, reserve {reserve}: {excess} s over; {at}");
+        daemon.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn guarantees_hold_after_restarts_and_while_another_client_comes_and_goes() {
+    for seed in 0..4 {
+        let shop = VirtualShop::new(Workspace::usual(), seed);
+        let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+        for runs in [7.0, 25.0, 50.0] {
+            daemon.start().await;
+            let (excess, at) = exceeds_its_guarantee(&shop, &daemon, runs).await;
+            assert!(excess <= 1.0, "seed {seed}, restarted: {excess} s over; {at}");
+            daemon.stop().await;
+        }
+        daemon.start().await;
+        let from = shop.now() + 200.0 + 7.3 * seed as f64;
+        let ((excess, at), _) = tokio::join!(
+            exceeds_its_guarantee(&shop, &daemon, 1200.0),
+            shop.rival(40, from, from + 400.0)
+        );
+        assert!(excess <= 1.0, "seed {seed}, beside a rival: {excess} s over; {at}");
+        daemon.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_shop_is_at_no_risk_after_the_start_and_after_a_restart() {
+    for (seed, reserve) in [(0, 15), (1, 0), (2, 15), (3, 0)] {
+        let shop = VirtualShop::new(Workspace::usual(), seed);
+        let mut daemon = VirtualDaemon::new(&shop, &format!("[budget]\nreserve = {reserve}\n"));
+        for away in [0.0, 5.0, 1800.0] {
+            shop.until(shop.now() + away).await;
+            daemon.start().await;
+            let begun = shop.now();
+            while shop.now() < begun + 300.0 {
+                let status = daemon.status().await;
+                let after = shop.now() - begun;
+                let case = format!("reserve {reserve}, {after} s after {away} s away");
+                assert!(status.forecast.feasible, "{case}: {:?}", status.forecast);
+                for poller in status.pollers {
+                    let plan = poller.plan.unwrap();
+                    assert!(!plan.at_risk, "{case}: {} {plan:?}", poller.route);
+                }
+                shop.until(shop.now() + 0.5).await;
+            }
+            daemon.stop().await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_route_waits_as_long_as_the_server_asked_through_a_reload() {
     let shop = VirtualShop::new(Workspace::usual(), 1);
