@@ -24,9 +24,13 @@ pub struct Rebuilt {
 /// the oldest version in the log says when.
 ///
 /// # Errors
-/// [`OpenError`] when a daemon holds the store, or it is not ours; nothing is changed then.
+/// [`OpenError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
+/// changed then.
 pub fn rebuild(path: &Path) -> Result<Rebuilt, OpenError> {
     let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
+    if !path.exists() {
+        return Err(OpenError::Missing(path.to_owned()));
+    }
     let mut opened = open::open(path)?;
     let records = rebuild_all(&mut opened.connection).map_err(failed)?;
     checkpoint::cut_wal(&opened.connection).map_err(failed)?;
@@ -184,5 +188,13 @@ mod tests {
         let store = Store::open(&path).unwrap();
         assert_eq!(rows(&store).await, before);
         assert_eq!(store.read(|reader| reader.record(Route::Jobs, "1")).await.unwrap(), None);
+    }
+
+    #[test]
+    fn a_rebuild_where_there_is_no_store_makes_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        assert!(matches!(rebuild(&path), Err(OpenError::Missing(_))));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

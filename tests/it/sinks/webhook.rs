@@ -223,7 +223,7 @@ async fn an_endpoint_that_does_not_answer_is_at_fault() {
     let mut settings = webhook(receiver.url("/"));
     settings.timeout = Duration::from_millis(50);
     let verdict = deliver_one(&mut build(&SinkKind::Webhook(settings)), &change(1)).await;
-    assert!(is_fault(&verdict) && reason(&verdict).contains("no answer"), "{verdict:?}");
+    assert!(is_fault(&verdict) && reason(&verdict).contains("no response"), "{verdict:?}");
 }
 
 #[tokio::test]
