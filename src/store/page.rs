@@ -3,8 +3,6 @@
 //! Four steps: is the page unchanged, what differs from the store, what does it prove, commit. A
 //! page that changes nothing writes nothing.
 
-use std::time::Duration;
-
 use super::batch::NewVersion;
 use super::diff::{self, PageDiff, RecordDiff};
 use super::error::StoreError;
@@ -16,7 +14,7 @@ use super::pollers::{self, PollNote, PollOutcome, PollerRow};
 use super::succession::{self, Predecessor};
 use super::writer::{Batch, Writer};
 use crate::contiguity::{self, Contiguity, Proof};
-use crate::record::{Kind, Page, PollerId, Record, created_at, field};
+use crate::record::{Kind, Page, PollerId, Record, created_at};
 
 /// A page on its way into the store.
 struct Arrival<'a> {
@@ -50,7 +48,6 @@ pub(super) fn note_unchanged(
         created: 0,
         updated: 0,
         overlap: records,
-        window: None,
         gap: None,
     };
     writer.note(key, poll_note(&outcome, &stamp, facts));
@@ -123,7 +120,6 @@ fn outcome(page: &Page, diff: &PageDiff, proof: &Proof, polled_before: bool) -> 
         created: diff.created(),
         updated: diff.updated(),
         overlap: proof.shared,
-        window: window(page),
         gap: None,
     }
 }
@@ -391,17 +387,6 @@ fn poll_note(outcome: &PageOutcome, stamp: &str, facts: &PollFacts) -> PollNote 
         latency: facts.latency,
         remaining: facts.remaining,
     }
-}
-
-/// Time from the oldest to the newest `created_at`, as the first and the last record show it.
-fn window(page: &Page) -> Option<Duration> {
-    let at = |record: &Record| -> Option<jiff::Timestamp> {
-        let text: String = serde_json::from_str(field(page.text(record), "created_at")?).ok()?;
-        text.parse().ok()
-    };
-    let first = at(page.records().first()?)?;
-    let last = at(page.records().last()?)?;
-    Some(first.duration_since(last).unsigned_abs())
 }
 
 #[cfg(test)]

@@ -38,8 +38,6 @@ pub struct PageOutcome {
     pub updated: usize,
     /// Records that were on the poller's previous page.
     pub overlap: usize,
-    /// Time from the oldest to the newest `created_at` on the page, where records show it.
-    pub window: Option<Duration>,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
 }

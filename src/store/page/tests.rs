@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::*;
-use crate::record::{RecordId, Route};
+use crate::record::{RecordId, Route, field};
 use crate::store::{Search, Store};
 
 /// A list as the workspace holds it: the state of each record, by its id.
