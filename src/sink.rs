@@ -18,6 +18,8 @@ mod webhook;
 use std::fmt;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -123,16 +125,130 @@ pub enum BuildError {
 }
 
 /// A destination that changes are handed to.
+#[derive(Debug)]
 pub enum Sink {
-    /// Posts each change, signed as the Standard Webhooks specification says.
-    Webhook(webhook::Webhook),
-    /// Appends each change to an NDJSON file.
-    File(file::File),
-    /// Runs a program for each change.
-    Command(command::Command),
-    /// Answers as a test says.
-    #[cfg(test)]
-    Scripted(Scripted),
+    /// Takes one change a call, and several calls at the same time.
+    Windowed(WindowedSink),
+    /// Takes changes in batches, one batch after the other.
+    Batched(BatchedSink),
+}
+
+impl From<WindowedSink> for Sink {
+    fn from(sink: WindowedSink) -> Self {
+        Self::Windowed(sink)
+    }
+}
+
+impl From<BatchedSink> for Sink {
+    fn from(sink: BatchedSink) -> Self {
+        Self::Batched(sink)
+    }
+}
+
+/// Makes the two enums of sinks, with one line for each sink.
+macro_rules! registry {
+    (
+        windowed { $($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $windowed:ident($type:ty),)+ }
+        batched { $($(#[doc = $batch_doc:literal])+ $(#[cfg($batch_cfg:meta)])? $batched:ident($batch_type:ty),)+ }
+    ) => {
+        /// A sink that takes one change a call, and several calls at the same time.
+        pub enum WindowedSink {
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $windowed(Box<$type>),)+
+        }
+
+        impl WindowedSink {
+            /// How many calls may be under way at the same time.
+            #[must_use]
+            pub fn concurrency(&self) -> usize {
+                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => sink.concurrency(),)+ }
+            }
+
+            /// Hands over one change; `now` is the wall clock at this attempt.
+            ///
+            /// Changes of one record are handed over one after the other. After `stop`, a change that
+            /// is not finished is [`Verdict::CutShort`].
+            pub async fn deliver(&self, change: &Change, now: Timestamp, stop: &CancellationToken) -> Verdict {
+                if stop.is_cancelled() {
+                    return Verdict::CutShort;
+                }
+                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => sink.deliver(change, now, stop).await,)+ }
+            }
+
+            async fn probe(&self) -> Result<String, String> {
+                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => sink.probe().await,)+ }
+            }
+        }
+
+        impl fmt::Debug for WindowedSink {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($(#[cfg($cfg)])? Self::$windowed(_) => stringify!($windowed),)+ })
+            }
+        }
+
+        /// A sink that takes changes in batches, one batch after the other.
+        pub enum BatchedSink {
+            $($(#[doc = $batch_doc])+ $(#[cfg($batch_cfg)])? $batched(Box<$batch_type>),)+
+        }
+
+        impl BatchedSink {
+            /// The most changes that one call takes.
+            #[must_use]
+            pub fn batch(&self) -> usize {
+                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.batch(),)+ }
+            }
+
+            /// Whether one change alone may cause what is reported as a fault. If not, the sink keeps
+            /// the order within a batch, and a batch may hold several changes of one record.
+            #[must_use]
+            pub fn can_fail_for_one(&self) -> bool {
+                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.can_fail_for_one(),)+ }
+            }
+
+            /// How long the oldest change may wait until a batch is full.
+            #[must_use]
+            pub fn linger(&self) -> Duration {
+                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.linger(),)+ }
+            }
+
+            /// Hands over `changes`, which are in the order of the log; returns one verdict for each.
+            ///
+            /// The caller saves its position before the next call. `now` is the wall clock at this
+            /// attempt. After `stop`, changes that are not finished are [`Verdict::CutShort`]. After a
+            /// fault no further change is begun; those are [`Verdict::NotTried`].
+            pub async fn deliver(&mut self, changes: &[Change], now: Timestamp, stop: &CancellationToken) -> Vec<Verdict> {
+                if stop.is_cancelled() {
+                    return vec![Verdict::CutShort; changes.len()];
+                }
+                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.deliver(changes, now, stop).await,)+ }
+            }
+
+            async fn probe(&self) -> Result<String, String> {
+                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.probe().await,)+ }
+            }
+        }
+
+        impl fmt::Debug for BatchedSink {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($(#[cfg($batch_cfg)])? Self::$batched(_) => stringify!($batched),)+ })
+            }
+        }
+    };
+}
+
+registry! {
+    windowed {
+        /// Posts each change, signed as the Standard Webhooks specification says.
+        Webhook(webhook::Webhook),
+        /// Runs a program for each change.
+        Command(command::Command),
+        /// Answers as a test says.
+        #[cfg(test)]
+        Scripted(Scripted),
+    }
+    batched {
+        /// Appends each change to an NDJSON file.
+        File(file::File),
+    }
 }
 
 impl Sink {
@@ -141,52 +257,46 @@ impl Sink {
     /// # Errors
     /// [`BuildError`] if the configuration can never work.
     pub fn build(name: &str, kind: &SinkKind) -> Result<Self, BuildError> {
+        use BatchedSink::File;
+        use WindowedSink::{Command, Webhook};
         Ok(match kind {
-            SinkKind::Webhook(settings) => Self::Webhook(webhook::Webhook::build(name, settings)?),
-            SinkKind::File(settings) => Self::File(file::File::new(name, &settings.path)),
-            SinkKind::Command(settings) => Self::Command(command::Command::build(name, settings)?),
+            SinkKind::Webhook(it) => Webhook(webhook::Webhook::build(name, it)?.into()).into(),
+            SinkKind::Command(it) => Command(command::Command::build(name, it)?.into()).into(),
+            SinkKind::File(it) => File(file::File::new(name, &it.path).into()).into(),
         })
     }
 
-    /// The most changes that can be handed over at once, and that a crash can repeat.
+    /// The most changes that are handed over at the same time.
     #[must_use]
     pub fn batch(&self) -> usize {
         match self {
-            Self::Webhook(webhook) => webhook.batch(),
-            Self::File(_) => file::BATCH,
-            Self::Command(_) => command::BATCH,
-            #[cfg(test)]
-            Self::Scripted(scripted) => scripted.batch(),
+            Self::Windowed(sink) => sink.concurrency(),
+            Self::Batched(sink) => sink.batch(),
         }
     }
 
-    /// Whether one change alone may cause what is reported as a fault. For a file it never does.
+    /// Whether one change alone may cause what is reported as a fault.
     #[must_use]
     pub fn can_fail_for_one(&self) -> bool {
-        !matches!(self, Self::File(_))
+        match self {
+            Self::Windowed(_) => true,
+            Self::Batched(sink) => sink.can_fail_for_one(),
+        }
     }
 
     /// Hands over `changes`, which belong to different records and are in the order of the log.
     /// Returns one verdict for each, in the same order.
     ///
-    /// The caller saves its position before the next call. `now` is the wall clock at this attempt.
-    /// After `stop`, changes that are not finished are [`Verdict::CutShort`]. After a fault no further
-    /// change is begun; those are [`Verdict::NotTried`].
+    /// After a fault no further change is begun; those are [`Verdict::NotTried`].
     pub async fn deliver(
         &mut self,
         changes: &[Change],
         now: Timestamp,
         stop: &CancellationToken,
     ) -> Vec<Verdict> {
-        if stop.is_cancelled() {
-            return vec![Verdict::CutShort; changes.len()];
-        }
         match self {
-            Self::Webhook(webhook) => webhook.deliver(changes, now, stop).await,
-            Self::File(file) => file.deliver(changes).await,
-            Self::Command(command) => command.deliver(changes, stop).await,
-            #[cfg(test)]
-            Self::Scripted(scripted) => scripted.deliver(changes),
+            Self::Windowed(sink) => together(sink, changes, now, stop).await,
+            Self::Batched(sink) => sink.deliver(changes, now, stop).await,
         }
     }
 
@@ -196,23 +306,32 @@ impl Sink {
     /// What is wrong, and how to fix it.
     pub async fn probe(&self) -> Result<String, String> {
         match self {
-            Self::Webhook(webhook) => webhook.probe().await,
-            Self::File(file) => file.probe().await,
-            Self::Command(command) => command.probe(),
-            #[cfg(test)]
-            Self::Scripted(_) => Ok("scripted".to_owned()),
+            Self::Windowed(sink) => sink.probe().await,
+            Self::Batched(sink) => sink.probe().await,
         }
     }
 }
 
-impl fmt::Debug for Sink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Webhook(_) => "Sink::Webhook",
-            Self::File(_) => "Sink::File",
-            Self::Command(_) => "Sink::Command",
-            #[cfg(test)]
-            Self::Scripted(_) => "Sink::Scripted",
-        })
+/// Hands over changes with as many calls under way as the sink allows, until one meets a fault.
+async fn together(
+    sink: &WindowedSink,
+    changes: &[Change],
+    now: Timestamp,
+    stop: &CancellationToken,
+) -> Vec<Verdict> {
+    let mut verdicts = vec![Verdict::NotTried; changes.len()];
+    let mut under_way = FuturesUnordered::new();
+    let mut waiting = changes.iter().enumerate();
+    let mut failed = false;
+    loop {
+        while !failed
+            && under_way.len() < sink.concurrency()
+            && let Some((index, change)) = waiting.next()
+        {
+            under_way.push(async move { (index, sink.deliver(change, now, stop).await) });
+        }
+        let Some((index, verdict)) = under_way.next().await else { return verdicts };
+        failed |= matches!(verdict, Verdict::Fault { .. } | Verdict::Gone { .. });
+        verdicts[index] = verdict;
     }
 }

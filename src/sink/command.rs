@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr};
@@ -22,9 +23,6 @@ use super::reason::Reason;
 use super::{BuildError, Verdict};
 use crate::config::CommandSink as Settings;
 use crate::record::Change;
-
-/// One at a time, so that a crash repeats at most one run.
-pub(super) const BATCH: usize = 1;
 
 /// The variables that a program gets. The environment of this process may hold a key.
 const ENVIRONMENT: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
@@ -56,26 +54,13 @@ impl Command {
         }
     }
 
-    pub(super) async fn deliver(
-        &self,
-        changes: &[Change],
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = Vec::with_capacity(changes.len());
-        for change in changes {
-            let verdict = self.run(change, stop).await;
-            let fault = matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort);
-            verdicts.push(verdict);
-            if fault {
-                break;
-            }
-        }
-        verdicts.resize(changes.len(), Verdict::NotTried);
-        verdicts
+    /// One at a time, so that a crash repeats at most one run.
+    pub(super) fn concurrency(&self) -> usize {
+        1
     }
 
     /// Checks that the program can be run, without running it.
-    pub(super) fn probe(&self) -> Result<String, String> {
+    pub(super) async fn probe(&self) -> Result<String, String> {
         let program = Path::new(&self.argv[0]);
         match program.metadata() {
             Err(error) => Err(format!("looking at the program {}: {error}", program.display())),
@@ -92,7 +77,12 @@ impl Command {
         }
     }
 
-    async fn run(&self, change: &Change, stop: &CancellationToken) -> Verdict {
+    pub(super) async fn deliver(
+        &self,
+        change: &Change,
+        _now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Verdict {
         let mut child = match self.spawn() {
             Ok(child) => child,
             Err(error) => {

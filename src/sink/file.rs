@@ -9,8 +9,11 @@ mod tail;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::Verdict;
 use super::reason::Reason;
@@ -19,7 +22,7 @@ use append::Appender;
 
 /// The most lines written at once. The caller saves its position after each batch, so a crash can
 /// repeat no more changes than these, and no more lines have to be compared.
-pub(super) const BATCH: usize = 256;
+const BATCH: usize = 256;
 
 /// Files written at the same time, by all sinks together: each takes a thread.
 const MOST_WRITES: usize = 4;
@@ -92,8 +95,25 @@ impl File {
         Self { name: name.to_owned(), path: path.to_owned(), appender: None }
     }
 
+    pub(super) fn batch(&self) -> usize {
+        BATCH
+    }
+
+    pub(super) fn can_fail_for_one(&self) -> bool {
+        false
+    }
+
+    pub(super) fn linger(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// A write that has begun is always finished, even during a stop.
-    pub(super) async fn deliver(&mut self, changes: &[Change]) -> Vec<Verdict> {
+    pub(super) async fn deliver(
+        &mut self,
+        changes: &[Change],
+        _now: Timestamp,
+        _stop: &CancellationToken,
+    ) -> Vec<Verdict> {
         let mut appender =
             self.appender.take().unwrap_or_else(|| Appender::new(&self.name, &self.path));
         let lines: Vec<Line> = changes.iter().map(Line::of).collect();

@@ -3,17 +3,19 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::Verdict;
 use crate::record::Change;
 
 type Answer = dyn FnMut(&Change) -> Verdict + Send;
 
-/// Answers every change of a batch, as an endpoint does that gets them at once.
+/// Answers each change at once.
 #[derive(Clone)]
 pub struct Scripted {
-    batch: usize,
+    at_once: usize,
     start: Instant,
     answer: Arc<Mutex<Box<Answer>>>,
     given: Arc<Mutex<Vec<(Duration, Change, Verdict)>>>,
@@ -21,11 +23,11 @@ pub struct Scripted {
 
 impl Scripted {
     pub(crate) fn new(
-        batch: usize,
+        at_once: usize,
         answer: impl FnMut(&Change) -> Verdict + Send + 'static,
     ) -> Self {
         Self {
-            batch,
+            at_once,
             start: Instant::now(),
             answer: Arc::new(Mutex::new(Box::new(answer))),
             given: Arc::default(),
@@ -42,18 +44,23 @@ impl Scripted {
         self.given.lock().unwrap().clone()
     }
 
-    pub(super) fn batch(&self) -> usize {
-        self.batch
+    pub(super) fn concurrency(&self) -> usize {
+        self.at_once
     }
 
-    pub(super) fn deliver(&self, changes: &[Change]) -> Vec<Verdict> {
-        let mut verdicts = Vec::new();
-        for change in changes {
-            let verdict = (self.answer.lock().unwrap())(change);
-            let given = (self.start.elapsed(), change.clone(), verdict.clone());
-            self.given.lock().unwrap().push(given);
-            verdicts.push(verdict);
-        }
-        verdicts
+    pub(super) async fn deliver(
+        &self,
+        change: &Change,
+        _now: Timestamp,
+        _stop: &CancellationToken,
+    ) -> Verdict {
+        let verdict = (self.answer.lock().unwrap())(change);
+        let given = (self.start.elapsed(), change.clone(), verdict.clone());
+        self.given.lock().unwrap().push(given);
+        verdict
+    }
+
+    pub(super) async fn probe(&self) -> Result<String, String> {
+        Ok("scripted".to_owned())
     }
 }

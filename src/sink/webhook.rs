@@ -16,7 +16,6 @@ use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 use secrecy::ExposeSecret;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -39,7 +38,7 @@ pub struct Webhook {
     url: Url,
     headers: HeaderMap,
     signer: Signer,
-    redactor: Arc<Redactor>,
+    redactor: Redactor,
     format: WebhookFormat,
     timeout: Duration,
     concurrency: usize,
@@ -50,7 +49,7 @@ impl Webhook {
         let url = address(name, settings.url.expose_secret())?;
         Ok(Self {
             client: client(name, &url, settings.timeout)?,
-            redactor: Arc::new(Redactor::new(&url, settings)),
+            redactor: Redactor::new(&url, settings),
             url,
             headers: fixed_headers(name, settings)?,
             signer: Signer::build(name, &settings.secrets)?,
@@ -60,61 +59,25 @@ impl Webhook {
         })
     }
 
-    /// All changes of a batch are in flight at once.
-    pub(super) fn batch(&self) -> usize {
+    pub(super) fn concurrency(&self) -> usize {
         self.concurrency
     }
 
     pub(super) async fn deliver(
         &self,
-        changes: &[Change],
+        change: &Change,
         now: Timestamp,
         stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts: Vec<Option<Verdict>> = vec![None; changes.len()];
-        let mut in_flight = JoinSet::new();
-        let mut waiting = changes.iter().enumerate();
-        let mut sending = true;
-        let mut unfinished = Verdict::CutShort;
-        loop {
-            while sending
-                && in_flight.len() < self.concurrency
-                && let Some((index, change)) = waiting.next()
-            {
-                match self.request(change, now) {
-                    Ok(request) => {
-                        let client = self.client.clone();
-                        let timeout = self.timeout;
-                        let redactor = Arc::clone(&self.redactor);
-                        in_flight.spawn(async move {
-                            let outcome = client.execute(request).await;
-                            (index, answer::of(outcome, timeout, now, &redactor).await)
-                        });
-                    }
-                    Err(verdict) => verdicts[index] = Some(verdict),
-                }
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                joined = in_flight.join_next() => match joined {
-                    None => break,
-                    Some(Ok((index, verdict))) => {
-                        if matches!(verdict, Verdict::Fault { .. } | Verdict::Gone { .. }) {
-                            // Requests in flight may still succeed. To send the others would only
-                            // show the same fault again.
-                            sending = false;
-                            unfinished = Verdict::NotTried;
-                        }
-                        verdicts[index] = Some(verdict);
-                    }
-                    Some(Err(_)) => {
-                        unfinished = Verdict::fault("the request failed inside this program");
-                    }
-                },
-            }
-        }
-        verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(|| unfinished.clone())).collect()
+    ) -> Verdict {
+        let request = match self.request(change, now) {
+            Ok(request) => request,
+            Err(verdict) => return verdict,
+        };
+        let attempt = async {
+            let outcome = self.client.execute(request).await;
+            answer::of(outcome, self.timeout, now, &self.redactor).await
+        };
+        stop.run_until_cancelled(attempt).await.unwrap_or(Verdict::CutShort)
     }
 
     /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate.

@@ -15,7 +15,7 @@ use crate::clock::{Clock, stamp};
 use crate::config::{self, CommandSink, SinkFilter, SinkKind, Start};
 use crate::deliver::{Deliverer, SinkStatus};
 use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
-use crate::sink::{Scripted, Sink, Verdict};
+use crate::sink::{Scripted, Verdict, WindowedSink};
 use crate::store::{DueBy, PendingDelivery, PollFacts, SinkRow, Store, StoreError};
 
 /// A store with one poller, and the sinks that deliver from it.
@@ -87,7 +87,7 @@ impl Shop {
         let (poke, poked) = watch::channel(());
         let deliverer = Deliverer {
             name: name.to_owned(),
-            sink: Sink::Scripted(sink.clone()),
+            sink: WindowedSink::Scripted(sink.clone().into()).into(),
             settings,
             store: self.store.clone(),
             clock: self.clock.clone(),

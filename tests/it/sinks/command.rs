@@ -133,7 +133,7 @@ async fn a_stop_and_a_dropped_delivery_kill_the_whole_process_group() {
                 started.await;
                 stop.cancel();
             });
-            assert_eq!(verdicts, [Verdict::CutShort, Verdict::NotTried]);
+            assert_eq!(verdicts, [Verdict::CutShort, Verdict::CutShort]);
         }
         wait_until("the grandchild is gone", || ended(&pid)).await;
     }
