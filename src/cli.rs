@@ -19,6 +19,7 @@ mod gaps;
 mod log;
 mod logging;
 mod man;
+mod metadata;
 mod moment;
 mod once;
 mod output;
@@ -116,6 +117,8 @@ enum Command {
     Restore(restore::Args),
     /// Check that the file, the log, the mirror and each sink's counts agree; exits with 65 if not
     Verify(Json),
+    /// Print a description of the database for Datasette (`datasette --metadata FILE`)
+    Metadata,
     /// Print a completion script for a shell
     Completions {
         /// bash, zsh, fish, elvish or powershell
@@ -186,6 +189,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backup(args) => backup::run(&load(place)?, &args),
         Command::Restore(args) => restore::run(&load(place)?, args),
         Command::Verify(json) => verify::run(&load(place)?, json.json),
+        Command::Metadata => metadata::run(&load(place)?),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "shopmirror", &mut text);

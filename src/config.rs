@@ -150,6 +150,8 @@ pub struct Workspace {
     pub proxy: Option<Url>,
     /// A file of additional certificate authorities in PEM.
     pub ca_file: Option<PathBuf>,
+    /// The zone of the shop's dates in reports.
+    pub time_zone: jiff::tz::TimeZone,
 }
 
 impl Workspace {

@@ -31,6 +31,7 @@ mod people;
 #[cfg(test)]
 mod plans;
 mod pollers;
+mod query;
 mod reader;
 mod rebuild;
 mod restore;
@@ -38,7 +39,10 @@ mod search;
 mod sink_state;
 mod sinks;
 mod succession;
+mod time_zone;
+mod travel;
 mod verify;
+mod views;
 mod writer;
 
 use std::collections::HashMap;
@@ -65,16 +69,20 @@ pub use operate::Operator;
 pub use page_facts::{PageOutcome, PollFacts};
 pub use people::CustomerText;
 pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
+pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
 pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
 pub use restore::{Restored, restore};
 pub use search::{Search, SearchOutcome};
 pub use sink_state::{DeliveryState, SinkState};
 pub use sinks::{Begin, Progress, SinkRow};
+pub use travel::LogReach;
 pub use verify::{Finding, Verification};
+pub use views::Description;
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};
+pub use rusqlite::types::Value as SqlValue;
 use sinks::PassedPositions;
 use writer::Writer;
 
@@ -219,7 +227,7 @@ impl Store {
         at: Timestamp,
     ) -> Result<Option<FormChange>, StoreError> {
         self.write(move |writer| {
-            forms::store(&writer.connection, form_type, business, &definition, at)
+            forms::store(&mut writer.connection, form_type, business, &definition, at)
         })
         .await
     }

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
@@ -89,6 +90,7 @@ fn workspace(mut section: Section<'_>, base: &Base) -> Option<Workspace> {
     let businesses = businesses(&mut section);
     let proxy = checked_address(&mut section, "proxy", address::proxy);
     let ca_file = section.text("ca_file").map(|file| base.dir.join(file.value));
+    let time_zone = time_zone(&mut section);
     let key = key_source(&mut section, base);
     section.finish();
     Some(Workspace {
@@ -98,6 +100,20 @@ fn workspace(mut section: Section<'_>, base: &Base) -> Option<Workspace> {
         businesses,
         proxy,
         ca_file,
+        time_zone,
+    })
+}
+
+/// The zone of the shop's dates; UTC unless the file names one.
+fn time_zone(section: &mut Section<'_>) -> TimeZone {
+    let Some(Found { value, place }) = section.text("time_zone") else { return TimeZone::UTC };
+    TimeZone::get(value).unwrap_or_else(|_| {
+        section.findings.note(
+            &place,
+            "`time_zone` must be the IANA name of a time zone, for example \"Europe/Berlin\"; if it \
+             is one, install the package tzdata on this machine",
+        );
+        TimeZone::UTC
     })
 }
 

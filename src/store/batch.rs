@@ -3,6 +3,7 @@
 use super::error::StoreError;
 use super::log::{self, NewChange};
 use super::mirror::{Fields, RowFacts};
+use super::views;
 use super::writer::Batch;
 use crate::record::{Kind, Route};
 
@@ -26,7 +27,9 @@ impl Batch<'_> {
         versions: &[NewVersion<'_>],
     ) -> Result<(), StoreError> {
         let fields: Vec<Fields<'_>> = versions.iter().map(|v| Fields::of(v.text)).collect();
-        self.mirror.grow(self.tx, &fields)?;
+        if self.mirror.grow(self.tx, &fields)? {
+            views::refresh(self.tx)?;
+        }
         for (version, fields) in versions.iter().zip(&fields) {
             let change = NewChange {
                 route,
@@ -61,7 +64,9 @@ impl Batch<'_> {
         seq: i64,
     ) -> Result<(), StoreError> {
         let fields = Fields::of(text);
-        self.mirror.grow(self.tx, std::slice::from_ref(&fields))?;
+        if self.mirror.grow(self.tx, std::slice::from_ref(&fields))? {
+            views::refresh(self.tx)?;
+        }
         self.mirror.put(
             self.tx,
             &RowFacts { id, business, first_seen_at: at, at, seq, via: None },

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::error::StoreError;
 use super::reader::Reader;
+use super::views;
 use super::writer::Writer;
 use crate::clock::stamp;
 use crate::record::same_meaning;
@@ -42,7 +43,7 @@ pub struct Form {
 }
 
 pub(super) fn store(
-    connection: &Connection,
+    connection: &mut Connection,
     form_type: String,
     business: Option<String>,
     definition: &str,
@@ -60,12 +61,14 @@ pub(super) fn store(
         Some(known) if same_meaning(&known, definition) => return Ok(None),
         Some(_) => "changed",
     };
-    connection
-        .prepare_cached(
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.prepare_cached(
             "INSERT INTO custom_fields (form_type, business, definition, changed_at) VALUES (?1, ?2, ?3, ?4) \
              ON CONFLICT (form_type, business) DO UPDATE SET definition = excluded.definition, changed_at = excluded.changed_at",
         )?
         .execute((&form_type, stored_business, definition, stamp(at)))?;
+    views::refresh(&tx)?;
+    tx.commit()?;
     Ok(Some(FormChange { form_type, business, what: what.to_owned() }))
 }
 
@@ -93,6 +96,7 @@ pub(super) fn keep(
         "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (CHECKED_AT, stamp(at)),
     )?;
+    views::refresh(&tx)?;
     tx.commit()?;
     let removed = |form_type| FormChange {
         form_type,

@@ -143,13 +143,13 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Adds a column for each new field; a table without rows is created again, so that our own
-    /// columns stay last.
+    /// Adds a column for each new field and says whether there was one; a table without rows is
+    /// created again, so that our own columns stay last.
     pub(super) fn grow(
         &mut self,
         connection: &Connection,
         records: &[Fields<'_>],
-    ) -> rusqlite::Result<()> {
+    ) -> rusqlite::Result<bool> {
         let known = self.columns.len();
         for Fields(fields) in records {
             for (name, _) in fields {
@@ -159,7 +159,7 @@ impl Mirror {
             }
         }
         if self.columns.len() == known {
-            return Ok(());
+            return Ok(false);
         }
         let table = self.route.as_str();
         let empty = connection
@@ -179,7 +179,7 @@ impl Mirror {
         }
         self.save_columns(connection, known)?;
         self.render();
-        Ok(())
+        Ok(true)
     }
 
     /// Writes a record's row, new or changed.
@@ -280,10 +280,19 @@ impl Mirror {
     }
 
     pub(super) fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
+        self.create_in(connection, "main")
+    }
+
+    /// Creates an empty table of the same columns that hides the stored one for this connection.
+    pub(super) fn create_temporary(&self, connection: &Connection) -> rusqlite::Result<()> {
+        self.create_in(connection, "temp")
+    }
+
+    fn create_in(&self, connection: &Connection, schema: &str) -> rusqlite::Result<()> {
         let fields: String =
             self.columns.iter().map(|(_, column)| format!("{}, ", quoted(column))).collect();
         connection.execute_batch(&format!(
-            "CREATE TABLE \"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
+            "CREATE TABLE {schema}.\"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
             self.route
         ))
     }
@@ -317,7 +326,7 @@ impl Mirror {
     }
 }
 
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

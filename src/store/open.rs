@@ -14,6 +14,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
+use super::views;
 
 /// `shmr`, in the file's header.
 const APPLICATION_ID: i64 = 0x7368_6d72;
@@ -35,10 +36,11 @@ const LOCK_TRIES: u32 = 5;
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Numbered schema steps; `user_version` is the number of steps that a file has.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_pollers.sql"),
     include_str!("migrations/0003_deliveries.sql"),
+    include_str!("migrations/0004_reports.sql"),
 ];
 
 /// The lock of the process that uses the store; its file names that process.
@@ -199,7 +201,18 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             .map_err(failed(path))?;
     }
-    migrate(connection, version).map_err(failed(path))
+    migrate(connection, version).map_err(failed(path))?;
+    // Another version of the program may make other views of the same columns.
+    refresh_views(connection).map_err(failed(path))
+}
+
+fn refresh_views(connection: &mut Connection) -> rusqlite::Result<()> {
+    if !views::are_current(connection)? {
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        views::refresh(&tx)?;
+        tx.commit()?;
+    }
+    Ok(())
 }
 
 /// Refuses a file of another program or of a newer version; returns the schema number, 0 for an

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::{OpenError, StoreError};
 use super::mirror::{Fields, Mirror, RowFacts};
-use super::{checkpoint, open};
+use super::{checkpoint, open, views};
 use crate::record::{Kind, Route};
 
 /// What a rebuild made.
@@ -41,11 +41,15 @@ pub fn rebuild(path: &Path) -> Result<Rebuilt, OpenError> {
 }
 
 fn rebuild_all(connection: &mut Connection) -> Result<usize, StoreError> {
+    // Without it, renaming a table would rename it inside every view as well.
+    connection.pragma_update(None, "legacy_alter_table", true)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut records = 0;
     for route in Route::ALL {
         records += rebuild_route(&tx, route)?;
     }
+    // The indexes went with the old tables.
+    views::make_again(&tx)?;
     tx.commit()?;
     Ok(records)
 }

@@ -54,6 +54,7 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         businesses: Vec::new(),
         proxy: None,
         ca_file: None,
+        time_zone: jiff::tz::TimeZone::UTC,
     };
     let poll = Poll { limit: 100, timeout: Duration::from_secs(20), thrift: false };
     Client::new(&workspace, &poll, Arc::<Recorder>::clone(transport), KEY.into(), Clock::system())

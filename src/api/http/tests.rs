@@ -38,6 +38,7 @@ fn workspace(base_url: &str) -> Workspace {
         businesses: Vec::new(),
         proxy: None,
         ca_file: None,
+        time_zone: jiff::tz::TimeZone::UTC,
     }
 }
 

@@ -1,0 +1,249 @@
+//! Queries of reports: read-only, with a limit on time, rows and bytes.
+//!
+//! An authorizer refuses everything but reading, so that a query of the operator can neither change
+//! the file nor open another one.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::types::{Value, ValueRef};
+
+use super::error::{OpenError, StoreError};
+use super::reader::Reader;
+
+/// Steps of SQLite after which a query looks at the time.
+const STEPS: i32 = 10_000;
+
+/// How long a query may take and how much it may return.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryLimits {
+    /// The longest time.
+    pub time: Duration,
+    /// The most rows; further rows are cut off.
+    pub rows: usize,
+    /// The most bytes of all values.
+    pub bytes: usize,
+}
+
+/// The rows of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryRows {
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The rows in the order of the query.
+    pub rows: Vec<Vec<Value>>,
+    /// Whether rows were cut off.
+    pub is_cut: bool,
+}
+
+/// Why a query returned nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// SQLite does not accept the text.
+    #[error("{0}")]
+    Invalid(String),
+    /// The query does more than read.
+    #[error("a report may only read: use one SELECT")]
+    NotReading,
+    /// The query uses a parameter that has no value.
+    #[error("the query uses the parameter {0}, which the comment at its start does not declare")]
+    UnknownParameter(String),
+    /// The query took too long.
+    #[error("the query was stopped after {}: ask for a shorter time, or make an index", humantime::format_duration(*.0))]
+    TooLong(Duration),
+    /// The values of the query are too long in total.
+    #[error("the query returns more than {0} bytes: choose fewer columns or rows")]
+    TooLarge(usize),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// One day, in UTC, as the query of a report uses it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportDay {
+    /// The day, `2026-03-29`.
+    pub day: String,
+    /// The day, week or month that it is counted in.
+    pub period: String,
+    /// Its first second (UTC), without a zone: `2026-03-28T23:00:00`.
+    pub from_at: String,
+    /// The first second after it.
+    pub to_at: String,
+}
+
+impl Reader {
+    /// Makes the table `days` for the queries of this connection.
+    ///
+    /// # Errors
+    /// If the temporary table cannot be written.
+    pub fn set_days(&self, days: &[ReportDay]) -> Result<(), StoreError> {
+        self.connection.execute_batch(
+            "DROP TABLE IF EXISTS temp.days;
+             CREATE TEMP TABLE days (day TEXT PRIMARY KEY, period TEXT NOT NULL, \
+             from_at TEXT NOT NULL, to_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
+             BEGIN",
+        )?;
+        let mut insert = self.connection.prepare("INSERT INTO days VALUES (?1, ?2, ?3, ?4)")?;
+        for day in days {
+            insert.execute((&day.day, &day.period, &day.from_at, &day.to_at))?;
+        }
+        Ok(self.connection.execute_batch("COMMIT")?)
+    }
+
+    /// Runs one SELECT; `parameters` are the values of `:name`.
+    ///
+    /// # Errors
+    /// [`QueryError`] if it is not a SELECT, is malformed, or passes a limit.
+    pub fn query(
+        &mut self,
+        sql: &str,
+        parameters: &[(String, Value)],
+        limits: QueryLimits,
+    ) -> Result<QueryRows, QueryError> {
+        let failed = |error: rusqlite::Error| QueryError::Store(error.into());
+        let begun = Instant::now();
+        self.connection.authorizer(Some(only_reading)).map_err(failed)?;
+        self.connection
+            .progress_handler(STEPS, Some(move || begun.elapsed() > limits.time))
+            .map_err(failed)?;
+        let outcome = run(self, sql, parameters, limits);
+        self.connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
+        self.connection.progress_handler(0, None::<fn() -> bool>).map_err(failed)?;
+        outcome
+    }
+}
+
+fn only_reading(context: AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Select
+        | AuthAction::Read { .. }
+        | AuthAction::Function { .. }
+        | AuthAction::Recursive => Authorization::Allow,
+        _ => Authorization::Deny,
+    }
+}
+
+fn run(
+    reader: &Reader,
+    sql: &str,
+    parameters: &[(String, Value)],
+    limits: QueryLimits,
+) -> Result<QueryRows, QueryError> {
+    let mut statement = reader.connection.prepare(sql).map_err(|error| explain(error, limits))?;
+    if !statement.readonly() || statement.column_count() == 0 {
+        return Err(QueryError::NotReading);
+    }
+    for index in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(index).unwrap_or("?").to_owned();
+        let value = parameters.iter().find(|(known, _)| name.get(1..) == Some(known.as_str()));
+        let (_, value) = value.ok_or(QueryError::UnknownParameter(name))?;
+        statement.raw_bind_parameter(index, value).map_err(|error| explain(error, limits))?;
+    }
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    let (mut found, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next().map_err(|error| explain(error, limits))? {
+        if found.len() == limits.rows {
+            is_cut = true;
+            break;
+        }
+        let mut cells = Vec::with_capacity(columns.len());
+        for index in 0..columns.len() {
+            let value = row.get_ref(index).map_err(|error| explain(error, limits))?;
+            if let ValueRef::Text(text) | ValueRef::Blob(text) = value {
+                bytes += text.len();
+            }
+            cells.push(owned(value));
+        }
+        bytes += 16 * cells.len();
+        if bytes > limits.bytes {
+            return Err(QueryError::TooLarge(limits.bytes));
+        }
+        found.push(cells);
+    }
+    Ok(QueryRows { columns, rows: found, is_cut })
+}
+
+/// A value of its own; text that is not UTF-8 gets replacement characters.
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(integer) => Value::Integer(integer),
+        ValueRef::Real(real) => Value::Real(real),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            Value::Text(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+}
+
+fn explain(error: rusqlite::Error, limits: QueryLimits) -> QueryError {
+    use rusqlite::{Error, ErrorCode};
+    match error {
+        Error::MultipleStatement => QueryError::NotReading,
+        Error::SqliteFailure(code, _) if code.code == ErrorCode::OperationInterrupted => {
+            QueryError::TooLong(limits.time)
+        }
+        Error::SqliteFailure(code, _)
+            if code.code == ErrorCode::AuthorizationForStatementDenied =>
+        {
+            QueryError::NotReading
+        }
+        Error::SqliteFailure(code, Some(text)) if code.code == ErrorCode::Unknown => {
+            QueryError::Invalid(text)
+        }
+        Error::SqlInputError { msg, .. } => QueryError::Invalid(msg),
+        other => QueryError::Store(other.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixtures::{Poll, open, record};
+
+    const LIMITS: QueryLimits =
+        QueryLimits { time: Duration::from_secs(30), rows: 3, bytes: 10_000 };
+
+    #[tokio::test]
+    async fn a_query_reads_within_its_limits_and_does_nothing_else() {
+        let (dir, store) = open();
+        let shown: Vec<String> = (1..=5).map(|id| record(id, "N")).collect();
+        Poll::USUAL.shows(&store, &shown).await;
+        let path = dir.path().join("mirror.db");
+        let mut reader = Reader::open(&path).unwrap();
+        let mut query = |sql: &str, limits| reader.query(sql, &[("one".into(), 1.into())], limits);
+
+        let some = query("SELECT id, :one AS one FROM leads ORDER BY id", LIMITS).unwrap();
+        assert_eq!(some.columns, ["id", "one"]);
+        assert_eq!((some.rows.len(), some.is_cut), (3, true));
+        assert_eq!(some.rows[0], [Value::Text("1".into()), Value::Integer(1)]);
+
+        for refused in [
+            "DELETE FROM leads",
+            "SELECT 1; DELETE FROM leads",
+            "CREATE TEMP TABLE x (y)",
+            "ATTACH 'other.db' AS other",
+            "PRAGMA user_version = 0",
+            "PRAGMA query_only",
+            "BEGIN",
+            "",
+        ] {
+            assert!(matches!(query(refused, LIMITS), Err(QueryError::NotReading)), "{refused}");
+        }
+        let unknown = query("SELECT :two", LIMITS);
+        assert!(matches!(unknown, Err(QueryError::UnknownParameter(name)) if name == ":two"));
+        let invalid = query("SELECT nothing FROM leads", LIMITS);
+        assert!(matches!(invalid, Err(QueryError::Invalid(text)) if text.contains("nothing")));
+        let endless =
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+        let short = QueryLimits { time: Duration::from_millis(50), ..LIMITS };
+        assert!(matches!(query(endless, short), Err(QueryError::TooLong(_))));
+        let long = query("SELECT hex(zeroblob(10000))", LIMITS);
+        assert!(matches!(long, Err(QueryError::TooLarge(_))));
+        assert_eq!(query("SELECT count(*) FROM leads", LIMITS).unwrap().rows, [[5.into()]]);
+    }
+}

@@ -1,0 +1,92 @@
+//! The offsets of the workspace's time zone, in the table `_time_zone_offsets`.
+//!
+//! SQLite knows no time zones. The views add the offset of the row in which a time lies, so that any
+//! program reads local times, also on the days when the clocks change.
+
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::Store;
+use super::error::StoreError;
+use super::writer::Writer;
+
+/// Before this second (the year 2000) the first offset holds.
+const FIRST_SECOND: i64 = 946_684_800;
+/// How many years ahead the offsets reach.
+const YEARS_AHEAD: i64 = 10;
+/// The most changes of the clock that are kept.
+const MOST: usize = 400;
+
+impl Store {
+    /// Keeps the offsets of the workspace's time zone, which the views `report_*` use.
+    ///
+    /// # Errors
+    /// The views keep the offsets they had.
+    pub async fn keep_time_zone(&self, zone: TimeZone, now: Timestamp) -> Result<(), StoreError> {
+        self.write(move |writer| keep(writer, &zone, now)).await
+    }
+}
+
+/// Keeps the offsets of `zone`; writes only if they differ.
+fn keep(writer: &mut Writer, zone: &TimeZone, now: Timestamp) -> Result<(), StoreError> {
+    let wanted = offsets(zone, now);
+    if read(&writer.connection)? == wanted {
+        return Ok(());
+    }
+    let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.execute("DELETE FROM _time_zone_offsets", [])?;
+    {
+        let mut insert =
+            tx.prepare("INSERT INTO _time_zone_offsets (from_at, seconds) VALUES (?1, ?2)")?;
+        for row in &wanted {
+            insert.execute((&row.0, row.1))?;
+        }
+    }
+    Ok(tx.commit()?)
+}
+
+fn read(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
+    connection
+        .prepare("SELECT from_at, seconds FROM _time_zone_offsets ORDER BY from_at")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}
+
+/// From when (UTC) the zone has which offset, in seconds.
+fn offsets(zone: &TimeZone, now: Timestamp) -> Vec<(String, i64)> {
+    let first = Timestamp::from_second(FIRST_SECOND).unwrap_or(Timestamp::UNIX_EPOCH);
+    let end = now
+        .to_zoned(TimeZone::UTC)
+        .checked_add(Span::new().years(YEARS_AHEAD))
+        .map_or(Timestamp::MAX, |end| end.timestamp());
+    let mut found =
+        vec![("0001-01-01T00:00:00".to_owned(), i64::from(zone.to_offset(first).seconds()))];
+    for change in zone.following(first).take_while(|change| change.timestamp() < end).take(MOST) {
+        let at = change.timestamp().strftime("%Y-%m-%dT%H:%M:%S").to_string();
+        let seconds = i64::from(change.offset().seconds());
+        // Some zones change their name only.
+        if found.last().is_some_and(|(_, before)| *before != seconds) {
+            found.push((at, seconds));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_follow_the_changes_of_the_clock() {
+        let now: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
+        let berlin = offsets(&TimeZone::get("Europe/Berlin").unwrap(), now);
+        assert_eq!(berlin[0], ("0001-01-01T00:00:00".to_owned(), 3600));
+        assert!(berlin.contains(&("2026-03-29T01:00:00".to_owned(), 7200)), "{berlin:?}");
+        assert!(berlin.contains(&("2026-10-25T01:00:00".to_owned(), 3600)), "{berlin:?}");
+        assert!(berlin.last().unwrap().0.starts_with("2035-10"), "{berlin:?}");
+        assert_eq!(offsets(&TimeZone::UTC, now).len(), 1);
+        let kolkata = offsets(&TimeZone::get("Asia/Kolkata").unwrap(), now);
+        assert_eq!(kolkata, [("0001-01-01T00:00:00".to_owned(), 19_800)]);
+    }
+}

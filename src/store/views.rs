@@ -1,0 +1,165 @@
+//! The views `report_*`, the indexes of the reports and the table `_about`: made from the columns
+//! that the mirror has, and made again when columns or custom fields are added.
+//!
+//! A view gives numeric ids where ids are integers, times in the workspace's time zone and a column
+//! for each defined custom field. It uses only columns that exist. A view of the same name that
+//! somebody else made is left alone.
+
+mod about;
+mod columns;
+mod indexes;
+
+use rusqlite::{Connection, OptionalExtension};
+use sha2::{Digest, Sha256};
+
+use super::error::StoreError;
+use super::mirror::quoted;
+use super::reader::Reader;
+use crate::record::Route;
+use columns::{RouteColumns, view_columns};
+
+/// The row of `meta` that holds from what the views were made.
+const MADE_FROM: &str = "views";
+/// Stands in the text of each view that this program made.
+const MARK: &str = "/* made by shopmirror */";
+
+/// The name of a route's view.
+pub(super) fn view_name(route: Route) -> String {
+    format!("report_{route}")
+}
+
+/// Makes the views, the indexes and the descriptions again unless they are current; for a
+/// transaction that the caller commits.
+pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
+    let plan = Plan::of(connection)?;
+    if plan.is_made(connection)? {
+        return Ok(());
+    }
+    for (route, sql) in &plan.views {
+        make_view(connection, *route, sql)?;
+    }
+    for sql in &plan.indexes {
+        connection.execute_batch(sql)?;
+    }
+    about::write(connection, &plan.routes)?;
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2) \
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (MADE_FROM, plan.digest()),
+    )?;
+    Ok(())
+}
+
+/// Whether the views are what this program would make of the columns and the custom fields.
+pub(super) fn are_current(connection: &Connection) -> rusqlite::Result<bool> {
+    Plan::of(connection)?.is_made(connection)
+}
+
+/// What is to be made.
+struct Plan {
+    routes: Vec<RouteColumns>,
+    views: Vec<(Route, String)>,
+    indexes: Vec<String>,
+}
+
+impl Plan {
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let routes = columns::read(connection)?;
+        let views = routes.iter().map(|columns| (columns.route, view_sql(columns, &routes)));
+        let (views, indexes) = (views.collect(), indexes::wanted(&routes));
+        Ok(Self { routes, views, indexes })
+    }
+
+    fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for text in self.views.iter().map(|(_, sql)| sql).chain(&self.indexes) {
+            hash.update(text.as_bytes());
+            hash.update([0]);
+        }
+        about::digest(&mut hash);
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn is_made(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        let made_from: Option<String> = connection
+            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+            .query_row([MADE_FROM], |row| row.get(0))
+            .optional()?;
+        Ok(made_from.is_some_and(|digest| digest == self.digest()))
+    }
+}
+
+/// As [`refresh`], even if nothing is known to have changed: the tables were made again.
+pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM meta WHERE name = ?1", [MADE_FROM])?;
+    refresh(connection)
+}
+
+/// Makes temporary views and indexes for temporary tables of these routes.
+pub(super) fn make_temporary(connection: &Connection, routes: &[Route]) -> rusqlite::Result<()> {
+    let plan = Plan::of(connection)?;
+    for (_, sql) in &plan.views {
+        connection.execute_batch(&sql.replacen("CREATE VIEW", "CREATE TEMP VIEW", 1))?;
+    }
+    for sql in indexes::temporary(&plan.routes, routes) {
+        connection.execute_batch(&sql)?;
+    }
+    Ok(())
+}
+
+fn make_view(connection: &Connection, route: Route, sql: &str) -> rusqlite::Result<()> {
+    let name = view_name(route);
+    let found: Option<String> = connection
+        .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [&name], |row| row.get(0))
+        .optional()?;
+    match found {
+        Some(other) if !other.contains(MARK) => return Ok(()),
+        Some(_) => connection.execute_batch(&format!("DROP VIEW {name}"))?,
+        None => {}
+    }
+    connection.execute_batch(sql)
+}
+
+/// The text of a route's view.
+fn view_sql(columns: &RouteColumns, all: &[RouteColumns]) -> String {
+    let view = view_columns(columns, all);
+    let list: Vec<String> =
+        view.columns.iter().map(|c| format!("{} AS {}", c.sql, quoted(&c.name))).collect();
+    format!(
+        "CREATE VIEW {} AS {MARK} SELECT {} FROM \"{}\" r{}",
+        view_name(columns.route),
+        list.join(", "),
+        columns.route,
+        view.joins
+    )
+}
+
+/// What a table, a view or a column holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The table or view.
+    pub name: String,
+    /// The column; empty for the table or view itself.
+    pub column_name: String,
+    /// What it holds.
+    pub about: String,
+}
+
+impl Reader {
+    /// What each table, view and column holds.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn descriptions(&self) -> Result<Vec<Description>, StoreError> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT name, column_name, about FROM _about ORDER BY 1, 2")?;
+        let rows = statement.query_map([], |row| {
+            Ok(Description { name: row.get(0)?, column_name: row.get(1)?, about: row.get(2)? })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

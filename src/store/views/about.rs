@@ -1,0 +1,197 @@
+//! The table `_about`: what each table, view and column holds, for people and for Datasette.
+
+use rusqlite::Connection;
+use sha2::{Digest, Sha256};
+
+use super::columns::{RouteColumns, view_columns};
+use super::view_name;
+use crate::record::Route;
+
+/// Our own tables: name, column or "", what it holds.
+const OWN: &[(&str, &str, &str)] = &[
+    ("_about", "", "What each table, view and column of this file holds."),
+    ("_about", "name", "The table or view."),
+    ("_about", "column_name", "The column; empty for the table or view itself."),
+    ("_about", "about", "What it holds."),
+    (
+        "_time_zone_offsets",
+        "",
+        "The offsets of the workspace's time zone from UTC; the views use them.",
+    ),
+    ("_time_zone_offsets", "from_at", "From this time (UTC) on, until the next row."),
+    ("_time_zone_offsets", "seconds", "Seconds to add to UTC."),
+    ("meta", "", "Facts about this file."),
+    ("meta", "name", "The name of the fact."),
+    ("meta", "value", "Its value."),
+    (
+        "changes",
+        "",
+        "The log: one row for each version of each record, and for each gap. Only added to; old versions are deleted after the retention time.",
+    ),
+    ("changes", "seq", "The number of the change."),
+    ("changes", "event_id", "The id under which every sink receives the change."),
+    ("changes", "route", "The route of the record."),
+    ("changes", "record_id", "The record's id; empty for a gap."),
+    ("changes", "kind", "baseline, created, updated, gap or forgotten."),
+    ("changes", "version", "The version of the record, from 1; for a gap, its number."),
+    ("changes", "observed_at", "When shopmirror saw it (UTC)."),
+    ("changes", "business", "The business (branch); empty for the default."),
+    ("changes", "body", "The record as JSON, exactly as received."),
+    ("pollers", "", "What shopmirror knows about each route of each business."),
+    ("pollers", "route", "The route."),
+    ("pollers", "business", "The business; empty for the default."),
+    ("pollers", "first_polled_at", "When the route was first read (UTC)."),
+    ("pollers", "last_success_at", "When it was last read (UTC)."),
+    ("pollers", "last_change_at", "When it last showed something new (UTC)."),
+    ("pollers", "high_id", "The highest id seen, while ids are integers."),
+    ("pollers", "page_limit", "The most records on its last page."),
+    ("pollers", "head", "The last page, by which the next one is judged."),
+    ("pollers", "learned", "What the schedule has learned."),
+    ("pollers", "head_seq", "The last number of the log when `head` was saved."),
+    (
+        "pollers",
+        "emptied_at",
+        "Since when the route shows no record although it showed some before.",
+    ),
+    ("pollers", "served_business", "The business that answered."),
+    ("polls", "", "Runs of polls with the same outcome; kept for 30 days."),
+    ("polls", "id", "The number of the run."),
+    ("polls", "route", "The route."),
+    ("polls", "business", "The business; empty for the default."),
+    ("polls", "outcome", "What the polls came to."),
+    ("polls", "detail", "Why they failed."),
+    ("polls", "polls", "How many polls."),
+    ("polls", "from_at", "When the first of them ended (UTC)."),
+    ("polls", "to_at", "When the last of them ended (UTC)."),
+    ("polls", "records", "Records on the pages."),
+    ("polls", "created", "Records seen for the first time."),
+    ("polls", "updated", "Records that had changed."),
+    ("polls", "overlap", "Records shared with the page before."),
+    ("polls", "latency_ms", "Milliseconds that the requests took."),
+    ("polls", "remaining", "Requests left on the key, as the server said."),
+    ("gaps", "", "Intervals in which records may have been missed."),
+    ("gaps", "id", "The number of the gap."),
+    ("gaps", "route", "The route."),
+    ("gaps", "business", "The business; empty for the default."),
+    ("gaps", "certainty", "gap: records were missed. suspect: they may have been missed."),
+    ("gaps", "found_at", "When the gap was found (UTC)."),
+    ("gaps", "from_at", "The poll before it (UTC)."),
+    ("gaps", "to_at", "The poll that found it (UTC)."),
+    ("gaps", "after_id", "The missed records come after this id."),
+    ("gaps", "before_id", "The missed records come before this id."),
+    ("gaps", "estimate", "About how many records were missed."),
+    ("gaps", "estimate_error", "How far the estimate may be off."),
+    ("gaps", "state", "open, partly_repaired, repaired or accepted."),
+    ("gaps", "repaired", "Missed records that were found since."),
+    ("gaps", "note", "What the operator wrote when accepting it."),
+    ("gaps", "searched_seq", "Up to which number the log was searched for names."),
+    ("gaps", "searches", "How many searches were made for it."),
+    ("sinks", "", "The destinations of changes, and how far each is."),
+    ("sinks", "name", "The name of the sink."),
+    ("sinks", "type", "Its type."),
+    ("sinks", "state", "What it does."),
+    ("sinks", "position", "Everything up to this number is done with."),
+    ("sinks", "delivered", "Changes delivered."),
+    ("sinks", "created_at", "When the sink was first configured (UTC)."),
+    ("sinks", "last_success_at", "The last delivery (UTC)."),
+    ("sinks", "last_error", "The last error."),
+    ("sinks", "last_error_at", "When it happened (UTC)."),
+    ("sinks", "retrying", "Changes that wait for a retry."),
+    ("sinks", "dead", "Changes that the sink refused for good."),
+    ("deliveries", "", "Changes that a sink could not take yet or refused for good."),
+    ("deliveries", "sink", "The sink."),
+    ("deliveries", "seq", "The change."),
+    ("deliveries", "route", "The route of its record."),
+    ("deliveries", "record_id", "The id of its record."),
+    ("deliveries", "state", "retrying, waiting or dead."),
+    ("deliveries", "attempts", "Attempts so far."),
+    ("deliveries", "next_attempt_at", "When it is tried again (UTC)."),
+    ("deliveries", "last_error", "Why the last attempt failed."),
+    ("deliveries", "since", "When it was first refused (UTC)."),
+    ("backfill_terms", "", "The searches that a backfill has made."),
+    ("backfill_terms", "business", "The business; empty for the default."),
+    ("backfill_terms", "term", "The text that was searched."),
+    ("backfill_terms", "returned", "Customers found."),
+    ("backfill_terms", "asked_at", "When (UTC)."),
+    ("custom_fields", "", "The definitions of the workspace's custom fields."),
+    ("custom_fields", "form_type", "The form."),
+    ("custom_fields", "business", "The business; empty for the default."),
+    ("custom_fields", "definition", "The fields as JSON, as received."),
+    ("custom_fields", "changed_at", "When they last changed (UTC)."),
+    ("columns", "", "Which column of a mirror table holds which field."),
+    ("columns", "route", "The table."),
+    ("columns", "field", "The field."),
+    ("columns", "column", "The column."),
+    ("columns", "position", "Its place, from 0."),
+    ("forgotten", "", "Records whose data was removed by `shopmirror forget`."),
+    ("forgotten", "route", "The route."),
+    ("forgotten", "record_id", "The id of the record."),
+    ("forgotten", "forgotten_at", "When it was removed (UTC)."),
+];
+
+/// Columns that every mirror table has.
+const MIRROR: [(&str, &str); 6] = [
+    ("id", "The record's id, as text."),
+    ("_business", "The business (branch) that showed the record; empty for the default."),
+    ("_first_seen_at", "When shopmirror first saw the record (UTC)."),
+    ("_changed_at", "When shopmirror last saw a change of it (UTC)."),
+    ("_seq", "The number of its last change in the log."),
+    ("_via", "`search` if only a search has shown it so far, else empty."),
+];
+
+fn about_route(route: Route) -> &'static str {
+    match route {
+        Route::Jobs => "The repairs",
+        Route::Customers => "The customers",
+        Route::Leads => "The leads",
+        Route::Payments => "The payments",
+        Route::JobStatusChanges => "The changes of a repair's status",
+        Route::OutsourcedJobs => "The repairs given to other firms",
+    }
+}
+
+/// Adds the descriptions to the digest from which the views are made.
+pub(super) fn digest(hash: &mut Sha256) {
+    for text in OWN.iter().flat_map(|(name, column, about)| [name, column, about]) {
+        hash.update(text.as_bytes());
+    }
+    for (column, about) in MIRROR {
+        hash.update(column.as_bytes());
+        hash.update(about.as_bytes());
+    }
+}
+
+/// Writes every description again.
+pub(super) fn write(connection: &Connection, routes: &[RouteColumns]) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM _about", [])?;
+    let mut insert = connection.prepare_cached(
+        "INSERT OR IGNORE INTO _about (name, column_name, about) VALUES (?1, ?2, ?3)",
+    )?;
+    for row in OWN {
+        insert.execute(*row)?;
+    }
+    for columns in routes {
+        let (table, view) = (columns.route.as_str(), view_name(columns.route));
+        let what = about_route(columns.route);
+        insert.execute((
+            table,
+            "",
+            format!("{what}: the latest state of each, as the workspace sends it."),
+        ))?;
+        insert.execute((&view, "", format!("{what}, for reports: numbers as numbers, times in the workspace's time zone, custom fields as columns.")))?;
+        for (column, about) in MIRROR {
+            insert.execute((table, column, about))?;
+        }
+        for field in &columns.fields {
+            insert.execute((
+                table,
+                field,
+                "A field as the workspace sends it; lists and objects as JSON.",
+            ))?;
+        }
+        for column in view_columns(columns, routes).columns {
+            insert.execute((&view, &column.name, &column.about))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! Which columns a view has, and the SQL of each.
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::record::Route;
+use crate::store::mirror::quoted;
+
+/// Names of date fields that the shop enters (contract, "Read records").
+const ENTERED_DATES: [&str; 4] =
+    ["next_follow_up", "scheduled_on", "estimated_delivery", "received_at"];
+/// Our own columns of a mirror table that a view shows.
+const OWN: [&str; 3] = ["_business", "_first_seen_at", "_changed_at"];
+/// Further columns of the view of a route that stand for custom fields, at most.
+const CUSTOM_MAX: usize = 100;
+
+/// The columns of one mirror table, and the custom fields that the workspace defines for it.
+pub(in crate::store) struct RouteColumns {
+    pub(in crate::store) route: Route,
+    /// The columns of the record's fields, without `id` and our own.
+    pub(in crate::store) fields: Vec<String>,
+    /// The labels of the custom fields.
+    pub(in crate::store) custom: Vec<String>,
+}
+
+impl RouteColumns {
+    pub(in crate::store) fn has(&self, column: &str) -> bool {
+        column == "id" || OWN.contains(&column) || self.fields.iter().any(|field| field == column)
+    }
+}
+
+/// One column of a view.
+pub(in crate::store) struct ViewColumn {
+    pub(in crate::store) name: String,
+    pub(in crate::store) sql: String,
+    pub(in crate::store) about: String,
+}
+
+/// The columns of a view, and what its table is joined with.
+pub(in crate::store) struct View {
+    pub(in crate::store) columns: Vec<ViewColumn>,
+    pub(in crate::store) joins: String,
+}
+
+/// Reads the columns of all mirror tables and the definitions of the custom fields.
+pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns>> {
+    let mut fields = connection
+        .prepare_cached("SELECT \"column\" FROM columns WHERE route = ?1 ORDER BY position")?;
+    let definitions: Vec<(String, String)> = connection
+        .prepare_cached(
+            "SELECT form_type, definition FROM custom_fields ORDER BY form_type, business",
+        )?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    Route::ALL
+        .into_iter()
+        .map(|route| {
+            let fields = fields
+                .query_map([route.as_str()], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut custom: Vec<String> = Vec::new();
+            for (form, definition) in &definitions {
+                if route_of_form(form) == Some(route) {
+                    for label in labels(definition) {
+                        if !custom.contains(&label) && custom.len() < CUSTOM_MAX {
+                            custom.push(label);
+                        }
+                    }
+                }
+            }
+            Ok(RouteColumns { route, fields, custom })
+        })
+        .collect()
+}
+
+/// The route whose records carry the fields of a form. The contract names only the form `Lead`.
+fn route_of_form(form: &str) -> Option<Route> {
+    let word: String = form.to_lowercase().chars().filter(char::is_ascii_lowercase).collect();
+    let holds = |part: &str| word.contains(part);
+    if holds("lead") || holds("enquiry") {
+        Some(Route::Leads)
+    } else if holds("customer") || holds("client") {
+        Some(Route::Customers)
+    } else if holds("outsourc") {
+        Some(Route::OutsourcedJobs)
+    } else if holds("payment") {
+        Some(Route::Payments)
+    } else if holds("job") || holds("repair") || holds("checkin") {
+        Some(Route::Jobs)
+    } else {
+        None
+    }
+}
+
+/// The labels in a form's definitions. The contract does not name the members of a definition.
+fn labels(definition: &str) -> Vec<String> {
+    let fields: Vec<Value> = serde_json::from_str(definition).unwrap_or_default();
+    let label = |field: &Value| {
+        ["field_name", "name", "label"]
+            .into_iter()
+            .find_map(|key| field.get(key)?.as_str().map(str::to_owned))
+            .filter(|label| !label.is_empty() && label.len() <= 200 && !label.contains('\0'))
+    };
+    fields.iter().filter_map(label).collect()
+}
+
+/// The columns of a route's view; `all` are the tables that it may be joined with.
+pub(super) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
+    let mut columns = Columns { found: Vec::new() };
+    columns.add("id", &id("r.id"), "The record's id; a number if the workspace sends integers.");
+    for field in &table.fields {
+        let column = format!("r.{}", quoted(field));
+        if is_time(field) {
+            columns.add(field, &local(&column), &format!("The field `{field}`; a time of the workspace is shown in the time zone of the configuration."));
+        } else if is_amount(field) {
+            columns.add(field, &number(&column), &format!("The field `{field}`, as a number."));
+        } else {
+            columns.add(field, &column, &format!("The field `{field}`, as the workspace sent it."));
+        }
+        if field == "created_at" {
+            let day = format!("substr({}, 1, 10)", local(&column));
+            columns.add(
+                "created_date",
+                &day,
+                "The day of `created_at` in the workspace's time zone.",
+            );
+        }
+    }
+    let joins = joined(table, all, &mut columns);
+    if table.has("custom_fields") {
+        for label in &table.custom {
+            let path = format!("'$.\"{}\"'", label.replace('\'', "''").replace('"', "\\\""));
+            let sql = format!(
+                "CASE WHEN json_valid(r.custom_fields) THEN json_extract(r.custom_fields, {path}) END"
+            );
+            columns.add(label, &sql, "A custom field that the workspace defines.");
+        }
+    }
+    columns.add(
+        "_business",
+        "r._business",
+        "The business (branch) that showed the record; empty for the default.",
+    );
+    columns.add(
+        "_first_seen_at",
+        &local("r._first_seen_at"),
+        "When shopmirror first saw the record.",
+    );
+    columns.add("_changed_at", &local("r._changed_at"), "When shopmirror last saw a change of it.");
+    View { columns: columns.found, joins }
+}
+
+struct Columns {
+    found: Vec<ViewColumn>,
+}
+
+impl Columns {
+    /// Adds a column, under another name if its own is taken.
+    fn add(&mut self, name: &str, sql: &str, about: &str) {
+        let taken = |name: &str| {
+            self.found.iter().any(|column| column.name.to_lowercase() == name.to_lowercase())
+        };
+        let name = std::iter::once(name.to_owned())
+            .chain((2..).map(|n| format!("{name}_{n}")))
+            .find(|name| !taken(name))
+            .expect("the suffixes do not end");
+        self.found.push(ViewColumn { name, sql: sql.to_owned(), about: about.to_owned() });
+    }
+
+    /// Adds a column unless the table has a field of that name.
+    fn derive(&mut self, table: &RouteColumns, name: &str, sql: &str, about: &str) {
+        if !table.has(name) {
+            self.add(name, sql, about);
+        }
+    }
+}
+
+/// Joins the job of a record by its number, and the customer by the number of the mobile phone, else
+/// by e-mail. Each finds one row at most, so that SQLite leaves out a join that a query does not use.
+fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> String {
+    let of = |route: Route| all.iter().find(|other| other.route == route);
+    let mut joins = String::new();
+    let jobs = of(Route::Jobs).filter(|jobs| {
+        table.route != Route::Jobs && table.has("job_number") && jobs.has("job_number")
+    });
+    let mut contact = ("r", table);
+    if let Some(jobs) = jobs {
+        joins.push_str(
+            " LEFT JOIN jobs j ON j.rowid = (SELECT n.rowid FROM jobs n \
+             WHERE n.job_number = r.job_number ORDER BY n.rowid LIMIT 1)",
+        );
+        columns.derive(table, "job_id", &id("j.id"), "The job with the same `job_number`.");
+        contact = ("j", jobs);
+    }
+    let customers = of(Route::Customers).filter(|_| table.route != Route::Customers);
+    let Some(customers) = customers else { return joins };
+    let (alias, source) = contact;
+    let mut ways = Vec::new();
+    for field in ["mobile_number", "email"] {
+        if source.has(field) && customers.has(field) {
+            let code = "mobile_country_code";
+            let same_code = field == "mobile_number" && source.has(code) && customers.has(code);
+            let and =
+                if same_code { format!(" AND n.{code} IS {alias}.{code}") } else { String::new() };
+            ways.push(format!(
+                "(SELECT n.rowid FROM customers n WHERE n.{field} = {alias}.{field}{and} ORDER BY n.rowid LIMIT 1)"
+            ));
+        }
+    }
+    if ways.is_empty() {
+        return joins;
+    }
+    let row =
+        if ways.len() == 1 { ways.remove(0) } else { format!("coalesce({})", ways.join(", ")) };
+    joins.push_str(&format!(" LEFT JOIN customers c ON c.rowid = {row}"));
+    let how = "the customer with the same mobile number, else with the same e-mail address.";
+    columns.derive(table, "customer_id", &id("c.id"), &format!("The id of {how}"));
+    for field in ["name", "customer_type", "created_at"] {
+        if customers.has(field) {
+            let column = format!("c.{}", quoted(field));
+            let (name, sql) = match field {
+                "name" => ("customer_name", column),
+                "created_at" => ("customer_since", local(&column)),
+                other => (other, column),
+            };
+            columns.derive(table, name, &sql, &format!("The field `{field}` of {how}"));
+        }
+    }
+    joins
+}
+
+fn is_time(field: &str) -> bool {
+    let name = field.to_ascii_lowercase();
+    ENTERED_DATES.contains(&name.as_str())
+        || ["_at", "_on", "_date", "_time"].iter().any(|end| name.ends_with(end))
+}
+
+fn is_amount(field: &str) -> bool {
+    let name = field.to_ascii_lowercase();
+    ["amount", "cost", "price", "total", "balance"].iter().any(|end| name.ends_with(end))
+}
+
+/// An id as a number if it is an integer as the API writes them.
+fn id(column: &str) -> String {
+    format!(
+        "CASE WHEN {column} GLOB '[1-9]*' AND {column} NOT GLOB '*[^0-9]*' AND length({column}) < 19 \
+         THEN CAST({column} AS INTEGER) ELSE {column} END"
+    )
+}
+
+/// A UTC time as a time of the workspace, to the second; any other text as it is. The fraction is cut
+/// first, because SQLite would round it up into the next second.
+pub(super) fn local(column: &str) -> String {
+    format!(
+        "CASE WHEN {column} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z' \
+         THEN strftime('%Y-%m-%d %H:%M:%S', substr({column}, 1, 19), \
+         (SELECT z.seconds FROM _time_zone_offsets z WHERE z.from_at <= {column} \
+         ORDER BY z.from_at DESC LIMIT 1) || ' seconds') ELSE {column} END"
+    )
+}
+
+/// Text that is a number as a number.
+fn number(column: &str) -> String {
+    format!(
+        "CASE WHEN typeof({column}) = 'text' AND {column} GLOB '*[0-9]*' \
+         AND {column} NOT GLOB '*[^-0-9.]*' THEN CAST({column} AS NUMERIC) ELSE {column} END"
+    )
+}
