@@ -15,10 +15,10 @@ mod wire;
 
 pub use client::Client;
 pub use error::{ApiError, Class, Retry};
-pub use http::{BuildError, HttpTransport};
+pub use http::{HttpTransport, TransportBuildError};
 pub use page::{MAX_DEPTH, MAX_RECORDS, PageError, decode};
-pub use rate::Rate;
+pub use rate::RateHeaders;
 pub use transport::{
-    Answer, MAX_BODY, MAX_ERROR_BODY, Request, Response, Transport, TransportError,
+    ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, ResponseFuture, Transport, TransportError,
 };
 pub use wire::Ping;

@@ -83,14 +83,14 @@ impl Person {
 
 /// What is known about one possible term.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
+struct TermTally {
     known: u32,
     weights: [f32; 2],
 }
 
 /// Every term that may find a counted customer.
 #[derive(Debug, Default)]
-struct Terms(ByKey<Tally>);
+struct Terms(ByKey<TermTally>);
 
 impl Terms {
     fn count(&mut self, way: Matching, person: &Person) {
@@ -266,7 +266,7 @@ impl Planner {
     }
 
     /// The expected value of a term of a field, in new customers.
-    fn gain(&self, tally: Tally, field: usize) -> f64 {
+    fn gain(&self, tally: TermTally, field: usize) -> f64 {
         let most = MOST_SHOWN as f64;
         let known = f64::from(tally.known);
         let new = self.ratio(field) * f64::from(tally.weights[KINDS[field]].max(0.0));
@@ -349,7 +349,7 @@ impl Planner {
         self.closed.push((term.to_owned(), plain));
     }
 
-    fn learn(&mut self, tally: Tally, new: f64, whole: bool) {
+    fn learn(&mut self, tally: TermTally, new: f64, whole: bool) {
         self.latest += (new - self.latest) / LATEST;
         let weight = f64::from(tally.weights[KINDS[self.field]].max(0.0));
         let expected = self.ratio(self.field) * weight;

@@ -3,7 +3,7 @@
 //! Pure: every time comes in as a [`Moment`]. Two layers: [`pace`] is the hard one and never lets
 //! the ceiling (the limit less the reserve) be exceeded in any minute; above it a share is cut by
 //! half when the key runs short and grows back step by step, so that several such processes on one
-//! key come to equal shares. What the deadlines need is asked for even when the share is smaller.
+//! key get equal shares. What the deadlines need is asked for even when the share is smaller.
 
 mod others;
 mod pace;
@@ -41,12 +41,12 @@ pub enum Purpose {
 
 /// What one response said about the key (contract, "Limits").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct KeyReading {
     /// `X-RateLimit-Limit`
     pub limit: Option<i64>,
     /// `X-RateLimit-Remaining`
     pub remaining: Option<i64>,
-    /// The answer was 429.
+    /// The status was 429.
     pub refused: bool,
     /// `Retry-After`, reckoned from the moment of the response.
     pub retry_after: Option<Duration>,
@@ -72,7 +72,7 @@ pub struct BudgetStatus {
 /// The one counter of requests.
 #[derive(Debug)]
 pub struct Budget {
-    settings: config::Budget,
+    settings: config::BudgetSettings,
     pace: Pace,
     others: Others,
     /// The limit the server names, if it names one.
@@ -95,7 +95,7 @@ pub struct Budget {
 impl Budget {
     /// A budget that has sent nothing yet and begins without a burst.
     #[must_use]
-    pub fn new(settings: config::Budget, now: Moment) -> Self {
+    pub fn new(settings: config::BudgetSettings, now: Moment) -> Self {
         let ceiling = ceiling(settings, None);
         Self {
             settings,
@@ -128,7 +128,7 @@ impl Budget {
     }
 
     /// Takes over new settings; what was sent stays counted.
-    pub fn reconfigure(&mut self, settings: config::Budget, now: Moment) {
+    pub fn reconfigure(&mut self, settings: config::BudgetSettings, now: Moment) {
         self.settings = settings;
         self.apply_ceiling(now.elapsed);
     }
@@ -168,7 +168,7 @@ impl Budget {
     }
 
     /// Learns from a response.
-    pub fn observe(&mut self, seen: &Seen, now: Moment) {
+    pub fn observe(&mut self, seen: &KeyReading, now: Moment) {
         let elapsed = now.elapsed;
         let at = elapsed.as_secs_f64();
         // A limit that is no number of requests is no limit; the configured one holds.
@@ -180,7 +180,7 @@ impl Budget {
         self.apply_ceiling(elapsed);
 
         let limit = self.limit();
-        // A server that answers cannot have less than nothing or more than everything left.
+        // A server that responds cannot have less than nothing or more than everything left.
         let remaining = seen.remaining.filter(|left| (0..=i64::from(limit)).contains(left));
         if let Some(left) = remaining {
             self.remaining_seen = Some(left);
@@ -383,7 +383,7 @@ impl Budget {
 }
 
 /// The most requests a minute we ever send: the smaller limit less the reserve, at least one.
-fn ceiling(settings: config::Budget, server_limit: Option<u32>) -> u32 {
+fn ceiling(settings: config::BudgetSettings, server_limit: Option<u32>) -> u32 {
     let limit = settings.requests_per_minute.min(server_limit.unwrap_or(u32::MAX));
     limit.saturating_sub(settings.reserve).max(1)
 }

@@ -43,23 +43,23 @@ const FILE_MAX: u64 = 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The workspace that is mirrored.
-    pub workspace: Workspace,
+    pub workspace: WorkspaceSettings,
     /// How many requests may be sent.
-    pub budget: Budget,
+    pub budget: BudgetSettings,
     /// One entry for each enabled route, in the order of [`Route::ALL`].
     pub routes: Vec<RouteSettings>,
     /// How a poll is made.
-    pub poll: Poll,
+    pub poll: PollSettings,
     /// How often a timer runs `shopmirror once`; `None` if the daemon runs instead.
     pub once_every: Option<Duration>,
     /// Where records are kept.
-    pub store: Store,
+    pub store: StoreSettings,
     /// When the daemon copies the store, and where to.
-    pub backup: Backup,
+    pub backup: BackupSettings,
     /// Where the status page listens; `None` is off.
-    pub status: Option<Status>,
+    pub status: Option<StatusSettings>,
     /// The sinks by name.
-    pub sinks: BTreeMap<String, Sink>,
+    pub sinks: BTreeMap<String, SinkSettings>,
 }
 
 /// Why there is no configuration.
@@ -137,7 +137,7 @@ fn advice(why: &io::Error) -> &'static str {
 
 /// `[workspace]`
 #[derive(Debug, Clone)]
-pub struct Workspace {
+pub struct WorkspaceSettings {
     /// The address ending in `/api`, without a trailing slash.
     pub base_url: Url,
     /// Where the key is read from; it is read again after SIGHUP and after a 401.
@@ -154,10 +154,10 @@ pub struct Workspace {
     pub time_zone: jiff::tz::TimeZone,
 }
 
-impl Workspace {
+impl WorkspaceSettings {
     /// The businesses to poll: the ids, or one `None` for the workspace's default.
     #[must_use]
-    pub fn branches(&self) -> Vec<Option<String>> {
+    pub fn polled_businesses(&self) -> Vec<Option<String>> {
         match self.businesses.as_slice() {
             [] => vec![None],
             named => named.iter().cloned().map(Some).collect(),
@@ -187,7 +187,7 @@ pub enum Auth {
 
 /// `[budget]`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
+pub struct BudgetSettings {
     /// Requests a minute the key has for all of its clients.
     pub requests_per_minute: u32,
     /// Requests a minute left to the other clients.
@@ -196,7 +196,7 @@ pub struct Budget {
 
 /// `[poll]`: what all routes have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Poll {
+pub struct PollSettings {
     /// Records per page, 1 to 100 (contract, "Limits").
     pub limit: u32,
     /// The longest time that one request may take in total.
@@ -218,13 +218,13 @@ pub struct RouteSettings {
     pub every: Option<Duration>,
     /// How important an arrival on this route is, relative to the other routes; 1 by default.
     pub weight: f64,
-    /// Top-level fields whose changes alone make no new version of a record.
+    /// Top-level fields whose changes do not make a new version of a record.
     pub ignore: Vec<String>,
 }
 
 /// `[store]`
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Store {
+pub struct StoreSettings {
     /// The SQLite file.
     pub path: PathBuf,
     /// How long older versions stay in the log. The newest version of a record is always kept.
@@ -233,7 +233,7 @@ pub struct Store {
 
 /// `[backup]`
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Backup {
+pub struct BackupSettings {
     /// How many daily backups are kept; 0 makes none.
     pub keep: usize,
     /// When the daily backup is made, by the machine's time zone.
@@ -244,7 +244,7 @@ pub struct Backup {
 
 /// `[status]`
 #[derive(Debug, Clone)]
-pub struct Status {
+pub struct StatusSettings {
     /// Where the status page listens; port 0 takes a free port.
     pub listen: std::net::SocketAddr,
     /// What a client must send to read the page; always set if other machines reach `listen`.
@@ -255,7 +255,7 @@ pub struct Status {
 
 /// `[sinks.NAME]`
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sink {
+pub struct SinkSettings {
     /// Which changes it receives.
     pub filter: SinkFilter,
     /// Where in the log a new sink starts.
@@ -293,11 +293,11 @@ pub enum Start {
 #[derive(Debug, Clone, PartialEq)]
 pub enum SinkKind {
     /// `type = "webhook"`
-    Webhook(Webhook),
+    Webhook(WebhookSettings),
     /// `type = "file"`
-    File(FileSink),
+    File(FileSettings),
     /// `type = "command"`
-    Command(CommandSink),
+    Command(CommandSettings),
 }
 
 impl SinkKind {
@@ -314,7 +314,7 @@ impl SinkKind {
 
 /// `type = "webhook"`
 #[derive(Debug, Clone)]
-pub struct Webhook {
+pub struct WebhookSettings {
     /// Where to post. A secret, because such addresses often contain a token.
     pub url: SecretString,
     /// Signing secrets, `whsec_…`, newest first. Each adds a signature; empty means unsigned.
@@ -329,7 +329,7 @@ pub struct Webhook {
     pub concurrency: usize,
 }
 
-impl PartialEq for Webhook {
+impl PartialEq for WebhookSettings {
     /// Compares the secrets as well, so that a file with a new secret is a change.
     fn eq(&self, other: &Self) -> bool {
         let exposed = |secrets: &[SecretString]| -> Vec<String> {
@@ -357,14 +357,14 @@ pub enum WebhookFormat {
 
 /// `type = "file"`
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSink {
+pub struct FileSettings {
     /// The NDJSON file that is appended to.
     pub path: PathBuf,
 }
 
 /// `type = "command"`
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandSink {
+pub struct CommandSettings {
     /// The program as an absolute path, and its arguments. No shell is used.
     pub argv: Vec<String>,
     /// The time after which the process group is killed.

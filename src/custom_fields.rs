@@ -21,7 +21,7 @@ const EVERY: SignedDuration = SignedDuration::from_hours(24);
 const CHECK_EVERY: Duration = Duration::from_secs(600);
 /// How long after the start it is checked first, so that the first polls come before.
 const FIRST_CHECK: Duration = Duration::from_secs(30);
-/// Waits after the workspace refused the list or did not answer.
+/// Waits after the workspace refused the list or did not respond.
 const RETRIES: Backoff =
     Backoff { base: Duration::from_secs(600), cap: Duration::from_secs(24 * 3600) };
 /// The most forms that are read per business.

@@ -25,7 +25,7 @@ use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::custom_fields::CustomFields;
-use crate::page::Page;
+use crate::page::StatusPage;
 use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
 use crate::repair::Repair;
 use crate::sink::Sink;
@@ -55,7 +55,7 @@ pub enum Signal {
 /// Reads the configuration again; an error is logged.
 pub type Reread = Box<dyn Fn() -> anyhow::Result<Config> + Send>;
 
-/// Runs until told to stop.
+/// Runs until a stop is requested.
 ///
 /// # Errors
 /// If something cannot be built at the start, or the store fails and a retry cannot help.
@@ -109,7 +109,7 @@ async fn supervise(
     let mut client = client(&config, clock.clone())?;
     let mut handover: Option<Handover> = None;
     let refusal = watch::Sender::new(None);
-    let mut told = false;
+    let mut is_logged = false;
     let mut deliveries = Deliveries::new(store.clone(), clock.clone());
     loop {
         // Requested while waiting for the store, or while the previous tasks ended.
@@ -121,7 +121,7 @@ async fn supervise(
         // Before the first poll, so that a new sink gets the changes of that poll.
         match deliveries.configure(&config.sinks).await {
             Err(error) if error.downcast_ref().is_some_and(StoreError::passes) => {
-                match wait_for_store(&error, &mut told, signals).await {
+                match wait_for_store(&error, &mut is_logged, signals).await {
                     None => {}
                     Some(Signal::Reload) => reload = true,
                     Some(Signal::Stop | Signal::Abort) => {
@@ -134,10 +134,11 @@ async fn supervise(
             }
             configured => configured?,
         }
-        told = false;
+        is_logged = false;
         let outside = Outside { sinks: deliveries.handles(), refusal: refusal.subscribe() };
         let mut running =
-            Running::start(&config, client, clock.clone(), store, handover.take(), outside).await?;
+            RunningTasks::start(&config, client, clock.clone(), store, handover.take(), outside)
+                .await?;
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
         let newer = loop {
@@ -176,7 +177,7 @@ async fn supervise(
 
 /// Lets polling and deliveries end at the same time.
 async fn end(
-    running: Running,
+    running: RunningTasks,
     deliveries: Deliveries,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> anyhow::Result<()> {
@@ -193,10 +194,11 @@ async fn end(
 /// Logs once that the store cannot be written, and waits; returns the signal that ended the wait.
 async fn wait_for_store(
     error: &anyhow::Error,
-    told: &mut bool,
+    is_logged: &mut bool,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> Option<Signal> {
-    if !std::mem::replace(told, true) {
+    if !*is_logged {
+        *is_logged = true;
         tracing::warn!(
             error = format!("{error:#}"),
             "could not open the sinks; retrying every second"
@@ -258,7 +260,7 @@ fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Confi
 }
 
 /// The result of a task.
-enum Ended {
+enum TaskEnd {
     Polling(Box<Handover>),
     Other,
 }
@@ -274,14 +276,14 @@ struct Finished {
 }
 
 /// The tasks of one configuration, without the deliveries.
-struct Running {
-    tasks: JoinSet<anyhow::Result<Ended>>,
+struct RunningTasks {
+    tasks: JoinSet<anyhow::Result<TaskEnd>>,
     /// Tells the tasks to end after their current work.
     finish: CancellationToken,
     requests: mpsc::Sender<DispatcherRequest>,
 }
 
-impl Running {
+impl RunningTasks {
     async fn start(
         config: &Config,
         client: Client,
@@ -300,24 +302,24 @@ impl Running {
         let stop = finish.clone();
         tasks.spawn(async move {
             repair.run(stop).await.context("searching for missed customers")?;
-            Ok(Ended::Other)
+            Ok(TaskEnd::Other)
         });
         let fields = CustomFields {
             background: background.clone(),
             store: store.clone(),
             clock: clock.clone(),
-            businesses: config.workspace.branches(),
+            businesses: config.workspace.polled_businesses(),
         };
         let stop = finish.clone();
         tasks.spawn(async move {
             fields.run(stop).await.context("keeping the custom fields fresh")?;
-            Ok(Ended::Other)
+            Ok(TaskEnd::Other)
         });
 
         let dispatcher = dispatcher(config, client, clock.clone(), store, handover).await?;
         let stop = finish.clone();
         tasks.spawn(async move {
-            Ok(Ended::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
+            Ok(TaskEnd::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
         });
 
         let opened = watch::Sender::new(None);
@@ -328,17 +330,18 @@ impl Running {
             clock: clock.clone(),
             requests: requests.clone(),
             background,
-            businesses: config.workspace.branches(),
+            businesses: config.workspace.polled_businesses(),
             outside,
             page: opened.subscribe(),
         };
         if let Some(settings) = &config.status {
             let shop = config.workspace.base_url.host_str().unwrap_or_default().to_owned();
-            let page = Page { settings: settings.clone(), shop, store: store.clone(), opened };
+            let page =
+                StatusPage { settings: settings.clone(), shop, store: store.clone(), opened };
             let (watch, stop) = (watch.clone(), finish.clone());
             tasks.spawn(async move {
                 page.run(|| watch.snapshot(), stop).await;
-                Ok(Ended::Other)
+                Ok(TaskEnd::Other)
             });
         }
         tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
@@ -390,8 +393,8 @@ impl Running {
             };
             match ended {
                 None => break,
-                Some(Ok(Ok(Ended::Polling(handover)))) => finished.handover = Some(*handover),
-                Some(Ok(Ok(Ended::Other))) => {}
+                Some(Ok(Ok(TaskEnd::Polling(handover)))) => finished.handover = Some(*handover),
+                Some(Ok(Ok(TaskEnd::Other))) => {}
                 Some(Ok(Err(error))) => failure = Some(error),
                 Some(Err(error)) if error.is_cancelled() => {}
                 Some(Err(error)) => failure = Some(anyhow!(error).context("a task panicked")),
@@ -402,7 +405,7 @@ impl Running {
 
     fn ended_early(
         &self,
-        ended: Option<Result<anyhow::Result<Ended>, tokio::task::JoinError>>,
+        ended: Option<Result<anyhow::Result<TaskEnd>, tokio::task::JoinError>>,
     ) -> anyhow::Error {
         self.finish.cancel();
         match ended {
@@ -419,14 +422,14 @@ async fn serve_socket(
     watch: Watch,
     store: Store,
     stop: CancellationToken,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<TaskEnd> {
     let served =
-        crate::control::serve(store.path(), move |request| watch.answer(request), stop.clone())
+        crate::control::serve(store.path(), move |request| watch.reply_to(request), stop.clone())
             .await;
     if let Err(error) = served {
         // Only a warning: polling and delivery do not need the socket.
         tracing::warn!(%error, "could not open the control socket next to the store; `shopmirror status` shows only what is stored");
         stop.cancelled().await;
     }
-    Ok(Ended::Other)
+    Ok(TaskEnd::Other)
 }

@@ -23,13 +23,13 @@ use crate::config;
 use crate::retry_after;
 use crate::sink::{Sink, Verdict};
 use crate::store::{
-    Begin, DeliveryState, DueBy, Progress, Reader, SinkRow, SinkState, Store, StoreError,
+    Begin, DeliveryState, DueBy, Reader, SinkProgress, SinkRow, SinkState, Store, StoreError,
 };
 pub use backlog::{SinkView, behind};
 use health::{Attempt, Comparing, EndpointHealth, Observed};
 pub use redrive::{Redrive, Redriven, redrive};
 use round::{Limits, Round};
-use settle::{Schedule, Settlement, settle};
+use settle::{RetrySchedule, Settlement, settle};
 pub use status::{SinkActivity, SinkStatus};
 
 /// Changes a sink may have parked before it takes no new ones.
@@ -50,19 +50,19 @@ pub struct Deliverer {
     /// Where changes go.
     pub sink: Sink,
     /// What the sink asked for.
-    pub settings: config::Sink,
+    pub settings: config::SinkSettings,
     /// Where changes come from.
     pub store: Store,
     /// The time.
     pub clock: Clock,
     /// Woken when an operator changed something about this sink.
-    pub poke: watch::Receiver<()>,
+    pub wake: watch::Receiver<()>,
     /// Where the sink's status is published.
     pub view: watch::Sender<Option<SinkStatus>>,
 }
 
 /// What a task knows between two rounds. A restart loses only the health.
-struct Known {
+struct TaskState {
     row: SinkRow,
     position: i64,
     health: EndpointHealth,
@@ -70,7 +70,7 @@ struct Known {
     passed_at: Option<Duration>,
 }
 
-impl Known {
+impl TaskState {
     fn of(row: SinkRow) -> Self {
         Self { position: row.position, row, health: EndpointHealth::Healthy, passed_at: None }
     }
@@ -106,7 +106,7 @@ impl Deliverer {
         finish: CancellationToken,
         cut: CancellationToken,
     ) -> Result<(), StoreError> {
-        let mut known = Known::of(self.open().await?);
+        let mut known = TaskState::of(self.open().await?);
         let comparing = self.comparing(Comparing::Patient);
         let mut log = self.store.last_seq();
         self.publish(&known);
@@ -130,7 +130,7 @@ impl Deliverer {
             tokio::select! {
                 biased;
                 () = finish.cancelled() => break,
-                () = poked(&mut self.poke) => known.health.end_pause(self.clock.now().elapsed),
+                () = woken(&mut self.wake) => known.health.end_pause(self.clock.now().elapsed),
                 changed = log.changed(), if !deaf => match changed {
                     Ok(()) => grown = true,
                     Err(_) => break,
@@ -148,7 +148,7 @@ impl Deliverer {
     /// One round unless the sink pauses; returns how long to wait before the next one.
     async fn step(
         &mut self,
-        known: &mut Known,
+        known: &mut TaskState,
         comparing: Comparing,
         grown: bool,
         finish: &CancellationToken,
@@ -170,12 +170,12 @@ impl Deliverer {
         Ok(wait)
     }
 
-    /// Delivers what is in the log and due now, and returns how the sink stands then.
+    /// Delivers what is in the log and due now, and returns the status of the sink then.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails.
     pub async fn once(mut self, cut: &CancellationToken) -> Result<SinkStatus, StoreError> {
-        let mut known = Known::of(self.open().await?);
+        let mut known = TaskState::of(self.open().await?);
         let comparing = self.comparing(Comparing::AtOnce);
         // A run that is to end does not wait for room on the disk.
         let finish = CancellationToken::new();
@@ -186,7 +186,7 @@ impl Deliverer {
             let wait = self.round(&mut known, comparing, &finish, cut).await?;
             let more = wait == Some(Duration::ZERO);
             let compare = known.health.attempt(comparing).compares()
-                && !matches!(known.health, EndpointHealth::ToldToWait { .. })
+                && !matches!(known.health, EndpointHealth::AskedToWait { .. })
                 && (!attempt.compares() || known.row.delivered > delivered);
             if cut.is_cancelled() || !(more || compare) {
                 break;
@@ -218,7 +218,7 @@ impl Deliverer {
     /// `None` if only new changes or an operator bring more work.
     async fn round(
         &mut self,
-        known: &mut Known,
+        known: &mut TaskState,
         comparing: Comparing,
         finish: &CancellationToken,
         cut: &CancellationToken,
@@ -232,8 +232,11 @@ impl Deliverer {
         }
         let tried = self.hand_over(&round, attempt, cut).await;
         let moment = self.clock.now();
-        let schedule =
-            Schedule { waits: &self.settings.retry, chance: fastrand::f64(), now: moment.wall };
+        let schedule = RetrySchedule {
+            waits: &self.settings.retry,
+            chance: fastrand::f64(),
+            now: moment.wall,
+        };
         let Settlement { mut progress, observed, more, next_due } =
             settle(round, attempt, &tried, &schedule);
         if let Some(observed) = &observed {
@@ -251,7 +254,7 @@ impl Deliverer {
     /// Reads what the next round hands over; `None` if the sink is disabled.
     async fn read_round(
         &self,
-        known: &mut Known,
+        known: &mut TaskState,
         attempt: Attempt,
     ) -> Result<Option<Round>, StoreError> {
         let name = self.name.clone();
@@ -266,7 +269,7 @@ impl Deliverer {
         let now = now.stamp();
         let read = self.store.read(move |reader| {
             let Some(row) = reader.sink(&name)? else { return Ok(None) };
-            let known = Known::of(row);
+            let known = TaskState::of(row);
             let limits = Limits {
                 sink: &name,
                 position,
@@ -316,7 +319,7 @@ impl Deliverer {
     }
 
     /// Logs a turn of the endpoint's health, once, and stores its reason.
-    fn report(&self, known: &Known, observed: &Observed, progress: &mut Progress) {
+    fn report(&self, known: &TaskState, observed: &Observed, progress: &mut SinkProgress) {
         match (observed, &known.health) {
             (Observed::Failed { fault, .. }, EndpointHealth::Healthy) => {
                 let reason = &fault.reason;
@@ -326,14 +329,14 @@ impl Deliverer {
             (Observed::Gone { .. }, _) => {
                 tracing::error!(sink = %self.name, "the endpoint is gone (410): the sink is disabled and keeps its changes; correct its url, then reload");
             }
-            (Observed::Answered, health) if *health != EndpointHealth::Healthy => {
+            (Observed::Responded, health) if *health != EndpointHealth::Healthy => {
                 tracing::info!(sink = %self.name, "the sink takes changes again");
             }
             _ => {}
         }
     }
 
-    fn report_dead(&self, progress: &Progress) {
+    fn report_dead(&self, progress: &SinkProgress) {
         for letter in progress.put.iter().filter(|d| d.state == DeliveryState::Dead) {
             tracing::warn!(sink = %self.name, seq = letter.seq, route = %letter.route, reason = letter.last_error.as_deref(),
                 "a change was refused for good: see `shopmirror dead {} list`", self.name);
@@ -344,8 +347,8 @@ impl Deliverer {
     /// taken: only the saving is retried.
     async fn save(
         &self,
-        known: &mut Known,
-        progress: Progress,
+        known: &mut TaskState,
+        progress: SinkProgress,
         finish: &CancellationToken,
     ) -> Result<(), StoreError> {
         let position = progress.position.unwrap_or(known.position);
@@ -384,7 +387,7 @@ impl Deliverer {
         if self.sink.can_fail_for_one() { comparing } else { Comparing::Never }
     }
 
-    fn publish(&self, known: &Known) {
+    fn publish(&self, known: &TaskState) {
         self.view.send_replace(Some(known.status(self.clock.now().elapsed)));
     }
 }
@@ -405,8 +408,8 @@ pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreE
 }
 
 /// Ends when an operator changed something; never if no one can any more.
-async fn poked(poke: &mut watch::Receiver<()>) {
-    if poke.changed().await.is_err() {
+async fn woken(wake: &mut watch::Receiver<()>) {
+    if wake.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }

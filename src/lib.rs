@@ -19,6 +19,7 @@
 //! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
 //! | [`contiguity`] | what a page proves about the time since the previous page; pure |
 //! | [`sysexits`] | the exit codes |
+//! | [`duration`] | writes a length of time for people |
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
@@ -59,6 +60,7 @@ pub mod control;
 pub mod custom_fields;
 pub mod daemon;
 pub mod deliver;
+pub mod duration;
 pub mod escape;
 pub mod page;
 pub mod poll;

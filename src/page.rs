@@ -5,13 +5,13 @@
 //! without requests, no snapshot is taken.
 
 mod access;
-mod answer;
 mod context;
 mod html;
 mod live;
 mod metrics;
 mod parts;
 mod ready;
+mod respond;
 mod server;
 mod snapshot;
 mod text;
@@ -35,18 +35,18 @@ use snapshot::{Snapshot, Snapshots};
 const BIND_AGAIN: Duration = Duration::from_secs(5);
 
 /// What the page is about.
-pub struct Page {
+pub struct StatusPage {
     /// `[status]`
-    pub settings: config::Status,
+    pub settings: config::StatusSettings,
     /// The workspace's host name, for the title.
     pub shop: String,
     /// The store, which is only read.
     pub store: Store,
-    /// Where the page's address is told once it is open.
+    /// Where the page's address is sent once it is open.
     pub opened: watch::Sender<Option<SocketAddr>>,
 }
 
-impl Page {
+impl StatusPage {
     /// Serves the page until `stop`; `status` returns the status, or `None` if the daemon's tasks
     /// do not answer.
     ///
@@ -63,7 +63,7 @@ impl Page {
         self.opened.send_replace(Some(address));
         let snapshots = Arc::new(Snapshots::new());
         let access = Access::new(&self.settings);
-        let router = answer::router(access, self.shop, Arc::clone(&snapshots));
+        let router = respond::router(access, self.shop, Arc::clone(&snapshots));
         let take = || async { Snapshot::take(status().await?, &self.store).await };
         tokio::select! {
             () = server::serve(listener, router, stop) => {}
@@ -75,12 +75,12 @@ impl Page {
 
 /// Listens on the address; `None` if stopped before that was possible.
 async fn open(address: SocketAddr, stop: &CancellationToken) -> Option<TcpListener> {
-    let mut told = false;
+    let mut is_logged = false;
     loop {
         match TcpListener::bind(address).await {
             Ok(listener) => return Some(listener),
-            Err(error) if !told => {
-                told = true;
+            Err(error) if !is_logged => {
+                is_logged = true;
                 tracing::error!(%address, %error, "could not open the status page{}; trying again", advice(&error));
             }
             Err(_) => {}

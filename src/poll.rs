@@ -47,7 +47,7 @@ pub type ReadKey = Arc<dyn Fn() -> Option<SecretString> + Send + Sync>;
 #[derive(Debug, Clone)]
 pub struct PollerPlan {
     /// What it polls.
-    pub key: PollerId,
+    pub id: PollerId,
     /// How often it may poll.
     pub settings: PollerSettings,
 }
@@ -108,9 +108,9 @@ impl Dispatcher {
         let limit = plan.first().map_or(100, |p| p.settings.limit);
         let settings = plan.iter().map(|p| p.settings.clone()).collect();
         let mut schedule = Schedule::new(settings, budget.snapshot(now).pace_per_minute, now);
-        let place = |id: &PollerId| plan.iter().position(|p| p.key == *id);
+        let place = |id: &PollerId| plan.iter().position(|p| p.id == *id);
         for row in store.read(|reader| reader.pollers()).await? {
-            let (Some(id), Some(learned)) = (row.key(), &row.learned) else { continue };
+            let (Some(id), Some(learned)) = (row.id(), &row.learned) else { continue };
             if let Some(index) = place(&id) {
                 schedule.restore(index, learned, now);
             }
@@ -119,7 +119,7 @@ impl Dispatcher {
             budget.start_cycle(u32::try_from(plan.len()).unwrap_or(u32::MAX));
             schedule.start_at_once(now);
         }
-        let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.key.clone())).collect();
+        let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
         for (id, at) in retry_at {
             if let Some(index) = place(&id) {
                 pollers[index].keep_waiting_until(at);

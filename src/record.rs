@@ -167,7 +167,7 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// One item of a page: its id and where its exact text stands in the page's body.
+/// One item of a page: its id and where its exact text is in the page's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The record's id.
@@ -176,7 +176,7 @@ pub struct Record {
     pub span: Range<usize>,
 }
 
-/// The decoded answer to one poll; every record's text is kept exactly as received.
+/// The decoded response to one poll; every record's text is kept exactly as received.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
     body: String,

@@ -112,7 +112,7 @@ impl Repair {
             let from = from.map_or_else(|| gap.from_at.clone(), stamp);
             searched_seq = self.store.read(move |reader| reader.position_at(&from)).await?;
         }
-        let mut tally = Tally { searches, ..Tally::default() };
+        let mut tally = SearchTally { searches, ..SearchTally::default() };
         while tally.may_search() {
             let business = gap.business.as_deref();
             let (terms, last) = self.terms_after(searched_seq, business).await?;
@@ -128,7 +128,7 @@ impl Repair {
                         let search = Search {
                             business: gap.business.clone(),
                             page,
-                            // Customers from before the gap are not news.
+                            // Customers from before the gap are not forwarded as new.
                             kind: Kind::Baseline,
                             at: self.clock.now().wall,
                             asked_after,
@@ -172,7 +172,7 @@ impl Repair {
             .await
     }
 
-    /// Searches until there is an answer; the inner error is a refusal of the term.
+    /// Searches until there is a response; the inner error is a refusal of the term.
     async fn search(
         &self,
         term: &str,
@@ -220,14 +220,14 @@ impl Repair {
 
 /// What the searches for one gap came to.
 #[derive(Debug, Default)]
-struct Tally {
+struct SearchTally {
     /// All searches made for the gap so far.
     searches: i64,
     found: usize,
     refused: usize,
 }
 
-impl Tally {
+impl SearchTally {
     fn may_search(&self) -> bool {
         self.searches < MOST_SEARCHES
     }

@@ -62,7 +62,7 @@ pub struct Observation {
 
 /// How a poll ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PollResult {
     /// A page that differs from the previous one.
     Page(Observation),
     /// The same page as before.
@@ -250,7 +250,7 @@ impl Schedule {
     }
 
     /// Notes how a poll ended, and learns from it.
-    pub fn observe(&mut self, poller: usize, outcome: &Outcome, now: Moment) {
+    pub fn observe(&mut self, poller: usize, outcome: &PollResult, now: Moment) {
         let at = seconds(now);
         let place = poller;
         let (common, turn) = (self.common_rate(), self.turn);
@@ -258,9 +258,11 @@ impl Schedule {
         let poller = &mut self.pollers[place];
         let started = poller.in_flight.take().unwrap_or(at);
         match outcome {
-            Outcome::Page(page) => poller.read(Some(page), started, now.wall, common, turn, delay),
-            Outcome::Unchanged => poller.read(None, started, now.wall, common, turn, delay),
-            Outcome::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
+            PollResult::Page(page) => {
+                poller.read(Some(page), started, now.wall, common, turn, delay)
+            }
+            PollResult::Unchanged => poller.read(None, started, now.wall, common, turn, delay),
+            PollResult::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
         }
         self.lend(place);
         self.share();

@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use self::adaptive::Faults;
+pub use self::adaptive::SimulatedFaults;
 pub use self::chart::svg;
 pub use self::render::{plan, plan_json, table, why};
 pub use self::traffic::{RouteTraffic, Shop, TraceError, Traffic};
 
 /// What a simulation is run with.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct SimulationSettings {
     /// Records a page can hold.
     pub limit: u32,
     /// Requests a minute that may be spent.
@@ -34,10 +34,10 @@ pub struct Settings {
     /// Longest time between two polls of a route.
     pub max_interval: Duration,
     /// What goes wrong on the way.
-    pub faults: Option<Faults>,
+    pub faults: Option<SimulatedFaults>,
 }
 
-impl Default for Settings {
+impl Default for SimulationSettings {
     /// What the configuration leaves to polls by default: the key's requests less the reserve, the
     /// page of the contract, and its intervals.
     fn default() -> Self {
@@ -92,7 +92,7 @@ pub struct ScheduleResult {
 
 /// What a run collects.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Run {
+pub(crate) struct RunTotals {
     requests: u64,
     http_429: u64,
     delays: Vec<f32>,
@@ -104,7 +104,7 @@ pub(crate) struct Run {
     by_hour: Vec<u64>,
 }
 
-impl Run {
+impl RunTotals {
     fn result(mut self, name: &'static str) -> ScheduleResult {
         let sum: f64 = self.delays.iter().map(|delay| f64::from(*delay)).sum();
         let seen = self.delays.len();
@@ -144,7 +144,7 @@ fn quantile(delays: &mut [f32], part: f64) -> f64 {
 
 /// Runs the adaptive schedule over `traffic`, then the fixed ones with the whole budget.
 #[must_use]
-pub fn compare(traffic: &Traffic, settings: &Settings) -> Comparison {
+pub fn compare(traffic: &Traffic, settings: &SimulationSettings) -> Comparison {
     let adaptive = adaptive::run(traffic, settings);
     let requests = traffic.span_s / optimum::SPAN_S * f64::from(settings.requests_per_minute);
     let requests = (requests.floor() as u64).max(1);

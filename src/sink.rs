@@ -5,7 +5,7 @@
 //! returns [`Verdict::Done`] only after the destination has acknowledged, and a change that is handed
 //! over again has the same event id.
 //! Webhook addresses and secrets never appear in a reason, an error or the log. The only foreign text
-//! that does is the beginning of an answer's body and the first line that a command writes to
+//! that does is the beginning of a response's body and the first line that a command writes to
 //! standard error.
 
 mod command;
@@ -55,7 +55,7 @@ pub enum Verdict {
     },
     /// It was not handed over, because the destination failed before.
     NotTried,
-    /// A stop came before the destination answered, so it is not known whether it has the change.
+    /// A stop came before the destination responded, so it is not known whether it has the change.
     CutShort,
 }
 
@@ -79,7 +79,7 @@ impl Verdict {
 
 /// Why a sink cannot be built from its configuration.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
+pub enum SinkBuildError {
     /// The webhook's address cannot be used; the text never holds the address.
     #[error("sink {sink}: the url {problem}")]
     Url {
@@ -197,7 +197,7 @@ macro_rules! registry {
                 match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.batch(),)+ }
             }
 
-            /// Whether one change alone may cause what is reported as a fault. If not, the sink keeps
+            /// Whether a single change may cause what is reported as a fault. If not, the sink keeps
             /// the order within a batch, and a batch may hold several changes of one record.
             #[must_use]
             pub fn can_fail_for_one(&self) -> bool {
@@ -238,16 +238,16 @@ macro_rules! registry {
 registry! {
     windowed {
         /// Posts each change, signed as the Standard Webhooks specification says.
-        Webhook(webhook::Webhook),
+        Webhook(webhook::WebhookSink),
         /// Runs a program for each change.
-        Command(command::Command),
+        Command(command::CommandSink),
         /// Answers as a test says.
         #[cfg(test)]
         Scripted(Scripted),
     }
     batched {
         /// Appends each change to an NDJSON file.
-        File(file::File),
+        File(file::FileSink),
     }
 }
 
@@ -255,14 +255,14 @@ impl Sink {
     /// Makes the sink called `name`; nothing is opened, connected or started yet.
     ///
     /// # Errors
-    /// [`BuildError`] if the configuration can never work.
-    pub fn build(name: &str, kind: &SinkKind) -> Result<Self, BuildError> {
+    /// [`SinkBuildError`] if the configuration can never work.
+    pub fn build(name: &str, kind: &SinkKind) -> Result<Self, SinkBuildError> {
         use BatchedSink::File;
         use WindowedSink::{Command, Webhook};
         Ok(match kind {
-            SinkKind::Webhook(it) => Webhook(webhook::Webhook::build(name, it)?.into()).into(),
-            SinkKind::Command(it) => Command(command::Command::build(name, it)?.into()).into(),
-            SinkKind::File(it) => File(file::File::new(name, &it.path).into()).into(),
+            SinkKind::Webhook(it) => Webhook(webhook::WebhookSink::build(name, it)?.into()).into(),
+            SinkKind::Command(it) => Command(command::CommandSink::build(name, it)?.into()).into(),
+            SinkKind::File(it) => File(file::FileSink::new(name, &it.path).into()).into(),
         })
     }
 
@@ -275,7 +275,7 @@ impl Sink {
         }
     }
 
-    /// Whether one change alone may cause what is reported as a fault.
+    /// Whether a single change may cause what is reported as a fault.
     #[must_use]
     pub fn can_fail_for_one(&self) -> bool {
         match self {

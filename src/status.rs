@@ -102,7 +102,7 @@ impl WorkspaceStatus {
         status.conclude(health)
     }
 
-    /// The status from the store alone, because no daemon replied for the reason `why`.
+    /// The status from the store only, because no daemon replied for the reason `why`.
     ///
     /// `once_every` is the configured interval of `shopmirror once`, if a timer runs it.
     ///

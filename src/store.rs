@@ -75,9 +75,9 @@ pub use rebuild::{Rebuilt, rebuild};
 pub use restore::{Restored, restore};
 pub use search::{Search, SearchOutcome};
 pub use sink_state::{DeliveryState, SinkState};
-pub use sinks::{Begin, Progress, SinkRow};
+pub use sinks::{Begin, SinkProgress, SinkRow};
 pub use travel::LogReach;
-pub use verify::{Finding, Verification};
+pub use verify::{Verification, VerifyFinding};
 pub use views::Description;
 
 pub use crate::contiguity::Contiguity;
@@ -86,7 +86,7 @@ pub use rusqlite::types::Value as SqlValue;
 use sinks::PassedPositions;
 use writer::Writer;
 
-struct Shared {
+struct StoreParts {
     /// `None` once closed.
     writer: Mutex<Option<Writer>>,
     reader: Mutex<Reader>,
@@ -108,7 +108,7 @@ struct Shared {
 /// A handle on the open store; cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<StoreParts>,
 }
 
 impl Store {
@@ -126,7 +126,7 @@ impl Store {
         let writer = Writer::new(opened, path).map_err(failed)?;
         let (reader, long_reader) = (Reader::open(path)?, Reader::open(path)?);
         let last = log::last_seq(&writer.connection).map_err(failed)?;
-        let shared = Shared {
+        let shared = StoreParts {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
             write_turn: Semaphore::new(1),
@@ -156,15 +156,15 @@ impl Store {
     /// Nothing of the page is stored.
     pub async fn store_page(
         &self,
-        key: PollerId,
+        poller: PollerId,
         page: Page,
         facts: PollFacts,
         learned: String,
     ) -> Result<PageOutcome, StoreError> {
-        self.write(move |writer| page::store(writer, &key, page, &facts, learned)).await
+        self.write(move |writer| page::store(writer, &poller, page, &facts, learned)).await
     }
 
-    /// Sets the fields of each route whose changes alone are no change of a record. The mirror keeps
+    /// Sets the fields of each route whose changes do not count as a change of a record. The mirror keeps
     /// such a field as it was when the record last changed in another one.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Store {
     #[must_use]
     pub fn note_unchanged(
         &self,
-        key: &PollerId,
+        poller: &PollerId,
         body: &[u8],
         facts: &PollFacts,
     ) -> Option<PageOutcome> {
@@ -195,7 +195,7 @@ impl Store {
         if writer.pending.is_full() {
             return None;
         }
-        page::note_unchanged(writer, key, body, facts)
+        page::note_unchanged(writer, poller, body, facts)
     }
 
     /// Stores what a customer search found; see [`Search`]. Proves nothing about contiguity and
@@ -249,9 +249,13 @@ impl Store {
     ///
     /// # Errors
     /// Only when the store is closing.
-    pub async fn note_failed_poll(&self, key: PollerId, note: PollNote) -> Result<(), StoreError> {
+    pub async fn note_failed_poll(
+        &self,
+        poller: PollerId,
+        note: PollNote,
+    ) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer.note(&key, note);
+            writer.note(&poller, note);
             if writer.pending.is_full() { writer.flush() } else { Ok(()) }
         })
         .await
@@ -274,8 +278,8 @@ impl Store {
         learned: Vec<(PollerId, String)>,
     ) -> Result<(), StoreError> {
         self.write(move |writer| {
-            for (key, text) in learned {
-                if let Some(known) = writer.known.get_mut(&key) {
+            for (poller, text) in learned {
+                if let Some(known) = writer.known.get_mut(&poller) {
                     known.row.learned = Some(text);
                 }
             }
@@ -309,7 +313,7 @@ impl Store {
     }
 
     /// The number of the last row of the log; to be noted with each question to the workspace, so
-    /// that its answer undoes nothing that was stored since.
+    /// that its response does not overwrite what was stored since.
     #[must_use]
     pub fn seq(&self) -> i64 {
         *self.shared.last_seq.borrow()

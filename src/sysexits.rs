@@ -7,7 +7,7 @@
 pub const USAGE: u8 = 64;
 /// The requested data does not exist, or a file is damaged.
 pub const DATA: u8 = 65;
-/// The workspace or the daemon does not answer.
+/// The workspace or the daemon does not respond.
 pub const UNAVAILABLE: u8 = 69;
 /// A fault of the program.
 pub const SOFTWARE: u8 = 70;

@@ -12,18 +12,18 @@ use url::Url;
 
 use super::error::ApiError;
 use super::page::{self, PageError};
-use super::rate::Rate;
-use super::transport::{Request, Transport};
+use super::rate::RateHeaders;
+use super::transport::{ApiRequest, Transport};
 use super::wire::{self, Ping};
 use crate::clock::Clock;
-use crate::config::{Auth, Poll, Workspace};
+use crate::config::{Auth, PollSettings, WorkspaceSettings};
 use crate::record::{Page, PollerId, Route};
 
 /// The longest search term, in characters (contract, "Limits").
 const MAX_SEARCH_TERM: usize = 100;
 
 /// The result of one call, and what the response said about the rate limit.
-type Outcome<T> = (Result<T, ApiError>, Rate);
+type CallResult<T> = (Result<T, ApiError>, RateHeaders);
 
 /// The client of one workspace; clones share the key.
 #[derive(Clone)]
@@ -43,8 +43,8 @@ impl Client {
     /// A client that sends through `transport`, which decides which hosts can be reached.
     #[must_use]
     pub fn new(
-        workspace: &Workspace,
-        poll: &Poll,
+        workspace: &WorkspaceSettings,
+        poll: &PollSettings,
         transport: Arc<dyn Transport>,
         key: SecretString,
         clock: Clock,
@@ -69,14 +69,14 @@ impl Client {
     }
 
     /// Reads the newest records of a route (contract, "Automation-read routes").
-    pub async fn poll(&self, id: &PollerId) -> Outcome<Page> {
+    pub async fn poll(&self, id: &PollerId) -> CallResult<Page> {
         let (body, rate) = self.poll_body(id).await;
         (body.and_then(|body| Ok(page::decode(body)?)), rate)
     }
 
     /// As [`Self::poll`], but returns the body undecoded, because most bodies equal the previous
     /// one; see [`decode`](super::decode).
-    pub async fn poll_body(&self, id: &PollerId) -> Outcome<Vec<u8>> {
+    pub async fn poll_body(&self, id: &PollerId) -> CallResult<Vec<u8>> {
         let path = ["automation", "triggers", path_of(id.route)];
         let query = [("limit", self.0.limit.as_str())];
         self.get(&path, &query, id.business.as_deref(), Ok).await
@@ -84,27 +84,27 @@ impl Client {
 
     /// Searches for at most 25 customers whose name, email or mobile matches `term`, which has 1 to
     /// 100 characters.
-    pub async fn search_customers(&self, term: &str, business: Option<&str>) -> Outcome<Page> {
+    pub async fn search_customers(&self, term: &str, business: Option<&str>) -> CallResult<Page> {
         if !(1..=MAX_SEARCH_TERM).contains(&term.chars().count()) {
             let error = ApiError::Unsendable("a search term has 1 to 100 characters");
-            return (Err(error), Rate::default());
+            return (Err(error), RateHeaders::default());
         }
         let path = ["automation", "search", "customers"];
         self.get(&path, &[("search_term", term)], business, page::decode).await
     }
 
     /// Tests the connection with an automation key.
-    pub async fn automation_ping(&self) -> Outcome<Ping> {
+    pub async fn automation_ping(&self) -> CallResult<Ping> {
         self.get(&["automation", "ping"], &[], None, wire::ping).await
     }
 
     /// Tests the connection with a key of any type.
-    pub async fn integrations_ping(&self) -> Outcome<Ping> {
+    pub async fn integrations_ping(&self) -> CallResult<Ping> {
         self.get(&["integrations", "ping"], &[], None, wire::ping).await
     }
 
     /// Lists the forms that have custom fields.
-    pub async fn form_types(&self, business: Option<&str>) -> Outcome<Vec<String>> {
+    pub async fn form_types(&self, business: Option<&str>) -> CallResult<Vec<String>> {
         self.get(&["integrations", "custom-fields"], &[], business, wire::form_types).await
     }
 
@@ -113,7 +113,7 @@ impl Client {
         &self,
         form_type: &str,
         business: Option<&str>,
-    ) -> Outcome<Vec<String>> {
+    ) -> CallResult<Vec<String>> {
         let path = ["integrations", "custom-fields"];
         self.get(&path, &[("form_type", form_type)], business, wire::custom_fields).await
     }
@@ -124,25 +124,27 @@ impl Client {
         query: &[(&str, &str)],
         business: Option<&str>,
         read: fn(Vec<u8>) -> Result<T, PageError>,
-    ) -> Outcome<T> {
+    ) -> CallResult<T> {
         let inner = &*self.0;
         // The key that is sent must also be the one that is removed from error texts.
         let key = inner.key.read().unwrap_or_else(PoisonError::into_inner).clone();
         let url = inner.address(path, query);
         let headers = match inner.headers(&key, business) {
             Ok(headers) => headers,
-            Err(error) => return (Err(error), Rate::default()),
+            Err(error) => return (Err(error), RateHeaders::default()),
         };
-        let request = Request { url: url.clone(), headers, timeout: inner.timeout };
+        let request = ApiRequest { url: url.clone(), headers, timeout: inner.timeout };
         let sent = inner.clock.now();
-        let answer = inner.transport.send(request).await;
+        let result = inner.transport.send(request).await;
         let received = inner.clock.now();
         let latency = received.elapsed.saturating_sub(sent.elapsed);
-        let response = match answer {
+        let response = match result {
             Ok(response) => response,
-            Err(error) => return (Err(error.into()), Rate { latency, ..Rate::default() }),
+            Err(error) => {
+                return (Err(error.into()), RateHeaders { latency, ..RateHeaders::default() });
+            }
         };
-        let rate = Rate::read(response.status, &response.headers, received.wall, latency);
+        let rate = RateHeaders::read(response.status, &response.headers, received.wall, latency);
         let result = if response.status == 200 && is_of_another(business, &response.headers) {
             Err(PageError::OtherBusiness.into())
         } else if response.status == 200 {

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::foreign::tame;
 use super::page::PageError;
-use super::transport::{Response, TransportError};
+use super::transport::{ApiResponse, TransportError};
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -121,7 +121,7 @@ impl ApiError {
 
     /// Reads a response that is not 200; `secret` is removed from every text.
     pub(super) fn from_response(
-        response: &Response,
+        response: &ApiResponse,
         requested: &Url,
         retry_after: Option<Duration>,
         secret: &str,

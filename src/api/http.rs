@@ -13,9 +13,9 @@ use url::Url;
 
 use super::foreign::tame;
 use super::transport::{
-    Answer, MAX_BODY, MAX_ERROR_BODY, Request, Response, Transport, TransportError,
+    ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, ResponseFuture, Transport, TransportError,
 };
-use crate::config::{Workspace, is_loopback};
+use crate::config::{WorkspaceSettings, is_loopback};
 use crate::tls::{client_builder, connection_problem};
 
 /// The longest time a connection may take to open.
@@ -38,7 +38,7 @@ pub struct HttpTransport {
 
 /// Why the configuration allows no transport.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
+pub enum TransportBuildError {
     /// The key would be sent unencrypted.
     #[error(
         "base_url must begin with https://, because every request carries the API key; plain \
@@ -70,11 +70,11 @@ impl HttpTransport {
     /// A transport for one workspace; certificates are loaded only when it is asked over https.
     ///
     /// # Errors
-    /// [`BuildError`] when the address, the proxy or the certificates cannot be used.
-    pub fn new(workspace: &Workspace) -> Result<Self, BuildError> {
+    /// [`TransportBuildError`] when the address, the proxy or the certificates cannot be used.
+    pub fn new(workspace: &WorkspaceSettings) -> Result<Self, TransportBuildError> {
         let https = workspace.base_url.scheme() == "https";
         if !https && !is_plain_loopback(&workspace.base_url) {
-            return Err(BuildError::NotHttps);
+            return Err(TransportBuildError::NotHttps);
         }
         let mut builder = client_builder()
             .https_only(https)
@@ -86,24 +86,24 @@ impl HttpTransport {
                 builder = builder.tls_certs_merge(certificates(path)?);
             }
             if let Some(proxy) = &workspace.proxy {
-                let proxy = Proxy::all(proxy.clone()).map_err(|_| BuildError::Proxy)?;
+                let proxy = Proxy::all(proxy.clone()).map_err(|_| TransportBuildError::Proxy)?;
                 builder = builder.proxy(proxy);
             }
         } else {
             // Loopback needs neither, and a proxy would see the key unencrypted.
             builder = builder.tls_certs_only(std::iter::empty());
         }
-        let client = builder.build().map_err(|error| BuildError::Tls(causes(&error)))?;
+        let client = builder.build().map_err(|error| TransportBuildError::Tls(causes(&error)))?;
         Ok(Self { client, https })
     }
 
-    async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
+    async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         if (request.url.scheme() == "https") != self.https
             || !self.https && !is_plain_loopback(&request.url)
         {
             return Err(TransportError::Other("the address is not the configured one".into()));
         }
-        let mut answer = self
+        let mut response = self
             .client
             .get(request.url)
             .headers(request.headers)
@@ -111,33 +111,33 @@ impl HttpTransport {
             .send()
             .await
             .map_err(|error| sending(&error))?;
-        let status = answer.status().as_u16();
-        let headers = std::mem::take(answer.headers_mut());
-        let body = if answer.status().is_success() {
-            page_body(&mut answer).await?
-        } else if answer.status().is_redirection() {
+        let status = response.status().as_u16();
+        let headers = std::mem::take(response.headers_mut());
+        let body = if response.status().is_success() {
+            page_body(&mut response).await?
+        } else if response.status().is_redirection() {
             Vec::new()
         } else {
-            error_body(&mut answer).await
+            error_body(&mut response).await
         };
-        Ok(Response { status, headers, body })
+        Ok(ApiResponse { status, headers, body })
     }
 }
 
 impl Transport for HttpTransport {
-    fn send(&self, request: Request) -> Answer<'_> {
+    fn send(&self, request: ApiRequest) -> ResponseFuture<'_> {
         Box::pin(self.exchange(request))
     }
 }
 
 /// The whole body of a 2xx response, or an error.
-async fn page_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, TransportError> {
-    let announced = answer.content_length().and_then(|length| usize::try_from(length).ok());
+async fn page_body(response: &mut reqwest::Response) -> Result<Vec<u8>, TransportError> {
+    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
     if announced.is_some_and(|length| length > MAX_BODY) {
         return Err(TransportError::TooLarge);
     }
     let mut body = Vec::with_capacity(announced.unwrap_or(0));
-    while let Some(chunk) = answer.chunk().await.map_err(|error| reading(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| reading(&error))? {
         if body.len() + chunk.len() > MAX_BODY {
             return Err(TransportError::TooLarge);
         }
@@ -148,9 +148,9 @@ async fn page_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, TransportE
 
 /// The first part of an error's body; a body that ends early is no problem, because the status
 /// is known.
-async fn error_body(answer: &mut reqwest::Response) -> Vec<u8> {
+async fn error_body(response: &mut reqwest::Response) -> Vec<u8> {
     let mut body = Vec::new();
-    while let Ok(Some(chunk)) = answer.chunk().await {
+    while let Ok(Some(chunk)) = response.chunk().await {
         let room = MAX_ERROR_BODY - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if body.len() == MAX_ERROR_BODY {
@@ -164,12 +164,12 @@ fn is_plain_loopback(url: &Url) -> bool {
     url.scheme() == "http" && is_loopback(url)
 }
 
-fn certificates(path: &std::path::Path) -> Result<Vec<Certificate>, BuildError> {
-    let pem =
-        std::fs::read(path).map_err(|why| BuildError::CaFile { path: path.to_owned(), why })?;
+fn certificates(path: &std::path::Path) -> Result<Vec<Certificate>, TransportBuildError> {
+    let pem = std::fs::read(path)
+        .map_err(|why| TransportBuildError::CaFile { path: path.to_owned(), why })?;
     match Certificate::from_pem_bundle(&pem) {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(BuildError::CaContent(path.to_owned())),
+        _ => Err(TransportBuildError::CaContent(path.to_owned())),
     }
 }
 

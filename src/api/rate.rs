@@ -15,7 +15,7 @@ const MAX_COUNT: i64 = 1_000_000;
 
 /// What one response said about the rate limit, and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rate {
+pub struct RateHeaders {
     /// `X-RateLimit-Limit`: requests a minute for all clients of the key.
     pub limit: Option<i64>,
     /// `X-RateLimit-Remaining`: requests left to all clients of the key.
@@ -32,7 +32,7 @@ pub struct Rate {
     pub latency: Duration,
 }
 
-impl Rate {
+impl RateHeaders {
     /// Reads a response's headers; `now` is used if the server sends no `Date`.
     pub(super) fn read(
         status: u16,
@@ -77,14 +77,14 @@ mod tests {
 
     const NOW: &str = "2026-03-01T12:00:00Z";
 
-    fn read(status: u16, headers: &[(&'static str, &str)]) -> Rate {
+    fn read(status: u16, headers: &[(&'static str, &str)]) -> RateHeaders {
         let headers = headers
             .iter()
             .map(|(name, value)| {
                 (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
             })
             .collect();
-        Rate::read(status, &headers, NOW.parse().unwrap(), Duration::ZERO)
+        RateHeaders::read(status, &headers, NOW.parse().unwrap(), Duration::ZERO)
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         }
         let spent = read(429, &[("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0")]);
         assert_eq!((spent.limit, spent.remaining, spent.refused), (None, Some(0), true));
-        assert_eq!(read(200, &[]), Rate::default());
+        assert_eq!(read(200, &[]), RateHeaders::default());
     }
 
     proptest! {
@@ -174,7 +174,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, value.clone());
             headers.insert(DATE, value);
-            let rate = Rate::read(429, &headers, NOW.parse().unwrap(), Duration::ZERO);
+            let rate = RateHeaders::read(429, &headers, NOW.parse().unwrap(), Duration::ZERO);
             prop_assert_eq!(rate.retry_after, None);
         }
     }

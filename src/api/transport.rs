@@ -18,7 +18,7 @@ pub const MAX_BODY: usize = 8 * 1024 * 1024;
 pub const MAX_ERROR_BODY: usize = 64 * 1024;
 
 /// One request; the method is always GET.
-pub struct Request {
+pub struct ApiRequest {
     /// The whole address with its query.
     pub url: Url,
     /// Every header; the one with the key is marked sensitive.
@@ -28,7 +28,7 @@ pub struct Request {
 }
 
 /// One response; its body is decompressed and limited in size.
-pub struct Response {
+pub struct ApiResponse {
     /// The HTTP status.
     pub status: u16,
     /// The headers as received.
@@ -37,10 +37,10 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-impl fmt::Debug for Response {
+impl fmt::Debug for ApiResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Bodies hold personal data: only the length is shown.
-        f.debug_struct("Response")
+        f.debug_struct("ApiResponse")
             .field("status", &self.status)
             .field("body_len", &self.body.len())
             .finish_non_exhaustive()
@@ -88,10 +88,11 @@ impl TransportError {
 }
 
 /// The future of one response.
-pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send + 'a>>;
+pub type ResponseFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<ApiResponse, TransportError>> + Send + 'a>>;
 
 /// Sends requests; one call is exactly one request on the wire.
 pub trait Transport: Send + Sync {
     /// Sends one request and reads its response; dropping the future cancels the request.
-    fn send(&self, request: Request) -> Answer<'_>;
+    fn send(&self, request: ApiRequest) -> ResponseFuture<'_>;
 }

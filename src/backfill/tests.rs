@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::text::Place;
+use super::text::TermPlace;
 use super::*;
 use crate::record::field;
 use sandbox::{Options, Route, Sandbox, Shop};
@@ -24,13 +24,13 @@ struct Workspace {
 }
 
 impl Workspace {
-    fn new(made: Vec<Made>, place: Place) -> Self {
+    fn new(made: Vec<Made>, place: TermPlace) -> Self {
         let texts = made.iter().map(|m| Texts::new([&m.name, &m.email, &m.mobile])).collect();
         Self { made, texts, way: Matching { place, case_matters: false } }
     }
 
     /// National numbers at random; names from a pool of some thousand pairs; most have an e-mail.
-    fn random(seed: u64, count: usize, place: Place) -> Self {
+    fn random(seed: u64, count: usize, place: TermPlace) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut words = |count: usize, least: usize| -> Vec<String> {
             let syllable = [
@@ -80,7 +80,7 @@ impl Workspace {
                 mobile: text(truth.record.get(), "mobile_number"),
             })
             .collect();
-        Self::new(made, Place::Anywhere)
+        Self::new(made, TermPlace::Anywhere)
     }
 
     fn search(&self, term: &str) -> Vec<Customer<'_>> {
@@ -121,7 +121,7 @@ fn course(workspace: &Workspace, most: usize) -> (f64, usize) {
 
 #[test]
 fn five_thousand_customers_with_numbers_at_random_take_eight_hundred_searches() {
-    let (found, asked) = course(&Workspace::random(1, 5_000, Place::Anywhere), 800);
+    let (found, asked) = course(&Workspace::random(1, 5_000, TermPlace::Anywhere), 800);
     assert!(found >= 99.0, "{found} % with {asked}");
 }
 
@@ -133,7 +133,7 @@ fn five_thousand_customers_of_the_sandbox_take_eight_hundred_searches() {
 
 #[test]
 fn a_workspace_that_matches_beginnings_only_is_noticed() {
-    for (place, least) in [(Place::WordStart, 85.0), (Place::FieldStart, 70.0)] {
+    for (place, least) in [(TermPlace::WordStart, 85.0), (TermPlace::FieldStart, 70.0)] {
         let workspace = Workspace::random(2, 1_000, place);
         let mut planner = workspace.begin();
         workspace.walk(&mut planner, 400);
@@ -145,7 +145,7 @@ fn a_workspace_that_matches_beginnings_only_is_noticed() {
 
 #[test]
 fn a_walk_goes_on_where_it_was() {
-    let workspace = Workspace::random(3, 600, Place::Anywhere);
+    let workspace = Workspace::random(3, 600, TermPlace::Anywhere);
     let mut first = workspace.begin();
     let asked = workspace.walk(&mut first, 40);
     let known = first.status().known;
@@ -167,7 +167,7 @@ fn a_walk_goes_on_where_it_was() {
 
 #[test]
 fn whoever_another_route_names_is_searched_for() {
-    let workspace = Workspace::random(4, 300, Place::Anywhere);
+    let workspace = Workspace::random(4, 300, TermPlace::Anywhere);
     let mut planner = workspace.begin();
     let old = &workspace.made[0];
     planner.suspect(Customer { id: "", ..shown(old) });

@@ -16,7 +16,7 @@ pub(super) struct Texts {
 
 /// Where in a field a term must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TermPlace {
     Anywhere,
     WordStart,
     FieldStart,
@@ -25,18 +25,18 @@ pub(super) enum Place {
 /// One way of matching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Matching {
-    pub(super) place: Place,
+    pub(super) place: TermPlace,
     pub(super) case_matters: bool,
 }
 
 /// Every way, the most likely first.
 pub(super) const WAYS: [Matching; 6] = [
-    Matching { place: Place::Anywhere, case_matters: false },
-    Matching { place: Place::WordStart, case_matters: false },
-    Matching { place: Place::FieldStart, case_matters: false },
-    Matching { place: Place::Anywhere, case_matters: true },
-    Matching { place: Place::WordStart, case_matters: true },
-    Matching { place: Place::FieldStart, case_matters: true },
+    Matching { place: TermPlace::Anywhere, case_matters: false },
+    Matching { place: TermPlace::WordStart, case_matters: false },
+    Matching { place: TermPlace::FieldStart, case_matters: false },
+    Matching { place: TermPlace::Anywhere, case_matters: true },
+    Matching { place: TermPlace::WordStart, case_matters: true },
+    Matching { place: TermPlace::FieldStart, case_matters: true },
 ];
 
 /// The shortest and the longest part of a field that is considered as a term, in characters.
@@ -67,9 +67,9 @@ impl Matching {
             (&texts.plain[field], plain)
         };
         match self.place {
-            Place::Anywhere => text.contains(term),
-            Place::FieldStart => text.starts_with(term),
-            Place::WordStart => text.match_indices(term).any(|(at, _)| is_word_start(text, at)),
+            TermPlace::Anywhere => text.contains(term),
+            TermPlace::FieldStart => text.starts_with(term),
+            TermPlace::WordStart => text.match_indices(term).any(|(at, _)| is_word_start(text, at)),
         }
     }
 
@@ -85,9 +85,9 @@ impl Matching {
             }
             for (from, &at) in starts[..count].iter().enumerate() {
                 let wanted = match self.place {
-                    Place::Anywhere => true,
-                    Place::WordStart => is_word_start(field, at),
-                    Place::FieldStart => at == 0,
+                    TermPlace::Anywhere => true,
+                    TermPlace::WordStart => is_word_start(field, at),
+                    TermPlace::FieldStart => at == 0,
                 };
                 if !wanted {
                     continue;
@@ -169,11 +169,12 @@ mod tests {
         let finds = |place, term: &str| {
             Matching { place, case_matters: false }.finds(&texts, term, &term.to_lowercase())
         };
-        assert!(finds(Place::Anywhere, "nn L") && !finds(Place::WordStart, "nn L"));
-        assert!(finds(Place::WordStart, "lee") && !finds(Place::FieldStart, "lee"));
-        assert!(finds(Place::FieldStart, "ANN"));
+        assert!(finds(TermPlace::Anywhere, "nn L") && !finds(TermPlace::WordStart, "nn L"));
+        assert!(finds(TermPlace::WordStart, "lee") && !finds(TermPlace::FieldStart, "lee"));
+        assert!(finds(TermPlace::FieldStart, "ANN"));
         assert!(
-            !Matching { place: Place::FieldStart, case_matters: true }.finds(&texts, "ANN", "ann")
+            !Matching { place: TermPlace::FieldStart, case_matters: true }
+                .finds(&texts, "ANN", "ann")
         );
     }
 }

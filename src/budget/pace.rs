@@ -21,18 +21,18 @@ pub(super) const SPAN: Duration = Duration::from_millis(60_500);
 /// was made have a time as well.
 const SHIFT: Duration = Duration::from_millis(2 * 60_500);
 
-/// Governor's view of the time: the last moment the budget was told.
+/// Governor's view of the time: the last moment that was passed to the budget.
 #[derive(Debug, Clone, Default)]
-struct Told(Arc<AtomicU64>);
+struct LastTime(Arc<AtomicU64>);
 
-impl Told {
+impl LastTime {
     fn set(&self, elapsed: Duration) {
         let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         self.0.fetch_max(nanos, Ordering::Relaxed);
     }
 }
 
-impl Clock for Told {
+impl Clock for LastTime {
     type Instant = Duration;
 
     fn now(&self) -> Duration {
@@ -40,12 +40,12 @@ impl Clock for Told {
     }
 }
 
-type Limiter = RateLimiter<NotKeyed, InMemoryState, Told, NoOpMiddleware<Duration>>;
+type Limiter = RateLimiter<NotKeyed, InMemoryState, LastTime, NoOpMiddleware<Duration>>;
 
 /// Spacing and log under one ceiling.
 #[derive(Debug)]
 pub(super) struct Pace {
-    told: Told,
+    last_time: LastTime,
     limiter: Limiter,
     ceiling: u32,
     /// When each request of the last [`SPAN`] was sent, oldest first; shifted by [`SHIFT`].
@@ -59,11 +59,11 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(ceiling: u32, now: Duration) -> Self {
-        let told = Told::default();
-        told.set(now + SHIFT);
-        let limiter = drained(ceiling, &told);
+        let last_time = LastTime::default();
+        last_time.set(now + SHIFT);
+        let limiter = drained(ceiling, &last_time);
         let spread_until = Duration::ZERO;
-        Self { told, limiter, ceiling, sent: VecDeque::new(), spread_until, total: 0 }
+        Self { last_time, limiter, ceiling, sent: VecDeque::new(), spread_until, total: 0 }
     }
 
     /// Requests that [`SPAN`] may hold.
@@ -74,9 +74,9 @@ impl Pace {
     /// Changes the ceiling; the log of what was sent stays.
     pub(super) fn set_ceiling(&mut self, ceiling: u32, now: Duration) {
         if ceiling != self.ceiling {
-            self.told.set(now + SHIFT);
+            self.last_time.set(now + SHIFT);
             self.ceiling = ceiling;
-            self.limiter = drained(ceiling, &self.told);
+            self.limiter = drained(ceiling, &self.last_time);
         }
     }
 
@@ -96,7 +96,7 @@ impl Pace {
         if spread_at > shifted {
             return Err(spread_at - SHIFT);
         }
-        self.told.set(shifted);
+        self.last_time.set(shifted);
         match self.limiter.check() {
             Ok(()) => {
                 self.count(shifted);
@@ -181,13 +181,13 @@ impl Pace {
 
 /// A limiter that spreads `ceiling` requests over [`SPAN`] and starts with one request, so that a
 /// process that is restarted again and again sends no bursts.
-fn drained(ceiling: u32, told: &Told) -> Limiter {
+fn drained(ceiling: u32, last_time: &LastTime) -> Limiter {
     let ceiling = ceiling.max(1);
     let burst = NonZeroU32::new((ceiling / 15).clamp(1, 20)).unwrap_or(NonZeroU32::MIN);
     let quota = Quota::with_period(SPAN / ceiling)
         .unwrap_or_else(|| Quota::per_second(NonZeroU32::MAX))
         .allow_burst(burst);
-    let limiter = RateLimiter::direct_with_clock(quota, told.clone());
+    let limiter = RateLimiter::direct_with_clock(quota, last_time.clone());
     for _ in 1..burst.get() {
         let taken = limiter.check();
         debug_assert!(taken.is_ok(), "a new limiter holds its whole burst");

@@ -9,8 +9,8 @@ fn at(seconds: f64) -> Moment {
     Moment { elapsed, wall: Timestamp::UNIX_EPOCH + elapsed }
 }
 
-fn settings(requests_per_minute: u32, reserve: u32) -> config::Budget {
-    config::Budget { requests_per_minute, reserve }
+fn settings(requests_per_minute: u32, reserve: u32) -> config::BudgetSettings {
+    config::BudgetSettings { requests_per_minute, reserve }
 }
 
 /// A key as the server keeps it: a minute that slides or one that is fixed.
@@ -26,7 +26,7 @@ impl Key {
         Self { sliding, limit: 60, taken: VecDeque::new(), refused: 0 }
     }
 
-    fn ask(&mut self, now: f64) -> Seen {
+    fn ask(&mut self, now: f64) -> KeyReading {
         let from = if self.sliding { now - 60.0 } else { (now / 60.0).floor() * 60.0 - 1e-9 };
         while self.taken.front().is_some_and(|at| *at <= from) {
             self.taken.pop_front();
@@ -35,7 +35,7 @@ impl Key {
             self.refused += 1;
             let wait = if self.sliding { self.taken[0] + 60.0 - now } else { from + 60.0 - now };
             let retry_after = Some(Duration::from_secs_f64(wait.max(0.0).ceil()));
-            return Seen {
+            return KeyReading {
                 limit: Some(self.limit as i64),
                 remaining: Some(0),
                 refused: true,
@@ -44,7 +44,7 @@ impl Key {
         }
         self.taken.push_back(now);
         let left = (self.limit - self.taken.len()) as i64;
-        Seen {
+        KeyReading {
             limit: Some(self.limit as i64),
             remaining: Some(left),
             refused: false,
@@ -63,7 +63,7 @@ struct Eager {
 }
 
 impl Eager {
-    fn new(budget: config::Budget, start: f64) -> Self {
+    fn new(budget: config::BudgetSettings, start: f64) -> Self {
         Self {
             budget: Budget::new(budget, at(start)),
             next: start,
@@ -193,8 +193,11 @@ fn two_daemons_on_one_key_come_to_equal_shares() {
 #[test]
 fn a_refusal_rests_the_key_halves_the_pace_and_is_over_in_two_minutes() {
     let mut budget = Budget::new(settings(60, 15), at(0.0));
-    let seen =
-        Seen { refused: true, retry_after: Some(Duration::from_secs(20)), ..Seen::default() };
+    let seen = KeyReading {
+        refused: true,
+        retry_after: Some(Duration::from_secs(20)),
+        ..KeyReading::default()
+    };
     budget.observe(&seen, at(10.0));
     assert_eq!(budget.try_take(Purpose::Poll, at(10.0)), Err(Duration::from_secs(30)));
     assert_eq!(budget.try_take(Purpose::Background, at(29.0)), Err(Duration::from_secs(30)));
@@ -203,7 +206,7 @@ fn a_refusal_rests_the_key_halves_the_pace_and_is_over_in_two_minutes() {
     let mut now = 30.0;
     while now < 150.0 {
         match budget.try_take(Purpose::Poll, at(now)) {
-            Ok(()) => budget.observe(&Seen::default(), at(now)),
+            Ok(()) => budget.observe(&KeyReading::default(), at(now)),
             Err(until) => now = until.as_secs_f64(),
         }
     }
@@ -213,15 +216,15 @@ fn a_refusal_rests_the_key_halves_the_pace_and_is_over_in_two_minutes() {
 #[test]
 fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
     let absurd = [
-        Seen { remaining: Some(-5), limit: Some(-1), ..Seen::default() },
-        Seen { remaining: Some(i64::MIN), limit: Some(i64::MIN), ..Seen::default() },
-        Seen { remaining: Some(i64::MAX), limit: Some(i64::MAX), ..Seen::default() },
-        Seen { remaining: Some(61), limit: Some(0), ..Seen::default() },
-        Seen::default(),
-        Seen { remaining: Some(0), limit: Some(60), ..Seen::default() },
-        Seen { refused: true, retry_after: Some(Duration::MAX), ..Seen::default() },
-        Seen { refused: true, retry_after: Some(Duration::ZERO), ..Seen::default() },
-        Seen { refused: true, ..Seen::default() },
+        KeyReading { remaining: Some(-5), limit: Some(-1), ..KeyReading::default() },
+        KeyReading { remaining: Some(i64::MIN), limit: Some(i64::MIN), ..KeyReading::default() },
+        KeyReading { remaining: Some(i64::MAX), limit: Some(i64::MAX), ..KeyReading::default() },
+        KeyReading { remaining: Some(61), limit: Some(0), ..KeyReading::default() },
+        KeyReading::default(),
+        KeyReading { remaining: Some(0), limit: Some(60), ..KeyReading::default() },
+        KeyReading { refused: true, retry_after: Some(Duration::MAX), ..KeyReading::default() },
+        KeyReading { refused: true, retry_after: Some(Duration::ZERO), ..KeyReading::default() },
+        KeyReading { refused: true, ..KeyReading::default() },
     ];
     for seen in absurd {
         let mut budget = Budget::new(settings(60, 15), at(0.0));

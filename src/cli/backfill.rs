@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::direct::{DirectClient, through_daemon};
-use super::exit::{self, CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, Wrong};
-use super::output::{self, ago};
+use super::exit::{self, CONFIG, DATA, ExitError, TRY_AGAIN, UNAVAILABLE};
+use super::output;
 use super::runtime;
 use crate::api::Retry;
 use crate::backfill::{BackfillStatus, Customer, Planner};
@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::control::{
     self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
 };
+use crate::duration;
 use crate::record::{Kind, Route};
 use crate::store::{CustomerText, Reader, Store};
 
@@ -37,7 +38,7 @@ const LINE_EVERY: Duration = Duration::from_secs(15);
 pub(super) struct Args {
     /// The list to backfill
     #[arg(value_enum)]
-    what: What,
+    what: Listed,
     /// Forward the customers to the sinks as created; without it they are stored as baseline
     #[arg(long)]
     forward: bool,
@@ -49,7 +50,7 @@ pub(super) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum What {
+enum Listed {
     /// Customers, the only list that the workspace can search
     Customers,
 }
@@ -61,12 +62,12 @@ enum Searcher {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let What::Customers = args.what;
+    let Listed::Customers = args.what;
     let mirrored: i64 = Reader::open(&config.store.path)?.counts()?.iter().map(|(_, n)| n).sum();
     if mirrored == 0 {
         let text =
             "the mirror is empty, so there is nothing to search from; run shopmirror once first";
-        return Err(Wrong { code: UNAVAILABLE, text: text.to_owned() }.into());
+        return Err(ExitError { code: UNAVAILABLE, text: text.to_owned() }.into());
     }
     runtime()?.block_on(async {
         let mut searcher = Searcher::choose(config).await?;
@@ -79,7 +80,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         }
         if !finished? {
             let text = "interrupted; the same command continues from here".to_owned();
-            return Err(Wrong { code: TRY_AGAIN, text }.into());
+            return Err(ExitError { code: TRY_AGAIN, text }.into());
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -88,10 +89,10 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> anyhow::Result<()> {
     let mut results = Vec::new();
     let mut left = args.most;
-    for business in config.workspace.branches() {
+    for business in config.workspace.polled_businesses() {
         let mut planner = planner(config, business.as_deref())?;
         let before = planner.status();
-        let mut progress = Progress::new(args.json.json);
+        let mut progress = WalkProgress::new(args.json.json);
         backfill(
             config,
             searcher,
@@ -169,7 +170,7 @@ async fn backfill(
     business: Option<&str>,
     forward: bool,
     left: &mut usize,
-    progress: &mut Progress,
+    progress: &mut WalkProgress,
 ) -> anyhow::Result<()> {
     let kind = if forward { Kind::Created } else { Kind::Baseline };
     let mut refused = 0;
@@ -209,7 +210,7 @@ impl Searcher {
             Ok(_) => return Ok(Self::Daemon),
             Err(ControlError::NotRunning) => {}
             Err(error) => {
-                return Err(Wrong { code: TRY_AGAIN, text: error.to_string() }.into());
+                return Err(ExitError { code: TRY_AGAIN, text: error.to_string() }.into());
             }
         }
         let store = Store::open(&config.store.path)?;
@@ -221,14 +222,14 @@ impl Searcher {
         &mut self,
         config: &Config,
         request: SearchRequest,
-    ) -> anyhow::Result<Result<SearchResult, Wrong>> {
+    ) -> anyhow::Result<Result<SearchResult, ExitError>> {
         let mut failures = 0;
         loop {
             let (code, text, wait) = match self.search_once(config, request.clone()).await? {
                 ControlReply::Done(searched) => return Ok(Ok(searched)),
                 ControlReply::Failed { code, text, retry_after_s } => (code, text, retry_after_s),
             };
-            let wrong = Wrong { code, text };
+            let wrong = ExitError { code, text };
             let Some(wait) = wait else {
                 // An error about this term: neither about the key nor about the rate.
                 let of_term = matches!(code, CONFIG | DATA);
@@ -251,7 +252,7 @@ impl Searcher {
         match self {
             Self::Daemon => match through_daemon(config, &ControlRequest::Search(request)).await {
                 Ok(Some(reply)) => Ok(reply),
-                Ok(None) => Err(Wrong {
+                Ok(None) => Err(ExitError {
                     code: UNAVAILABLE,
                     text: "the daemon has ended; the same command continues from here".to_owned(),
                 }
@@ -281,7 +282,7 @@ impl Searcher {
 }
 
 /// The progress: a bar on a terminal, a line from time to time elsewhere.
-struct Progress {
+struct WalkProgress {
     bar: Option<ProgressBar>,
     lines: bool,
     began: Instant,
@@ -289,7 +290,7 @@ struct Progress {
     said: Instant,
 }
 
-impl Progress {
+impl WalkProgress {
     fn new(quiet: bool) -> Self {
         let terminal = !quiet && std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
@@ -304,7 +305,7 @@ impl Progress {
     fn update(&mut self, at: BackfillStatus) {
         let start = *self.searches_at_start.get_or_insert(at.searches.saturating_sub(1));
         let each = self.began.elapsed().as_secs_f64() / (at.searches - start).max(1) as f64;
-        let left = ago(each * at.searches_left as f64);
+        let left = duration::seconds(each * at.searches_left as f64);
         let text = format!(
             "{} of about {} found, {} searches, about {left} left",
             at.known, at.total, at.searches

@@ -7,8 +7,9 @@ use clap::ValueHint;
 use jiff::Timestamp;
 
 use super::copying;
-use super::output::{self, ago};
+use super::output;
 use crate::config::Config;
+use crate::duration;
 use crate::status::WorkspaceStatus;
 use crate::store;
 
@@ -44,8 +45,8 @@ pub(super) fn status_line(status: &WorkspaceStatus) -> String {
         Some(at.duration_since(now).as_secs_f64())
     };
     let last = seconds(&backup.last_at)
-        .map_or_else(|| "none yet".to_owned(), |s| format!("{} ago", ago((-s).max(0.0))));
+        .map_or_else(|| "none yet".to_owned(), |s| format!("{} ago", duration::seconds(-s)));
     let next = seconds(&backup.next_at)
-        .map_or_else(String::new, |s| format!(", next in {}", ago(s.max(0.0))));
+        .map_or_else(String::new, |s| format!(", next in {}", duration::seconds(s)));
     format!("backup   {last}{next}\n")
 }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::exit::{self, Wrong};
+use super::exit::{self, ExitError};
 use super::{output, read_config, runtime};
 use crate::config::{Config, SinkKind};
 
@@ -30,7 +30,7 @@ pub(super) struct Args {
 
 /// The result of one test.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct CheckResult {
     what: String,
     ok: bool,
     said: String,
@@ -38,19 +38,19 @@ struct Finding {
 
 /// The results of all tests.
 #[derive(Default)]
-struct Report {
-    findings: Vec<Finding>,
+struct CheckReport {
+    findings: Vec<CheckResult>,
     /// The exit code of the first problem.
     code: Option<u8>,
 }
 
-impl Report {
+impl CheckReport {
     fn ok(&mut self, what: impl Into<String>, said: impl Into<String>) {
-        self.findings.push(Finding { what: what.into(), ok: true, said: said.into() });
+        self.findings.push(CheckResult { what: what.into(), ok: true, said: said.into() });
     }
 
     fn wrong(&mut self, code: u8, what: impl Into<String>, said: impl Into<String>) {
-        self.findings.push(Finding { what: what.into(), ok: false, said: said.into() });
+        self.findings.push(CheckResult { what: what.into(), ok: false, said: said.into() });
         self.code.get_or_insert(code);
     }
 
@@ -58,7 +58,7 @@ impl Report {
         if json {
             output::json(&self.findings)?;
         } else {
-            for Finding { what, ok, said } in &self.findings {
+            for CheckResult { what, ok, said } in &self.findings {
                 let mark = if *ok { "ok   " } else { "WRONG" };
                 output::text(&format!("{mark} {what:<10} {}\n", output::plain(said)))?;
             }
@@ -69,7 +69,7 @@ impl Report {
 
 /// Runs every test that changes nothing.
 pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
-    let mut report = Report::default();
+    let mut report = CheckReport::default();
     let config = match read_config(path) {
         Ok(config) => config,
         Err(error) => {
@@ -83,7 +83,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
             [] => format!("there is no sink {unknown:?}: the configuration has no sinks"),
             names => format!("there is no sink {unknown:?}; the sinks are: {}", names.join(", ")),
         };
-        return Err(Wrong { code: exit::USAGE, text }.into());
+        return Err(ExitError { code: exit::USAGE, text }.into());
     }
     report.ok("config", summary(path, &config));
     if !args.offline {
@@ -109,7 +109,7 @@ fn summary(path: &Path, config: &Config) -> String {
     format!("{}: {routes}, {sinks}", path.display())
 }
 
-fn check_modes(path: &Path, config: &Config, report: &mut Report) {
+fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
     let Ok(found) = std::fs::metadata(path) else { return };
     let mode = found.permissions().mode() & 0o7777;
     let holds_secrets = config.sinks.values().any(|sink| matches!(sink.kind, SinkKind::Webhook(_)));

@@ -3,7 +3,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::exit::{UNAVAILABLE, Wrong};
+use super::exit::{ExitError, UNAVAILABLE};
 use super::runtime;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
@@ -36,6 +36,6 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
 pub(super) fn decoded<T: DeserializeOwned>(reply: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(reply).map_err(|_| {
         let text = "the daemon's reply cannot be read, because the daemon is of another version: restart it";
-        Wrong { code: UNAVAILABLE, text: text.to_owned() }.into()
+        ExitError { code: UNAVAILABLE, text: text.to_owned() }.into()
     })
 }

@@ -83,7 +83,8 @@ async fn refresh_directly(
     let mut client = DirectClient::new(config)?;
     let store = Store::open(&config.store.path)?;
     let at = jiff::Timestamp::now();
-    let businesses = business.map_or_else(|| config.workspace.branches(), |id| vec![Some(id)]);
+    let businesses =
+        business.map_or_else(|| config.workspace.polled_businesses(), |id| vec![Some(id)]);
     let mut changes = Vec::new();
     for business in businesses {
         let id = business.as_deref();

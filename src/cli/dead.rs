@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::exit::{DATA, USAGE, Wrong};
+use super::exit::{DATA, ExitError, USAGE};
 use super::moment;
 use super::output::{self, cell};
 use super::runtime;
@@ -24,14 +24,14 @@ pub(super) struct Args {
     /// The sink's name
     sink: String,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<DeadAction>,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DeadAction {
     /// List the dead letters (the default)
     List,
     /// Show one dead letter with its change
@@ -42,18 +42,18 @@ enum Action {
     /// Deliver dead letters again, under the same event ids
     Redrive {
         #[command(flatten)]
-        which: Which,
+        which: DeadSelection,
         /// Also deliver versions of a record that are older than one the sink has received
         #[arg(long)]
         all_versions: bool,
     },
     /// Drop dead letters; the changes stay in the log
-    Drop(Which),
+    Drop(DeadSelection),
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Which {
+struct DeadSelection {
     /// The number of one dead letter in the log
     seq: Option<i64>,
     /// All dead letters of the sink
@@ -71,16 +71,16 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
             args.sink,
             names.join(", ")
         );
-        return Err(Wrong { code: USAGE, text }.into());
+        return Err(ExitError { code: USAGE, text }.into());
     };
     let json = args.json;
-    match args.action.unwrap_or(Action::List) {
-        Action::List => list(&reader, &sink, json),
-        Action::Show { seq } => show(&reader, &args.sink, seq, json),
-        Action::Redrive { which, all_versions } => {
+    match args.action.unwrap_or(DeadAction::List) {
+        DeadAction::List => list(&reader, &sink, json),
+        DeadAction::Show { seq } => show(&reader, &args.sink, seq, json),
+        DeadAction::Redrive { which, all_versions } => {
             send_again(config, &reader, &sink, which, all_versions, json)
         }
-        Action::Drop(which) => {
+        DeadAction::Drop(which) => {
             let count = Operator::open(path)?.drop_dead(&args.sink, which.seq)?;
             wake(path, &args.sink)?;
             let letters = output::count(i64::try_from(count)?, "dead letter", "dead letters");
@@ -95,7 +95,7 @@ fn send_again(
     config: &Config,
     reader: &Reader,
     sink: &SinkRow,
-    which: Which,
+    which: DeadSelection,
     all_versions: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
@@ -141,7 +141,7 @@ fn changes(count: usize) -> String {
 
 fn conclude(
     count: usize,
-    which: Which,
+    which: DeadSelection,
     result: &serde_json::Value,
     json: bool,
     text: &str,
@@ -149,7 +149,7 @@ fn conclude(
     if count == 0
         && let Some(seq) = which.seq
     {
-        return Err(Wrong {
+        return Err(ExitError {
             code: DATA,
             text: format!("change {seq} is not a dead letter of this sink"),
         }
@@ -193,7 +193,7 @@ fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode>
 fn show(reader: &Reader, sink: &str, seq: i64, json: bool) -> anyhow::Result<ExitCode> {
     let delivery = reader.dead_letter(sink, seq)?;
     let (Some(delivery), Some(change)) = (delivery, reader.changes(&[seq])?.pop()) else {
-        return Err(Wrong {
+        return Err(ExitError {
             code: DATA,
             text: format!("change {seq} is not a dead letter of this sink"),
         }

@@ -140,7 +140,7 @@ fn refuse_foreign(dir: &Path) -> anyhow::Result<()> {
                 "{} holds {name}, which was not made by a demo: name another folder with --dir",
                 dir.display()
             );
-            Err(exit::Wrong { code: exit::USAGE, text }.into())
+            Err(exit::ExitError { code: exit::USAGE, text }.into())
         }
         _ => Ok(()),
     }
@@ -342,5 +342,5 @@ fn conclude(dir: &Path, received: u64) -> anyhow::Result<ExitCode> {
             empty.join(", ")
         )
     };
-    Err(exit::Wrong { code: exit::UNAVAILABLE, text }.into())
+    Err(exit::ExitError { code: exit::UNAVAILABLE, text }.into())
 }

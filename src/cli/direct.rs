@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::current_status::decoded;
-use super::exit::{TRY_AGAIN, Wrong};
+use super::exit::{ExitError, TRY_AGAIN};
 use super::output;
-use crate::api::{ApiError, Client, Rate};
+use crate::api::{ApiError, Client, RateHeaders};
 use crate::budget::{Budget, Purpose};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -42,14 +42,14 @@ impl DirectClient {
     /// Makes one request as soon as the budget allows it.
     pub(super) async fn request<T>(
         &mut self,
-        request: impl AsyncFnOnce(&Client) -> (Result<T, ApiError>, Rate),
+        request: impl AsyncFnOnce(&Client) -> (Result<T, ApiError>, RateHeaders),
     ) -> Result<T, ApiError> {
         while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
             tokio::time::sleep_until(self.clock.instant(at)).await;
         }
-        let (answer, rate) = request(&self.client).await;
+        let (result, rate) = request(&self.client).await;
         self.budget.observe(&poll::seen(&rate), self.clock.now());
-        answer
+        result
     }
 
     /// Searches customers and stores what the request says. The inner error is the workspace's.
@@ -95,9 +95,9 @@ pub(super) async fn through_daemon<T: DeserializeOwned>(
         Ok(reply) => Ok(Some(decoded(&reply)?)),
         Err(ControlError::NotRunning) => Ok(None),
         Err(error @ ControlError::NotListening(_)) => {
-            Err(Wrong { code: TRY_AGAIN, text: error.to_string() }.into())
+            Err(ExitError { code: TRY_AGAIN, text: error.to_string() }.into())
         }
-        Err(ControlError::NoReply(_)) => Err(Wrong {
+        Err(ControlError::NoReply(_)) => Err(ExitError {
             code: TRY_AGAIN,
             text: "the daemon runs but did not reply: its polls use the whole budget, or it is paused; see `shopmirror status`, then try again".to_owned(),
         }
@@ -109,6 +109,6 @@ pub(super) async fn through_daemon<T: DeserializeOwned>(
 pub(super) fn result_of<T>(reply: ControlReply<T>) -> anyhow::Result<T> {
     match reply {
         ControlReply::Done(result) => Ok(result),
-        ControlReply::Failed { code, text, .. } => Err(Wrong { code, text }.into()),
+        ControlReply::Failed { code, text, .. } => Err(ExitError { code, text }.into()),
     }
 }

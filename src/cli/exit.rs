@@ -4,7 +4,7 @@ use std::io;
 
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
-use crate::sink::BuildError;
+use crate::sink::SinkBuildError;
 use crate::store::{BackupError, OpenError, StoreError};
 pub(super) use crate::sysexits::{CONFIG, DATA, TRY_AGAIN, UNAVAILABLE, USAGE};
 use crate::sysexits::{IO, PERMISSION, SOFTWARE};
@@ -12,7 +12,7 @@ use crate::sysexits::{IO, PERMISSION, SOFTWARE};
 /// An error with its own text and exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub(super) struct Wrong {
+pub(super) struct ExitError {
     pub(super) code: u8,
     pub(super) text: String,
 }
@@ -23,13 +23,13 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
 }
 
 fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
-    if let Some(wrong) = cause.downcast_ref::<Wrong>() {
+    if let Some(wrong) = cause.downcast_ref::<ExitError>() {
         return Some(wrong.code);
     }
     if cause.is::<ConfigError>()
         || cause.is::<KeyError>()
-        || cause.is::<BuildError>()
-        || cause.is::<crate::api::BuildError>()
+        || cause.is::<SinkBuildError>()
+        || cause.is::<crate::api::TransportBuildError>()
     {
         return Some(CONFIG);
     }

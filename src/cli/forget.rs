@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::exit::{DATA, Wrong};
+use super::exit::{DATA, ExitError};
 use super::output::{self, cell};
 use super::runtime;
 use crate::clock::stamp;
@@ -34,12 +34,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             let text = format!(
                 "{route} {shown:?} is not in the mirror; `shopmirror records {route}` lists the records"
             );
-            return Err(Wrong { code: DATA, text }.into());
+            return Err(ExitError { code: DATA, text }.into());
         }
         Forgotten::Before => (0, true),
         Forgotten::Now { versions, is_purged } => (versions, is_purged),
     };
-    // Without a daemon, the sinks are told by the next run.
+    // Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
     if *json {
         return output::json(&json!({ "versions": versions, "purged": is_purged }));

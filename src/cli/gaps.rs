@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::exit::{DATA, Wrong};
+use super::exit::{DATA, ExitError};
 use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
@@ -14,18 +14,18 @@ use crate::store::{Gap, Operator, Reader};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<GapsAction>,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum GapsAction {
     /// Accept gaps whose records cannot be found: they no longer count against health
     Accept {
         #[command(flatten)]
-        which: Which,
+        which: GapsSelection,
         /// The reason, for later readers of the list
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
@@ -34,7 +34,7 @@ enum Action {
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Which {
+struct GapsSelection {
     /// The number of one gap
     id: Option<i64>,
     /// All gaps that are not repaired
@@ -59,20 +59,22 @@ const COLUMNS: [&str; 11] = [
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         None => list(config, args.json),
-        Some(Action::Accept { which, note }) => accept(config, which, note.as_deref(), args.json),
+        Some(GapsAction::Accept { which, note }) => {
+            accept(config, which, note.as_deref(), args.json)
+        }
     }
 }
 
 fn accept(
     config: &Config,
-    which: Which,
+    which: GapsSelection,
     note: Option<&str>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let count = Operator::open(&config.store.path)?.accept_gaps(which.id, note)?;
     if let (0, Some(id)) = (count, which.id) {
         let text = format!("gap {id} cannot be accepted; `shopmirror gaps` shows each gap's state");
-        return Err(Wrong { code: DATA, text }.into());
+        return Err(ExitError { code: DATA, text }.into());
     }
     if json {
         return output::json(&serde_json::json!({ "gaps": count }));

@@ -11,7 +11,7 @@ pub(super) fn run(program: clap::Command, path: &[String]) -> anyhow::Result<Exi
     let mut title = page.get_name().to_owned();
     for name in path {
         let found = page.find_subcommand(name).cloned();
-        page = found.ok_or_else(|| exit::Wrong {
+        page = found.ok_or_else(|| exit::ExitError {
             code: exit::USAGE,
             text: format!("there is no command {:?}: see `shopmirror help`", path.join(" ")),
         })?;

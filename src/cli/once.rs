@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::exit::{self, Wrong};
+use super::exit::{self, ExitError};
 use super::{logging, output, read_config, runtime};
 use crate::api::{ApiError, Client};
 use crate::clock::Clock;
@@ -46,7 +46,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
             () = interrupted() => {}
         }
         let text = "interrupted; the next run continues from here".to_owned();
-        Err(Wrong { code: exit::TRY_AGAIN, text }.into())
+        Err(ExitError { code: exit::TRY_AGAIN, text }.into())
     });
     // A file system that hangs must not keep the process from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));

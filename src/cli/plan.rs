@@ -12,7 +12,7 @@ use crate::simulate;
 use crate::store::{OpenError, Reader};
 
 /// What the schedule knows about every poller: from the daemon, or from what it left in the store.
-pub(super) struct Planned {
+pub(super) struct PlanStatus {
     pub(super) pollers: Vec<(String, PollerView)>,
     pub(super) forecast: Forecast,
     pub(super) budget: BudgetStatus,
@@ -20,14 +20,14 @@ pub(super) struct Planned {
     pub(super) running: bool,
 }
 
-pub(super) fn planned(config: &Config) -> anyhow::Result<Planned> {
+pub(super) fn planned(config: &Config) -> anyhow::Result<PlanStatus> {
     let there = store_is_there(config)?;
     if there {
         let status = current_status::current(config)?;
         if let (Some(forecast), Some(budget)) = (status.forecast, status.budget) {
             let pollers =
                 status.pollers.into_iter().filter_map(|p| Some((p.name(), p.plan?))).collect();
-            return Ok(Planned { pollers, forecast, budget, running: true });
+            return Ok(PlanStatus { pollers, forecast, budget, running: true });
         }
     }
     let now = Clock::system().now();
@@ -37,7 +37,7 @@ pub(super) fn planned(config: &Config) -> anyhow::Result<Planned> {
     let mut schedule = Schedule::new(settings, budget.pace_per_minute, now);
     if there {
         for row in Reader::open(&config.store.path)?.pollers()? {
-            let index = row.key().and_then(|key| plan.iter().position(|poller| poller.key == key));
+            let index = row.id().and_then(|id| plan.iter().position(|poller| poller.id == id));
             if let (Some(index), Some(learned)) = (index, &row.learned) {
                 schedule.restore(index, learned, now);
             }
@@ -46,10 +46,10 @@ pub(super) fn planned(config: &Config) -> anyhow::Result<Planned> {
     let pollers = plan
         .iter()
         .enumerate()
-        .map(|(index, poller)| (poller.key.to_string(), schedule.view(index, now)))
+        .map(|(index, poller)| (poller.id.to_string(), schedule.view(index, now)))
         .collect();
     let forecast = schedule.forecast();
-    Ok(Planned { pollers, forecast, budget, running: false })
+    Ok(PlanStatus { pollers, forecast, budget, running: false })
 }
 
 /// Whether anything was learned yet; a store that may not be read is a failure.
@@ -62,7 +62,7 @@ fn store_is_there(config: &Config) -> anyhow::Result<bool> {
 }
 
 pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let Planned { pollers, forecast, budget, .. } = planned(config)?;
+    let PlanStatus { pollers, forecast, budget, .. } = planned(config)?;
     if json {
         return output::json(&simulate::plan_json(&pollers, &forecast, budget.pace_per_minute));
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
-use super::exit::{USAGE, Wrong};
+use super::exit::{ExitError, USAGE};
 use super::output::{self, cell};
 use super::route_name::RouteName;
 use super::whole_record::as_received;
@@ -54,7 +54,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let columns = reader.columns(route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
         let text = format!("{route} has no column {unknown:?}; it has: {}", columns.join(", "));
-        return Err(Wrong { code: USAGE, text }.into());
+        return Err(ExitError { code: USAGE, text }.into());
     }
     let found = reader.records(route, &RecordFilter { equals: wheres, limit: limit as usize })?;
     if json.json {

@@ -11,7 +11,7 @@ use super::{logging, read_config, runtime};
 use crate::clock::Clock;
 use crate::daemon::{self, Signal};
 
-/// Runs the daemon until it is told to stop; SIGHUP reloads the configuration.
+/// Runs the daemon until a stop is requested; SIGHUP reloads the configuration.
 pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     logging::start("info");
     let config = read_config(path)?;

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::exit::{USAGE, Wrong};
+use super::exit::{ExitError, USAGE};
 use super::{logging, output};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "the sandbox has no password: --listen must be 127.0.0.1 or [::1], not {}",
             args.listen.ip()
         );
-        return Err(Wrong { code: USAGE, text }.into());
+        return Err(ExitError { code: USAGE, text }.into());
     }
     logging::start("warn");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let stop = CancellationToken::new();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
-        let told = async {
+        let stop_line = async {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         tokio::select! {
             served = sandbox::serve(listener, sandbox, stop.clone()) => served?,
-            () = told => {}
+            () = stop_line => {}
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::exit::{DATA, Wrong};
+use super::exit::{DATA, ExitError};
 use super::moment;
 use super::output::{self, cell};
 use super::route_name::RouteName;
@@ -37,7 +37,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         let text = format!(
             "{route} {id:?} is not in the mirror; `shopmirror records {route}` lists the records"
         );
-        return Err(Wrong { code: DATA, text }.into());
+        return Err(ExitError { code: DATA, text }.into());
     };
     let history = reader.history(route, id)?;
     if args.json.json {

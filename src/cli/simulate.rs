@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::exit::{DATA, USAGE, Wrong};
+use super::exit::{DATA, ExitError, USAGE};
 use super::output;
 use crate::record::Route;
-use crate::simulate::{self, Settings, Shop, Traffic};
+use crate::simulate::{self, Shop, SimulationSettings, Traffic};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -43,10 +43,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let traffic = traffic(args)?;
-    let settings = Settings {
+    let settings = SimulationSettings {
         limit: args.limit,
         requests_per_minute: args.requests_per_minute,
-        ..Settings::default()
+        ..SimulationSettings::default()
     };
     if traffic.routes.iter().all(|route| route.arrivals.is_empty()) {
         let why = if args.trace.is_some() {
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn traffic(args: &Args) -> anyhow::Result<Traffic> {
-    let wrong = |text: String| Wrong { code: USAGE, text };
+    let wrong = |text: String| ExitError { code: USAGE, text };
     if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= 24.0 * 366.0)) {
         return Err(wrong("--hours must be above 0 and at most a year (8784)".to_owned()).into());
     }
@@ -79,7 +79,7 @@ fn traffic(args: &Args) -> anyhow::Result<Traffic> {
     if let Some(path) = &args.trace {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        return Ok(Traffic::from_trace(&text, args.hours).map_err(|error| Wrong {
+        return Ok(Traffic::from_trace(&text, args.hours).map_err(|error| ExitError {
             code: DATA,
             text: format!("{}: {error}", path.display()),
         })?);

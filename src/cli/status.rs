@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use super::current_status::{current, decoded};
 use super::exit;
-use super::output::{self, ago, cell};
+use super::output::{self, cell};
 use super::{backup, read_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
+use crate::duration;
 use crate::poll::PollerStatus;
 use crate::status::{Health, LastRun, WorkspaceStatus};
 
@@ -119,7 +120,7 @@ fn run_line(run: &LastRun) -> String {
     let polled = output::count(i64::try_from(run.polled).unwrap_or(i64::MAX), "poller", "pollers");
     let mut text = format!(
         "{} ago: {polled}, {} new, {} changed",
-        ago(run.age_s),
+        duration::seconds(run.age_s),
         output::count(run.created, "record", "records"),
         run.updated
     );
@@ -135,7 +136,7 @@ fn run_line(run: &LastRun) -> String {
 }
 
 fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> Vec<String> {
-    let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ago);
+    let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), duration::seconds);
     // Records are counted per route, so they are shown in the row of its first poller.
     let first = status.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
     let records = status.records.get(&poller.route).filter(|_| first);
@@ -146,7 +147,7 @@ fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> Vec<String> {
         records.map_or_else(|| "-".to_owned(), ToString::to_string),
         poller
             .last_success_age_s
-            .map_or_else(|| "never".to_owned(), |age| format!("{} ago", ago(age))),
+            .map_or_else(|| "never".to_owned(), |age| format!("{} ago", duration::seconds(age))),
         seconds(poller.interval_s),
         seconds(poller.next_poll_s),
         poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),

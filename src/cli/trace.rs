@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::exit::{DATA, Wrong};
+use super::exit::{DATA, ExitError};
 use super::output;
 use crate::config::Config;
 use crate::escape::is_unsafe;
@@ -36,7 +36,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     arrivals.sort();
     let Some(first) = arrivals.first().map(|(at, ..)| *at) else {
         let text = "the log holds no new record yet: let the daemon run for a while".to_owned();
-        return Err(Wrong { code: DATA, text }.into());
+        return Err(ExitError { code: DATA, text }.into());
     };
     let mut text = String::from("seconds,route,id\n");
     for (at, route, id) in &arrivals {

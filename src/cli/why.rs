@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::exit::{USAGE, Wrong};
+use super::exit::{ExitError, USAGE};
 use super::output;
 use super::plan::planned;
 use super::route_name::RouteName;
@@ -48,7 +48,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
                 names(found)
             )
         };
-        return Err(Wrong { code: USAGE, text }.into());
+        return Err(ExitError { code: USAGE, text }.into());
     };
     if args.json.json {
         return output::json(&serde_json::json!({

@@ -5,13 +5,13 @@ use std::path::Path;
 use jiff::civil::Time;
 
 use super::section::{Found, Section};
-use super::{Backup, Base};
+use super::{BackupSettings, Base};
 
 /// A year of daily backups.
 const KEEP_MAX: u32 = 366;
 
 /// Reads the section; `store` is where the store is.
-pub(super) fn read(mut section: Section<'_>, base: &Base, store: &Path) -> Backup {
+pub(super) fn read(mut section: Section<'_>, base: &Base, store: &Path) -> BackupSettings {
     let keep = section.integer("keep", &(0..=KEEP_MAX)).map_or(7, |found| found.value);
     let at = section.text("at").and_then(|Found { value, place }| {
         let at = Time::strptime("%H:%M", value).ok();
@@ -23,7 +23,7 @@ pub(super) fn read(mut section: Section<'_>, base: &Base, store: &Path) -> Backu
     });
     let path = section.text("path").map(|found| base.state_path(found.value));
     section.finish();
-    Backup {
+    BackupSettings {
         keep: keep as usize,
         at: at.unwrap_or(Time::constant(3, 30, 0, 0)),
         path: path.unwrap_or_else(|| store.with_file_name("backups")),

@@ -14,7 +14,7 @@ pub struct Base {
     /// The folder of the file. Files that are only read are relative to it.
     pub dir: PathBuf,
     /// The folder of the service's state. Files that are written are relative to it, or to `dir`
-    /// if there is none.
+    /// if that is not set.
     pub state_dir: Option<PathBuf>,
     /// `$CREDENTIALS_DIRECTORY`, which may hold the file `api-key`.
     pub credentials_dir: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Keeps `config.example.toml` complete and true: every key the reader knows stands in it, every
+//! Keeps `config.example.toml` complete and true: every key the reader knows is in it, every
 //! key in it is known, and both the file as shipped and the file with every key on are valid.
 
 use std::collections::{BTreeMap, BTreeSet};

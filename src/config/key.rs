@@ -98,7 +98,7 @@ fn one_word(content: &str, place: &str) -> Result<SecretString, KeyError> {
     Ok(SecretString::from(word))
 }
 
-/// The text of a small file that nobody but its owner may write.
+/// The text of a small file that only its owner may write.
 pub(super) fn read_secret_file(path: &Path) -> Result<SecretString, KeyError> {
     let unreadable = |why| KeyError::Unreadable { path: path.to_owned(), why };
     // Checked before the file is opened, because opening a pipe would wait for its writer.

@@ -13,8 +13,12 @@ use toml::de::{DeTable, DeValue};
 use super::findings::Findings;
 use super::problem::{Problem, Problems, Quote, repeated};
 use super::section::{Found, Section};
-use super::{Auth, Base, Budget, Config, KeySource, Poll, RouteSettings, Store, Workspace};
+use super::{
+    Auth, Base, BudgetSettings, Config, KeySource, PollSettings, RouteSettings, StoreSettings,
+    WorkspaceSettings,
+};
 use super::{address, backup, sinks, status};
+use crate::duration;
 use crate::record::Route;
 
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
@@ -79,7 +83,7 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     })
 }
 
-fn workspace(mut section: Section<'_>, base: &Base) -> Option<Workspace> {
+fn workspace(mut section: Section<'_>, base: &Base) -> Option<WorkspaceSettings> {
     if !section.holds("base_url") {
         let advice =
             "the shop's address, for example base_url = \"https://myshop.example.com/api\"";
@@ -93,7 +97,7 @@ fn workspace(mut section: Section<'_>, base: &Base) -> Option<Workspace> {
     let time_zone = time_zone(&mut section);
     let key = key_source(&mut section, base);
     section.finish();
-    Some(Workspace {
+    Some(WorkspaceSettings {
         base_url: base_url?,
         key: key?,
         auth: auth.unwrap_or(Auth::Bearer),
@@ -193,7 +197,7 @@ fn businesses(section: &mut Section<'_>) -> Vec<String> {
     ids
 }
 
-fn budget(mut section: Section<'_>) -> Budget {
+fn budget(mut section: Section<'_>) -> BudgetSettings {
     let limit = section.integer("requests_per_minute", &(1..=1_000_000));
     let requests_per_minute = limit.map_or(60, |found| found.value);
     let usual = if requests_per_minute <= 20 { requests_per_minute / 4 } else { 15 };
@@ -206,7 +210,7 @@ fn budget(mut section: Section<'_>) -> Budget {
         ));
     }
     section.finish();
-    Budget { requests_per_minute, reserve: reserve.map_or(usual, |found| found.value) }
+    BudgetSettings { requests_per_minute, reserve: reserve.map_or(usual, |found| found.value) }
 }
 
 /// The shortest and the longest time between two polls.
@@ -226,7 +230,7 @@ fn intervals(section: &mut Section<'_>, otherwise: Intervals) -> Intervals {
     if let Some(Found { place, .. }) = min.or(max)
         && read.min > read.max
     {
-        let show = humantime::format_duration;
+        let show = duration::exact;
         section.findings.note(
             &place,
             format!(
@@ -239,7 +243,7 @@ fn intervals(section: &mut Section<'_>, otherwise: Intervals) -> Intervals {
     read
 }
 
-fn poll(mut section: Section<'_>) -> (Poll, Intervals) {
+fn poll(mut section: Section<'_>) -> (PollSettings, Intervals) {
     // In 90 seconds a client can create 90 records, one per second, which is all that the key
     // allows. They fit on one page with some known records, even on a route that was quiet.
     let usual = Intervals { min: Duration::from_secs(2), max: Duration::from_secs(90) };
@@ -249,7 +253,7 @@ fn poll(mut section: Section<'_>) -> (Poll, Intervals) {
     let thrift = section.boolean("thrift").unwrap_or(false);
     section.finish();
     let timeout = timeout.map_or(Duration::from_secs(20), |found| found.value);
-    (Poll { limit, timeout, thrift }, intervals)
+    (PollSettings { limit, timeout, thrift }, intervals)
 }
 
 fn routes(mut section: Section<'_>, usual: Intervals) -> Vec<RouteSettings> {
@@ -287,7 +291,7 @@ fn routes(mut section: Section<'_>, usual: Intervals) -> Vec<RouteSettings> {
     enabled
 }
 
-/// The fields of a route whose changes alone are no change of the record.
+/// The fields of a route whose changes do not count as a change of the record.
 fn ignored_fields(section: &mut Section<'_>) -> Vec<String> {
     let Some(list) = section.texts("ignore") else { return Vec::new() };
     let mut fields: Vec<String> = Vec::new();
@@ -315,7 +319,7 @@ fn once(mut section: Section<'_>) -> Option<Duration> {
     every.map(|found| found.value)
 }
 
-fn store(mut section: Section<'_>, base: &Base) -> Store {
+fn store(mut section: Section<'_>, base: &Base) -> StoreSettings {
     let path = section.text("path");
     if let Some(Found { value, place }) = &path
         && (value.starts_with(':') || value.starts_with("file:") || value.ends_with('/'))
@@ -325,7 +329,7 @@ fn store(mut section: Section<'_>, base: &Base) -> Store {
     }
     let retention = section.duration("log_retention", &RETENTION);
     section.finish();
-    Store {
+    StoreSettings {
         path: base.state_path(path.map_or("mirror.db", |found| found.value)),
         log_retention: retention.map_or(Duration::from_secs(400 * 86_400), |found| found.value),
     }

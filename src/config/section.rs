@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::findings::{Findings, Unknown, choice};
 use super::problem::{Quote, repeated, shown};
+use crate::duration;
 use crate::escape::is_unsafe;
 
 /// A value and its place in the file.
@@ -253,7 +254,7 @@ impl<'d> Section<'d> {
             Ok(duration) if bounds.contains(&duration) => Some(duration),
             Ok(_) => {
                 let (low, high) = (bounds.start(), bounds.end());
-                let show = humantime::format_duration;
+                let show = duration::exact;
                 self.out_of_bounds(key, place, text, &show(*low), &show(*high));
                 None
             }

@@ -15,7 +15,7 @@ use super::findings::choice;
 use super::problem::{Quote, repeated, shown};
 use super::section::{Found, Section, unfit};
 use super::webhook::{self, TIMEOUT};
-use super::{Base, CommandSink, FileSink, Sink, SinkFilter, SinkKind, Start};
+use super::{Base, CommandSettings, FileSettings, SinkFilter, SinkKind, SinkSettings, Start};
 use crate::record::{Kind, Route};
 
 const SINKS_MAX: usize = 64;
@@ -37,9 +37,13 @@ enum Type {
 }
 
 /// Every sink of the file without a problem.
-pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<String, Sink> {
+pub(super) fn read(
+    section: Section<'_>,
+    base: &Base,
+    store: &Path,
+) -> BTreeMap<String, SinkSettings> {
     let findings = section.findings;
-    let mut sinks: BTreeMap<String, Sink> = BTreeMap::new();
+    let mut sinks: BTreeMap<String, SinkSettings> = BTreeMap::new();
     for (name, own) in section.named_sections() {
         let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
         let fits = (1..=NAME_LEN_MAX).contains(&name.value.len());
@@ -53,8 +57,9 @@ pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<
             );
         }
         let Some(sink) = sink(own, base) else { continue };
-        if let SinkKind::File(FileSink { path }) = &sink.kind {
-            let same = |other: &Sink| matches!(&other.kind, SinkKind::File(f) if f.path == *path);
+        if let SinkKind::File(FileSettings { path }) = &sink.kind {
+            let same =
+                |other: &SinkSettings| matches!(&other.kind, SinkKind::File(f) if f.path == *path);
             if path == store {
                 findings.note(
                     &name.place,
@@ -77,7 +82,7 @@ pub(super) fn read(section: Section<'_>, base: &Base, store: &Path) -> BTreeMap<
 }
 
 /// One sink; `None` only if a problem was noted.
-fn sink(mut section: Section<'_>, base: &Base) -> Option<Sink> {
+fn sink(mut section: Section<'_>, base: &Base) -> Option<SinkSettings> {
     if !section.holds("type") {
         section.missing("type", "one of webhook, file, command");
     }
@@ -100,7 +105,7 @@ fn sink(mut section: Section<'_>, base: &Base) -> Option<Sink> {
         None => return None,
     };
     section.finish();
-    Some(Sink { filter, start, retry: Arc::from(retry), kind: kind? })
+    Some(SinkSettings { filter, start, retry: Arc::from(retry), kind: kind? })
 }
 
 fn filter(section: &mut Section<'_>) -> SinkFilter {
@@ -187,7 +192,7 @@ fn start(section: &mut Section<'_>) -> Start {
     }
 }
 
-fn file(section: &mut Section<'_>, base: &Base) -> Option<FileSink> {
+fn file(section: &mut Section<'_>, base: &Base) -> Option<FileSettings> {
     if !section.holds("path") {
         section.missing("path", "the NDJSON file to append to");
     }
@@ -195,10 +200,10 @@ fn file(section: &mut Section<'_>, base: &Base) -> Option<FileSink> {
     if value.ends_with('/') {
         section.findings.note(&place, "`path` must be the path of a file, not of a folder");
     }
-    Some(FileSink { path: base.state_path(value) })
+    Some(FileSettings { path: base.state_path(value) })
 }
 
-fn command(section: &mut Section<'_>) -> Option<CommandSink> {
+fn command(section: &mut Section<'_>) -> Option<CommandSettings> {
     if !section.holds("command") {
         let advice = "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
         section.missing("command", advice);
@@ -234,5 +239,5 @@ fn command(section: &mut Section<'_>) -> Option<CommandSink> {
             section.findings.note(&program.place, format!("the program's path {why}"));
         }
     }
-    Some(CommandSink { argv, timeout })
+    Some(CommandSettings { argv, timeout })
 }

@@ -10,14 +10,14 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::key::read_secret_file;
 use super::section::{Found, Section};
-use super::{Base, Status};
+use super::{Base, StatusSettings};
 
 const TOKEN_LENGTH_MIN: usize = 16;
 const HOSTS_MAX: usize = 32;
 const HOST_LENGTH_MAX: usize = 253;
 
 /// The section; `None` if no address is given or a problem was noted.
-pub(super) fn read(mut section: Section<'_>, base: &Base) -> Option<Status> {
+pub(super) fn read(mut section: Section<'_>, base: &Base) -> Option<StatusSettings> {
     let listen = listen(&mut section);
     let token_given = section.holds("token_file");
     let token = token(&mut section, base);
@@ -33,7 +33,7 @@ pub(super) fn read(mut section: Section<'_>, base: &Base) -> Option<Status> {
         );
     }
     section.finish();
-    Some(Status { listen: listen?.value, token, hosts })
+    Some(StatusSettings { listen: listen?.value, token, hosts })
 }
 
 fn listen(section: &mut Section<'_>) -> Option<Found<SocketAddr>> {
@@ -87,7 +87,7 @@ fn hosts(section: &mut Section<'_>) -> Vec<String> {
 }
 
 fn note_host(section: &Section<'_>, place: &Range<usize>) {
-    let message = "an item of `hosts` is not a host name: write the name alone, without https:// \
+    let message = "an item of `hosts` is not a host name: write only the name, without https:// \
                    and without a port, for example \"status.example.com\"";
     section.findings.note(place, message);
 }

@@ -16,7 +16,7 @@ use super::address;
 use super::key::read_secret_file;
 use super::problem::{Quote, shown};
 use super::section::{Found, Section};
-use super::{Base, Webhook, WebhookFormat};
+use super::{Base, WebhookFormat, WebhookSettings};
 
 /// Bounds of the time that one delivery may take, for every type of sink.
 pub(super) const TIMEOUT: RangeInclusive<Duration> =
@@ -39,14 +39,14 @@ pub const OWN_HEADERS: [&str; 9] = [
 ];
 
 /// The webhook; `None` only if a problem was noted.
-pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<Webhook> {
+pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<WebhookSettings> {
     let url = url(section, base);
     let secrets = secrets(section, base);
     let format = section.word("format", &[("standard", WebhookFormat::Standard)]);
     let headers = headers(section);
     let timeout = section.duration("timeout", &TIMEOUT);
     let concurrency = section.integer("concurrency", &(1..=CONCURRENCY_MAX));
-    Some(Webhook {
+    Some(WebhookSettings {
         url: url?,
         secrets,
         format: format.unwrap_or(WebhookFormat::Standard),

@@ -211,7 +211,7 @@ impl List {
     /// What happened since `clock` that a page of unlimited length would show anew: every change
     /// where the order is by change; every new record where it is by creation, since edits of old
     /// records never return them to the page.
-    fn news(&self, clock: u64, known: i64) -> BTreeSet<i64> {
+    fn arrivals(&self, clock: u64, known: i64) -> BTreeSet<i64> {
         let since = self.changed.iter().filter(|(id, at)| match self.order {
             Order::Creation => **id > known,
             Order::LastChange => **at > clock,
@@ -268,7 +268,7 @@ fn polls(seed: u64) -> (u32, u32) {
         };
         let proof = classify(Some(&known), &sightings(&previous, &page, integers), limit);
         let missed: Vec<i64> =
-            list.news(clock, high).into_iter().filter(|id| !page.contains_key(id)).collect();
+            list.arrivals(clock, high).into_iter().filter(|id| !page.contains_key(id)).collect();
         assert!(
             missed.is_empty() || !proof.contiguity.is_proven(),
             "seed {seed}, {order:?}, limit {limit}: {previous:?} then {page:?} missed {missed:?}: {proof:?}"

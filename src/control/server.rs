@@ -28,11 +28,11 @@ const CONNECTIONS_MAX: usize = 32;
 /// How long to wait when no connection can be accepted, for example for lack of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
-/// Serves the socket until `stop`; `answer` is called with each request and returns the reply.
+/// Serves the socket until `stop`; `reply_to` is called with each request and returns the reply.
 ///
 /// # Errors
 /// If the socket cannot be created. Errors of single connections are ignored.
-pub async fn serve<A, F>(store: &Path, answer: A, stop: CancellationToken) -> io::Result<()>
+pub async fn serve<A, F>(store: &Path, reply_to: A, stop: CancellationToken) -> io::Result<()>
 where
     A: Fn(ControlRequest) -> F + Clone + Send + 'static,
     F: Future<Output = Vec<u8>> + Send + 'static,
@@ -54,7 +54,7 @@ where
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(converse(stream, answer.clone()));
+                    connections.spawn(converse(stream, reply_to.clone()));
                 }
                 Err(_) => tokio::select! {
                     () = stop.cancelled() => break,
@@ -69,7 +69,7 @@ where
     Ok(())
 }
 
-async fn converse<A, F>(mut stream: UnixStream, answer: A) -> io::Result<()>
+async fn converse<A, F>(mut stream: UnixStream, reply_to: A) -> io::Result<()>
 where
     A: Fn(ControlRequest) -> F,
     F: Future<Output = Vec<u8>>,
@@ -81,7 +81,7 @@ where
     if let Ok(request) = serde_json::from_str::<ControlRequest>(&line) {
         let own = rustix::process::geteuid().as_raw();
         let reply = if may_send(&request, sender, own) {
-            timeout(request.time_limit(), answer(request)).await?
+            timeout(request.time_limit(), reply_to(request)).await?
         } else {
             serde_json::to_vec(&refusal())?
         };

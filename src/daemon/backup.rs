@@ -12,7 +12,7 @@ use jiff::{Timestamp, ToSpan};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Ended;
+use super::TaskEnd;
 use crate::clock::{Clock, stamp};
 use crate::config;
 use crate::status::BackupStatus;
@@ -27,11 +27,11 @@ const CLOCK_WAS_WRONG: Duration = Duration::from_secs(86_400);
 
 /// What the task needs.
 pub(super) struct DailyBackup {
-    pub(super) settings: config::Backup,
+    pub(super) settings: config::BackupSettings,
     pub(super) zone: TimeZone,
     pub(super) clock: Clock,
     pub(super) store: Store,
-    /// Where the state is told.
+    /// Where the state is published.
     pub(super) status: watch::Sender<Option<BackupStatus>>,
 }
 
@@ -50,10 +50,10 @@ fn next_due(at: Time, zone: &TimeZone, after: Timestamp) -> Timestamp {
 
 impl DailyBackup {
     /// Makes backups until stopped.
-    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<Ended> {
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<TaskEnd> {
         if self.settings.keep == 0 {
             stop.cancelled().await;
-            return Ok(Ended::Other);
+            return Ok(TaskEnd::Other);
         }
         let folder = BackupFolder::new(&self.settings.path, self.store.path());
         let mut failed: Option<(Timestamp, String)> = None;
@@ -94,7 +94,7 @@ impl DailyBackup {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
-        Ok(Ended::Other)
+        Ok(TaskEnd::Other)
     }
 
     /// When the next backup is due; `None` while there is nothing to back up.

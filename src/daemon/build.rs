@@ -14,7 +14,7 @@ use crate::deliver::{self, Deliverer, SinkStatus};
 use crate::poll::{Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
-use crate::sink::{BuildError, Sink};
+use crate::sink::{Sink, SinkBuildError};
 use crate::store::Store;
 
 /// How far back the requests of an earlier process count: a minute, and a little for the network.
@@ -26,21 +26,21 @@ const BUDGET_MEMORY: SignedDuration = SignedDuration::from_secs(61);
 /// If the sink's configuration can never work.
 pub(super) fn deliverer(
     name: &str,
-    settings: &config::Sink,
+    settings: &config::SinkSettings,
     clock: &Clock,
     store: &Store,
-) -> Result<(Deliverer, watch::Sender<()>), BuildError> {
-    let (poke, poked) = watch::channel(());
+) -> Result<(Deliverer, watch::Sender<()>), SinkBuildError> {
+    let (wake, woken) = watch::channel(());
     let deliverer = Deliverer {
         name: name.to_owned(),
         sink: Sink::build(name, &settings.kind)?,
         settings: settings.clone(),
         store: store.clone(),
         clock: clock.clone(),
-        poke: poked,
+        wake: woken,
         view: watch::Sender::new(None::<SinkStatus>),
     };
-    Ok((deliverer, poke))
+    Ok((deliverer, wake))
 }
 
 /// One delivery task for each sink, not started yet. From here on each misses nothing, and a sink
@@ -67,13 +67,13 @@ pub async fn deliverers(
 /// One poller for each enabled route and business.
 #[must_use]
 pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
-    let branches = config.workspace.branches();
+    let businesses = config.workspace.polled_businesses();
     config
         .routes
         .iter()
         .flat_map(|route| {
-            branches.iter().map(|business| PollerPlan {
-                key: PollerId { route: route.route, business: business.clone() },
+            businesses.iter().map(|business| PollerPlan {
+                id: PollerId { route: route.route, business: business.clone() },
                 settings: PollerSettings {
                     limit: config.poll.limit,
                     // A fixed schedule is not slowed by the bounds of the adaptive one.

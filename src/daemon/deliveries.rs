@@ -27,13 +27,13 @@ const CUT_GRACE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct SinkHandle {
     pub(super) view: SinkView,
-    poke: watch::Sender<()>,
+    wake: watch::Sender<()>,
 }
 
 impl SinkHandle {
     /// Makes the task look at its deliveries again, because an operator changed some.
     pub(super) fn wake(&self) {
-        self.poke.send_replace(());
+        self.wake.send_replace(());
     }
 }
 
@@ -41,8 +41,8 @@ impl SinkHandle {
 pub(super) type SinkHandles = BTreeMap<String, SinkHandle>;
 
 /// One sink's task.
-struct Running {
-    settings: config::Sink,
+struct RunningSink {
+    settings: config::SinkSettings,
     /// Lets the task end after the changes in hand.
     finish: CancellationToken,
     /// Cancelled when the task has ended.
@@ -54,7 +54,7 @@ pub(super) struct Deliveries {
     store: Store,
     clock: Clock,
     tasks: JoinSet<anyhow::Result<()>>,
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<String, RunningSink>,
     handles: watch::Sender<SinkHandles>,
     /// Cuts short the changes in hand of all tasks.
     cut: CancellationToken,
@@ -84,7 +84,7 @@ impl Deliveries {
     /// If a sink cannot be built or its row cannot be stored; then no task was touched.
     pub(super) async fn configure(
         &mut self,
-        sinks: &BTreeMap<String, config::Sink>,
+        sinks: &BTreeMap<String, config::SinkSettings>,
     ) -> anyhow::Result<()> {
         let mut started = Vec::new();
         for (name, settings) in sinks {
@@ -108,9 +108,9 @@ impl Deliveries {
             }
             goes_on
         });
-        for (deliverer, poke) in started {
+        for (deliverer, wake) in started {
             let view = SinkView::of(&deliverer);
-            handles.insert(deliverer.name.clone(), SinkHandle { view, poke });
+            handles.insert(deliverer.name.clone(), SinkHandle { view, wake });
             self.start(deliverer);
         }
         // A removed sink may come back before its task has ended.
@@ -120,7 +120,7 @@ impl Deliveries {
     }
 
     /// Whether the sink's task runs with these settings. A disabled sink starts anew.
-    fn goes_on(&self, name: &str, settings: &config::Sink) -> bool {
+    fn goes_on(&self, name: &str, settings: &config::SinkSettings) -> bool {
         let same = self
             .running
             .get(name)
@@ -136,7 +136,7 @@ impl Deliveries {
     fn start(&mut self, deliverer: Deliverer) {
         let finish = CancellationToken::new();
         let ended = CancellationToken::new();
-        let running = Running {
+        let running = RunningSink {
             settings: deliverer.settings.clone(),
             finish: finish.clone(),
             ended: ended.clone(),

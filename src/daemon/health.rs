@@ -1,4 +1,4 @@
-//! Gathers the snapshot from the tasks that know; who asks proves that they still answer.
+//! Collects the status from the running tasks, which also proves that they still respond.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct Outside {
 }
 
 impl Watch {
-    /// How everything stands; `None` when the dispatcher or the store does not answer.
+    /// The status of the workspace; `None` when the dispatcher or the store does not answer.
     pub(super) async fn snapshot(&self) -> Option<WorkspaceStatus> {
         let (sender, polling) = oneshot::channel();
         let asked = async {
@@ -65,7 +65,10 @@ impl Watch {
         Some(status.with_backup(backup))
     }
 
-    pub(super) fn answer(&self, request: ControlRequest) -> impl Future<Output = Vec<u8>> + use<> {
+    pub(super) fn reply_to(
+        &self,
+        request: ControlRequest,
+    ) -> impl Future<Output = Vec<u8>> + use<> {
         let watch = self.clone();
         async move {
             match request {

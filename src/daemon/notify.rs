@@ -8,8 +8,9 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 
-use super::Ended;
+use super::TaskEnd;
 use super::health::Watch;
+use crate::duration;
 use crate::status::WorkspaceStatus;
 
 /// How often the status line is renewed, unless the watchdog needs it more often.
@@ -52,13 +53,13 @@ fn tell(states: &[NotifyState<'_>]) {
 }
 
 /// Renews the status line and notifies the watchdog until stopped.
-pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Result<Ended> {
+pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Result<TaskEnd> {
     let under_manager = std::env::var_os("NOTIFY_SOCKET").is_some();
     let watchdog = sd_notify::watchdog_enabled();
     let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
     if !under_manager {
         stop.cancelled().await;
-        return Ok(Ended::Other);
+        return Ok(TaskEnd::Other);
     }
     loop {
         let mut wait = every;
@@ -73,7 +74,7 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
             }
         }
         tokio::select! {
-            () = stop.cancelled() => return Ok(Ended::Other),
+            () = stop.cancelled() => return Ok(TaskEnd::Other),
             () = tokio::time::sleep(wait) => {}
         }
     }
@@ -94,7 +95,10 @@ fn status_line(snapshot: &WorkspaceStatus) -> String {
         0 => {
             let ages = snapshot.pollers.iter().filter_map(|p| p.last_success_age_s);
             let age = ages.fold(0.0_f64, f64::max);
-            format!("{records} records of {pollers} pollers, all read within the last {age:.0} s")
+            format!(
+                "{records} records of {pollers} pollers, all read within the last {}",
+                duration::seconds(age)
+            )
         }
         unread => {
             format!("{records} records of {pollers} pollers, {unread} of them not read yet")

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
-use super::Ended;
+use super::TaskEnd;
 use crate::clock::Clock;
 use crate::store::Store;
 
@@ -23,15 +23,15 @@ pub(super) async fn run(
     clock: Clock,
     store: Store,
     stop: CancellationToken,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<TaskEnd> {
     tokio::select! {
-        () = stop.cancelled() => return Ok(Ended::Other),
+        () = stop.cancelled() => return Ok(TaskEnd::Other),
         checked = store.check() => checked.context("checking the store after an unclean stop")?,
     }
     let mut in_the_way = 0_u32;
     loop {
         tokio::select! {
-            () = stop.cancelled() => return Ok(Ended::Other),
+            () = stop.cancelled() => return Ok(TaskEnd::Other),
             () = tokio::time::sleep(EVERY) => {}
         }
         match store.upkeep(clock.now().wall, retention).await {

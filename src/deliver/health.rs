@@ -102,8 +102,8 @@ impl Attempt {
 pub(super) enum Observed {
     /// There was nothing to hand over.
     Nothing,
-    /// It answered, and no fault is left.
-    Answered,
+    /// It responded, and no fault is left.
+    Responded,
     /// It is at fault.
     Failed {
         fault: Fault,
@@ -111,7 +111,7 @@ pub(super) enum Observed {
         delivered: bool,
         /// Changes were compared, and the log held no other change to compare with; the number of
         /// new changes that were handed over.
-        alone: Option<usize>,
+        uncompared: Option<usize>,
     },
     /// It is gone for good (410).
     Gone { reason: String },
@@ -120,15 +120,15 @@ pub(super) enum Observed {
 /// What is known about an endpoint. Times are those of [`crate::clock::Moment::elapsed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum EndpointHealth {
-    /// It answered the last time, or was not tried yet.
+    /// It responded the last time, or was not tried yet.
     Healthy,
     /// It failed.
     BackingOff { faults: u32, until: Duration, reason: String },
     /// It failed, and the log held no other change to compare with. `tried` new changes were
     /// handed over; the pause ends as soon as there are more.
-    Alone { faults: u32, until: Duration, reason: String, tried: usize },
+    Uncompared { faults: u32, until: Duration, reason: String, tried: usize },
     /// It asked for a wait. Nothing ends this wait early.
-    ToldToWait { faults: u32, until: Duration, reason: String },
+    AskedToWait { faults: u32, until: Duration, reason: String },
     /// It said that it is gone for good (410).
     Gone { reason: String },
 }
@@ -139,10 +139,10 @@ impl EndpointHealth {
         let (faults, after, in_turn) = match self {
             Self::Healthy | Self::Gone { .. } => return Attempt::Batch,
             // After a wait that may have been meant for one change, another change goes first.
-            Self::ToldToWait { faults, .. } if comparing != Comparing::Never => (*faults, 1, true),
+            Self::AskedToWait { faults, .. } if comparing != Comparing::Never => (*faults, 1, true),
             Self::BackingOff { faults, .. }
-            | Self::Alone { faults, .. }
-            | Self::ToldToWait { faults, .. } => (*faults, comparing.after(), false),
+            | Self::Uncompared { faults, .. }
+            | Self::AskedToWait { faults, .. } => (*faults, comparing.after(), false),
         };
         match faults.checked_sub(after) {
             None => Attempt::Probe,
@@ -169,8 +169,8 @@ impl EndpointHealth {
         match self {
             Self::Healthy => None,
             Self::BackingOff { reason, .. }
-            | Self::Alone { reason, .. }
-            | Self::ToldToWait { reason, .. }
+            | Self::Uncompared { reason, .. }
+            | Self::AskedToWait { reason, .. }
             | Self::Gone { reason } => Some(reason),
         }
     }
@@ -178,14 +178,14 @@ impl EndpointHealth {
     /// The number of new changes above which the pause ends early.
     pub(super) fn ends_with_more_than(&self) -> Option<usize> {
         match self {
-            Self::Alone { tried, .. } => Some(*tried),
+            Self::Uncompared { tried, .. } => Some(*tried),
             _ => None,
         }
     }
 
     /// Ends a pause because an operator asks for it. A wait that the endpoint asked for goes on.
     pub(super) fn end_pause(&mut self, now: Duration) {
-        if let Self::BackingOff { until, .. } | Self::Alone { until, .. } = self {
+        if let Self::BackingOff { until, .. } | Self::Uncompared { until, .. } = self {
             *until = now.min(*until);
         }
     }
@@ -193,14 +193,14 @@ impl EndpointHealth {
     /// Learns from a round that ended at `now`; `chance` is uniform in `0.0..1.0`.
     pub(super) fn observe(&mut self, observed: Observed, now: Duration, chance: f64) {
         *self = match observed {
-            Observed::Nothing | Observed::Answered => Self::Healthy,
+            Observed::Nothing | Observed::Responded => Self::Healthy,
             Observed::Gone { reason } => Self::Gone { reason },
-            Observed::Failed { fault: Fault { reason, asked }, delivered, alone } => {
+            Observed::Failed { fault: Fault { reason, asked }, delivered, uncompared } => {
                 let faults = if delivered { 1 } else { self.faults().saturating_add(1) };
                 let until = now + PAUSE.wait(faults, chance, asked);
-                match (asked, alone) {
-                    (Some(_), _) => Self::ToldToWait { faults, until, reason },
-                    (None, Some(tried)) => Self::Alone { faults, until, reason, tried },
+                match (asked, uncompared) {
+                    (Some(_), _) => Self::AskedToWait { faults, until, reason },
+                    (None, Some(tried)) => Self::Uncompared { faults, until, reason, tried },
                     (None, None) => Self::BackingOff { faults, until, reason },
                 }
             }
@@ -211,8 +211,8 @@ impl EndpointHealth {
         match self {
             Self::Healthy | Self::Gone { .. } => None,
             Self::BackingOff { until, .. }
-            | Self::Alone { until, .. }
-            | Self::ToldToWait { until, .. } => Some(*until),
+            | Self::Uncompared { until, .. }
+            | Self::AskedToWait { until, .. } => Some(*until),
         }
     }
 
@@ -220,8 +220,8 @@ impl EndpointHealth {
         match self {
             Self::Healthy | Self::Gone { .. } => 0,
             Self::BackingOff { faults, .. }
-            | Self::Alone { faults, .. }
-            | Self::ToldToWait { faults, .. } => *faults,
+            | Self::Uncompared { faults, .. }
+            | Self::AskedToWait { faults, .. } => *faults,
         }
     }
 }
@@ -232,9 +232,13 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(100);
 
-    fn failed(asked: Option<u64>, delivered: bool, alone: Option<usize>) -> Observed {
+    fn failed(asked: Option<u64>, delivered: bool, uncompared: Option<usize>) -> Observed {
         let asked = asked.map(Duration::from_secs);
-        Observed::Failed { fault: Fault { reason: "answered 503".into(), asked }, delivered, alone }
+        Observed::Failed {
+            fault: Fault { reason: "answered 503".into(), asked },
+            delivered,
+            uncompared,
+        }
     }
 
     fn after(rounds: &[Observed]) -> EndpointHealth {
@@ -249,7 +253,7 @@ mod tests {
     fn what_is_handed_over_next_follows_from_what_the_rounds_before_showed() {
         use Comparing::{AtOnce, Never, Patient};
         let fault = failed(None, false, None);
-        let told = failed(Some(5), false, None);
+        let asked_to_wait = failed(Some(5), false, None);
         let compare = |changes| Attempt::Compare { changes, in_turn: false };
         let in_turn = |changes| Attempt::Compare { changes, in_turn: true };
         for (rounds, comparing, expected) in [
@@ -260,13 +264,13 @@ mod tests {
             (vec![fault.clone(); 4], Patient, compare(3)),
             (vec![fault.clone(); 40], Never, Attempt::Probe),
             (vec![fault.clone()], AtOnce, compare(8)),
-            // A wait that was asked for may be meant for one change alone.
-            (vec![told.clone()], Patient, in_turn(2)),
-            (vec![told.clone(); 2], Patient, in_turn(3)),
-            (vec![told], Never, Attempt::Probe),
+            // A wait that was asked for may be meant for only one change.
+            (vec![asked_to_wait.clone()], Patient, in_turn(2)),
+            (vec![asked_to_wait.clone(); 2], Patient, in_turn(3)),
+            (vec![asked_to_wait], Never, Attempt::Probe),
             // An endpoint that takes some changes begins anew.
             (vec![fault.clone(), fault.clone(), failed(None, true, None)], Patient, Attempt::Probe),
-            (vec![fault.clone(), fault.clone(), Observed::Answered], Patient, Attempt::Batch),
+            (vec![fault.clone(), fault.clone(), Observed::Responded], Patient, Attempt::Batch),
             (vec![fault, Observed::Nothing], Patient, Attempt::Batch),
         ] {
             assert_eq!(after(&rounds).attempt(comparing), expected, "{comparing:?} {rounds:?}");
@@ -279,7 +283,7 @@ mod tests {
             after(&vec![failed(None, false, None); faults]).pause(NOW).unwrap().as_secs()
         };
         assert_eq!([1, 2, 3, 4, 10, 11, 60].map(pause), [1, 2, 4, 8, 512, 900, 900]);
-        assert_eq!(after(&[Observed::Answered]).pause(NOW), None);
+        assert_eq!(after(&[Observed::Responded]).pause(NOW), None);
     }
 
     #[test]
@@ -294,8 +298,8 @@ mod tests {
 
     #[test]
     fn an_operator_ends_a_pause_that_the_endpoint_did_not_ask_for() {
-        for alone in [None, Some(1)] {
-            let mut health = after(&vec![failed(None, false, alone); 9]);
+        for uncompared in [None, Some(1)] {
+            let mut health = after(&vec![failed(None, false, uncompared); 9]);
             health.end_pause(NOW);
             assert_eq!(health.pause(NOW), None);
             let compares = health.attempt(Comparing::Patient).compares();

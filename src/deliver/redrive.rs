@@ -26,7 +26,7 @@ pub struct Redrive<'a> {
 pub struct Redriven {
     /// Dead letters that are delivered again.
     pub changes: usize,
-    /// Dead letters left alone, since the sink got a newer version of the record.
+    /// Dead letters that were not changed, because the sink got a newer version of the record.
     pub superseded: usize,
 }
 

@@ -12,11 +12,11 @@ use super::health::{Attempt, Fault, Observed};
 use super::round::{LogRow, Round};
 use crate::clock::stamp;
 use crate::sink::Verdict;
-use crate::store::{DeliveryState, PendingDelivery, Progress};
+use crate::store::{DeliveryState, PendingDelivery, SinkProgress};
 
 /// When a refused change is tried again.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Schedule<'a> {
+pub(super) struct RetrySchedule<'a> {
     /// The wait after each refusal; after the last one, the change is dead.
     pub(super) waits: &'a [Duration],
     /// Uniform in `0.0..1.0`, for the jitter.
@@ -24,7 +24,7 @@ pub(super) struct Schedule<'a> {
     pub(super) now: Timestamp,
 }
 
-impl Schedule<'_> {
+impl RetrySchedule<'_> {
     /// The delivery after one more refusal; the next attempt is not before `asked`.
     fn refused(
         &self,
@@ -68,11 +68,11 @@ enum Fate {
     Kept,
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Settlement {
     /// What is saved.
-    pub(super) progress: Progress,
+    pub(super) progress: SinkProgress,
     /// What the round showed about the endpoint; `None` if a stop cut the round short.
     pub(super) observed: Option<Observed>,
     /// There is more to hand over at once, if the endpoint is healthy.
@@ -87,22 +87,24 @@ pub(super) fn settle(
     round: Round,
     attempt: Attempt,
     tried: &[(usize, Verdict)],
-    schedule: &Schedule<'_>,
+    schedule: &RetrySchedule<'_>,
 ) -> Settlement {
     let ruling = rule(&round, attempt, tried, schedule);
     let delivered = ruling.fates.iter().filter(|fate| **fate == Fate::Delivered).count();
-    let alone =
+    let uncompared =
         Some(round.fresh()).filter(|fresh| attempt.compares() && round.at_end && *fresh <= 1);
     let observed = match (ruling.gone, ruling.fault) {
         _ if ruling.unfinished => None,
         (Some(reason), _) => Some(Observed::Gone { reason }),
-        (None, Some(fault)) => Some(Observed::Failed { fault, delivered: delivered > 0, alone }),
+        (None, Some(fault)) => {
+            Some(Observed::Failed { fault, delivered: delivered > 0, uncompared })
+        }
         (None, None) if tried.is_empty() => Some(Observed::Nothing),
-        (None, None) => Some(Observed::Answered),
+        (None, None) => Some(Observed::Responded),
     };
-    let healthy = matches!(observed, Some(Observed::Nothing | Observed::Answered));
+    let healthy = matches!(observed, Some(Observed::Nothing | Observed::Responded));
     let (more, next_due) = (round.more, wait_until(round.next_due.as_deref(), schedule.now));
-    let mut progress = Progress { at: round.now.clone(), ..Progress::default() };
+    let mut progress = SinkProgress { at: round.now.clone(), ..SinkProgress::default() };
     if let Some(Observed::Gone { reason }) = &observed {
         progress.fault = Some(reason.clone());
         progress.disable = true;
@@ -134,7 +136,7 @@ fn rule(
     round: &Round,
     attempt: Attempt,
     tried: &[(usize, Verdict)],
-    schedule: &Schedule<'_>,
+    schedule: &RetrySchedule<'_>,
 ) -> Ruling {
     let any_done = tried.iter().any(|(_, verdict)| *verdict == Verdict::Done);
     let only_blamed = attempt == Attempt::Batch && round.deliveries.iter().all(was_to_blame);
@@ -184,7 +186,7 @@ fn rule(
 }
 
 /// Due deliveries are settled, or stored with their next attempt.
-fn settle_due(handed: impl Iterator<Item = (PendingDelivery, Fate)>, progress: &mut Progress) {
+fn settle_due(handed: impl Iterator<Item = (PendingDelivery, Fate)>, progress: &mut SinkProgress) {
     for (delivery, fate) in handed {
         match fate {
             Fate::Delivered => {
@@ -202,7 +204,7 @@ fn settle_due(handed: impl Iterator<Item = (PendingDelivery, Fate)>, progress: &
 fn settle_new(
     rows: Vec<(i64, LogRow)>,
     handed: Vec<(PendingDelivery, Fate)>,
-    progress: &mut Progress,
+    progress: &mut SinkProgress,
 ) {
     let last_delivered = handed.iter().rposition(|(_, fate)| *fate == Fate::Delivered);
     let mut handed = handed.into_iter().enumerate();

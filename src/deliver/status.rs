@@ -1,4 +1,4 @@
-//! How a sink stands, for people and tools.
+//! The status of a sink, for people and tools.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum SinkActivity {
     Paused,
     /// Too many changes were refused; it takes no new ones.
     Holding,
-    /// The endpoint answered 410; the changes are kept.
+    /// The endpoint returned 410; the changes are kept.
     Disabled,
     /// No daemon runs.
     Stopped,
@@ -42,7 +42,7 @@ impl fmt::Display for SinkActivity {
     }
 }
 
-/// How a sink stands.
+/// The status of a sink.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SinkStatus {
     /// The sink's name.
@@ -69,7 +69,7 @@ pub struct SinkStatus {
 }
 
 impl SinkStatus {
-    /// The status of a sink that stands as its row says; `behind` is 0 until it is counted.
+    /// The status of a sink according to its row; `behind` is 0 until it is counted.
     #[must_use]
     pub fn of_row(row: SinkRow, state: SinkActivity) -> Self {
         Self {

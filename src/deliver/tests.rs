@@ -16,7 +16,7 @@ fn fault() -> Verdict {
     Verdict::Fault { reason: "answered 503".into(), retry_after: None }
 }
 
-fn told(seconds: u64) -> Verdict {
+fn wait_for(seconds: u64) -> Verdict {
     let retry_after = Some(Duration::from_secs(seconds));
     Verdict::Fault { reason: "answered 503".into(), retry_after }
 }
@@ -34,7 +34,7 @@ fn refusing(batch: usize, bad: &'static str, verdict: Verdict) -> Scripted {
 #[tokio::test(start_paused = true)]
 async fn one_record_that_is_told_to_wait_does_not_stop_its_sink() {
     let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(4, "Busy", told(5)), settings()).await;
+    let task = shop.start("erp", refusing(4, "Busy", wait_for(5)), settings()).await;
     let name = |id: i32| if id == 7 { "Busy".to_owned() } else { format!("Good {id}") };
     let leads: Vec<_> = (1..=180).map(|id| (id.to_string(), name(id))).collect();
     shop.see_all(&leads).await;
@@ -52,15 +52,15 @@ async fn one_record_that_is_told_to_wait_does_not_stop_its_sink() {
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_asks_for_a_wait_is_left_alone_for_that_long() {
     let shop = Shop::new().await;
-    let task = shop.start("erp", Scripted::new(4, |_| told(600)), settings()).await;
+    let task = shop.start("erp", Scripted::new(4, |_| wait_for(600)), settings()).await;
     shop.see("1", "First").await;
-    until("it is told to wait", MINUTE, || task.status().state == SinkActivity::Paused).await;
+    until("it is asked to wait", MINUTE, || task.status().state == SinkActivity::Paused).await;
     // Neither new changes nor an operator end the wait.
     shop.see("2", "Second").await;
-    task.poke.send_replace(());
+    task.wake.send_replace(());
     tokio::time::sleep(Duration::from_secs(590)).await;
     assert_eq!(task.sink.given().len(), 1);
-    task.sink.answers(|_| Verdict::Done);
+    task.sink.now_returns(|_| Verdict::Done);
     until("both have arrived", MINUTE, || task.taken().len() == 2).await;
     assert_eq!(shop.row("erp").await.retrying, 0);
     task.stop().await;
@@ -73,8 +73,8 @@ async fn an_operator_ends_a_pause_that_the_endpoint_did_not_ask_for() {
     shop.see("1", "First").await;
     shop.see("2", "Second").await;
     tokio::time::sleep(HOUR).await;
-    task.sink.answers(|_| Verdict::Done);
-    task.poke.send_replace(());
+    task.sink.now_returns(|_| Verdict::Done);
+    task.wake.send_replace(());
     until("both have arrived", Duration::from_secs(1), || task.taken().len() == 2).await;
     task.stop().await;
 }
@@ -102,7 +102,7 @@ async fn a_record_that_fails_and_changes_again_does_not_hold_up_others() {
     }
     until("the good one arrives", MINUTE, || task.taken() == ["Good"]).await;
     until("both versions are parked", MINUTE, || task.status().retrying == 2).await;
-    task.sink.answers(|_| Verdict::Done);
+    task.sink.now_returns(|_| Verdict::Done);
     until("they arrive in order", MINUTE, || task.taken() == ["Good", "Poison", "Poison again"])
         .await;
     task.stop().await;
@@ -116,7 +116,7 @@ async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
             shop.see(&id.to_string(), "Poison").await;
         }
         shop.see("20", "Good").await;
-        let beginning = config::Sink { start: Start::Beginning, ..settings() };
+        let beginning = config::SinkSettings { start: Start::Beginning, ..settings() };
         let task = shop.start("erp", refusing(batch, "Poison", fault()), beginning).await;
         until("the good one arrives", HOUR, || task.taken() == ["Good"]).await;
         shop.see("21", "Late").await;
@@ -150,7 +150,7 @@ async fn a_sink_that_is_down_for_an_hour_slows_no_other_and_then_gets_everything
     let attempts = down.sink.given().len();
     assert!(attempts < 100, "{attempts} attempts in an hour");
     assert_eq!(shop.row("down").await.retrying, 0, "an endpoint's fault parks nothing");
-    down.sink.answers(|_| Verdict::Done);
+    down.sink.now_returns(|_| Verdict::Done);
     until("it has everything", HOUR, || down.taken().len() == 60).await;
     let sorted = |mut names: Vec<String>| {
         names.sort();
@@ -197,7 +197,7 @@ async fn a_sink_with_too_many_dead_letters_takes_nothing_new_until_they_are_drop
     until("it holds", MINUTE, || task.status().state == SinkActivity::Holding).await;
     assert_eq!(task.taken(), [""; 0]);
     shop.sql("UPDATE sinks SET dead = 999999");
-    task.poke.send_replace(());
+    task.wake.send_replace(());
     until("it goes on", MINUTE, || task.taken() == ["First"]).await;
     task.stop().await;
 }
@@ -231,7 +231,7 @@ async fn behind_counts_the_changes_that_the_sink_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_not_sent_again_after_a_newer_version_was() {
     let shop = Shop::new().await;
-    let once = config::Sink { retry: Arc::from([]), ..settings() };
+    let once = config::SinkSettings { retry: Arc::from([]), ..settings() };
     let refused = Verdict::Refused { reason: "answered 422".into(), for_good: false };
     let task = shop.start("erp", refusing(4, "Bad", refused), once.clone()).await;
     for (id, name) in [("1", "Bad"), ("1", "Good"), ("2", "Bad"), ("3", "Good")] {
@@ -239,7 +239,7 @@ async fn a_dead_letter_is_not_sent_again_after_a_newer_version_was() {
     }
     until("two are dead", MINUTE, || task.status().dead == 2).await;
     until("the newer version has arrived", MINUTE, || task.taken() == ["Good", "Good"]).await;
-    task.sink.answers(|_| Verdict::Done);
+    task.sink.now_returns(|_| Verdict::Done);
     let path = shop.dir.path().join("mirror.db");
     let send = |all_versions: bool| {
         let reader = Reader::open(&path).unwrap();
@@ -248,7 +248,7 @@ async fn a_dead_letter_is_not_sent_again_after_a_newer_version_was() {
         let mut operator = crate::store::Operator::open(&path).unwrap();
         let at = shop.clock.now().stamp();
         let done = redrive(&mut operator, &reader, &sink, &wanted, &at).unwrap();
-        task.poke.send_replace(());
+        task.wake.send_replace(());
         done
     };
     assert_eq!(send(false), Redriven { changes: 1, superseded: 1 });
@@ -275,7 +275,7 @@ async fn a_single_run_passes_what_fails_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_single_run_asks_an_endpoint_that_is_down_only_twice() {
-    for (verdict, attempts) in [(fault(), 4), (told(5), 1)] {
+    for (verdict, attempts) in [(fault(), 4), (wait_for(5), 1)] {
         let shop = Shop::new().await;
         let sink = Scripted::new(1, move |_| verdict.clone());
         let (deliverer, _poke) = shop.deliverer("erp", &sink, settings());

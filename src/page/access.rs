@@ -1,7 +1,7 @@
 //! Who may read the page: the rules for `Host`, `Origin` and the token. Pure.
 //!
 //! A foreign web page can make a browser send requests to this machine. It is refused because its
-//! name stands in `Host` (DNS rebinding) or in `Origin`, or because the browser marks the request
+//! name is in `Host` (DNS rebinding) or in `Origin`, or because the browser marks the request
 //! as one from another site.
 
 use std::net::{IpAddr, SocketAddr};
@@ -38,7 +38,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn new(settings: &config::Status) -> Self {
+    pub(super) fn new(settings: &config::StatusSettings) -> Self {
         Self {
             token: settings.token.as_ref().map(|token| digest(token.expose_secret().as_bytes())),
             hosts: settings.hosts.clone(),
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn access(listen: &str, token: Option<&str>) -> Access {
-        Access::new(&config::Status {
+        Access::new(&config::StatusSettings {
             listen: listen.parse().unwrap(),
             token: token.map(SecretString::from),
             hosts: vec!["status.example.com".to_owned()],

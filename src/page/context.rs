@@ -1,4 +1,4 @@
-//! What every answer of the page is made from.
+//! What every response of the page is made from.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use super::snapshot::Snapshots;
 
-/// What the answers are made from.
+/// What the responses are made from.
 pub(super) struct Context {
     pub(super) shop: String,
     pub(super) snapshots: Arc<Snapshots>,

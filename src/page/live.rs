@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::context::Context;
 use super::parts;
 use super::server::IsStream;
-use super::snapshot::{Follower, Shared};
+use super::snapshot::{Follower, SharedSnapshot};
 
 /// Milliseconds after which a browser connects again.
 const RETRY_MS: u32 = 3000;
@@ -25,7 +25,7 @@ const BUSY_RETRY_S: &str = "30";
 struct Viewer {
     context: Arc<Context>,
     follower: Follower,
-    first: Option<Shared>,
+    first: Option<SharedSnapshot>,
     /// Gives the viewer's place back when it leaves.
     _place: OwnedSemaphorePermit,
 }
@@ -54,7 +54,7 @@ pub(super) async fn stream(context: Arc<Context>, is_stream: IsStream) -> Respon
 }
 
 /// One event: all parts of the page, which the browser compares with what it shows.
-fn event(shop: &str, shared: &Shared) -> Bytes {
+fn event(shop: &str, shared: &SharedSnapshot) -> Bytes {
     match shared {
         Some(snapshot) => snapshot
             .event

@@ -8,21 +8,22 @@ use maud::{Markup, html};
 
 use super::ready;
 use super::snapshot::{GAPS_SHOWN, LatestChange, Snapshot};
-use super::text::{bytes, count, message, number, shown, span};
+use super::text::{bytes, count, message, number, shown};
 use crate::budget::BudgetStatus;
 use crate::deliver::{SinkActivity, SinkStatus};
+use crate::duration::seconds as span;
 use crate::poll::{PollerState, PollerStatus};
 use crate::status::{Health, WorkspaceStatus};
 use crate::store::Gap;
 
-/// The title of the window: the shop, and how it stands.
+/// The title of the window: the shop and its health.
 pub(super) fn title(shop: &str, snapshot: &Snapshot) -> String {
     format!("{}: {}", shown(shop), word(snapshot.status.health))
 }
 
 /// The title while the daemon's tasks do not answer.
 pub(super) fn stuck_title(shop: &str) -> String {
-    format!("{}: no answer", shown(shop))
+    format!("{}: no response", shown(shop))
 }
 
 /// What a live viewer is sent.
@@ -143,7 +144,7 @@ fn per_hour(rate: f64) -> String {
 }
 
 fn ago(seconds: f64) -> String {
-    format!("{} ago", span(seconds.max(0.0)))
+    format!("{} ago", span(seconds))
 }
 
 fn budget(budget: Option<&BudgetStatus>) -> Markup {

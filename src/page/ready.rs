@@ -1,5 +1,6 @@
-//! Whether the mirror is fresh: what `/readyz` answers. Pure.
+//! Whether the mirror is fresh: what `/readyz` returns. Pure.
 
+use crate::duration;
 use crate::status::{Health, WorkspaceStatus, is_stale};
 
 /// Why the mirror is not fresh; empty if it is.
@@ -15,13 +16,17 @@ pub(super) fn hindrances(status: &WorkspaceStatus) -> Vec<String> {
             found.push(format!("{}: not read yet", poller.name()));
         } else if is_stale(poller) {
             let age = poller.last_success_age_s.unwrap_or_default();
-            found.push(format!("{}: nothing was read for {age:.0} s", poller.name()));
+            found.push(format!(
+                "{}: nothing was read for {}",
+                poller.name(),
+                duration::seconds(age)
+            ));
         }
     }
     found
 }
 
-/// How everything stands, in one sentence.
+/// The state of the mirror in one sentence.
 pub(super) fn sentence(status: &WorkspaceStatus) -> String {
     let pollers = status.pollers.len();
     let unread = status.pollers.iter().filter(|p| p.last_success_age_s.is_none()).count();

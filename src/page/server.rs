@@ -24,7 +24,7 @@ pub(super) const STREAMS_MAX: usize = 64;
 const CONNECTIONS_MAX: usize = STREAMS_MAX + 32;
 /// How long a client may take to send its headers.
 const HEADERS_LIMIT: Duration = Duration::from_secs(5);
-/// How long a request may take in all, reading the answer included.
+/// How long a request may take in all, including the time to read the response.
 const REQUEST_LIMIT: Duration = Duration::from_secs(15);
 /// How long a live stream may go on; a browser then opens a new one by itself.
 const STREAM_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -33,7 +33,7 @@ const HEADERS_MAX: usize = 16 * 1024;
 /// How long to wait when no connection can be accepted, for example for lack of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
-/// Set by the answer that goes on as a live stream.
+/// Set by a response that continues as a live stream.
 #[derive(Clone, Default)]
 pub(super) struct IsStream(Arc<AtomicBool>);
 
@@ -106,8 +106,8 @@ mod tests {
         let begun = Instant::now();
         let reading = async {
             client.write_all(text.as_bytes()).await.unwrap();
-            let mut answer = Vec::new();
-            client.read_to_end(&mut answer).await.unwrap();
+            let mut response = Vec::new();
+            client.read_to_end(&mut response).await.unwrap();
             begun.elapsed().as_secs()
         };
         tokio::join!(reading, converse(server, router)).0

@@ -50,7 +50,7 @@ impl From<Change> for LatestChange {
     }
 }
 
-/// How everything stands at one time.
+/// The state of the workspace at one time.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) status: WorkspaceStatus,
@@ -99,12 +99,12 @@ fn sizes(path: PathBuf) -> (u64, u64) {
     (store, size(&wal))
 }
 
-/// A snapshot, or `None` if the daemon's tasks did not answer; shared by everybody who looks.
-pub(super) type Shared = Option<Arc<Snapshot>>;
+/// A snapshot, or `None` if the daemon's tasks did not answer; shared by all viewers.
+pub(super) type SharedSnapshot = Option<Arc<Snapshot>>;
 
 /// The newest snapshot, and the means to ask for a newer one.
 pub(super) struct Snapshots {
-    newest: watch::Sender<Option<(Instant, Shared)>>,
+    newest: watch::Sender<Option<(Instant, SharedSnapshot)>>,
     /// How often a snapshot was wanted.
     wanted: watch::Sender<u64>,
 }
@@ -133,7 +133,7 @@ impl Snapshots {
     }
 
     /// A snapshot that is at most a second old, or the next one.
-    pub(super) async fn newest(&self) -> Shared {
+    pub(super) async fn newest(&self) -> SharedSnapshot {
         let mut newest = self.newest.subscribe();
         let known = newest.borrow_and_update().clone();
         match known {
@@ -148,7 +148,7 @@ impl Snapshots {
     }
 
     /// Asks for a snapshot and waits for the next one.
-    pub(super) async fn after(&self, follower: &mut Follower) -> Shared {
+    pub(super) async fn after(&self, follower: &mut Follower) -> SharedSnapshot {
         self.wanted.send_modify(|wishes| *wishes += 1);
         // As above, this cannot fail.
         let _ = follower.changed().await;
@@ -157,7 +157,7 @@ impl Snapshots {
 }
 
 /// One viewer's place among the snapshots.
-pub(super) type Follower = watch::Receiver<Option<(Instant, Shared)>>;
+pub(super) type Follower = watch::Receiver<Option<(Instant, SharedSnapshot)>>;
 
 #[cfg(test)]
 mod tests {

@@ -25,24 +25,13 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
-/// A message in which commands stand between backticks.
+/// A message whose commands are between backticks.
 pub(super) fn message(text: &str) -> Markup {
     let text = shown(text);
     html! {
         @for (index, piece) in text.split('`').enumerate() {
             @if index % 2 == 1 { code { (piece) } } @else { (piece) }
         }
-    }
-}
-
-/// Seconds as a person says them: `0.4 s`, `4 s`, `12 min`, `3 h`, `5 d`.
-pub(super) fn span(seconds: f64) -> String {
-    match seconds {
-        s if s > 0.0 && s < 0.95 => format!("{s:.1} s"),
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s if s < 172_800.0 => format!("{:.0} h", s / 3600.0),
-        s => format!("{:.0} d", s / 86_400.0),
     }
 }
 

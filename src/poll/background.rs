@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::{Completed, Dispatcher, DispatcherRequest};
-use crate::api::{ApiError, Client, Rate};
+use crate::api::{ApiError, Client, RateHeaders};
 use crate::budget::Purpose;
 use crate::record::Page;
 
@@ -24,7 +24,7 @@ pub enum BackgroundError {
     /// Every poller is paused; the text says why and what to do.
     #[error("no request was sent because polling is paused: {0}")]
     Paused(&'static str),
-    /// The workspace refused the request or did not answer.
+    /// The workspace refused the request or did not respond.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
@@ -81,7 +81,7 @@ impl BackgroundRequest {
     }
 
     /// Sends one request, replies, and returns what the response said about the rate limit.
-    async fn send(self, client: &Client) -> Rate {
+    async fn send(self, client: &Client) -> RateHeaders {
         match self {
             Self::Search { term, business, reply } => {
                 deliver(reply, client.search_customers(&term, business.as_deref()).await)
@@ -96,7 +96,7 @@ impl BackgroundRequest {
     }
 }
 
-fn deliver<T>(reply: Reply<T>, (result, rate): (Result<T, ApiError>, Rate)) -> Rate {
+fn deliver<T>(reply: Reply<T>, (result, rate): (Result<T, ApiError>, RateHeaders)) -> RateHeaders {
     drop(reply.send(result.map_err(BackgroundError::from)));
     rate
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::Dispatcher;
 use super::pause::{PauseReason, StorePause};
 use super::poller::{ages, outcome_of, word};
-use crate::api::{self, ApiError, Class, Ping, Rate};
-use crate::budget::Seen;
+use crate::api::{self, ApiError, Class, Ping, RateHeaders};
+use crate::budget::KeyReading;
 use crate::clock::{Moment, stamp};
-use crate::schedule::Outcome;
+use crate::schedule::PollResult;
 use crate::store::{PageOutcome, PollFacts, PollNote, PollOutcome, StoreError};
 
 /// How long a route waits after the store refused its page.
@@ -17,19 +17,19 @@ const STORE_REFUSED: Duration = Duration::from_secs(60);
 /// A request that was answered or has failed.
 pub(super) enum Completed {
     /// A poll.
-    Poll { poller: usize, asked_after: i64, result: Result<Vec<u8>, ApiError>, rate: Rate },
+    Poll { poller: usize, asked_after: i64, result: Result<Vec<u8>, ApiError>, rate: RateHeaders },
     /// A ping during a pause.
-    Probe { result: Result<Ping, ApiError>, rate: Rate },
+    Probe { result: Result<Ping, ApiError>, rate: RateHeaders },
     /// A background request, whose caller has its result already.
-    Background { rate: Rate },
+    Background { rate: RateHeaders },
 }
 
 /// What the budget learns from a response.
 ///
-/// A `Retry-After` concerns the whole key only after a 429; otherwise it is for the route alone.
+/// A `Retry-After` concerns the whole key only after a 429; otherwise only the route.
 #[must_use]
-pub fn seen(rate: &Rate) -> Seen {
-    Seen {
+pub fn seen(rate: &RateHeaders) -> KeyReading {
+    KeyReading {
         limit: rate.limit,
         remaining: rate.remaining,
         refused: rate.refused,
@@ -61,7 +61,7 @@ impl Dispatcher {
         }
     }
 
-    fn observe_rate(&mut self, rate: &Rate) {
+    fn observe_rate(&mut self, rate: &RateHeaders) {
         let now = self.clock.now();
         self.clocks.compare(rate.server_time, now);
         self.budget.observe(&seen(rate), now);
@@ -90,7 +90,7 @@ impl Dispatcher {
         poller: usize,
         asked_after: i64,
         body: Vec<u8>,
-        rate: &Rate,
+        rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
         let facts = PollFacts {
@@ -116,7 +116,7 @@ impl Dispatcher {
             Ok(outcome) => self.succeed(poller, &outcome, ages),
             Err(error) if error.passes() => {
                 let not_before = self.pause_for_store(&error);
-                self.schedule.observe(poller, &Outcome::Failed { not_before }, now);
+                self.schedule.observe(poller, &PollResult::Failed { not_before }, now);
             }
             Err(error) if error.is_of_one_route() => {
                 return self.fail_to_store(poller, &error, rate).await;
@@ -137,14 +137,14 @@ impl Dispatcher {
         &mut self,
         poller: usize,
         error: &StoreError,
-        rate: &Rate,
+        rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
         let id = self.pollers[poller].id().clone();
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::error!(poller = %id, cause, "a page could not be stored and its route waits; \
             if this goes on, stop the daemon and run `shopmirror rebuild`");
-        let outcome = Outcome::Failed { not_before: now.elapsed + STORE_REFUSED };
+        let outcome = PollResult::Failed { not_before: now.elapsed + STORE_REFUSED };
         self.schedule.observe(poller, &outcome, now);
         let note = failed_note("not_stored".to_owned(), now, rate);
         let noted = self.store.note_failed_poll(id, note).await;
@@ -155,11 +155,11 @@ impl Dispatcher {
         &mut self,
         poller: usize,
         error: ApiError,
-        rate: &Rate,
+        rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
         let failure = self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
-        let outcome = Outcome::Failed { not_before: now.elapsed + failure.wait };
+        let outcome = PollResult::Failed { not_before: now.elapsed + failure.wait };
         self.schedule.observe(poller, &outcome, now);
         if failure.class == Class::RouteBroken && error.class() != failure.class {
             // The other pollers go on, so no pause looks for the key that this one needs.
@@ -186,7 +186,7 @@ impl Dispatcher {
         for poller in &mut self.pollers {
             if poller.is_under_way() {
                 poller.completed();
-                let note = failed_note("stopped".to_owned(), now, &Rate::default());
+                let note = failed_note("stopped".to_owned(), now, &RateHeaders::default());
                 match self.store.note_failed_poll(poller.id().clone(), note).await {
                     Err(error) if !error.passes() => return Err(error),
                     _ => {}
@@ -247,7 +247,7 @@ impl Dispatcher {
     }
 }
 
-fn failed_note(detail: String, now: Moment, rate: &Rate) -> PollNote {
+fn failed_note(detail: String, now: Moment, rate: &RateHeaders) -> PollNote {
     PollNote {
         outcome: PollOutcome::Failed,
         detail: Some(detail),

@@ -8,7 +8,7 @@ use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::record::{Page, PollerId, Record, created_at};
-use crate::schedule::{Observation, Outcome};
+use crate::schedule::{Observation, PollResult};
 use crate::store::{Contiguity, PageOutcome};
 
 /// Waits after a poll that failed for a reason that may pass.
@@ -158,7 +158,7 @@ impl PollerHealth {
         self.last_success = Some(now);
     }
 
-    /// Counts a failed poll, logs it if it is news, and decides how long to wait; `chance` is
+    /// Counts a failed poll, logs it if it is the first of its kind, and decides how long to wait; `chance` is
     /// uniform in `0.0..1.0`.
     pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> Failure {
         let class = match error.class() {
@@ -215,12 +215,12 @@ pub(super) fn ages(page: &Page, at: Timestamp) -> Vec<Duration> {
 }
 
 /// What the schedule learns from a page.
-pub(super) fn outcome_of(stored: &PageOutcome, ages: Vec<Duration>) -> Outcome {
+pub(super) fn outcome_of(stored: &PageOutcome, ages: Vec<Duration>) -> PollResult {
     if stored.unchanged {
-        return Outcome::Unchanged;
+        return PollResult::Unchanged;
     }
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Outcome::Page(Observation {
+    PollResult::Page(Observation {
         records: count(stored.records),
         new: count(stored.created),
         overlap: count(stored.overlap),

@@ -94,7 +94,7 @@ pub struct Change {
 impl Change {
     /// The JSON text of the `data` object: what a `file` line holds and a webhook carries.
     ///
-    /// The record stands in it exactly as received.
+    /// It contains the record exactly as received.
     #[must_use]
     pub fn data_json(&self) -> String {
         serde_json::to_string(self).expect("a change holds valid JSON texts and plain values")

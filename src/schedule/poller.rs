@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::{Arrivals, GUARD};
-use super::rate::{Level, Rate};
+use super::rate::{ArrivalRate, Level};
 use super::{FILLED, Observation, PollerSettings};
 
 /// The longest time that is reckoned with, in seconds.
@@ -35,7 +35,7 @@ const MEASURED: usize = 20;
 #[derive(Debug, Clone)]
 pub(super) struct Poller {
     pub(super) settings: PollerSettings,
-    pub(super) rate: Rate,
+    pub(super) rate: ArrivalRate,
     pub(super) arrivals: Arrivals,
     /// When the newest page was requested; the start if there was none.
     pub(super) read_at: f64,
@@ -52,7 +52,7 @@ pub(super) struct Poller {
     pub(super) fixed_due: f64,
     /// The shortest guarantee that is worth giving: min_interval and what keeping requests costs.
     pub(super) floor: f64,
-    /// The interval that its share of the budget comes to.
+    /// The interval that results from its share of the budget.
     pub(super) interval: f64,
     /// When the calm began, whether danger was ever seen, and how long calm must last.
     pub(super) calm_since: f64,
@@ -98,7 +98,7 @@ impl Poller {
     pub(super) fn new(settings: PollerSettings, at: f64) -> Self {
         Self {
             settings,
-            rate: Rate::new(),
+            rate: ArrivalRate::new(),
             arrivals: Arrivals::default(),
             read_at: at,
             read_before: false,
@@ -335,7 +335,7 @@ impl Poller {
         let away = read.map_or(0.0, |read| wall.duration_since(read).as_secs_f64());
         let away = away.clamp(0.0, LONGEST_S);
         let level = |(count, time)| Level { count, time };
-        self.rate = Rate::restored(
+        self.rate = ArrivalRate::restored(
             level(learned.now),
             level(learned.long),
             learned.excess,

@@ -38,7 +38,7 @@ impl Level {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Rate {
+pub(super) struct ArrivalRate {
     pub(super) now: Level,
     pub(super) long: Level,
     /// Records that came in bursts: they count for the long mean, not for the present rate.
@@ -52,7 +52,7 @@ pub(super) struct Rate {
     wide: f64,
 }
 
-impl Rate {
+impl ArrivalRate {
     pub(super) fn new() -> Self {
         Self {
             now: Level::default(),

@@ -21,8 +21,8 @@ fn settings() -> PollerSettings {
 }
 
 /// A page with `new` records whose ages are given, youngest first.
-fn aged(new: u32, ages: Vec<Duration>) -> Outcome {
-    Outcome::Page(Observation {
+fn aged(new: u32, ages: Vec<Duration>) -> PollResult {
+    PollResult::Page(Observation {
         records: 100,
         new: new.min(100),
         overlap: 100 - new.min(100),
@@ -31,8 +31,8 @@ fn aged(new: u32, ages: Vec<Duration>) -> Outcome {
     })
 }
 
-fn page(new: u32) -> Outcome {
-    if new == 0 { Outcome::Unchanged } else { aged(new, Vec::new()) }
+fn page(new: u32) -> PollResult {
+    if new == 0 { PollResult::Unchanged } else { aged(new, Vec::new()) }
 }
 
 /// Drives the schedule with a slot every `slot` seconds; gives who was polled when.
@@ -41,7 +41,7 @@ fn drive(
     from: f64,
     to: f64,
     slot: f64,
-    mut outcome: impl FnMut(usize, f64) -> Outcome,
+    mut outcome: impl FnMut(usize, f64) -> PollResult,
 ) -> Vec<(f64, usize)> {
     let (mut now, mut free, mut polls) = (from, from, Vec::new());
     while now < to {
@@ -82,7 +82,7 @@ fn steady(rate: f64, from: f64, to: f64) -> u32 {
 #[test]
 fn the_first_round_reaches_every_poller_in_turn() {
     let mut schedule = Schedule::new(vec![settings(); 6], 30.0, at(0.0));
-    let polls = drive(&mut schedule, 0.0, 12.0, 60.5 / 30.0, |_, _| Outcome::Unchanged);
+    let polls = drive(&mut schedule, 0.0, 12.0, 60.5 / 30.0, |_, _| PollResult::Unchanged);
     let order: Vec<usize> = polls.iter().map(|(_, poller)| *poller).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5]);
 }
@@ -96,7 +96,7 @@ fn quiet_hours_use_the_whole_budget_unless_thrift_is_on() {
         let mut last = [0.0; 6];
         let all = drive(&mut schedule, 0.0, 3.0 * 86_400.0, 60.5 / 45.0, |poller, now| {
             let from = std::mem::replace(&mut last[poller], now);
-            if busy(now) { page(steady(0.05, from, now)) } else { Outcome::Unchanged }
+            if busy(now) { page(steady(0.05, from, now)) } else { PollResult::Unchanged }
         });
         let night = |time: f64| time > 2.0 * 86_400.0 && !busy(time) && !busy(time - 3600.0);
         let guarantee = (0..6).map(|poller| schedule.guarantee(poller)).fold(0.0, f64::max);
@@ -126,7 +126,7 @@ fn the_busy_are_polled_more_often_by_the_square_root() {
 #[test]
 fn more_pollers_than_the_budget_allows_share_it_evenly() {
     let mut schedule = Schedule::new(vec![settings(); 120], 45.0, at(0.0));
-    let polls = drive(&mut schedule, 0.0, 7200.0, 60.5 / 45.0, |_, _| Outcome::Unchanged);
+    let polls = drive(&mut schedule, 0.0, 7200.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
     for poller in 0..120 {
         let polls = count(&polls, poller);
         assert!((42..=46).contains(&polls), "{polls} polls for one, even are 44");
@@ -138,7 +138,7 @@ fn the_guarantee_grows_with_calm_and_shrinks_at_once_when_a_page_fills_fast() {
     let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
     let turn = 6.0 * 60.5 / 45.0;
     assert!(schedule.guarantee(0) < 1.3 * turn, "{}", schedule.guarantee(0));
-    drive(&mut schedule, 0.0, 8.0 * 86_400.0, 60.5 / 45.0, |_, _| Outcome::Unchanged);
+    drive(&mut schedule, 0.0, 8.0 * 86_400.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
     let calm = schedule.guarantee(0);
     assert!((3.9 * turn..=4.01 * turn).contains(&calm), "{calm} after a week");
     let now = 8.0 * 86_400.0 + 100.0;
@@ -153,11 +153,11 @@ fn the_guarantee_grows_with_calm_and_shrinks_at_once_when_a_page_fills_fast() {
 #[test]
 fn max_interval_is_kept_exactly_while_an_import_runs_elsewhere() {
     let mut schedule = Schedule::new(vec![settings(); 6], 10.0, at(0.0));
-    drive(&mut schedule, 0.0, 9.0 * 86_400.0, 6.05, |_, _| Outcome::Unchanged);
+    drive(&mut schedule, 0.0, 9.0 * 86_400.0, 6.05, |_, _| PollResult::Unchanged);
     let mut last = 9.0 * 86_400.0;
     let polls = drive(&mut schedule, last, last + 3600.0, 6.05, |poller, now| {
         if poller != 3 {
-            return Outcome::Unchanged;
+            return PollResult::Unchanged;
         }
         let new = steady(4.0, std::mem::replace(&mut last, now), now).min(100);
         aged(new, (0..new).map(|k| Duration::from_secs_f64(f64::from(k) / 4.0)).collect())
@@ -188,7 +188,7 @@ fn an_import_is_followed_while_it_runs_and_no_longer() {
         let until = now.min(start + 60.0);
         let new = steady(4.0, from, until);
         let ages = (0..new).map(|k| Duration::from_secs_f64(now - until + f64::from(k) / 4.0));
-        if new == 0 { Outcome::Unchanged } else { aged(new, ages.collect()) }
+        if new == 0 { PollResult::Unchanged } else { aged(new, ages.collect()) }
     });
     let during: Vec<_> = polls.iter().copied().filter(|poll| import(poll.0)).collect();
     let after: Vec<_> = polls.iter().copied().filter(|poll| poll.0 > start + 80.0).collect();
@@ -204,7 +204,7 @@ fn the_first_page_is_no_import_and_hints_at_the_rate() {
         schedule.started(place, at(1.0));
         let ages = (1..=100).map(|k| Duration::from_secs(3600 * hours * k / 100)).collect();
         let page = Observation { records: 100, new: 100, overlap: 0, contiguous: true, ages };
-        schedule.observe(place, &Outcome::Page(page), at(1.2));
+        schedule.observe(place, &PollResult::Page(page), at(1.2));
     }
     let views = [0, 1, 2].map(|place| schedule.view(place, at(2.0)));
     assert!(views.iter().all(|view| !view.at_risk && view.overflows_seen == 0), "{views:?}");
@@ -220,7 +220,7 @@ fn a_batch_larger_than_a_page_is_not_chased() {
         if poller == 1 && (now as u64 % 600) < 8 && now > 60.0 {
             aged(100, (0..100).map(|k| Duration::from_millis(4000 + 10 * k)).collect())
         } else {
-            Outcome::Unchanged
+            PollResult::Unchanged
         }
     });
     let share = count(&polls, 1) as f64 / polls.len() as f64;
@@ -238,7 +238,7 @@ fn ages_that_cannot_be_true_count_as_none() {
         let mut last = [0.0; 6];
         let polls = drive(&mut schedule, 0.0, 7200.0, 60.5 / 45.0, |poller, now| {
             let new = steady(0.2, std::mem::replace(&mut last[poller], now), now);
-            if new == 0 { Outcome::Unchanged } else { aged(new, ages.clone()) }
+            if new == 0 { PollResult::Unchanged } else { aged(new, ages.clone()) }
         });
         for poller in 0..6 {
             let (guarantee, waited) = (schedule.guarantee(poller), longest(&polls, poller));
@@ -271,7 +271,7 @@ fn fixed_intervals_leave_the_rest_of_the_budget_to_the_others() {
     let mut all = vec![settings(); 5];
     all.push(fixed);
     let mut schedule = Schedule::new(all, 30.0, at(0.0));
-    let polls = drive(&mut schedule, 0.0, 3600.0, 60.5 / 30.0, |_, _| Outcome::Unchanged);
+    let polls = drive(&mut schedule, 0.0, 3600.0, 60.5 / 30.0, |_, _| PollResult::Unchanged);
     assert!((715..=721).contains(&count(&polls, 5)), "{}", count(&polls, 5));
     assert!(longest(&polls, 5) < 5.0 + 2.1, "{}", longest(&polls, 5));
     assert!(polls.len() >= 1780, "{} of 1785", polls.len());
@@ -297,9 +297,9 @@ fn a_failed_poll_waits_as_told_and_others_go_on() {
     let mut schedule = Schedule::new(vec![settings(); 2], 60.0, at(0.0));
     let polls = drive(&mut schedule, 0.0, 300.0, 1.01, |poller, now| {
         if poller == 0 && now < 100.0 {
-            Outcome::Failed { not_before: Duration::from_secs(200) }
+            PollResult::Failed { not_before: Duration::from_secs(200) }
         } else {
-            Outcome::Unchanged
+            PollResult::Unchanged
         }
     });
     let first: Vec<f64> = polls.iter().filter(|poll| poll.1 == 0).map(|poll| poll.0).collect();
@@ -312,7 +312,7 @@ fn pollers_in_flight_are_passed_over_and_a_wait_after_a_failure_can_be_ended() {
     let mut schedule = Schedule::new(vec![settings(); 2], 60.0, at(0.0));
     schedule.started(0, at(10.0));
     let not_before = Duration::from_secs(9000);
-    schedule.observe(0, &Outcome::Failed { not_before }, at(10.0));
+    schedule.observe(0, &PollResult::Failed { not_before }, at(10.0));
     assert_eq!(schedule.next(at(50.0)), Next::Poll(1));
     schedule.started(1, at(50.0));
     assert_eq!(schedule.view(1, at(51.0)).next_poll_s, None);
@@ -326,14 +326,14 @@ fn pollers_in_flight_are_passed_over_and_a_wait_after_a_failure_can_be_ended() {
 #[test]
 fn a_pace_that_changes_is_used_as_it_changes() {
     let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
-    drive(&mut schedule, 0.0, 600.0, 60.5 / 45.0, |_, _| Outcome::Unchanged);
+    drive(&mut schedule, 0.0, 600.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
     schedule.set_pace(6.0);
-    let few = drive(&mut schedule, 600.0, 1800.0, 60.5 / 6.0, |_, _| Outcome::Unchanged);
+    let few = drive(&mut schedule, 600.0, 1800.0, 60.5 / 6.0, |_, _| PollResult::Unchanged);
     assert!((117..=121).contains(&few.len()), "{} polls of 119", few.len());
     let late: Vec<_> = few.into_iter().filter(|poll| poll.0 > 700.0).collect();
     assert!(longest(&late, 0) <= schedule.guarantee(0) + 0.01, "{}", longest(&late, 0));
     schedule.set_pace(45.0);
-    let all = drive(&mut schedule, 1800.0, 2405.0, 60.5 / 45.0, |_, _| Outcome::Unchanged);
+    let all = drive(&mut schedule, 1800.0, 2405.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
     assert!(all.len() >= 447, "{} polls of 450", all.len());
 }
 
@@ -341,7 +341,7 @@ fn a_pace_that_changes_is_used_as_it_changes() {
 fn what_was_learned_survives_a_restart_and_other_text_is_ignored() {
     let mut schedule = Schedule::new(vec![settings()], 30.0, at(0.0));
     drive(&mut schedule, 0.0, 86_400.0, 2.02, |_, now| {
-        if now as u64 % 30 < 3 { page(1) } else { Outcome::Unchanged }
+        if now as u64 % 30 < 3 { page(1) } else { PollResult::Unchanged }
     });
     let learned = schedule.learned(0);
     let before = schedule.view(0, at(86_400.0));
@@ -372,7 +372,7 @@ fn clock_steps_and_strange_pages_do_no_harm() {
             Next::Poll(poller) => {
                 polls += 1;
                 schedule.started(poller, moment);
-                let outcome = Outcome::Page(Observation {
+                let outcome = PollResult::Page(Observation {
                     records: 100,
                     new: [0, 1, 100, u32::MAX][step % 4],
                     overlap: 0,
@@ -411,7 +411,7 @@ fn planned_intervals_add_up_to_the_budget() {
 #[test]
 fn an_import_too_fast_for_the_budget_is_told_while_it_runs_and_before_the_next() {
     let mut schedule = Schedule::new(vec![settings(); 6], 10.0, at(0.0));
-    drive(&mut schedule, 0.0, 7200.0, 6.05, |_, _| Outcome::Unchanged);
+    drive(&mut schedule, 0.0, 7200.0, 6.05, |_, _| PollResult::Unchanged);
     assert!(schedule.forecast().feasible);
     let now = 7230.0;
     schedule.started(4, at(now));
@@ -424,11 +424,13 @@ fn an_import_too_fast_for_the_budget_is_told_while_it_runs_and_before_the_next()
     schedule.started(4, at(later));
     let ages = (0..98).map(|k| Duration::from_millis(40 * k)).collect();
     schedule.observe(4, &aged(98, ages), at(later));
-    drive(&mut schedule, later + 1.0, later + 86_400.0, 6.05, |_, _| Outcome::Unchanged);
+    drive(&mut schedule, later + 1.0, later + 86_400.0, 6.05, |_, _| PollResult::Unchanged);
     assert_eq!(schedule.forecast().first_to_fail, Some(4));
     let view = schedule.view(4, at(later + 86_400.0));
     assert!(view.at_risk && view.overflows_seen == 1, "{view:?}");
-    drive(&mut schedule, later + 86_400.0, later + 9.0 * 86_400.0, 6.05, |_, _| Outcome::Unchanged);
+    drive(&mut schedule, later + 86_400.0, later + 9.0 * 86_400.0, 6.05, |_, _| {
+        PollResult::Unchanged
+    });
     assert!(schedule.forecast().feasible, "a week later");
 }
 

@@ -1,12 +1,11 @@
 //! What the schedule knows and plans, for people and tools; decides nothing.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::poller::Poller;
 use super::{FILLED, Schedule, seconds};
 use crate::clock::Moment;
+use crate::duration;
 
 /// Half of the width of the range that is shown for a rate, in deviations.
 const DEVIATIONS: f64 = 2.0;
@@ -22,7 +21,7 @@ pub struct PollerView {
     pub rate_low: f64,
     /// The upper end of the rate, two deviations up.
     pub rate_high: f64,
-    /// The interval that its share of the budget comes to; all of them together use the budget.
+    /// The interval that results from its share of the budget; all of them together use the budget.
     pub interval_s: f64,
     /// The mean interval of the last polls; absent before the third poll.
     pub kept_interval_s: Option<f64>,
@@ -123,10 +122,7 @@ impl Schedule {
     }
 
     fn reason(&self, poller: &Poller, at: f64) -> String {
-        let span = |seconds: f64| {
-            let whole = Duration::from_secs(seconds.round().clamp(1.0, 1e9) as u64);
-            humantime::format_duration(whole).to_string()
-        };
+        let span = |seconds: f64| duration::seconds(seconds.round().max(1.0));
         if poller.in_flight.is_some() {
             return "the request is under way".into();
         }

@@ -1,6 +1,6 @@
 //! The daemon's own schedule and budget, driven as its dispatcher drives them.
 //!
-//! Faults are part of the run: failed requests, pauses as after a refused key, restarts that keep
+//! SimulatedFaults are part of the run: failed requests, pauses as after a refused key, restarts that keep
 //! only what the store keeps, and steps of the wall clock.
 
 use std::time::Duration;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::traffic::Traffic;
-use super::window::{Key, Rule, Window};
-use super::{Run, Settings};
+use super::window::{Rule, SlidingKey, Window};
+use super::{RunTotals, SimulationSettings};
 use crate::budget::{Budget, Purpose};
 use crate::clock::Moment;
 use crate::config;
 use crate::contiguity;
-use crate::schedule::{Next, Outcome, PollerSettings, Schedule};
+use crate::schedule::{Next, PollResult, PollerSettings, Schedule};
 
 /// How long the key is refused.
 const PAUSE: Duration = Duration::from_secs(600);
 
 /// What goes wrong during a run, drawn from a seed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Faults {
+pub struct SimulatedFaults {
     /// Chooses when.
     pub seed: u64,
     /// The part of requests that fail.
@@ -32,8 +32,8 @@ pub struct Faults {
 }
 
 /// One process with everything the store would keep for the next.
-struct Daemon<'a> {
-    settings: &'a Settings,
+struct SimulatedDaemon<'a> {
+    settings: &'a SimulationSettings,
     pollers: Vec<PollerSettings>,
     schedule: Schedule,
     budget: Budget,
@@ -42,8 +42,8 @@ struct Daemon<'a> {
     start: Timestamp,
 }
 
-impl<'a> Daemon<'a> {
-    fn new(traffic: &Traffic, settings: &'a Settings) -> Self {
+impl<'a> SimulatedDaemon<'a> {
+    fn new(traffic: &Traffic, settings: &'a SimulationSettings) -> Self {
         let poller = PollerSettings {
             limit: settings.limit,
             min_interval: settings.min_interval,
@@ -79,21 +79,21 @@ impl<'a> Daemon<'a> {
     }
 }
 
-fn budget_settings(settings: &Settings) -> config::Budget {
-    config::Budget { requests_per_minute: settings.requests_per_minute, reserve: 0 }
+fn budget_settings(settings: &SimulationSettings) -> config::BudgetSettings {
+    config::BudgetSettings { requests_per_minute: settings.requests_per_minute, reserve: 0 }
 }
 
 /// Runs from the start of the traffic to its end.
-pub(super) fn run(traffic: &Traffic, settings: &Settings) -> Run {
+pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals {
     run_by(traffic, settings, contiguity::classify)
 }
 
 /// The same by another rule of what a page proves.
-pub(super) fn run_by(traffic: &Traffic, settings: &Settings, rule: Rule) -> Run {
-    let mut run = Run::default();
+pub(super) fn run_by(traffic: &Traffic, settings: &SimulationSettings, rule: Rule) -> RunTotals {
+    let mut run = RunTotals::default();
     let mut windows = Window::all_by(traffic, settings.limit, rule);
-    let mut key = Key::new(settings.requests_per_minute);
-    let mut daemon = Daemon::new(traffic, settings);
+    let mut key = SlidingKey::new(settings.requests_per_minute);
+    let mut daemon = SimulatedDaemon::new(traffic, settings);
     let mut chance = settings.faults.as_ref().map(|faults| fastrand::Rng::with_seed(faults.seed));
     let (mut now, mut trouble_at) = (Duration::ZERO, Duration::MAX);
     let end = Duration::from_secs_f64(traffic.span_s);
@@ -128,9 +128,9 @@ pub(super) fn run_by(traffic: &Traffic, settings: &Settings, rule: Rule) -> Run 
         let failing = settings.faults.as_ref().map_or(0.0, |faults| faults.failing);
         let outcome = if seen.refused {
             run.http_429 += 1;
-            Outcome::Failed { not_before: moment.elapsed }
+            PollResult::Failed { not_before: moment.elapsed }
         } else if chance.as_mut().is_some_and(|chance| chance.f64() < failing) {
-            Outcome::Failed { not_before: moment.elapsed + Duration::from_secs(5) }
+            PollResult::Failed { not_before: moment.elapsed + Duration::from_secs(5) }
         } else {
             windows[poller].read(at, &mut run)
         };
@@ -144,13 +144,17 @@ pub(super) fn run_by(traffic: &Traffic, settings: &Settings, rule: Rule) -> Run 
     run
 }
 
-fn between_troubles(faults: &Faults, chance: &mut fastrand::Rng) -> Duration {
+fn between_troubles(faults: &SimulatedFaults, chance: &mut fastrand::Rng) -> Duration {
     let seconds = -(1.0 - chance.f64()).ln() * 86_400.0 / (3.0 * faults.a_day).max(1e-9);
     Duration::from_secs_f64(seconds.min(1e12))
 }
 
 /// Brings one trouble about; gives how long nothing can be asked.
-fn trouble(daemon: &mut Daemon<'_>, chance: &mut fastrand::Rng, now: Duration) -> Duration {
+fn trouble(
+    daemon: &mut SimulatedDaemon<'_>,
+    chance: &mut fastrand::Rng,
+    now: Duration,
+) -> Duration {
     match chance.u8(0..3) {
         0 => daemon.restart(now),
         1 => return PAUSE,

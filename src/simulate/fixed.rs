@@ -1,26 +1,26 @@
 //! The fixed schedules the adaptive one is compared with: as a careful script would poll.
 
 use super::traffic::Traffic;
-use super::window::{Key, Window};
-use super::{Run, Settings};
+use super::window::{SlidingKey, Window};
+use super::{RunTotals, SimulationSettings};
 
 /// Polls as (time, route), in order of time.
-type Plan = Vec<(f64, usize)>;
+type PollTimes = Vec<(f64, usize)>;
 
 /// Every route in turn, evenly over the whole time.
-pub(super) fn uniform(traffic: &Traffic, requests: u64) -> Plan {
+pub(super) fn uniform(traffic: &Traffic, requests: u64) -> PollTimes {
     let step = traffic.span_s / requests.max(1) as f64;
     let routes = traffic.routes.len() as u64;
     (0..requests).map(|k| ((k as f64 + 0.5) * step, (k % routes) as usize)).collect()
 }
 
 /// Every route evenly, as often as its share of all records.
-pub(super) fn proportional(traffic: &Traffic, requests: u64) -> Plan {
+pub(super) fn proportional(traffic: &Traffic, requests: u64) -> PollTimes {
     let total: usize = traffic.routes.iter().map(|route| route.arrivals.len()).sum();
     if total == 0 {
         return uniform(traffic, requests);
     }
-    let mut plan = Plan::new();
+    let mut plan = PollTimes::new();
     let (mut owed, mut given) = (0.0, 0);
     for (route, traffic_of) in traffic.routes.iter().enumerate() {
         owed += requests as f64 * traffic_of.arrivals.len() as f64 / total as f64;
@@ -35,18 +35,22 @@ pub(super) fn proportional(traffic: &Traffic, requests: u64) -> Plan {
 }
 
 /// All routes at once, at even ticks.
-pub(super) fn cron(traffic: &Traffic, requests: u64) -> Plan {
+pub(super) fn cron(traffic: &Traffic, requests: u64) -> PollTimes {
     let routes = traffic.routes.len() as u64;
     let ticks = requests.div_ceil(routes.max(1));
     let step = traffic.span_s / ticks.max(1) as f64;
     (0..requests).map(|k| (((k / routes) as f64 + 0.5) * step, (k % routes) as usize)).collect()
 }
 
-/// Polls as planned, whatever the answers.
-pub(super) fn run(traffic: &Traffic, settings: &Settings, plan: &[(f64, usize)]) -> Run {
-    let mut run = Run::default();
+/// Polls as planned, whatever the responses.
+pub(super) fn run(
+    traffic: &Traffic,
+    settings: &SimulationSettings,
+    plan: &[(f64, usize)],
+) -> RunTotals {
+    let mut run = RunTotals::default();
     let mut windows = Window::all(traffic, settings.limit);
-    let mut key = Key::new(settings.requests_per_minute);
+    let mut key = SlidingKey::new(settings.requests_per_minute);
     for &(at, route) in plan {
         run.count_request(at);
         if key.take(at).refused {

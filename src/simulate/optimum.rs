@@ -3,7 +3,7 @@
 //! The square-root law between the shortest and the longest interval, hour by hour. No real
 //! schedule reaches it, since rates must be learned and polls fall on whole requests.
 
-use super::Settings;
+use super::SimulationSettings;
 use super::traffic::Traffic;
 
 const HOUR_S: f64 = 3600.0;
@@ -11,7 +11,7 @@ const HOUR_S: f64 = 3600.0;
 pub(super) const SPAN_S: f64 = 60.5;
 
 /// The least mean delay in seconds; `None` when the rates are not known or nothing arrives.
-pub(super) fn mean_delay(traffic: &Traffic, settings: &Settings) -> Option<f64> {
+pub(super) fn mean_delay(traffic: &Traffic, settings: &SimulationSettings) -> Option<f64> {
     let hours = (traffic.span_s / HOUR_S).ceil() as usize;
     let (mut cost, mut records) = (0.0, 0.0);
     let mut known: Vec<(&[f64], f64)> = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn mean_delay(traffic: &Traffic, settings: &Settings) -> Option<f64> 
     (records > 0.0).then(|| cost / records)
 }
 
-fn of_rates(rates: &[f64], settings: &Settings) -> f64 {
+fn of_rates(rates: &[f64], settings: &SimulationSettings) -> f64 {
     let budget = f64::from(settings.requests_per_minute) / SPAN_S;
     let most = 1.0 / settings.min_interval.as_secs_f64().max(0.001);
     let least = 1.0 / settings.max_interval.as_secs_f64().max(0.001);

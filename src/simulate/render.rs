@@ -1,7 +1,6 @@
 //! What `why`, `plan` and `simulate` print. Pure: views in, text out.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -9,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Comparison, ScheduleResult};
 use crate::budget::BudgetStatus;
+use crate::duration::seconds as span;
 use crate::schedule::{Forecast, PollerView};
 
 /// What to do when records may be missed.
@@ -266,22 +266,6 @@ fn rate(per_hour: f64) -> String {
     if per_hour >= 10.0 { format!("{per_hour:.0}") } else { format!("{per_hour:.2}") }
 }
 
-/// A span in its two largest units.
-fn span(seconds: f64) -> String {
-    if seconds < 10.0 {
-        return format!("{:.1}s", seconds.max(0.0));
-    }
-    let unit =
-        [86_400.0, 3600.0, 60.0, 1.0].into_iter().find(|unit| seconds >= *unit).unwrap_or(1.0);
-    let grain = match unit {
-        86_400.0 => 3600,
-        3600.0 => 60,
-        _ => 1,
-    };
-    let whole = (seconds.min(1e12).round() as u64) / grain * grain;
-    humantime::format_duration(Duration::from_secs(whole)).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,8 +307,8 @@ mod tests {
             "planned every 9.6s: its share of the budget",
             "every 9.5s on average over the last polls, at most 11s",
             "at the latest every 24s; an import of up to 242 records a minute",
-            "no page filled within the guarantee in the 1day watched; chance below 1 in 5000 per poll",
-            "in 4.0s",
+            "no page filled within the guarantee in the 1d watched; chance below 1 in 5000 per poll",
+            "in 4s",
             "44 of 60 requests used in the last minute, 16 left on the key",
             "ok: at the rates seen no page overflows",
         ] {
@@ -338,7 +322,8 @@ mod tests {
     #[test]
     fn the_comparison_tells_how_unequal_its_hours_are() {
         let traffic = super::super::Traffic::shop(super::super::Shop::Busy, 48.0, 1);
-        let text = table(&super::super::compare(&traffic, &super::super::Settings::default()));
+        let text =
+            table(&super::super::compare(&traffic, &super::super::SimulationSettings::default()));
         let note = text.lines().last().unwrap();
         assert!(note.starts_with("adaptive: ") && note.ends_with(" in its quietest"), "{note}");
     }

@@ -5,7 +5,7 @@ use crate::contiguity;
 const EXAMPLE: [f64; 6] = [20.0, 12.0, 30.0, 25.0, 120.0, 2.0];
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-fn adaptive_and_uniform(traffic: &Traffic, settings: &Settings) -> [ScheduleResult; 2] {
+fn adaptive_and_uniform(traffic: &Traffic, settings: &SimulationSettings) -> [ScheduleResult; 2] {
     let adaptive = adaptive::run(traffic, settings);
     let plan = fixed::uniform(traffic, adaptive.requests);
     let uniform = fixed::run(traffic, settings, &plan);
@@ -14,7 +14,7 @@ fn adaptive_and_uniform(traffic: &Traffic, settings: &Settings) -> [ScheduleResu
 
 #[test]
 fn the_worked_example_is_near_its_optimum_after_days_of_calm() {
-    let settings = Settings { requests_per_minute: 10, ..Settings::default() };
+    let settings = SimulationSettings { requests_per_minute: 10, ..SimulationSettings::default() };
     let traffic = Traffic::rates(&EXAMPLE, 15.0 * 24.0, 1);
     let [adaptive, uniform] = adaptive_and_uniform(&traffic, &settings);
     let optimum = optimum::mean_delay(&traffic, &settings).unwrap();
@@ -28,7 +28,7 @@ fn the_worked_example_is_near_its_optimum_after_days_of_calm() {
 #[test]
 fn a_new_daemon_is_never_slower_than_polling_in_turn() {
     for (requests_per_minute, part) in [(45, 0.95), (30, 1.02), (10, 1.02)] {
-        let settings = Settings { requests_per_minute, ..Settings::default() };
+        let settings = SimulationSettings { requests_per_minute, ..SimulationSettings::default() };
         let (mut ours, mut theirs) = (0.0, 0.0);
         for seed in 0..6 {
             let traffic = Traffic::rates(&EXAMPLE, 6.0, seed);
@@ -44,7 +44,7 @@ fn a_new_daemon_is_never_slower_than_polling_in_turn() {
 #[test]
 fn a_shop_waits_less_than_under_uniform_polls_and_spends_the_whole_budget() {
     let traffic = Traffic::shop(Shop::Busy, 10.0 * 24.0, 1);
-    let settings = Settings { requests_per_minute: 10, ..Settings::default() };
+    let settings = SimulationSettings { requests_per_minute: 10, ..SimulationSettings::default() };
     let [adaptive, uniform] = adaptive_and_uniform(&traffic, &settings);
     let (ours, theirs) = (adaptive.mean_delay_s, uniform.mean_delay_s);
     assert!(ours < 0.85 * theirs, "{ours} beside {theirs}");
@@ -56,7 +56,7 @@ fn a_shop_waits_less_than_under_uniform_polls_and_spends_the_whole_budget() {
 #[test]
 fn batches_larger_than_a_page_do_not_slow_the_other_routes() {
     let mut traffic = Traffic::rates(&EXAMPLE, 24.0, 1);
-    let settings = Settings::default();
+    let settings = SimulationSettings::default();
     let before = adaptive::run(&traffic, &settings).result("adaptive").mean_delay_s;
     for batch in 0..6 {
         let at = 7200.0 + 6000.0 * f64::from(batch);
@@ -78,7 +78,7 @@ fn an_import_at_the_defaults_loses_nothing() {
         let import = (0..records).map(|k| start + seconds * f64::from(k) / f64::from(records));
         traffic.routes[5].arrivals.extend(import);
         traffic.routes[5].arrivals.sort_by(f64::total_cmp);
-        let run = adaptive::run(&traffic, &Settings::default()).result("adaptive");
+        let run = adaptive::run(&traffic, &SimulationSettings::default()).result("adaptive");
         assert_eq!((run.lost, run.gaps), (0, 0), "seed {seed}: {records} in {seconds} s");
     }
 }
@@ -93,7 +93,7 @@ fn a_rule_that_proves_too_much_shows_as_records_lost_outside_gaps() {
         let proof = contiguity::classify(previous, page, limit);
         contiguity::Proof { contiguity: contiguity::Contiguity::Contiguous, ..proof }
     }
-    let settings = Settings { requests_per_minute: 6, ..Settings::default() };
+    let settings = SimulationSettings { requests_per_minute: 6, ..SimulationSettings::default() };
     let traffic = ramp(1, 3000.0);
     let right = adaptive::run(&traffic, &settings).result("adaptive");
     assert!(right.lost > 100 && right.lost_outside_gaps == 0, "{right:?}");
@@ -117,7 +117,7 @@ fn ramp(seed: u64, peak: f64) -> Traffic {
 
 #[test]
 fn ramps_lose_far_less_than_under_uniform_polls() {
-    let settings = Settings { requests_per_minute: 12, ..Settings::default() };
+    let settings = SimulationSettings { requests_per_minute: 12, ..SimulationSettings::default() };
     let (mut ours, mut theirs) = (0, 0);
     for seed in 0..40 {
         let [adaptive, uniform] = adaptive_and_uniform(&ramp(seed, 240.0), &settings);
@@ -130,7 +130,7 @@ fn ramps_lose_far_less_than_under_uniform_polls() {
 
 #[test]
 fn beyond_what_is_feasible_every_loss_lies_in_a_gap() {
-    let settings = Settings { requests_per_minute: 6, ..Settings::default() };
+    let settings = SimulationSettings { requests_per_minute: 6, ..SimulationSettings::default() };
     let (mut lost, mut gaps, mut suspect) = (0, 0, 0);
     for seed in 0..60 {
         let run = adaptive::run(&ramp(seed, 3000.0), &settings).result("adaptive");
@@ -146,12 +146,12 @@ fn beyond_what_is_feasible_every_loss_lies_in_a_gap() {
 
 #[test]
 fn two_months_with_faults_lose_nothing_unsaid() {
-    let faults = Faults { seed: 11, failing: 0.02, a_day: 1.0 };
-    let settings = Settings {
+    let faults = SimulatedFaults { seed: 11, failing: 0.02, a_day: 1.0 };
+    let settings = SimulationSettings {
         requests_per_minute: 4,
         max_interval: Duration::from_secs(600),
         faults: Some(faults),
-        ..Settings::default()
+        ..SimulationSettings::default()
     };
     let traffic = Traffic::shop(Shop::Busy, 60.0 * 24.0, 11);
     let run = adaptive::run(&traffic, &settings).result("adaptive");
@@ -164,8 +164,10 @@ fn two_months_with_faults_lose_nothing_unsaid() {
 
 #[test]
 fn rates_of_zero_and_nothing_at_all_neither_stall_nor_storm() {
-    let result =
-        compare(&Traffic::rates(&[0.0, 0.0, -3.0, f64::NAN], 24.0, 1), &Settings::default());
+    let result = compare(
+        &Traffic::rates(&[0.0, 0.0, -3.0, f64::NAN], 24.0, 1),
+        &SimulationSettings::default(),
+    );
     for schedule in &result.schedules {
         assert_eq!((schedule.arrived, schedule.lost), (0, 0));
         assert!((100..=64_800).contains(&schedule.requests), "{schedule:?}");
@@ -184,7 +186,7 @@ fn absurd_spans_and_rates_end() {
 
 #[test]
 fn the_same_seed_gives_the_same_numbers_in_the_promised_shape() {
-    let run = || compare(&Traffic::rates(&EXAMPLE, 2.0, 7), &Settings::default());
+    let run = || compare(&Traffic::rates(&EXAMPLE, 2.0, 7), &SimulationSettings::default());
     assert_eq!(run(), run());
     let json = serde_json::to_value(run()).unwrap();
     let names: Vec<&str> =
@@ -212,7 +214,7 @@ fn the_same_seed_gives_the_same_numbers_in_the_promised_shape() {
 
 #[test]
 fn every_schedule_is_given_the_whole_budget_and_the_same_records() {
-    let result = compare(&Traffic::shop(Shop::Quiet, 30.0, 3), &Settings::default());
+    let result = compare(&Traffic::shop(Shop::Quiet, 30.0, 3), &SimulationSettings::default());
     let first = &result.schedules[0];
     for schedule in &result.schedules {
         assert!(schedule.requests.abs_diff(first.requests) <= 6, "{schedule:?} beside {first:?}");
@@ -228,7 +230,7 @@ fn a_trace_is_read_and_its_errors_name_the_line() {
     assert_eq!(names, ["jobs", "leads"]);
     assert_eq!(traffic.routes[0].arrivals, [0.0, 60.0]);
     assert_eq!(traffic.start.as_second(), 1_767_571_200);
-    assert_eq!(compare(&traffic, &Settings::default()).schedules[0].arrived, 3);
+    assert_eq!(compare(&traffic, &SimulationSettings::default()).schedules[0].arrived, 3);
 
     let wrong = |text| Traffic::from_trace(text, None).unwrap_err().to_string();
     assert!(wrong("1,jobs,1\nsoon,jobs,2\n").starts_with("trace line 2: the first field"));

@@ -40,7 +40,7 @@ pub struct Traffic {
 }
 
 /// Seconds and id of one line of a trace.
-type Record<'a> = (f64, Cow<'a, str>);
+type TraceLine<'a> = (f64, Cow<'a, str>);
 
 /// A synthetic shop: opening hours, a morning rush, a short Saturday, a closed Sunday.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl Traffic {
     /// # Errors
     /// The first line that is no such thing, with its number.
     pub fn from_trace(text: &str, hours: Option<f64>) -> Result<Self, TraceError> {
-        let mut routes: BTreeMap<&str, Vec<Record<'_>>> = BTreeMap::new();
+        let mut routes: BTreeMap<&str, Vec<TraceLine<'_>>> = BTreeMap::new();
         for (place, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || (place == 0 && line.starts_with("seconds")) {
@@ -214,7 +214,7 @@ impl Traffic {
         let span_s =
             sane_span(hours.map_or((last - origin).max(1.0) + 60.0, |hours| hours * HOUR_S));
         let known = |name: &str| ROUTES.iter().position(|route| *route == name);
-        let mut named: Vec<(&str, Vec<Record<'_>>)> = routes.into_iter().collect();
+        let mut named: Vec<(&str, Vec<TraceLine<'_>>)> = routes.into_iter().collect();
         named.sort_by_key(|(name, _)| known(name).unwrap_or(ROUTES.len()));
         let routes = named
             .into_iter()

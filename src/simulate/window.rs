@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Run;
+use super::RunTotals;
 use super::traffic::Traffic;
-use crate::budget::Seen;
+use crate::budget::KeyReading;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof, Relation, Sighting};
-use crate::schedule::{Observation, Outcome};
+use crate::schedule::{Observation, PollResult};
 
 /// Decides what a page proves; see [`contiguity::classify`].
 pub(super) type Rule = fn(Option<&PreviousPage>, &[Sighting], usize) -> Proof;
@@ -47,12 +47,12 @@ impl<'a> Window<'a> {
     }
 
     /// Reads the page as it is at `now`.
-    pub(super) fn read(&mut self, now: f64, run: &mut Run) -> Outcome {
+    pub(super) fn read(&mut self, now: f64, run: &mut RunTotals) -> PollResult {
         while self.arrivals.get(self.arrived).is_some_and(|at| *at <= now) {
             self.arrived += 1;
         }
         if self.arrived == self.known && self.previous.is_some() {
-            return Outcome::Unchanged;
+            return PollResult::Unchanged;
         }
         let first_shown = self.arrived.saturating_sub(self.limit);
         let records = self.arrived - first_shown;
@@ -79,7 +79,7 @@ impl<'a> Window<'a> {
         let page = &self.arrivals[first_shown..self.arrived];
         let age = |at: &f64| Duration::from_secs_f64((now - at).max(0.0));
         let count = |records: usize| u32::try_from(records).unwrap_or(u32::MAX);
-        Outcome::Page(Observation {
+        PollResult::Page(Observation {
             records: count(records),
             new: count(shown_new),
             overlap: count(proof.shared),
@@ -107,19 +107,19 @@ impl<'a> Window<'a> {
 
 /// A key whose minute slides.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct SlidingKey {
     limit: usize,
     taken: VecDeque<f64>,
 }
 
-impl Key {
+impl SlidingKey {
     /// A key of the contract's size, or larger if the simulation needs more.
     pub(super) fn new(requests_per_minute: u32) -> Self {
         Self { limit: requests_per_minute.max(60) as usize, taken: VecDeque::new() }
     }
 
     /// Counts one request at `now`, or refuses it.
-    pub(super) fn take(&mut self, now: f64) -> Seen {
+    pub(super) fn take(&mut self, now: f64) -> KeyReading {
         while self.taken.front().is_some_and(|at| *at + 60.0 <= now) {
             self.taken.pop_front();
         }
@@ -127,10 +127,10 @@ impl Key {
         if self.taken.len() >= self.limit {
             let wait = (self.taken[0] + 60.0 - now).max(0.0).ceil();
             let retry_after = Some(Duration::from_secs_f64(wait));
-            return Seen { limit, remaining: Some(0), refused: true, retry_after };
+            return KeyReading { limit, remaining: Some(0), refused: true, retry_after };
         }
         self.taken.push_back(now);
         let remaining = i64::try_from(self.limit - self.taken.len()).ok();
-        Seen { limit, remaining, refused: false, retry_after: None }
+        KeyReading { limit, remaining, refused: false, retry_after: None }
     }
 }

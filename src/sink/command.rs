@@ -3,7 +3,7 @@
 //! There is no shell, no inherited environment and no data in an argument. Exit 0 acknowledges the
 //! change; 65 refuses it for good. The sink pauses on 75 and 69 (try again, unavailable), 126, 127,
 //! a signal that tells the program to end, and a program that cannot be started. Any other code or
-//! signal and a time-out park that change alone, so that it does not hold up the others.
+//! signal and a time-out park only that change, so that it does not hold up the others.
 
 use std::ffi::OsString;
 use std::io;
@@ -20,8 +20,9 @@ use tokio::process::{Child, ChildStderr};
 use tokio_util::sync::CancellationToken;
 
 use super::reason::Reason;
-use super::{BuildError, Verdict};
-use crate::config::CommandSink as Settings;
+use super::{SinkBuildError, Verdict};
+use crate::config::CommandSettings;
+use crate::duration;
 use crate::record::Change;
 
 /// The variables that a program gets. The environment of this process may hold a key.
@@ -39,18 +40,18 @@ const TOLD_TO_END: [i32; 3] = [Signal::HUP.as_raw(), Signal::INT.as_raw(), Signa
 const STDERR_GRACE: Duration = Duration::from_millis(100);
 
 /// One command.
-pub struct Command {
+pub struct CommandSink {
     argv: Vec<String>,
     timeout: Duration,
 }
 
-impl Command {
-    pub(super) fn build(name: &str, settings: &Settings) -> Result<Self, BuildError> {
+impl CommandSink {
+    pub(super) fn build(name: &str, settings: &CommandSettings) -> Result<Self, SinkBuildError> {
         match settings.argv.first() {
             Some(program) if Path::new(program).is_absolute() => {
                 Ok(Self { argv: settings.argv.clone(), timeout: settings.timeout })
             }
-            _ => Err(BuildError::Program { sink: name.to_owned() }),
+            _ => Err(SinkBuildError::Program { sink: name.to_owned() }),
         }
     }
 
@@ -105,7 +106,7 @@ impl Command {
                 ended = run => Some(ended),
                 () = stop.cancelled() => None,
                 () = tokio::time::sleep(self.timeout) => {
-                    Some(Err(Ended::TimedOut))
+                    Some(Err(NoStatus::TimedOut))
                 }
             }
         };
@@ -116,12 +117,12 @@ impl Command {
                 let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
                 judge(status, &said)
             }
-            Some(Err(Ended::TimedOut)) => {
+            Some(Err(NoStatus::TimedOut)) => {
                 group.kill(&mut child).await;
-                let limit = humantime::format_duration(self.timeout);
+                let limit = duration::exact(self.timeout);
                 Verdict::refused(format!("killed after its time-out of {limit}{}", quote(&said)))
             }
-            Some(Err(Ended::Unknown(error))) => {
+            Some(Err(NoStatus::Unknown(error))) => {
                 group.kill(&mut child).await;
                 Verdict::fault(format!("waiting for {}: {error}", self.argv[0]))
             }
@@ -149,7 +150,7 @@ impl Command {
 }
 
 /// Why a run has no exit status.
-enum Ended {
+enum NoStatus {
     TimedOut,
     Unknown(io::Error),
 }
@@ -159,12 +160,12 @@ async fn attend(
     child: &mut Child,
     data: String,
     said: &mut Vec<u8>,
-) -> Result<(ExitStatus, Option<ChildStderr>), Ended> {
+) -> Result<(ExitStatus, Option<ChildStderr>), NoStatus> {
     let stdin = child.stdin.take();
     let mut stderr = child.stderr.take();
     let mut feeding = pin!(async move {
         if let Some(mut stdin) = stdin {
-            // A program need not read its input: its exit code alone is the answer.
+            // A program need not read its input: only its exit code decides.
             let _ = stdin.write_all(data.as_bytes()).await;
             let _ = stdin.write_all(b"\n").await;
         }
@@ -172,7 +173,7 @@ async fn attend(
     let mut fed = false;
     let status = loop {
         tokio::select! {
-            status = child.wait() => break status.map_err(Ended::Unknown)?,
+            status = child.wait() => break status.map_err(NoStatus::Unknown)?,
             () = &mut feeding, if !fed => fed = true,
             open = listen(&mut stderr, said), if stderr.is_some() => if !open { stderr = None },
         }
@@ -208,7 +209,7 @@ fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
         (Some(code), _) => Verdict::refused(format!("ended with {code}{said}")),
         // A service manager that stops the service may send the signal to all of its processes.
         (None, Some(signal)) if TOLD_TO_END.contains(&signal) => {
-            Verdict::fault(format!("told to end by signal {signal}{said}"))
+            Verdict::fault(format!("ended by signal {signal}{said}"))
         }
         (None, Some(signal)) => Verdict::refused(format!("ended by signal {signal}{said}")),
         (None, None) => Verdict::refused(format!("ended without a code{said}")),

@@ -83,14 +83,14 @@ impl Line {
 }
 
 /// One NDJSON file.
-pub struct File {
+pub struct FileSink {
     name: String,
     path: PathBuf,
     /// `None` during a write. It is made again if the caller of that write was cancelled.
     appender: Option<Appender>,
 }
 
-impl File {
+impl FileSink {
     pub(super) fn new(name: &str, path: &Path) -> Self {
         Self { name: name.to_owned(), path: path.to_owned(), appender: None }
     }

@@ -1,4 +1,4 @@
-//! A sink for tests: answers as a closure says, and remembers what it was given and when.
+//! A sink for tests: returns what a closure says, and remembers what it was given and when.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,36 +10,36 @@ use tokio_util::sync::CancellationToken;
 use super::Verdict;
 use crate::record::Change;
 
-type Answer = dyn FnMut(&Change) -> Verdict + Send;
+type Verdicts = dyn FnMut(&Change) -> Verdict + Send;
 
 /// Answers each change at once.
 #[derive(Clone)]
 pub struct Scripted {
     at_once: usize,
     start: Instant,
-    answer: Arc<Mutex<Box<Answer>>>,
+    verdict_on: Arc<Mutex<Box<Verdicts>>>,
     given: Arc<Mutex<Vec<(Duration, Change, Verdict)>>>,
 }
 
 impl Scripted {
     pub(crate) fn new(
         at_once: usize,
-        answer: impl FnMut(&Change) -> Verdict + Send + 'static,
+        verdict_on: impl FnMut(&Change) -> Verdict + Send + 'static,
     ) -> Self {
         Self {
             at_once,
             start: Instant::now(),
-            answer: Arc::new(Mutex::new(Box::new(answer))),
+            verdict_on: Arc::new(Mutex::new(Box::new(verdict_on))),
             given: Arc::default(),
         }
     }
 
-    /// From now on, answers so.
-    pub(crate) fn answers(&self, answer: impl FnMut(&Change) -> Verdict + Send + 'static) {
-        *self.answer.lock().unwrap() = Box::new(answer);
+    /// From now on, gives these verdicts.
+    pub(crate) fn now_returns(&self, verdict_on: impl FnMut(&Change) -> Verdict + Send + 'static) {
+        *self.verdict_on.lock().unwrap() = Box::new(verdict_on);
     }
 
-    /// What it was given so far: when, what, and its answer.
+    /// What it was given so far: when, what, and the verdict.
     pub(crate) fn given(&self) -> Vec<(Duration, Change, Verdict)> {
         self.given.lock().unwrap().clone()
     }
@@ -54,7 +54,7 @@ impl Scripted {
         _now: Timestamp,
         _stop: &CancellationToken,
     ) -> Verdict {
-        let verdict = (self.answer.lock().unwrap())(change);
+        let verdict = (self.verdict_on.lock().unwrap())(change);
         let given = (self.start.elapsed(), change.clone(), verdict.clone());
         self.given.lock().unwrap().push(given);
         verdict

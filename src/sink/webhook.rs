@@ -2,11 +2,11 @@
 //!
 //! A request goes to the configured address and nowhere else: no redirect is followed, no proxy of
 //! the environment is used, no referer is sent. Only 2xx is an acknowledgement. The beginning of any
-//! other answer's body is quoted; neither the address nor a secret is ever part of a text.
+//! other response's body is quoted; neither the address nor a secret is ever part of a text.
 
-mod answer;
 mod lookup;
 mod redact;
+mod response;
 mod sign;
 
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{BuildError, Verdict};
-use crate::config::{OWN_HEADERS, Webhook as Settings, WebhookFormat, is_loopback};
+use super::{SinkBuildError, Verdict};
+use crate::config::{OWN_HEADERS, WebhookFormat, WebhookSettings, is_loopback};
 use crate::record::Change;
 use crate::tls::client_builder;
 use redact::Redactor;
@@ -33,7 +33,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// One webhook and its connections.
-pub struct Webhook {
+pub struct WebhookSink {
     client: Client,
     url: Url,
     headers: HeaderMap,
@@ -44,8 +44,8 @@ pub struct Webhook {
     concurrency: usize,
 }
 
-impl Webhook {
-    pub(super) fn build(name: &str, settings: &Settings) -> Result<Self, BuildError> {
+impl WebhookSink {
+    pub(super) fn build(name: &str, settings: &WebhookSettings) -> Result<Self, SinkBuildError> {
         let url = address(name, settings.url.expose_secret())?;
         Ok(Self {
             client: client(name, &url, settings.timeout)?,
@@ -75,7 +75,7 @@ impl Webhook {
         };
         let attempt = async {
             let outcome = self.client.execute(request).await;
-            answer::of(outcome, self.timeout, now, &self.redactor).await
+            response::of(outcome, self.timeout, now, &self.redactor).await
         };
         stop.run_until_cancelled(attempt).await.unwrap_or(Verdict::CutShort)
     }
@@ -85,10 +85,10 @@ impl Webhook {
         let request = self.client.request(Method::OPTIONS, self.url.clone());
         match request.headers(self.headers.clone()).send().await {
             Ok(response) => Ok(format!(
-                "the endpoint answers ({} to OPTIONS); nothing was posted",
+                "the endpoint responds ({} to OPTIONS); nothing was posted",
                 response.status().as_u16()
             )),
-            Err(error) => Err(answer::failure(&error, self.timeout)),
+            Err(error) => Err(response::failure(&error, self.timeout)),
         }
     }
 
@@ -126,8 +126,8 @@ fn standard_body(change: &Change) -> String {
     )
 }
 
-fn address(name: &str, text: &str) -> Result<Url, BuildError> {
-    let refuse = |problem| BuildError::Url { sink: name.to_owned(), problem };
+fn address(name: &str, text: &str) -> Result<Url, SinkBuildError> {
+    let refuse = |problem| SinkBuildError::Url { sink: name.to_owned(), problem };
     let url = Url::parse(text.trim())
         .map_err(|_| refuse("cannot be read: write it as https://host/path"))?;
     match url.scheme() {
@@ -138,7 +138,7 @@ fn address(name: &str, text: &str) -> Result<Url, BuildError> {
     }
 }
 
-fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, BuildError> {
+fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, SinkBuildError> {
     let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
         .gzip(false)
@@ -150,17 +150,20 @@ fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, BuildError
         // Loading the certificate authorities takes 18 ms, and fails on a machine without any.
         builder = builder.tls_certs_only(std::iter::empty());
     }
-    builder.build().map_err(|error| BuildError::Client {
+    builder.build().map_err(|error| SinkBuildError::Client {
         sink: name.to_owned(),
         problem: error.without_url().to_string(),
     })
 }
 
-fn fixed_headers(name: &str, settings: &Settings) -> Result<HeaderMap, BuildError> {
+fn fixed_headers(name: &str, settings: &WebhookSettings) -> Result<HeaderMap, SinkBuildError> {
     let mut headers = HeaderMap::new();
     for (key, value) in &settings.headers {
-        let refuse =
-            |problem| BuildError::Header { sink: name.to_owned(), header: key.clone(), problem };
+        let refuse = |problem| SinkBuildError::Header {
+            sink: name.to_owned(),
+            header: key.clone(),
+            problem,
+        };
         let header = HeaderName::from_bytes(key.as_bytes())
             .map_err(|_| refuse("is not a header name: use letters, digits and hyphens"))?;
         if OWN_HEADERS.contains(&header.as_str()) {

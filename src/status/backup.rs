@@ -20,7 +20,7 @@ pub struct BackupStatus {
 }
 
 impl BackupStatus {
-    /// What the folder alone says; a folder that cannot be read is reported as a failure.
+    /// What the folder shows; a folder that cannot be read is reported as a failure.
     #[must_use]
     pub fn of_folder(folder: &BackupFolder) -> Self {
         match folder.list() {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{EmptiedRoute, LastRun};
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
+use crate::duration;
 use crate::poll::{PollerState, PollerStatus, PollingStatus};
 
 /// A poller is stale when its last success is older than this many of its intervals …
@@ -85,7 +86,10 @@ impl HealthReport {
                 let age = poller.last_success_age_s.unwrap_or_default();
                 self.add(
                     Health::Degraded,
-                    format!("{name}: not read for {age:.0} s; see the log of the daemon"),
+                    format!(
+                        "{name}: not read for {}; see the log of the daemon",
+                        duration::seconds(age)
+                    ),
                 );
             }
             if poller.refused_pages > 0 && poller.failures == 1 {
@@ -134,7 +138,7 @@ impl HealthReport {
                 Health::Failing,
                 format!(
                     "`shopmirror once` has not read every route for more than twice its interval of {}; check its timer and its output",
-                    humantime::format_duration(every)
+                    duration::exact(every)
                 ),
             );
         }

@@ -170,7 +170,7 @@ fn copy_pages(
     }
     drop(backup);
     // A copy of a store in use says that a write-ahead log belongs to it; the copy is complete
-    // without one, and can then be read from a folder that nobody may write to.
+    // without one, and can then be read from a folder that no user may write to.
     let mode: String =
         target.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0)).map_err(&failed)?;
     if mode != "delete" {

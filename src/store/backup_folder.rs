@@ -1,7 +1,7 @@
 //! The folder of daily backups: what they are called, which is the newest, which are removed.
 //!
 //! A file counts as ours only if its whole name is one that this module makes for the same store;
-//! every other file in the folder is left alone.
+//! no other file in the folder is touched.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use super::partial;
 /// The time in a name: `20261121T033000Z`.
 const STAMP: &str = "%Y%m%dT%H%M%SZ";
 
-/// A time as it stands in a file's name: UTC, to the second, so that names sort as times.
+/// A time as part of a file's name: UTC, to the second, so that names sort as times.
 pub(super) fn name_stamp(at: Timestamp) -> String {
     at.to_zoned(TimeZone::UTC).strftime(STAMP).to_string()
 }

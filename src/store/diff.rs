@@ -4,7 +4,7 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::error::StoreError;
-use super::known::{Known, StoredVersion};
+use super::known::{KnownPoller, StoredVersion};
 use crate::contiguity::{Relation, Sighting};
 use crate::record::{Kind, Page, Route, same_record_except};
 
@@ -44,7 +44,7 @@ impl PageDiff {
 }
 
 /// The latest version of a record, and what the mirror says of it.
-pub(super) struct Latest {
+pub(super) struct LatestState {
     pub(super) stored: StoredVersion,
     pub(super) kind: Kind,
     pub(super) in_mirror: bool,
@@ -65,11 +65,11 @@ pub(super) fn latest_version_sql(route: Route) -> String {
 pub(super) fn find(
     statement: &mut CachedStatement<'_>,
     id: &str,
-) -> rusqlite::Result<Option<Latest>> {
+) -> rusqlite::Result<Option<LatestState>> {
     statement
         .query_row([id], |row| {
             let kind: String = row.get(3)?;
-            Ok(Latest {
+            Ok(LatestState {
                 stored: StoredVersion { seq: row.get(0)?, version: row.get(1)?, body: row.get(2)? },
                 kind: kind.parse().unwrap_or(Kind::Updated),
                 in_mirror: row.get(4)?,
@@ -81,11 +81,11 @@ pub(super) fn find(
 }
 
 /// Compares a page with the store. `known` is what the poller knows; `asked_after` is the last row
-/// of the log when the page was requested; a change of `ignored` fields alone is none.
+/// of the log when the page was requested; a change of only `ignored` fields does not count.
 pub(super) fn compare(
     connection: &Connection,
     route: Route,
-    known: Option<&Known>,
+    known: Option<&KnownPoller>,
     page: &Page,
     asked_after: i64,
     ignored: &[String],
@@ -122,7 +122,7 @@ enum Decision {
     Wait,
 }
 
-fn record_diff(found: Option<&Latest>, same: bool, asked_after: i64) -> Decision {
+fn record_diff(found: Option<&LatestState>, same: bool, asked_after: i64) -> Decision {
     let Some(found) = found else { return Decision::Write(RecordDiff::New) };
     let StoredVersion { seq, version, .. } = found.stored;
     if found.kind == Kind::Forgotten {

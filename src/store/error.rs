@@ -86,7 +86,7 @@ pub enum StoreError {
     /// Another process holds the write lock for too long.
     #[error("another program holds the store's write lock: end its transaction")]
     Busy,
-    /// The file is damaged: it is left alone for a person to look at.
+    /// The file is damaged: it is not changed, so that a person can look at it.
     #[error(
         "the store is damaged ({0}): stop the daemon, keep a copy of the file, then restore a backup, or run `sqlite3 FILE .recover` into a new file"
     )]

@@ -2,7 +2,7 @@
 //!
 //! What stays is a tombstone: the record's id, its versions and their event ids, so that no event
 //! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
-//! that ask for `forgotten` are told; copies they made are theirs to remove.
+//! that ask for `forgotten` get a change; they must remove their copies themselves.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
@@ -78,9 +78,13 @@ impl Operator {
     }
 }
 
-type Latest = (i64, String, String, Option<String>);
+type LatestVersion = (i64, String, String, Option<String>);
 
-fn latest(connection: &Connection, route: Route, id: &str) -> rusqlite::Result<Option<Latest>> {
+fn latest(
+    connection: &Connection,
+    route: Route,
+    id: &str,
+) -> rusqlite::Result<Option<LatestVersion>> {
     connection
         .query_row(
             "SELECT version, kind, body, business FROM changes WHERE route = ?1 AND record_id = ?2 \

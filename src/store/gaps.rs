@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::error::StoreError;
-use super::known::Known;
+use super::known::KnownPoller;
 use super::ledger::{self, Certainty, Gap, GapState};
 use super::log::{self, NewChange};
 use super::pollers;
@@ -16,7 +16,7 @@ use crate::record::{CLOCK_SKEW, Kind, Page, PollerId, Record, Route, created_at}
 
 /// Ids before a gap that the density is reckoned from.
 const HISTORY: i64 = 5_000;
-/// Standard deviations of the error that is told with an estimate.
+/// Standard deviations of the error that is shown with an estimate.
 const SIGMAS: f64 = 2.0;
 
 impl Gap {
@@ -91,7 +91,7 @@ pub(super) fn accept(
 
 /// Where a record lies beside the unsettled gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum GapPlace {
     Inside,
     Outside,
     /// There is a gap, and nothing says whether the record lies in it.
@@ -120,18 +120,18 @@ impl OpenGaps {
     }
 
     /// Counts a record, given with its text, in the gap it lies in.
-    pub(super) fn credit(&mut self, record: &Record, text: &str) -> Place {
+    pub(super) fn credit(&mut self, record: &Record, text: &str) -> GapPlace {
         let id = record.id.as_integer();
         let created_at = created_at(text);
-        let mut place = Place::Outside;
+        let mut place = GapPlace::Outside;
         for open in &mut self.0 {
             match lies_in(&open.gap, id, created_at) {
                 Some(true) => {
                     open.found += 1;
-                    return Place::Inside;
+                    return GapPlace::Inside;
                 }
                 Some(false) => {}
-                None => place = Place::Unknown,
+                None => place = GapPlace::Unknown,
             }
         }
         place
@@ -175,8 +175,8 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
 /// The gap between what the poller knew and a page that proves nothing.
 pub(super) fn found(
     connection: &Connection,
-    key: &PollerId,
-    known: Option<&Known>,
+    poller: &PollerId,
+    known: Option<&KnownPoller>,
     proof: &Proof,
     page: &Page,
     stamp: &str,
@@ -185,7 +185,7 @@ pub(super) fn found(
     let bounds = proof.bounds;
     let estimate = match (bounds.after, bounds.before, high_id) {
         (Some(after), Some(before), Some(high_id)) => {
-            let (seen, span) = history(connection, key, high_id)?;
+            let (seen, span) = history(connection, poller, high_id)?;
             let regular = bounds.regular_from.map_or((0, 0), |from| ids_of(page, from, i64::MAX));
             // The usual holes above the last wide one are the example, not what is reckoned.
             let end = bounds.regular_from.unwrap_or(before);
@@ -199,8 +199,8 @@ pub(super) fn found(
     let (from, to) = in_order(last, stamp);
     Ok(Gap {
         id: 0,
-        route: key.route.as_str().to_owned(),
-        business: key.business.clone(),
+        route: poller.route.as_str().to_owned(),
+        business: poller.business.clone(),
         certainty: match proof.contiguity {
             Contiguity::Suspect => Certainty::Suspect,
             _ => Certainty::Gap,
@@ -238,24 +238,24 @@ fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
 pub(super) fn record(
     connection: &Connection,
     identity: &str,
-    key: &PollerId,
+    poller: &PollerId,
     mut gap: Gap,
 ) -> rusqlite::Result<Option<Gap>> {
-    if gap.certainty == Certainty::Suspect && ledger::extend_suspect(connection, key, &gap)? {
+    if gap.certainty == Certainty::Suspect && ledger::extend_suspect(connection, poller, &gap)? {
         return Ok(None);
     }
-    gap.id = ledger::insert(connection, key, &gap)?;
+    gap.id = ledger::insert(connection, poller, &gap)?;
     let body = serde_json::to_string(&gap).expect("a gap holds plain values");
     log::append(
         connection,
         identity,
         &NewChange {
-            route: key.route,
+            route: poller.route,
             record_id: "",
             kind: Kind::Gap,
             version: gap.id,
             observed_at: &gap.found_at,
-            business: key.business.as_deref(),
+            business: poller.business.as_deref(),
             body: &body,
         },
     )?;
@@ -280,8 +280,12 @@ fn estimate(between: i64, shown: i64, seen: i64, span: i64) -> (i64, i64) {
 }
 
 /// Ids of records and the ids they span just before `high_id`, since the gap before this one.
-fn history(connection: &Connection, key: &PollerId, high_id: i64) -> rusqlite::Result<(i64, i64)> {
-    let (route, business) = (key.route, pollers::business_text(key));
+fn history(
+    connection: &Connection,
+    poller: &PollerId,
+    high_id: i64,
+) -> rusqlite::Result<(i64, i64)> {
+    let (route, business) = (poller.route, pollers::business_text(poller));
     let floor: Option<i64> = connection
         .prepare_cached(
             "SELECT max(CAST(before_id AS INTEGER)) FROM gaps WHERE route = ?1 AND business = ?2",

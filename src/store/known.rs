@@ -8,7 +8,7 @@ use crate::record::{Page, PollerId, Record, same_record_except};
 
 /// What a poller knows, in memory.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownPoller {
     pub(super) row: PollerRow,
     previous: Previous,
     /// The last row of the log when the previous page was compared with the store.
@@ -35,7 +35,7 @@ pub(super) struct StoredVersion {
     pub(super) body: String,
 }
 
-impl Known {
+impl KnownPoller {
     pub(super) fn new(row: PollerRow) -> Self {
         let mut ids: Vec<String> = serde_json::from_str(&row.head).unwrap_or_default();
         ids.sort_unstable();
@@ -129,14 +129,18 @@ impl Known {
         held.count() * 2 < page.records().len()
     }
 
-    /// Writes what has changed in memory alone.
-    pub(super) fn save(&mut self, connection: &Connection, key: &PollerId) -> rusqlite::Result<()> {
+    /// Writes what has changed only in memory.
+    pub(super) fn save(
+        &mut self,
+        connection: &Connection,
+        poller: &PollerId,
+    ) -> rusqlite::Result<()> {
         if !self.head_is_current {
             self.row.head = self.head_json();
             self.row.head_seq = self.seq;
         }
         self.head_is_current = true;
-        pollers::save(connection, key, &self.row)
+        pollers::save(connection, poller, &self.row)
     }
 
     fn head_json(&self) -> String {

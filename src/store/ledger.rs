@@ -120,14 +120,18 @@ impl Gap {
 }
 
 /// Adds a gap; the number in `gap.id` is ignored and the new one returned.
-pub(super) fn insert(connection: &Connection, key: &PollerId, gap: &Gap) -> rusqlite::Result<i64> {
+pub(super) fn insert(
+    connection: &Connection,
+    poller: &PollerId,
+    gap: &Gap,
+) -> rusqlite::Result<i64> {
     connection.prepare_cached(
         "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate, estimate_error) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .insert((
-        key.route.as_str(),
-        super::pollers::business_text(key),
+        poller.route.as_str(),
+        super::pollers::business_text(poller),
         gap.certainty.as_str(),
         &gap.found_at,
         &gap.from_at,
@@ -144,7 +148,7 @@ pub(super) fn insert(connection: &Connection, key: &PollerId, gap: &Gap) -> rusq
 /// that always changes, would otherwise fill the table with one suspect per poll.
 pub(super) fn extend_suspect(
     connection: &Connection,
-    key: &PollerId,
+    poller: &PollerId,
     gap: &Gap,
 ) -> rusqlite::Result<bool> {
     let extended = connection
@@ -153,8 +157,8 @@ pub(super) fn extend_suspect(
              AND certainty = 'suspect' AND state = 'open' AND to_at = ?4 AND after_id IS NULL AND ?5",
         )?
         .execute((
-            key.route.as_str(),
-            super::pollers::business_text(key),
+            poller.route.as_str(),
+            super::pollers::business_text(poller),
             &gap.to_at,
             &gap.from_at,
             gap.after_id.is_none(),

@@ -115,7 +115,7 @@ pub(super) fn after(
     Ok(found)
 }
 
-/// Shows up to `limit` rows after `position` in order, until told to stop; returns how many.
+/// Shows up to `limit` rows after `position` in order, until `show` returns false; returns how many.
 pub(super) fn scan(
     connection: &Connection,
     position: i64,
@@ -199,7 +199,7 @@ pub(super) fn erase(
 /// The position just before the first row observed at or after `stamp`.
 ///
 /// Looks at one row for each halving of the log. Where the clock was set back in between, the
-/// answer is one of the places at which rows before `stamp` meet later ones.
+/// result is one of the places at which rows before `stamp` meet later ones.
 pub(super) fn position_at(connection: &Connection, stamp: &str) -> rusqlite::Result<i64> {
     let first: Option<i64> = connection
         .prepare_cached("SELECT min(seq) FROM changes")?

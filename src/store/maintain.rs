@@ -42,7 +42,7 @@ pub(super) fn step(
     Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
 }
 
-/// Copies the write-ahead log into the store, and cuts it when it is large and nobody reads it.
+/// Copies the write-ahead log into the store, and cuts it when it is large and no reader is open.
 fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
     let path = open::with_suffix(&writer.path, "-wal");
     let size = || std::fs::metadata(&path).map_or(0, |m| m.len());
@@ -113,9 +113,9 @@ mod tests {
             remaining: None,
             served_business: None,
         };
-        let key = PollerId { route: Route::Leads, business: None };
+        let poller = PollerId { route: Route::Leads, business: None };
         store
-            .store_page(key, Page::new(body, vec![Record { id, span }]), facts, String::new())
+            .store_page(poller, Page::new(body, vec![Record { id, span }]), facts, String::new())
             .await
             .unwrap();
     }
@@ -150,9 +150,9 @@ mod tests {
             if second % 30 == 0 {
                 store.upkeep(facts.at, MONTH).await.unwrap();
             }
-            let key = PollerId { route: Route::Leads, business: None };
+            let poller = PollerId { route: Route::Leads, business: None };
             if let Err(error) =
-                store.store_page(key, fixtures::page(&shown), facts, String::new()).await
+                store.store_page(poller, fixtures::page(&shown), facts, String::new()).await
             {
                 assert!(error.passes() && store.try_write().await.is_err(), "{error}");
                 refused.push(second);

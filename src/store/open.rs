@@ -127,7 +127,7 @@ fn known(holder: String) -> String {
 }
 
 /// A store opened for writing.
-pub(super) struct Opened {
+pub(super) struct OpenedStore {
     pub(super) connection: Connection,
     pub(super) lock: Lock,
     pub(super) inode: u64,
@@ -137,7 +137,7 @@ pub(super) struct Opened {
 
 /// Opens or creates the store at `path` and updates its schema. Reads only the file's first pages and
 /// a short write-ahead log, so that the time does not depend on the size of the store.
-pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
+pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
     }
@@ -168,7 +168,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed(path))?;
     prepare(&mut connection, path)?;
-    Ok(Opened { connection, lock, inode, was_closed })
+    Ok(OpenedStore { connection, lock, inode, was_closed })
 }
 
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
@@ -256,7 +256,7 @@ fn is_ours(path: &Path) -> bool {
     named || with_suffix(path, "-wal").exists()
 }
 
-/// Reads the whole file for damage on a connection of its own; returns false if told to stop before
+/// Reads the whole file for damage on a connection of its own; returns false if a stop is requested before
 /// the end.
 pub(super) fn check(
     path: &Path,

@@ -6,8 +6,8 @@
 use super::batch::NewVersion;
 use super::diff::{self, PageDiff, RecordDiff};
 use super::error::StoreError;
-use super::gaps::{self, OpenGaps, Place};
-use super::known::{Known, head_json};
+use super::gaps::{self, GapPlace, OpenGaps};
+use super::known::{KnownPoller, head_json};
 use super::log;
 use super::page_facts::{PageOutcome, PollFacts};
 use super::pollers::{self, PollNote, PollOutcome, PollerRow};
@@ -18,7 +18,7 @@ use crate::record::{Kind, Page, PollerId, Record, created_at};
 
 /// A page on its way into the store.
 struct Arrival<'a> {
-    key: &'a PollerId,
+    poller: &'a PollerId,
     facts: &'a PollFacts,
     stamp: String,
     /// What the schedule has learned of the poller, as its own text.
@@ -29,11 +29,11 @@ struct Arrival<'a> {
 /// [`store`] has to look at it.
 pub(super) fn note_unchanged(
     writer: &mut Writer,
-    key: &PollerId,
+    poller: &PollerId,
     body: &[u8],
     facts: &PollFacts,
 ) -> Option<PageOutcome> {
-    let known = writer.known.get_mut(key)?;
+    let known = writer.known.get_mut(poller)?;
     if !known.shows_again(body) {
         return None;
     }
@@ -50,47 +50,47 @@ pub(super) fn note_unchanged(
         overlap: records,
         gap: None,
     };
-    writer.note(key, poll_note(&outcome, &stamp, facts));
+    writer.note(poller, poll_note(&outcome, &stamp, facts));
     Some(outcome)
 }
 
 /// Stores a page; see [`super::Store::store_page`].
 pub(super) fn store(
     writer: &mut Writer,
-    key: &PollerId,
+    poller: &PollerId,
     page: Page,
     facts: &PollFacts,
     learned: String,
 ) -> Result<PageOutcome, StoreError> {
     writer.refuse_replaced_file()?;
-    if let Some(outcome) = note_unchanged(writer, key, page.body().as_bytes(), facts) {
+    if let Some(outcome) = note_unchanged(writer, poller, page.body().as_bytes(), facts) {
         return Ok(outcome);
     }
-    let arrival = Arrival { key, facts, stamp: crate::clock::stamp(facts.at), learned };
-    load_known(writer, key)?;
-    let predecessor = match writer.known.contains_key(key) {
+    let arrival = Arrival { poller, facts, stamp: crate::clock::stamp(facts.at), learned };
+    load_known(writer, poller)?;
+    let predecessor = match writer.known.contains_key(poller) {
         true => None,
-        false => succession::find(writer, key, facts)?,
+        false => succession::find(writer, poller, facts)?,
     };
-    let judge = predecessor.as_ref().map_or(key, |predecessor| &predecessor.key);
+    let judge = predecessor.as_ref().map_or(poller, |predecessor| &predecessor.poller);
     let known = writer.known.get(judge);
     let page_diff = {
         // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
         let snapshot = writer.connection.unchecked_transaction()?;
         diff::compare(
             &snapshot,
-            key.route,
+            poller.route,
             known,
             &page,
             facts.asked_after,
-            writer.ignored(key.route),
+            writer.ignored(poller.route),
         )?
     };
-    let previous = known.map(Known::previous_page);
+    let previous = known.map(KnownPoller::previous_page);
     let mut proof =
         contiguity::classify(previous.as_ref(), &page_diff.sightings, facts.limit as usize);
     let predecessor = predecessor.and_then(|found| found.settle(&page_diff, &mut proof));
-    let judge = predecessor.as_ref().map_or(key, |predecessor| &predecessor.key);
+    let judge = predecessor.as_ref().map_or(poller, |predecessor| &predecessor.poller);
     let known = writer.known.get(judge);
     let outcome = outcome(&page, &page_diff, &proof, known.is_some());
     if page.records().is_empty() && proof.contiguity == Contiguity::Suspect {
@@ -103,11 +103,11 @@ pub(super) fn store(
 }
 
 /// Reads what the poller knows from the store, the first time it is needed.
-fn load_known(writer: &mut Writer, key: &PollerId) -> Result<(), StoreError> {
-    if !writer.known.contains_key(key)
-        && let Some(row) = pollers::find(&writer.connection, key)?
+fn load_known(writer: &mut Writer, poller: &PollerId) -> Result<(), StoreError> {
+    if !writer.known.contains_key(poller)
+        && let Some(row) = pollers::find(&writer.connection, poller)?
     {
-        writer.known.insert(key.clone(), Known::new(row));
+        writer.known.insert(poller.clone(), KnownPoller::new(row));
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ fn outcome(page: &Page, diff: &PageDiff, proof: &Proof, polled_before: bool) -> 
 }
 
 /// Whether the poller's row in the store stays good enough for a restart.
-fn can_skip_write(known: Option<&Known>, page: &Page, facts: &PollFacts) -> bool {
+fn can_skip_write(known: Option<&KnownPoller>, page: &Page, facts: &PollFacts) -> bool {
     known.is_some_and(|known| {
         known.row.emptied_at.is_none()
             && (facts.served_business.is_none()
@@ -146,13 +146,13 @@ fn note_emptied(
         outcome: PollOutcome::Read(Contiguity::Suspect),
         ..poll_note(&outcome, &arrival.stamp, arrival.facts)
     };
-    if let Some(known) = writer.known.get_mut(arrival.key)
+    if let Some(known) = writer.known.get_mut(arrival.poller)
         && known.row.emptied_at.is_none()
     {
-        pollers::set_emptied(&writer.connection, arrival.key, &arrival.stamp)?;
+        pollers::set_emptied(&writer.connection, arrival.poller, &arrival.stamp)?;
         known.row.emptied_at = Some(arrival.stamp.clone());
     }
-    writer.note(arrival.key, note);
+    writer.note(arrival.poller, note);
     Ok(outcome)
 }
 
@@ -164,9 +164,9 @@ fn note_same_meaning(
     diff: PageDiff,
     outcome: PageOutcome,
 ) -> Result<PageOutcome, StoreError> {
-    writer.note(arrival.key, poll_note(&outcome, &arrival.stamp, arrival.facts));
+    writer.note(arrival.poller, poll_note(&outcome, &arrival.stamp, arrival.facts));
     let seq = log::last_seq(&writer.connection)?;
-    let known = writer.known.get_mut(arrival.key).expect("an unchanged page has one before it");
+    let known = writer.known.get_mut(arrival.poller).expect("an unchanged page has one before it");
     known.row.last_success_at.clone_from(&arrival.stamp);
     known.row.high_id = next_high_id(Some(&known.row), &page);
     known.take_page(page, diff.undecided, seq);
@@ -183,11 +183,11 @@ fn commit(
     predecessor: Option<&Predecessor>,
     mut outcome: PageOutcome,
 ) -> Result<PageOutcome, StoreError> {
-    let key = arrival.key;
-    let judge = predecessor.map_or(key, |predecessor| &predecessor.key);
+    let poller = arrival.poller;
+    let judge = predecessor.map_or(poller, |predecessor| &predecessor.poller);
     let known = writer.known.get(judge);
     let gap = (!proof.contiguity.is_proven())
-        .then(|| gaps::found(&writer.connection, key, known, proof, &page, &arrival.stamp))
+        .then(|| gaps::found(&writer.connection, poller, known, proof, &page, &arrival.stamp))
         .transpose()?;
     let new = NewRecords {
         contiguity: proof.contiguity,
@@ -198,30 +198,30 @@ fn commit(
     let mut row = next_row(arrival, known, &page, outcome.unchanged);
     row.head = head_json(&page, &diff.undecided);
     let note = poll_note(&outcome, &arrival.stamp, arrival.facts);
-    outcome.gap = writer.in_batch(key.route, |batch| {
+    outcome.gap = writer.in_batch(poller.route, |batch| {
         if let Some(predecessor) = predecessor.filter(|found| found.is_certain) {
-            succession::take_over(batch.tx, key, predecessor)?;
+            succession::take_over(batch.tx, poller, predecessor)?;
         }
         // Before the records of the page, so that a reader of the log sees the gap first.
         let gap = match gap {
-            Some(gap) => gaps::record(batch.tx, batch.identity, key, gap)?,
+            Some(gap) => gaps::record(batch.tx, batch.identity, poller, gap)?,
             None => None,
         };
         write_records(batch, arrival, &page, &diff.records, &new)?;
         row.head_seq = log::last_seq(batch.tx)?;
-        pollers::save(batch.tx, key, &row)?;
-        batch.pending.write(batch.tx, Some((key, &note)))?;
+        pollers::save(batch.tx, poller, &row)?;
+        batch.pending.write(batch.tx, Some((poller, &note)))?;
         Ok(gap)
     })?;
     writer.pending.clear();
     if !diff.records.is_empty() {
-        writer.route_was_written(key.route, Some(key));
+        writer.route_was_written(poller.route, Some(poller));
     }
     if let Some(predecessor) = predecessor {
-        writer.known.remove(&predecessor.key);
+        writer.known.remove(&predecessor.poller);
     }
     let seq = row.head_seq;
-    let known = writer.known.entry(key.clone()).or_insert_with(|| Known::new(row.clone()));
+    let known = writer.known.entry(poller.clone()).or_insert_with(|| KnownPoller::new(row.clone()));
     known.row = row;
     known.take_page(page, diff.undecided.clone(), seq);
     known.head_was_saved();
@@ -237,7 +237,7 @@ fn write_records(
     records: &[(usize, RecordDiff)],
     new: &NewRecords<'_>,
 ) -> Result<(), StoreError> {
-    let PollerId { route, business } = arrival.key;
+    let PollerId { route, business } = arrival.poller;
     let mut open_gaps = OpenGaps::read(batch.tx, *route, business.as_deref())?;
     let mut versions = Vec::with_capacity(records.len());
     for (place, diff) in records.iter().rev() {
@@ -263,7 +263,7 @@ fn write_records(
     Ok(())
 }
 
-/// Decides of each record that is stored for the first time whether it is news.
+/// Decides of each record that is stored for the first time whether it is `created` or `baseline`.
 struct NewRecords<'a> {
     contiguity: Contiguity,
     /// The highest id known before this page.
@@ -284,11 +284,11 @@ impl NewRecords<'_> {
         let was_below =
             self.longer_page.as_ref().is_some_and(|longer| longer.was_below(place, record, text));
         let is_old = self.high_id.zip(record.id.as_integer()).is_some_and(|(high, id)| id <= high);
-        // A record that a gap may have hidden is news.
-        if (was_below || is_old) && gaps.credit(record, text) != Place::Outside {
+        // A record that a gap may have hidden counts as created.
+        if (was_below || is_old) && gaps.credit(record, text) != GapPlace::Outside {
             return Kind::Created;
         }
-        // An old record that was never shown and is now is news too: its last change brought it.
+        // An old record that was never shown and is now counts as created too: its last change brought it.
         if was_below { Kind::Baseline } else { Kind::Created }
     }
 }
@@ -302,7 +302,7 @@ struct LongerPage {
 }
 
 impl LongerPage {
-    fn of(known: &Known, page: &Page, limit: u32) -> Option<Self> {
+    fn of(known: &KnownPoller, page: &Page, limit: u32) -> Option<Self> {
         let before = known.row.page_limit;
         // A page that was not full was the whole list.
         let was_full = i64::try_from(known.len()).is_ok_and(|records| records >= before);
@@ -335,16 +335,16 @@ impl LongerPage {
 
 fn next_row(
     arrival: &Arrival<'_>,
-    known: Option<&Known>,
+    known: Option<&KnownPoller>,
     page: &Page,
     unchanged: bool,
 ) -> PollerRow {
-    let Arrival { key, facts, stamp, learned } = arrival;
+    let Arrival { poller, facts, stamp, learned } = arrival;
     let before = known.map(|known| &known.row);
     let last_change_at = before.and_then(|row| row.last_change_at.clone());
     PollerRow {
-        route: key.route.as_str().to_owned(),
-        business: key.business.clone(),
+        route: poller.route.as_str().to_owned(),
+        business: poller.business.clone(),
         first_polled_at: before.map_or(stamp, |row| &row.first_polled_at).clone(),
         last_success_at: stamp.clone(),
         last_change_at: if unchanged { last_change_at } else { Some(stamp.clone()) },

@@ -1,6 +1,6 @@
 //! What each poller knows and how its polls went: the tables `pollers` and `polls`.
 //!
-//! A poll without news stays in memory until something else is written, so that an unchanged page
+//! A poll that changed nothing stays in memory until something else is written, so that an unchanged page
 //! costs no write. Consecutive polls with the same outcome are one row.
 
 use std::collections::VecDeque;
@@ -20,8 +20,8 @@ const MAX_PENDING: usize = 256;
 const MOST_PENDING: usize = 4_096;
 
 /// The business as the tables hold it: '' for the workspace default.
-pub(super) fn business_text(key: &PollerId) -> &str {
-    key.business.as_deref().unwrap_or("")
+pub(super) fn business_text(id: &PollerId) -> &str {
+    id.business.as_deref().unwrap_or("")
 }
 
 /// A poller's row.
@@ -47,7 +47,7 @@ pub struct PollerRow {
     /// What the schedule learned, as its own text.
     #[serde(skip)]
     pub learned: Option<String>,
-    /// The business that answered, as `X-Business` of the last page said.
+    /// The business of the response, as `X-Business` of the last page said.
     #[serde(skip)]
     pub served_business: Option<String>,
     /// The ids of the last page, as a JSON array of strings.
@@ -88,7 +88,7 @@ impl PollerRow {
 
     /// Which poller the row is of; `None` when the route is not one this program knows.
     #[must_use]
-    pub fn key(&self) -> Option<PollerId> {
+    pub fn id(&self) -> Option<PollerId> {
         let route: Route = self.route.parse().ok()?;
         Some(PollerId { route, business: self.business.clone() })
     }
@@ -101,10 +101,10 @@ pub(super) fn find_sql() -> String {
     format!("SELECT {COLUMNS} FROM pollers WHERE route = ?1 AND business = ?2")
 }
 
-pub(super) fn find(connection: &Connection, key: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
+pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
     connection
         .prepare_cached(&find_sql())?
-        .query_row((key.route.as_str(), business_text(key)), PollerRow::read)
+        .query_row((id.route.as_str(), business_text(id)), PollerRow::read)
         .optional()
 }
 
@@ -146,7 +146,7 @@ const TIMES_SINCE: &str =
 
 pub(super) fn save(
     connection: &Connection,
-    key: &PollerId,
+    id: &PollerId,
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
     connection
@@ -160,8 +160,8 @@ pub(super) fn save(
              emptied_at = excluded.emptied_at, served_business = excluded.served_business",
         )?
         .execute((
-            key.route.as_str(),
-            business_text(key),
+            id.route.as_str(),
+            business_text(id),
             &row.first_polled_at,
             &row.last_success_at,
             &row.last_change_at,
@@ -179,12 +179,12 @@ pub(super) fn save(
 /// Notes since when a route shows no record.
 pub(super) fn set_emptied(
     connection: &Connection,
-    key: &PollerId,
+    id: &PollerId,
     at: &str,
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE pollers SET emptied_at = ?3 WHERE route = ?1 AND business = ?2")?
-        .execute((key.route.as_str(), business_text(key), at))?;
+        .execute((id.route.as_str(), business_text(id), at))?;
     Ok(())
 }
 
@@ -291,13 +291,13 @@ pub struct PollNote {
     pub overlap: usize,
     /// How long the request took.
     pub latency: Duration,
-    /// `X-RateLimit-Remaining` of the answer.
+    /// `X-RateLimit-Remaining` of the response.
     pub remaining: Option<i64>,
 }
 
 #[derive(Debug)]
-struct Run {
-    key: PollerId,
+struct PollRun {
+    id: PollerId,
     note: PollNote,
     from_at: String,
     polls: i64,
@@ -306,12 +306,12 @@ struct Run {
 /// Runs of polls not written yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingPolls {
-    runs: VecDeque<Run>,
+    runs: VecDeque<PollRun>,
 }
 
 impl PendingPolls {
-    pub(super) fn add(&mut self, key: &PollerId, note: PollNote) {
-        let last = self.runs.iter_mut().rev().find(|run| run.key == *key);
+    pub(super) fn add(&mut self, id: &PollerId, note: PollNote) {
+        let last = self.runs.iter_mut().rev().find(|run| run.id == *id);
         if let Some(run) = last
             && run.note.outcome == note.outcome
             && run.note.detail == note.detail
@@ -324,7 +324,7 @@ impl PendingPolls {
             self.runs.pop_front();
         }
         let from_at = note.at.clone();
-        self.runs.push_back(Run { key: key.clone(), note, from_at, polls: 1 });
+        self.runs.push_back(PollRun { id: id.clone(), note, from_at, polls: 1 });
     }
 
     /// Whether enough has gathered that it should be written for its own sake.
@@ -346,16 +346,16 @@ impl PendingPolls {
         connection: &Connection,
         beside: Option<(&PollerId, &PollNote)>,
     ) -> rusqlite::Result<()> {
-        for Run { key, note, from_at, polls } in &self.runs {
-            insert_poll(connection, key, note, from_at, *polls)?;
+        for PollRun { id, note, from_at, polls } in &self.runs {
+            insert_poll(connection, id, note, from_at, *polls)?;
         }
-        beside.map_or(Ok(()), |(key, note)| insert_poll(connection, key, note, &note.at, 1))
+        beside.map_or(Ok(()), |(id, note)| insert_poll(connection, id, note, &note.at, 1))
     }
 }
 
 fn insert_poll(
     connection: &Connection,
-    key: &PollerId,
+    id: &PollerId,
     note: &PollNote,
     from_at: &str,
     polls: i64,
@@ -367,8 +367,8 @@ fn insert_poll(
              overlap, latency_ms, remaining) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(rusqlite::params![
-            key.route.as_str(),
-            business_text(key),
+            id.route.as_str(),
+            business_text(id),
             note.outcome.as_str(),
             note.detail,
             polls,
@@ -410,12 +410,12 @@ mod tests {
 
     #[test]
     fn polls_that_cannot_be_written_take_a_bounded_place_in_memory() {
-        let key = PollerId { route: Route::Jobs, business: None };
+        let id = PollerId { route: Route::Jobs, business: None };
         let mut pending = PendingPolls::default();
         for number in 0..3 * MOST_PENDING {
             let outcome =
                 if number % 2 == 0 { PollOutcome::Failed } else { PollOutcome::Unchanged };
-            pending.add(&key, note(outcome, number.to_string()));
+            pending.add(&id, note(outcome, number.to_string()));
         }
         assert_eq!(pending.runs.len(), MOST_PENDING);
         let last = (3 * MOST_PENDING - 1).to_string();
@@ -425,12 +425,12 @@ mod tests {
     #[test]
     fn the_times_of_recent_polls_are_read_from_single_polls_and_runs() {
         let connection = connection();
-        let key = PollerId { route: Route::Jobs, business: None };
+        let id = PollerId { route: Route::Jobs, business: None };
         let second = |second: u32| format!("2026-01-02T10:00:{second:02}.000000Z");
         let note = |at: u32| note(PollOutcome::Unchanged, second(at));
-        insert_poll(&connection, &key, &note(5), &second(5), 1).unwrap();
-        insert_poll(&connection, &key, &note(20), &second(20), 1).unwrap();
-        insert_poll(&connection, &key, &note(50), &second(30), 3).unwrap();
+        insert_poll(&connection, &id, &note(5), &second(5), 1).unwrap();
+        insert_poll(&connection, &id, &note(20), &second(20), 1).unwrap();
+        insert_poll(&connection, &id, &note(50), &second(30), 3).unwrap();
         let times = times_since(&connection, &second(10)).unwrap();
         let expected: Vec<Timestamp> =
             [50, 40, 30, 20].map(|at| second(at).parse().unwrap()).into();

@@ -58,7 +58,7 @@ fn rebuild_all(connection: &mut Connection) -> Result<usize, StoreError> {
 pub(super) const LATEST_VERSIONS: &str = "SELECT record_id, max(version), seq, observed_at, business, body, kind \
      FROM changes WHERE route = ?1 AND record_id > ?2 GROUP BY record_id ORDER BY record_id LIMIT 500";
 
-struct Latest {
+struct LatestRow {
     id: String,
     seq: i64,
     observed_at: String,
@@ -67,10 +67,10 @@ struct Latest {
     kind: String,
 }
 
-fn latest_after(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::Result<Vec<Latest>> {
+fn latest_after(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::Result<Vec<LatestRow>> {
     let mut statement = tx.prepare_cached(LATEST_VERSIONS)?;
     let rows = statement.query_map((route.as_str(), id), |row| {
-        Ok(Latest {
+        Ok(LatestRow {
             id: row.get(0)?,
             seq: row.get(2)?,
             observed_at: row.get(3)?,
@@ -107,7 +107,7 @@ fn rebuild_route(tx: &Transaction<'_>, route: Route) -> Result<usize, StoreError
         let step = latest_after(tx, route, &last)?;
         let Some(end) = step.last() else { break };
         last.clone_from(&end.id);
-        let kept: Vec<&Latest> =
+        let kept: Vec<&LatestRow> =
             step.iter().filter(|latest| latest.kind != Kind::Forgotten.as_str()).collect();
         let fields: Vec<Fields<'_>> = kept.iter().map(|latest| Fields::of(&latest.body)).collect();
         mirror.grow(tx, &fields)?;

@@ -124,7 +124,7 @@ fn set_aside(store: &Path, now: Timestamp) -> Result<Option<PathBuf>, BackupErro
     Ok(Some(kept))
 }
 
-/// Moves what stands in the write-ahead log into the store itself, if the store can still be read.
+/// Moves the content of the write-ahead log into the store itself, if the store can still be read.
 fn settle(store: &Path) {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let settled = Connection::open_with_flags(store, flags).and_then(|connection| {

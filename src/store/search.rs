@@ -2,8 +2,8 @@
 //!
 //! Such records have `_via = 'search'` in the mirror until a poll shows them. They prove nothing
 //! about contiguity, and no poller's state is touched. A record that lies in a gap is counted there
-//! and is news, and so is one that is newer than the poller's last page. What was stored after the
-//! search was sent is newer than its answer and stays.
+//! and counts as created, and so does one that is newer than the poller's last page. What was stored after the
+//! search was sent is newer than its response and stays.
 
 use std::collections::HashSet;
 
@@ -12,27 +12,27 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::batch::NewVersion;
-use super::diff::{self, Latest};
+use super::diff::{self, LatestState};
 use super::error::StoreError;
-use super::gaps::{OpenGaps, Place};
+use super::gaps::{GapPlace, OpenGaps};
 use super::mirror::Fields;
 use super::pollers;
 use super::writer::Writer;
 use crate::record::{Kind, Page, PollerId, Route, same_record_except};
 
-/// A customer search and its answer.
+/// A customer search and its response.
 #[derive(Debug, Clone)]
 pub struct Search {
     /// The business that was searched; `None` is the workspace default.
     pub business: Option<String>,
-    /// The answer.
+    /// The response.
     pub page: Page,
     /// The kind of change for a customer that is stored for the first time and that no gap can have
     /// hidden: `created` or `baseline`.
     pub kind: Kind,
-    /// When the answer was read.
+    /// When the response was read.
     pub at: Timestamp,
-    /// The last row of the log when the search was sent; later rows are newer than its answer.
+    /// The last row of the log when the search was sent; later rows are newer than its response.
     pub asked_after: i64,
     /// The search term if it belongs to a backfill, which can be resumed.
     pub backfill_term: Option<String>,
@@ -88,7 +88,7 @@ fn compare(writer: &Writer, search: &Search) -> Result<Vec<(usize, FoundRecord)>
             && same_fields(&stored.body, text)
         {
             let version = stored.version + 1;
-            let Latest { via, business, .. } = latest;
+            let LatestState { via, business, .. } = latest;
             records.push((place, FoundRecord::Changed { version, via, business }));
         }
     }
@@ -128,8 +128,8 @@ fn write(
                 FoundRecord::New => {
                     let newer = poller.as_ref().is_some_and(|row| row.is_newer(record, text));
                     let kind = match open_gaps.credit(record, text) {
-                        Place::Outside if !newer => search.kind,
-                        // What a gap may have hidden is news, and so is what no poll has shown yet.
+                        GapPlace::Outside if !newer => search.kind,
+                        // What a gap may have hidden is `created`, and so is what no poll has shown yet.
                         _ => Kind::Created,
                     };
                     let business = search.business.as_deref();

@@ -1,6 +1,6 @@
 //! The table `sinks`: how far each sink has come in the log, and its counters.
 //!
-//! The changes up to a sink's position were delivered, were not asked for, or stand in
+//! The changes up to a sink's position were delivered, were not asked for, or are in
 //! `deliveries`. Positions that only passed changes a sink did not ask for are saved late and
 //! together, since losing them costs nothing but reading those rows again.
 
@@ -54,7 +54,7 @@ pub enum Begin {
 
 /// What one round of a sink's work changed; saved in one transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct SinkProgress {
     /// The new position, if it moved.
     pub position: Option<i64>,
     /// Changes delivered.
@@ -71,7 +71,7 @@ pub struct Progress {
     pub at: String,
 }
 
-impl Progress {
+impl SinkProgress {
     /// Whether there is anything to save but a position that passed unwanted changes.
     #[must_use]
     pub fn must_be_saved(&self) -> bool {
@@ -159,7 +159,7 @@ impl Store {
     pub async fn save_progress(
         &self,
         sink: String,
-        progress: Progress,
+        progress: SinkProgress,
     ) -> Result<Option<SinkRow>, StoreError> {
         let shared = Arc::clone(&self.shared);
         self.write(move |writer| save(&mut writer.connection, &shared.passed, &sink, &progress))
@@ -287,7 +287,7 @@ pub(super) fn save(
     connection: &mut Connection,
     passed: &PassedPositions,
     name: &str,
-    progress: &Progress,
+    progress: &SinkProgress,
 ) -> Result<Option<SinkRow>, StoreError> {
     passed.saved_with(connection, |tx| {
         tx.prepare_cached(SAVE)?.execute((

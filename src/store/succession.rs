@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::diff::PageDiff;
 use super::error::StoreError;
-use super::known::Known;
+use super::known::KnownPoller;
 use super::page_facts::PollFacts;
 use super::pollers::{self, PollerRow};
 use super::writer::Writer;
@@ -23,7 +23,7 @@ const HANDOVER: SignedDuration = SignedDuration::from_hours(1);
 /// The poller that a new one may take over from.
 #[derive(Debug)]
 pub(super) struct Predecessor {
-    pub(super) key: PollerId,
+    pub(super) poller: PollerId,
     pub(super) row: PollerRow,
     /// Whether both show the same list.
     pub(super) is_certain: bool,
@@ -32,12 +32,12 @@ pub(super) struct Predecessor {
 /// Finds the poller that a new one takes over from, and loads what it knew.
 pub(super) fn find(
     writer: &mut Writer,
-    key: &PollerId,
+    poller: &PollerId,
     facts: &PollFacts,
 ) -> Result<Option<Predecessor>, StoreError> {
     let rows = pollers::list(&writer.connection)?;
-    let of_route = || rows.iter().filter(|row| row.route == key.route.as_str());
-    let found = match &key.business {
+    let of_route = || rows.iter().filter(|row| row.route == poller.route.as_str());
+    let found = match &poller.business {
         Some(name) => of_route().find(|row| row.business.is_none()).and_then(|row| {
             let mut others = of_route().filter(|row| row.business.is_some());
             let is_served = match &row.served_business {
@@ -58,12 +58,12 @@ pub(super) fn find(
         }
     };
     let Some((row, is_certain)) = found else { return Ok(None) };
-    let found = PollerId { route: key.route, business: row.business.clone() };
+    let found = PollerId { route: poller.route, business: row.business.clone() };
     if !writer.known.contains_key(&found) {
-        writer.known.insert(found.clone(), Known::new(row.clone()));
+        writer.known.insert(found.clone(), KnownPoller::new(row.clone()));
     }
     let row = writer.known[&found].row.clone();
-    Ok(Some(Predecessor { key: found, row, is_certain }))
+    Ok(Some(Predecessor { poller: found, row, is_certain }))
 }
 
 fn is_recent(row: &PollerRow, now: Timestamp) -> bool {
@@ -92,17 +92,17 @@ impl Predecessor {
 /// Gives the new poller what the old one knew: its row goes, its open gaps are the new one's.
 pub(super) fn take_over(
     connection: &Connection,
-    key: &PollerId,
+    poller: &PollerId,
     predecessor: &Predecessor,
 ) -> rusqlite::Result<()> {
-    let (old, new) = (pollers::business_text(&predecessor.key), pollers::business_text(key));
+    let (old, new) = (pollers::business_text(&predecessor.poller), pollers::business_text(poller));
     connection.execute(
         "UPDATE gaps SET business = ?3 WHERE route = ?1 AND business = ?2",
-        (key.route.as_str(), old, new),
+        (poller.route.as_str(), old, new),
     )?;
     connection.execute(
         "DELETE FROM pollers WHERE route = ?1 AND business = ?2",
-        (key.route.as_str(), old),
+        (poller.route.as_str(), old),
     )?;
     Ok(())
 }

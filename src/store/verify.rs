@@ -14,14 +14,14 @@ use super::mirror::{Fields, Mirror};
 use super::sinks::SinkRow;
 use crate::record::{Kind, Route};
 
-/// Faults named one by one; further ones are counted.
+/// Disagreements named one by one; further ones are counted.
 const NAMED: usize = 5;
 /// Rows between two reports of progress.
 const PROGRESS_EVERY: u64 = 256;
 
 /// What one part of the store was found to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct VerifyFinding {
     /// `file`, `log`, `mirror ROUTE` or `sink NAME`
     pub what: String,
     /// Whether everything agrees.
@@ -34,7 +34,7 @@ pub struct Finding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verification {
     /// One finding a part.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<VerifyFinding>,
 }
 
 impl Verification {
@@ -45,14 +45,14 @@ impl Verification {
     }
 }
 
-/// Faults of one part, of which the first few are named.
+/// Disagreements of one part, of which the first few are named.
 #[derive(Default)]
-struct Faults {
+struct Disagreements {
     named: Vec<String>,
     count: usize,
 }
 
-impl Faults {
+impl Disagreements {
     fn add(&mut self, fault: impl FnOnce() -> String) {
         self.count += 1;
         if self.named.len() < NAMED {
@@ -60,25 +60,25 @@ impl Faults {
         }
     }
 
-    fn finding(self, what: impl Into<String>, sound: String) -> Finding {
+    fn finding(self, what: impl Into<String>, sound: String) -> VerifyFinding {
         let ok = self.count == 0;
         let more = match self.count - self.named.len() {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
         let said = if ok { sound } else { self.named.join("; ") + &more };
-        Finding { what: what.into(), ok, said }
+        VerifyFinding { what: what.into(), ok, said }
     }
 }
 
 /// How many rows have been read of how many.
-struct Progress<'a> {
+struct RowProgress<'a> {
     done: u64,
     total: u64,
     each: &'a mut dyn FnMut(u64, u64),
 }
 
-impl Progress<'_> {
+impl RowProgress<'_> {
     fn row(&mut self) {
         self.done += 1;
         if self.done.is_multiple_of(PROGRESS_EVERY) {
@@ -100,7 +100,7 @@ impl Reader {
             let records: i64 = self.counts()?.iter().map(|(_, count)| count).sum();
             let total = records.saturating_add(log::last_seq(&snapshot)?);
             let total = u64::try_from(total).unwrap_or_default();
-            let mut progress = Progress { done: 0, total, each: progress };
+            let mut progress = RowProgress { done: 0, total, each: progress };
             findings.push(changes(&snapshot, &mut progress)?);
             for route in Route::ALL {
                 findings.push(mirror(&snapshot, route, &mut progress)?);
@@ -127,8 +127,8 @@ pub(super) fn soundness(connection: &Connection) -> rusqlite::Result<Option<Stri
     Ok((broken > 0).then(|| format!("{broken} rows refer to rows that are not there")))
 }
 
-fn file(connection: &Connection) -> rusqlite::Result<Finding> {
-    let mut faults = Faults::default();
+fn file(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
+    let mut faults = Disagreements::default();
     if let Some(fault) = soundness(connection)? {
         faults.add(|| fault);
     }
@@ -137,7 +137,10 @@ fn file(connection: &Connection) -> rusqlite::Result<Finding> {
 }
 
 /// Every row of the log: its text is JSON, and its event id is the one that this text has.
-fn changes(connection: &Connection, progress: &mut Progress<'_>) -> rusqlite::Result<Finding> {
+fn changes(
+    connection: &Connection,
+    progress: &mut RowProgress<'_>,
+) -> rusqlite::Result<VerifyFinding> {
     let identity: String =
         connection
             .query_row("SELECT value FROM meta WHERE name = 'identity'", [], |row| row.get(0))?;
@@ -148,7 +151,7 @@ fn changes(connection: &Connection, progress: &mut Progress<'_>) -> rusqlite::Re
          ORDER BY seq",
     )?;
     let mut rows = statement.query([])?;
-    let mut faults = Faults::default();
+    let mut faults = Disagreements::default();
     let mut count = 0_i64;
     while let Some(row) = rows.next()? {
         count += 1;
@@ -164,7 +167,7 @@ fn changes(connection: &Connection, progress: &mut Progress<'_>) -> rusqlite::Re
         |row| row.get(0),
     )?;
     if repeated > 0 {
-        faults.add(|| format!("{repeated} event ids stand in the log twice"));
+        faults.add(|| format!("{repeated} event ids are in the log twice"));
     }
     Ok(faults.finding(
         "log",
@@ -199,8 +202,8 @@ fn change(row: &Row<'_>, identity: &str) -> rusqlite::Result<Option<&'static str
 fn mirror(
     connection: &Connection,
     route: Route,
-    progress: &mut Progress<'_>,
-) -> rusqlite::Result<Finding> {
+    progress: &mut RowProgress<'_>,
+) -> rusqlite::Result<VerifyFinding> {
     let mirror = Mirror::load(connection, route)?;
     let mut statement = connection.prepare(&format!(
         "SELECT c.body, c.version = (SELECT max(n.version) FROM changes n \
@@ -210,7 +213,7 @@ fn mirror(
         mirror.column_list("m"),
     ))?;
     let mut rows = statement.query([])?;
-    let mut faults = Faults::default();
+    let mut faults = Disagreements::default();
     let mut count = 0_i64;
     while let Some(row) = rows.next()? {
         count += 1;
@@ -248,7 +251,7 @@ fn mirror(
 }
 
 /// Each stored change is delivered, still to come, parked, dead, or was not asked for.
-fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<Finding> {
+fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFinding> {
     let number = |sql: &str| {
         connection
             .prepare_cached(sql)?
@@ -275,7 +278,7 @@ fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<Finding> {
     let (delivered, position) = (row.delivered, row.position);
     let other = stored - delivered - pending - retrying - dead;
 
-    let mut faults = Faults::default();
+    let mut faults = Disagreements::default();
     if !(0..=stored).contains(&position) {
         faults.add(|| {
             format!("its position {position} lies outside the log, which ends at {stored}")

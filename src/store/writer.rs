@@ -11,9 +11,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::checkpoint;
 use super::error::StoreError;
-use super::known::Known;
+use super::known::KnownPoller;
 use super::mirror::{self, Mirror};
-use super::open::{self, Opened};
+use super::open::{self, OpenedStore};
 use super::pollers::{PendingPolls, PollNote};
 use crate::record::{PollerId, Route};
 
@@ -32,7 +32,7 @@ pub(super) struct Writer {
     inode: u64,
     pub(super) identity: String,
     mirrors: HashMap<Route, Mirror>,
-    pub(super) known: HashMap<PollerId, Known>,
+    pub(super) known: HashMap<PollerId, KnownPoller>,
     pub(super) pending: PendingPolls,
     pub(super) prune_from: i64,
     checkpointed_at: u64,
@@ -50,7 +50,7 @@ pub(super) struct Batch<'a> {
 }
 
 impl Writer {
-    pub(super) fn new(opened: Opened, path: &Path) -> rusqlite::Result<Self> {
+    pub(super) fn new(opened: OpenedStore, path: &Path) -> rusqlite::Result<Self> {
         let identity = opened.connection.query_row(
             "SELECT value FROM meta WHERE name = 'identity'",
             [],
@@ -73,8 +73,8 @@ impl Writer {
         })
     }
 
-    pub(super) fn note(&mut self, key: &PollerId, note: PollNote) {
-        self.pending.add(key, note);
+    pub(super) fn note(&mut self, poller: &PollerId, note: PollNote) {
+        self.pending.add(poller, note);
     }
 
     pub(super) fn refuse_replaced_file(&self) -> Result<(), StoreError> {
@@ -151,7 +151,7 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// The fields of a route whose changes alone are no change of a record.
+    /// The fields of a route whose changes do not count as a change of a record.
     pub(super) fn ignored(&self, route: Route) -> &[String] {
         self.ignored.get(&route).map_or(&[], Vec::as_slice)
     }
@@ -168,8 +168,8 @@ impl Writer {
     /// Makes the next page of the route's pollers, except `but`, be compared with the store: their
     /// last pages no longer say what is stored.
     pub(super) fn route_was_written(&mut self, route: Route, but: Option<&PollerId>) {
-        for (key, known) in &mut self.known {
-            if key.route == route && Some(key) != but {
+        for (poller, known) in &mut self.known {
+            if poller.route == route && Some(poller) != but {
                 known.is_stale = true;
             }
         }
@@ -180,12 +180,12 @@ impl Writer {
         if self.pending.is_empty() { Ok(()) } else { self.save_memory() }
     }
 
-    /// Writes everything that is only in memory: polls without news, and what each poller knows.
+    /// Writes everything that is only in memory: polls that changed nothing, and what each poller knows.
     pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.pending.write(&tx, None)?;
-        for (key, known) in &mut self.known {
-            known.save(&tx, key)?;
+        for (poller, known) in &mut self.known {
+            known.save(&tx, poller)?;
         }
         tx.commit()?;
         self.pending.clear();

@@ -36,7 +36,7 @@ fn seqs(events: &[Value]) -> Vec<i64> {
 const NEW: &str = "'created', 'updated'";
 
 #[tokio::test]
-async fn each_record_arrives_in_order_under_one_event_id_a_version_whatever_goes_wrong() {
+async fn each_version_arrives_in_order_under_one_event_id_despite_faults() {
     let (hook, workspace, place, _daemon) = hooked("concurrency = 8").await;
     // Every third answer is no acknowledgement, as if it had been lost after the change arrived.
     let lost = |n: u32| Answer::status(if n.is_multiple_of(3) { 503 } else { 204 });
@@ -79,7 +79,7 @@ async fn each_record_arrives_in_order_under_one_event_id_a_version_whatever_goes
 }
 
 #[tokio::test]
-async fn a_dead_sink_slows_no_other() {
+async fn a_sink_that_is_down_does_not_delay_the_others() {
     let hangs = Receiver::start_held().await;
     let well = Receiver::start().await;
     let workspace = Workspace::start().await;
@@ -180,7 +180,7 @@ async fn a_sink_gets_what_it_asked_for_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_new_sink_begins_where_it_says() {
+async fn a_new_sink_starts_where_its_configuration_says() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let daemon = place.started().await;
@@ -270,7 +270,7 @@ async fn a_command_that_is_stopped_together_with_the_service_is_run_again() {
 }
 
 #[tokio::test]
-async fn a_sink_taken_out_says_what_it_has_not_got_and_gets_it_when_it_is_back() {
+async fn a_sink_removed_from_the_configuration_gets_its_backlog_when_it_is_added_again() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;
     let place = workspace.place();

@@ -6,8 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules that every module below the daemon may use.
-const BASE: &[&str] =
-    &["record", "backoff", "clock", "config", "tls", "retry_after", "escape", "sysexits"];
+const BASE: &[&str] = &[
+    "record",
+    "backoff",
+    "clock",
+    "config",
+    "duration",
+    "tls",
+    "retry_after",
+    "escape",
+    "sysexits",
+];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` means no module at all.
 const TABLE: &[(&str, Option<&[&str]>)] = &[
@@ -15,6 +24,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("backoff", None),
     ("backfill", None),
     ("clock", None),
+    ("duration", None),
     ("escape", None),
     ("contiguity", None),
     ("retry_after", None),
@@ -80,7 +90,7 @@ fn allowed(module: &str, used: &str) -> bool {
     match row.and_then(|(_, more)| *more) {
         None => false,
         // It needs routes and kinds, but neither time nor waits.
-        Some(_) if module == "config" => ["record", "escape"].contains(&used),
+        Some(_) if module == "config" => ["record", "escape", "duration"].contains(&used),
         Some(more) => BASE.contains(&used) || more.contains(&used),
     }
 }

@@ -8,7 +8,7 @@ mod webhook;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use shopmirror::config::{CommandSink, FileSink, SinkKind, Webhook, WebhookFormat};
+use shopmirror::config::{CommandSettings, FileSettings, SinkKind, WebhookFormat, WebhookSettings};
 use shopmirror::record::{Change, Kind, Route};
 use shopmirror::sink::{Sink, Verdict};
 use tokio_util::sync::CancellationToken;
@@ -75,8 +75,8 @@ fn reason(verdict: &Verdict) -> &str {
     }
 }
 
-fn webhook(url: impl Into<String>) -> Webhook {
-    Webhook {
+fn webhook(url: impl Into<String>) -> WebhookSettings {
+    WebhookSettings {
         url: url.into().into(),
         secrets: Vec::new(),
         format: WebhookFormat::Standard,
@@ -87,11 +87,11 @@ fn webhook(url: impl Into<String>) -> Webhook {
 }
 
 fn file(path: impl Into<std::path::PathBuf>) -> SinkKind {
-    SinkKind::File(FileSink { path: path.into() })
+    SinkKind::File(FileSettings { path: path.into() })
 }
 
 fn command<const N: usize>(argv: [&str; N], timeout: Duration) -> SinkKind {
-    SinkKind::Command(CommandSink { argv: argv.map(str::to_owned).to_vec(), timeout })
+    SinkKind::Command(CommandSettings { argv: argv.map(str::to_owned).to_vec(), timeout })
 }
 
 fn build(kind: &SinkKind) -> Sink {

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 
 use super::super::error::Class;
-use super::super::transport::{Answer, Response, TransportError};
+use super::super::transport::{ApiResponse, ResponseFuture, TransportError};
 use super::*;
 use crate::config::KeySource;
 
@@ -11,12 +11,12 @@ const KEY: &str = "svc_CanaryKey0123456789";
 
 /// Keeps what it is given, and answers the same each time.
 struct Recorder {
-    seen: Mutex<Vec<Request>>,
-    answer: Box<dyn Fn() -> Result<Response, TransportError> + Send + Sync>,
+    seen: Mutex<Vec<ApiRequest>>,
+    answer: Box<dyn Fn() -> Result<ApiResponse, TransportError> + Send + Sync>,
 }
 
 impl Transport for Recorder {
-    fn send(&self, request: Request) -> Answer<'_> {
+    fn send(&self, request: ApiRequest) -> ResponseFuture<'_> {
         self.seen.lock().unwrap().push(request);
         Box::pin(async { (self.answer)() })
     }
@@ -24,12 +24,12 @@ impl Transport for Recorder {
 
 impl Recorder {
     fn new(
-        answer: impl Fn() -> Result<Response, TransportError> + Send + Sync + 'static,
+        answer: impl Fn() -> Result<ApiResponse, TransportError> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self { seen: Mutex::default(), answer: Box::new(answer) })
     }
 
-    fn last<T>(&self, read: impl FnOnce(&Request) -> T) -> T {
+    fn last<T>(&self, read: impl FnOnce(&ApiRequest) -> T) -> T {
         read(self.seen.lock().unwrap().last().unwrap())
     }
 
@@ -42,12 +42,12 @@ impl Recorder {
     }
 }
 
-fn ok(body: &str) -> Result<Response, TransportError> {
-    Ok(Response { status: 200, headers: HeaderMap::new(), body: body.as_bytes().to_vec() })
+fn ok(body: &str) -> Result<ApiResponse, TransportError> {
+    Ok(ApiResponse { status: 200, headers: HeaderMap::new(), body: body.as_bytes().to_vec() })
 }
 
 fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
-    let workspace = Workspace {
+    let workspace = WorkspaceSettings {
         base_url: base_url.parse().unwrap(),
         key: KeySource::Environment(KEY.into()),
         auth,
@@ -56,7 +56,7 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         ca_file: None,
         time_zone: jiff::tz::TimeZone::UTC,
     };
-    let poll = Poll { limit: 100, timeout: Duration::from_secs(20), thrift: false };
+    let poll = PollSettings { limit: 100, timeout: Duration::from_secs(20), thrift: false };
     Client::new(&workspace, &poll, Arc::<Recorder>::clone(transport), KEY.into(), Clock::system())
 }
 
@@ -118,7 +118,7 @@ async fn a_search_term_is_encoded_and_bounded() {
     for term in ["", &"ë".repeat(101)] {
         let (result, rate) = client.search_customers(term, None).await;
         assert!(matches!(result, Err(ApiError::Unsendable(_))), "{term}");
-        assert_eq!(rate, Rate::default());
+        assert_eq!(rate, RateHeaders::default());
     }
     assert_eq!(transport.seen.lock().unwrap().len(), sent, "nothing was sent");
 }
@@ -173,7 +173,7 @@ async fn what_no_header_can_carry_is_not_sent() {
 
 #[tokio::test]
 async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
-    fn refused() -> Result<Response, TransportError> {
+    fn refused() -> Result<ApiResponse, TransportError> {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("x-ratelimit-limit", "60"),
@@ -183,7 +183,7 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
         ] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        Ok(Response { status: 429, headers, body: b"[]".to_vec() })
+        Ok(ApiResponse { status: 429, headers, body: b"[]".to_vec() })
     }
     let transport = Recorder::new(refused);
     let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
@@ -195,7 +195,7 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
 
     for status in [201, 204, 206, 302, 500] {
         let transport = Recorder::new(move || {
-            Ok(Response { status, headers: HeaderMap::new(), body: b"[]".to_vec() })
+            Ok(ApiResponse { status, headers: HeaderMap::new(), body: b"[]".to_vec() })
         });
         let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
         assert!(client.poll(&key_of(Route::Jobs, None)).await.0.is_err(), "{status}");
@@ -208,7 +208,7 @@ async fn a_page_of_another_branch_than_the_one_asked_for_is_refused() {
         Recorder::new(move || {
             let mut headers = HeaderMap::new();
             headers.insert("x-business", HeaderValue::from_static(business));
-            Ok(Response { status: 200, headers, body: b"[]".to_vec() })
+            Ok(ApiResponse { status: 200, headers, body: b"[]".to_vec() })
         })
     };
     for (asked, answered, right) in [
@@ -241,7 +241,7 @@ async fn a_page_that_is_refused_puts_nothing_of_its_body_into_the_error() {
 async fn latency_is_what_the_answer_took_also_when_there_is_none() {
     struct Slow;
     impl Transport for Slow {
-        fn send(&self, _: Request) -> Answer<'_> {
+        fn send(&self, _: ApiRequest) -> ResponseFuture<'_> {
             Box::pin(async {
                 tokio::time::sleep(Duration::from_millis(250)).await;
                 Err(TransportError::Timeout)

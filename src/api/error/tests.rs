@@ -11,7 +11,7 @@ fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> ApiError
         .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
         .collect();
     let asked = "https://shop.example.com/api/automation/triggers/leads?limit=100".parse().unwrap();
-    let response = Response { status, headers, body: body.as_bytes().to_vec() };
+    let response = ApiResponse { status, headers, body: body.as_bytes().to_vec() };
     ApiError::from_response(&response, &asked, None, SECRET)
 }
 
@@ -193,7 +193,7 @@ proptest! {
         body in prop::collection::vec(any::<u8>(), 0..100),
     ) {
         let asked = "https://shop.example.com/api".parse().unwrap();
-        let response = Response { status: code, headers: HeaderMap::new(), body };
+        let response = ApiResponse { status: code, headers: HeaderMap::new(), body };
         let _ = ApiError::from_response(&response, &asked, None, SECRET).to_string();
     }
 }

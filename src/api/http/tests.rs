@@ -16,7 +16,7 @@ use super::super::client::Client;
 use super::super::error::ApiError;
 use super::*;
 use crate::clock::Clock;
-use crate::config::{Auth, KeySource, Poll};
+use crate::config::{Auth, KeySource, PollSettings};
 use crate::record::{PollerId, Route};
 
 const KEY: &str = "svc_CanaryKey0123456789";
@@ -30,8 +30,8 @@ const COMPRESSED: [u8; 30] = [
 /// Long enough that only a fault of the test reaches it.
 const LONG: Duration = Duration::from_secs(60);
 
-fn workspace(base_url: &str) -> Workspace {
-    Workspace {
+fn workspace(base_url: &str) -> WorkspaceSettings {
+    WorkspaceSettings {
         base_url: base_url.parse().unwrap(),
         key: KeySource::Environment(KEY.into()),
         auth: Auth::XApiKey,
@@ -42,15 +42,15 @@ fn workspace(base_url: &str) -> Workspace {
     }
 }
 
-async fn ask(server: &Server, timeout: Duration) -> Result<Response, TransportError> {
+async fn ask(server: &Server, timeout: Duration) -> Result<ApiResponse, TransportError> {
     let url = server.url.clone();
     let transport = HttpTransport::new(&workspace(url.as_str())).unwrap();
-    transport.send(Request { url, headers: HeaderMap::new(), timeout }).await
+    transport.send(ApiRequest { url, headers: HeaderMap::new(), timeout }).await
 }
 
-async fn poll(workspace: &Workspace) -> Result<crate::record::Page, ApiError> {
+async fn poll(workspace: &WorkspaceSettings) -> Result<crate::record::Page, ApiError> {
     let transport = Arc::new(HttpTransport::new(workspace).unwrap());
-    let poll = Poll { limit: 100, timeout: LONG, thrift: false };
+    let poll = PollSettings { limit: 100, timeout: LONG, thrift: false };
     let key = SecretString::from(KEY);
     let client = Client::new(workspace, &poll, transport, key, Clock::system());
     client.poll(&PollerId { route: Route::Leads, business: None }).await.0
@@ -270,7 +270,8 @@ async fn a_kept_connection_that_ends_under_a_request_is_not_tried_again() {
     })
     .await;
     let transport = HttpTransport::new(&workspace(server.url.as_str())).unwrap();
-    let request = || Request { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
+    let request =
+        || ApiRequest { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
     assert_eq!(transport.send(request()).await.unwrap().body, b"[]");
     let error = transport.send(request()).await.unwrap_err();
     assert!(matches!(error, TransportError::Other(_)), "{error:?}");
@@ -297,7 +298,8 @@ async fn polls_that_are_due_together_open_one_connection_each_for_the_whole_day(
     })
     .await;
     let transport = HttpTransport::new(&workspace(server.url.as_str())).unwrap();
-    let request = || Request { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
+    let request =
+        || ApiRequest { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
     for _ in 0..200 {
         let sent = std::array::from_fn::<_, POLLERS, _>(|_| transport.send(request()));
         for answer in side_by_side(sent).await {
@@ -309,8 +311,8 @@ async fn polls_that_are_due_together_open_one_connection_each_for_the_whole_day(
 
 /// Runs the requests of one round side by side.
 async fn side_by_side(
-    [a, b, c, d, e, f]: [Answer<'_>; 6],
-) -> [Result<Response, TransportError>; 6] {
+    [a, b, c, d, e, f]: [ResponseFuture<'_>; 6],
+) -> [Result<ApiResponse, TransportError>; 6] {
     let (a, b, c, d, e, f) = tokio::join!(a, b, c, d, e, f);
     [a, b, c, d, e, f]
 }
@@ -356,7 +358,7 @@ fn the_key_leaves_the_machine_only_over_https() {
         "mailto:x",
     ] {
         let built = HttpTransport::new(&workspace(bad));
-        assert!(matches!(built, Err(BuildError::NotHttps)), "{bad}");
+        assert!(matches!(built, Err(TransportBuildError::NotHttps)), "{bad}");
     }
     for good in [
         "http://127.0.0.1:1/api",
@@ -373,7 +375,8 @@ async fn a_loopback_transport_sends_nowhere_else() {
     let transport = HttpTransport::new(&workspace("http://127.0.0.1:1/api")).unwrap();
     for url in ["http://shop.example.com/", "https://127.0.0.1:1/", "https://shop.example.com/"] {
         let url = url.parse().unwrap();
-        let sent = transport.send(Request { url, headers: HeaderMap::new(), timeout: LONG }).await;
+        let sent =
+            transport.send(ApiRequest { url, headers: HeaderMap::new(), timeout: LONG }).await;
         assert!(matches!(sent, Err(TransportError::Other(_))), "{sent:?}");
     }
 }
@@ -383,7 +386,8 @@ fn a_ca_file_that_cannot_be_used_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let built = |name: &str| {
         let path = folder.path().join(name);
-        let workspace = Workspace { ca_file: Some(path), ..workspace("https://127.0.0.1:1/api") };
+        let workspace =
+            WorkspaceSettings { ca_file: Some(path), ..workspace("https://127.0.0.1:1/api") };
         HttpTransport::new(&workspace).err().unwrap().to_string()
     };
     std::fs::write(folder.path().join("empty.pem"), "no certificate\n").unwrap();

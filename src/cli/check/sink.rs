@@ -4,18 +4,18 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::Report;
+use super::CheckReport;
 use super::unit::Unit;
 use crate::cli::exit;
 use crate::config::{Config, SinkKind};
 use crate::sink::Sink;
 
-/// File systems on which no file can be kept: the kernel's views of itself.
+/// File systems of the kernel, on which no file can be kept.
 const KERNEL_PATHS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// The longest first line of a script that the kernel reads.
 const INTERPRETER_LINE_MAX: u64 = 255;
 
-pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut Report) {
+pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut CheckReport) {
     let Some(settings) = config.sinks.get(name) else { return };
     let what = format!("sink {name}");
     let outcome = match &settings.kind {
@@ -34,10 +34,10 @@ pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut
     }
 }
 
-type Outcome = Result<String, (u8, String)>;
+type SinkResult = Result<String, (u8, String)>;
 
 /// What is known about the file of a sink before it is opened.
-fn before_file(file: &Path, store: &Path) -> Option<Outcome> {
+fn before_file(file: &Path, store: &Path) -> Option<SinkResult> {
     let folder = file.parent()?;
     if KERNEL_PATHS.iter().any(|kernel| file.starts_with(kernel)) {
         let text = format!("no file can be kept in {}: choose another path", folder.display());
@@ -50,7 +50,7 @@ fn before_file(file: &Path, store: &Path) -> Option<Outcome> {
 }
 
 /// A program, or the interpreter of a script, that the unit of the service may not execute.
-fn before_command(config: &Path, program: &Path) -> Option<Outcome> {
+fn before_command(config: &Path, program: &Path) -> Option<SinkResult> {
     let unit = Unit::of_config(config)?;
     let refused = [Some(program.to_owned()), interpreter(program)]
         .into_iter()

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::Report;
+use super::CheckReport;
 use crate::cli::{exit, output};
 use crate::config::Config;
 use crate::store::Reader;
 
-pub(super) fn check(config: &Config, report: &mut Report) {
+pub(super) fn check(config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
     // The nearest path that exists decides whether the rest can be created.
     let existing = path

@@ -1,4 +1,4 @@
-//! `check` of the key and of the workspace: the key can be read, the address answers, the workspace
+//! `check` of the key and of the workspace: the key can be read, the address responds, the workspace
 //! knows the key and every configured business.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 
-use super::Report;
+use super::CheckReport;
 use super::unit::{Unit, UnitKey};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
 use crate::cli::direct::DirectClient;
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::config::{Config, KeyError, KeySource};
 use crate::record::PollerId;
 
-pub(super) async fn check(path: &Path, config: &Config, report: &mut Report) {
+pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport) {
     let Some(key) = check_key(path, config, report) else { return };
     let transport = match HttpTransport::new(&config.workspace) {
         Ok(transport) => Arc::new(transport),
@@ -36,7 +36,7 @@ pub(super) async fn check(path: &Path, config: &Config, report: &mut Report) {
 }
 
 /// The key that the daemon will use; `None` if it cannot be read here, which is reported.
-fn check_key(path: &Path, config: &Config, report: &mut Report) -> Option<SecretString> {
+fn check_key(path: &Path, config: &Config, report: &mut CheckReport) -> Option<SecretString> {
     let error = match config.workspace.key.read() {
         Ok(key) => {
             report.ok("key", "readable");
@@ -52,7 +52,7 @@ fn check_key(path: &Path, config: &Config, report: &mut Report) -> Option<Secret
     key_of_unit(&unit_key, report)
 }
 
-fn key_of_unit(unit_key: &UnitKey, report: &mut Report) -> Option<SecretString> {
+fn key_of_unit(unit_key: &UnitKey, report: &mut CheckReport) -> Option<SecretString> {
     let (source, reason) = match unit_key {
         UnitKey::File(path) => {
             let source = format!("as the systemd credential `api-key` from {}", path.display());
@@ -87,7 +87,7 @@ fn key_of_unit(unit_key: &UnitKey, report: &mut Report) -> Option<SecretString> 
 }
 
 /// Polls one route of each configured business: an unknown business is refused by every route.
-async fn check_businesses(config: &Config, client: Client, clock: Clock, report: &mut Report) {
+async fn check_businesses(config: &Config, client: Client, clock: Clock, report: &mut CheckReport) {
     let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
     let mut client = DirectClient::with(client, clock, config);
     for business in &config.workspace.businesses {

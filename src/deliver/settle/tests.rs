@@ -63,14 +63,14 @@ fn fault() -> Verdict {
     Verdict::Fault { reason: "answered 503".into(), retry_after: None }
 }
 
-fn told(seconds: u64) -> Verdict {
+fn asks_for(seconds: u64) -> Verdict {
     let retry_after = Some(Duration::from_secs(seconds));
     Verdict::Fault { reason: "answered 429".into(), retry_after }
 }
 
 fn settled(round: Round, attempt: Attempt, tried: &[(usize, Verdict)]) -> Settlement {
     let waits = [Duration::from_secs(60), Duration::from_secs(600)];
-    let schedule = Schedule { waits: &waits, chance: 0.5, now: NOW.parse().unwrap() };
+    let schedule = RetrySchedule { waits: &waits, chance: 0.5, now: NOW.parse().unwrap() };
     settle(round, attempt, tried, &schedule)
 }
 
@@ -102,8 +102,8 @@ fn the_position_moves_up_to_the_first_change_that_is_kept() {
         (&[fault(), Verdict::NotTried, Verdict::NotTried], None, 0, &[]),
         // A change that a later one has passed cannot hold the position, and counts no attempt.
         (&[fault(), DONE, Verdict::NotTried], Some(2), 1, &[(1, Retrying, 0, due_now)]),
-        (&[told(5), DONE, fault()], Some(2), 1, &[(1, Retrying, 0, due_now)]),
-        // What stands behind the change that is kept is handed over again, and not counted.
+        (&[asks_for(5), DONE, fault()], Some(2), 1, &[(1, Retrying, 0, due_now)]),
+        // What is behind the change that is kept is handed over again, and not counted.
         (&[fault(), refused(), Verdict::NotTried], None, 0, &[]),
         (&[Verdict::CutShort, DONE, Verdict::CutShort], Some(2), 1, &[(1, Retrying, 0, due_now)]),
     ];
@@ -122,15 +122,15 @@ fn a_fault_is_the_changes_own_only_if_the_endpoint_took_another_one_before_it() 
     let an_hour_later = Some("2026-01-01T01:00:00.000000Z");
     let cases: [(Tried<'_>, Option<i64>, Put<'_>); 5] = [
         (&[(1, DONE), (0, fault())], Some(2), parked),
-        (&[(1, DONE), (0, told(5))], Some(2), parked),
-        (&[(1, DONE), (0, told(3600))], Some(2), &[(1, Retrying, 1, an_hour_later)]),
+        (&[(1, DONE), (0, asks_for(5))], Some(2), parked),
+        (&[(1, DONE), (0, asks_for(3600))], Some(2), &[(1, Retrying, 1, an_hour_later)]),
         (&[(1, fault()), (0, fault())], None, &[]),
         (&[(1, fault()), (0, DONE)], Some(1), &[]),
     ];
     for (tried, position, expected) in cases {
         let settlement = settled(round(&[], &[1, 2]), compare, tried);
         assert_eq!((settlement.progress.position, put(&settlement)), (position, expected.to_vec()));
-        let healthy = settlement.observed == Some(Observed::Answered);
+        let healthy = settlement.observed == Some(Observed::Responded);
         assert_eq!(healthy, !expected.is_empty(), "{tried:?}");
     }
 }
@@ -138,13 +138,13 @@ fn a_fault_is_the_changes_own_only_if_the_endpoint_took_another_one_before_it() 
 #[test]
 fn a_change_that_was_to_blame_before_does_not_stop_its_sink() {
     let known = round(&[(1, 1)], &[2]);
-    let settlement = settled(known, Attempt::Batch, &together(&[told(5), DONE]));
-    assert_eq!(settlement.observed, Some(Observed::Answered));
+    let settlement = settled(known, Attempt::Batch, &together(&[asks_for(5), DONE]));
+    assert_eq!(settlement.observed, Some(Observed::Responded));
     let in_ten_minutes = Some("2026-01-01T00:10:00.000000Z");
     assert_eq!(put(&settlement), [(1, Retrying, 2, in_ten_minutes)]);
     // It is tried alone at its own times.
     let settlement = settled(round(&[(1, 1)], &[]), Attempt::Batch, &together(&[fault()]));
-    assert_eq!(settlement.observed, Some(Observed::Answered));
+    assert_eq!(settlement.observed, Some(Observed::Responded));
     assert_eq!(put(&settlement), [(1, Retrying, 2, in_ten_minutes)]);
     // Nothing shows whose fault it is if nothing was taken, or if the endpoint failed before.
     for (known, attempt, verdicts) in [
@@ -216,14 +216,15 @@ fn unwanted_and_waiting_changes_move_the_position_as_well() {
 #[test]
 fn a_change_that_failed_while_the_log_held_no_other_is_told_apart() {
     let compare = Attempt::Compare { changes: 2, in_turn: false };
-    let alone = |round: Round, attempt| match settled(round, attempt, &[(0, fault())]).observed {
-        Some(Observed::Failed { alone, .. }) => alone,
+    let uncompared = |round: Round, attempt| match settled(round, attempt, &[(0, fault())]).observed
+    {
+        Some(Observed::Failed { uncompared, .. }) => uncompared,
         other => panic!("{other:?}"),
     };
-    assert_eq!(alone(round(&[], &[1]), compare), Some(1));
-    assert_eq!(alone(round(&[(1, 0)], &[]), compare), Some(0));
-    assert_eq!(alone(round(&[], &[1, 2]), compare), None);
-    assert_eq!(alone(round(&[], &[1]), Attempt::Probe), None);
+    assert_eq!(uncompared(round(&[], &[1]), compare), Some(1));
+    assert_eq!(uncompared(round(&[(1, 0)], &[]), compare), Some(0));
+    assert_eq!(uncompared(round(&[], &[1, 2]), compare), None);
+    assert_eq!(uncompared(round(&[], &[1]), Attempt::Probe), None);
     let more = Round { at_end: false, ..round(&[], &[1]) };
-    assert_eq!(alone(more, compare), None);
+    assert_eq!(uncompared(more, compare), None);
 }

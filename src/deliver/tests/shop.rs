@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, stamp};
-use crate::config::{self, CommandSink, SinkFilter, SinkKind, Start};
+use crate::config::{self, CommandSettings, SinkFilter, SinkKind, Start};
 use crate::deliver::{Deliverer, SinkStatus};
 use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
 use crate::sink::{Scripted, Verdict, WindowedSink};
@@ -28,7 +28,7 @@ pub(super) struct Shop {
 /// A delivery task.
 pub(super) struct Task {
     pub(super) sink: Scripted,
-    pub(super) poke: watch::Sender<()>,
+    pub(super) wake: watch::Sender<()>,
     pub(super) view: watch::Receiver<Option<SinkStatus>>,
     pub(super) finish: CancellationToken,
     pub(super) handle: JoinHandle<Result<(), StoreError>>,
@@ -82,29 +82,34 @@ impl Shop {
         &self,
         name: &str,
         sink: &Scripted,
-        settings: config::Sink,
+        settings: config::SinkSettings,
     ) -> (Deliverer, watch::Sender<()>) {
-        let (poke, poked) = watch::channel(());
+        let (wake, woken) = watch::channel(());
         let deliverer = Deliverer {
             name: name.to_owned(),
             sink: WindowedSink::Scripted(sink.clone().into()).into(),
             settings,
             store: self.store.clone(),
             clock: self.clock.clone(),
-            poke: poked,
+            wake: woken,
             view: watch::Sender::new(None),
         };
-        (deliverer, poke)
+        (deliverer, wake)
     }
 
-    pub(super) async fn start(&self, name: &str, sink: Scripted, settings: config::Sink) -> Task {
-        let (deliverer, poke) = self.deliverer(name, &sink, settings);
+    pub(super) async fn start(
+        &self,
+        name: &str,
+        sink: Scripted,
+        settings: config::SinkSettings,
+    ) -> Task {
+        let (deliverer, wake) = self.deliverer(name, &sink, settings);
         deliverer.open().await.unwrap();
         let view = deliverer.view.subscribe();
         let finish = CancellationToken::new();
         let handle = tokio::spawn(deliverer.run(finish.clone(), CancellationToken::new()));
         until("it runs", MINUTE, || view.borrow().is_some()).await;
-        Task { sink, poke, view, finish, handle }
+        Task { sink, wake, view, finish, handle }
     }
 
     pub(super) async fn row(&self, sink: &'static str) -> SinkRow {
@@ -169,9 +174,9 @@ pub(super) fn name(change: &Change) -> String {
 }
 
 /// What a webhook with the usual schedule asks for.
-pub(super) fn settings() -> config::Sink {
+pub(super) fn settings() -> config::SinkSettings {
     let retry = [5, 300, 1800].map(Duration::from_secs);
-    config::Sink {
+    config::SinkSettings {
         filter: SinkFilter {
             routes: Route::ALL.to_vec(),
             changes: vec![Kind::Created, Kind::Updated],
@@ -179,7 +184,7 @@ pub(super) fn settings() -> config::Sink {
         },
         start: Start::Now,
         retry: Arc::from(retry),
-        kind: SinkKind::Command(CommandSink { argv: Vec::new(), timeout: Duration::ZERO }),
+        kind: SinkKind::Command(CommandSettings { argv: Vec::new(), timeout: Duration::ZERO }),
     }
 }
 

@@ -102,9 +102,9 @@ fn run(seed: u64) -> (usize, usize) {
         let shown_from = arrived.saturating_sub(100);
         let new = arrived - known[poller].max(shown_from);
         let outcome = if new == 0 {
-            Outcome::Unchanged
+            PollResult::Unchanged
         } else {
-            Outcome::Page(Observation {
+            PollResult::Page(Observation {
                 records: (arrived - shown_from) as u32,
                 new: new as u32,
                 overlap: (arrived - shown_from - new) as u32,

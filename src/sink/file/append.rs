@@ -22,11 +22,11 @@ const ROTATIONS: usize = 3;
 pub(super) struct Appender {
     sink: String,
     path: PathBuf,
-    open: Option<Open>,
+    open: Option<OpenFile>,
 }
 
 /// The file as it was left by the last good write.
-struct Open {
+struct OpenFile {
     file: File,
     device: u64,
     inode: u64,
@@ -56,7 +56,7 @@ impl Appender {
     }
 
     /// Returns the open file if the path still names it; otherwise opens the path.
-    fn reopened(&mut self) -> Result<Open, FileError> {
+    fn reopened(&mut self) -> Result<OpenFile, FileError> {
         if let Some(open) = self.open.take() {
             match fs::symlink_metadata(&self.path) {
                 Ok(now) if open.is(&now) => return Ok(open),
@@ -66,7 +66,7 @@ impl Appender {
                 ),
             }
         }
-        let open = Open::at(&self.path)?;
+        let open = OpenFile::at(&self.path)?;
         if open.torn > 0 {
             tracing::warn!(
                 sink = self.sink,
@@ -79,13 +79,13 @@ impl Appender {
 }
 
 /// A file that was just opened, and the bytes of an unfinished line that were cut off.
-struct Opened {
-    open: Open,
+struct OpenedFile {
+    open: OpenFile,
     torn: u64,
 }
 
-impl Open {
-    fn at(path: &Path) -> Result<Opened, FileError> {
+impl OpenFile {
+    fn at(path: &Path) -> Result<OpenedFile, FileError> {
         let mut options = options();
         options.append(true).mode(0o640);
         let file = match options.open(path) {
@@ -119,7 +119,7 @@ impl Open {
             recent: tail.event_ids,
             file,
         };
-        Ok(Opened { open, torn })
+        Ok(OpenedFile { open, torn })
     }
 
     fn write(&mut self, lines: &[Line]) -> io::Result<()> {
@@ -151,7 +151,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenFile {
     fn drop(&mut self) {
         // A program that is just being started may hold a copy of the descriptor, and with it the
         // lock. Unlocking releases it at once.

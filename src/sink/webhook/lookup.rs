@@ -1,6 +1,6 @@
 //! Looks up the names of endpoints on a bounded number of threads.
 //!
-//! The system's lookup blocks, for many seconds if no name server answers. Without a bound, a few
+//! The system's lookup blocks, for many seconds if no name server responds. Without a bound, a few
 //! dozen webhooks could take up all threads, and the store would have none.
 
 use std::net::{SocketAddr, ToSocketAddrs};

@@ -1,4 +1,4 @@
-//! Quotes the body of an answer without repeating a secret that the request carried.
+//! Quotes the body of a response without repeating a secret that the request carried.
 //!
 //! An endpoint may echo its address, a header or a token. Every part of the configuration that may
 //! be secret is replaced before the body is cut, so that no part of one is left at the end.
@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use crate::config::Webhook as Settings;
+use crate::config::WebhookSettings;
 use crate::sink::reason::Reason;
 
 /// The most characters of a body that a reason quotes.
@@ -27,7 +27,7 @@ pub(super) struct Redactor {
 }
 
 impl Redactor {
-    pub(super) fn new(url: &Url, settings: &Settings) -> Self {
+    pub(super) fn new(url: &Url, settings: &WebhookSettings) -> Self {
         let mut secrets = parts_of(url);
         for secret in &settings.secrets {
             let secret = secret.expose_secret().trim();
@@ -99,7 +99,7 @@ mod tests {
         "https://shop:pass%20word@hooks.example.com/in/T0AB/CANARYSEGMENT9?token=CANARYTOKEN&n=1";
 
     fn redactor() -> Redactor {
-        let settings = Settings {
+        let settings = WebhookSettings {
             url: URL.into(),
             secrets: vec!["whsec_CANARYSIGNINGSECRET".into()],
             format: WebhookFormat::Standard,

@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use sha2::Sha256;
 
-use crate::sink::BuildError;
+use crate::sink::SinkBuildError;
 
 /// The sizes that the specification allows for a secret, in bytes.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
@@ -21,9 +21,9 @@ pub(super) struct Signer {
 
 impl Signer {
     /// Reads secrets of the form `whsec_` and base64, newest first.
-    pub(super) fn build(name: &str, secrets: &[SecretString]) -> Result<Self, BuildError> {
+    pub(super) fn build(name: &str, secrets: &[SecretString]) -> Result<Self, SinkBuildError> {
         let secrets = secrets.iter().enumerate().map(|(index, secret)| {
-            read(secret.expose_secret()).map_err(|problem| BuildError::Secret {
+            read(secret.expose_secret()).map_err(|problem| SinkBuildError::Secret {
                 sink: name.to_owned(),
                 number: index + 1,
                 problem,

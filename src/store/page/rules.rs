@@ -1,4 +1,4 @@
-//! What a page proves and which of its records are news, told through the store.
+//! What a page proves and which of its records are new, seen through the store.
 
 use crate::record::{Kind, Route};
 use crate::store::Store;
@@ -115,7 +115,7 @@ async fn a_raised_limit_forwards_nothing_that_was_there_before() {
         let longer = Poll { limit: 30, ..Poll::USUAL };
         let outcome = longer.shows(&store, &shape(&records(82..=111))).await;
         assert_eq!(outcome.created, 10);
-        assert_eq!(count(&store, Kind::Created).await, 1, "only 111 is news");
+        assert_eq!(count(&store, Kind::Created).await, 1, "only 111 is new");
         assert_eq!(count(&store, Kind::Baseline).await, 29);
     }
 }
@@ -139,18 +139,22 @@ async fn a_route_that_turns_empty_is_told_by_its_poller_until_it_shows_records_a
 #[tokio::test]
 async fn a_body_seen_before_is_noted_without_being_decoded() {
     let (_dir, store) = open();
-    let key = crate::record::PollerId { route: Route::Leads, business: None };
+    let poller = crate::record::PollerId { route: Route::Leads, business: None };
     let shown = records(1..=20);
     let body = crate::store::fixtures::page(&shown).body().to_owned();
     let facts = Poll::USUAL.facts(&store);
-    assert_eq!(store.note_unchanged(&key, body.as_bytes(), &facts), None, "no page is known yet");
+    assert_eq!(
+        store.note_unchanged(&poller, body.as_bytes(), &facts),
+        None,
+        "no page is known yet"
+    );
     Poll::USUAL.shows(&store, &shown).await;
-    let noted = store.note_unchanged(&key, body.as_bytes(), &facts).unwrap();
+    let noted = store.note_unchanged(&poller, body.as_bytes(), &facts).unwrap();
     assert!(noted.unchanged && noted.overlap == 20);
-    assert_eq!(store.note_unchanged(&key, b"[]", &facts), None);
+    assert_eq!(store.note_unchanged(&poller, b"[]", &facts), None);
     // A search that changes a stored record makes the store look again.
     Poll { business: Some("2"), ..Poll::USUAL }.shows(&store, &[record(20, "Edited")]).await;
-    assert_eq!(store.note_unchanged(&key, body.as_bytes(), &facts), None);
+    assert_eq!(store.note_unchanged(&poller, body.as_bytes(), &facts), None);
 }
 
 #[tokio::test]

@@ -119,7 +119,7 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     assert_eq!(stored.contiguity, Contiguity::Gap);
     assert_eq!(stored.gap.map(|gap| gap.estimate), Some(Some(4)));
 
-    // One before the gap is no news, whatever it was searched for; those in it are.
+    // A customer from before the gap is not `created`, whatever the search was for; those in it are.
     store.store_found(search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline)).await.unwrap();
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
     assert_eq!((gap.state.as_str(), gap.repaired), ("partly_repaired", 1));

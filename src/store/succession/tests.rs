@@ -9,7 +9,7 @@ async fn naming_the_business_goes_on_from_what_the_default_poller_knew() {
         let (_dir, store) = open();
         Poll { served, ..Poll::USUAL }.shows(&store, &records(1..=20)).await;
         Poll { served, ..NAMED }.shows(&store, &records(4..=23)).await;
-        assert_eq!(count(&store, Kind::Created).await, 3, "what came meanwhile is news");
+        assert_eq!(count(&store, Kind::Created).await, 3, "what came meanwhile is created");
         assert_eq!(gaps(&store).await, []);
         let rows = store.read(|reader| reader.pollers()).await.unwrap();
         assert_eq!(rows.len(), 1, "one poller is left: {rows:?}");
@@ -55,6 +55,6 @@ async fn a_business_added_long_after_the_default_one_ended_begins_with_a_baselin
     NAMED.shows(&store, &records(101..=120)).await;
     let later = Poll { business: Some("2"), second: 90_000, ..Poll::USUAL };
     later.shows(&store, &records(201..=220)).await;
-    assert_eq!(gaps(&store).await.len(), 1, "the first one alone is a suspect");
+    assert_eq!(gaps(&store).await.len(), 1, "only the first one is a suspect");
     assert_eq!(count(&store, Kind::Created).await, 20);
 }

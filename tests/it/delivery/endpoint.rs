@@ -22,7 +22,7 @@ fn exceptions(place: &Place) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_disk_with_room_for_the_next_line_alone_is_no_fault_of_the_one_before() {
+async fn a_line_that_does_not_fit_on_the_disk_is_not_refused_when_a_shorter_one_fits() {
     let Some(disk) = TinyDisk::mount() else {
         eprintln!("SKIPPED: a full disk needs the right to mount a tmpfs");
         return;
@@ -83,7 +83,7 @@ async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
 }
 
 #[tokio::test]
-async fn a_single_run_passes_what_fails_alone_and_a_dead_sink_slows_no_other() {
+async fn once_delivers_around_a_failing_change_and_a_dead_sink_delays_no_other() {
     let hook = Receiver::start().await;
     let silent = Receiver::start_held().await;
     let workspace = Workspace::start().await;

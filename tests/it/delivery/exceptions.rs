@@ -26,7 +26,7 @@ fn versions(hook: &Receiver, id: &str) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn a_refused_change_holds_up_its_own_record_alone() {
+async fn a_refused_change_delays_only_its_own_record() {
     let (hook, workspace, place, daemon) = hooked("retry = [\"1h\"]").await;
     let bad = poison(&hook, &workspace, &place, "retrying").await;
     let good = workspace.add(Route::Leads, json!({"name": "Good"}));
@@ -56,7 +56,7 @@ async fn a_refused_change_holds_up_its_own_record_alone() {
 }
 
 #[tokio::test]
-async fn later_versions_in_a_backlog_wait_for_the_first_as_well() {
+async fn later_versions_in_a_backlog_wait_for_the_refused_one() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;
     let place = workspace.place();
@@ -86,7 +86,7 @@ async fn later_versions_in_a_backlog_wait_for_the_first_as_well() {
 }
 
 #[tokio::test]
-async fn a_refused_change_is_tried_again_under_its_event_id_and_its_followers_come_after_it() {
+async fn a_refused_change_is_retried_under_its_event_id_before_later_versions() {
     let waits = format!("[{}]", vec!["\"300ms\""; 32].join(", "));
     let (hook, workspace, place, _daemon) = hooked(&format!("retry = {waits}")).await;
     let id = poison(&hook, &workspace, &place, "retrying").await;
@@ -153,7 +153,7 @@ async fn dead_letters_are_listed_shown_sent_again_and_dropped_by_command() {
 }
 
 #[tokio::test]
-async fn a_vanished_endpoint_disables_its_sink_which_keeps_its_changes_for_a_reload() {
+async fn a_410_disables_the_sink_and_a_reload_delivers_the_kept_changes() {
     let (hook, workspace, place, daemon) = hooked("retry = [\"1h\"]").await;
     hook.always(Answer::status(410));
     workspace.sandbox.burst(Route::Leads, 3);

@@ -32,7 +32,7 @@ fn ended(pid_file: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn the_exit_code_says_whose_fault_it_is() {
+async fn the_exit_code_decides_between_delivered_refused_and_fault() {
     for (code, expected) in [
         (0, "done"),
         (1, "refused"),
@@ -65,7 +65,7 @@ async fn the_exit_code_says_whose_fault_it_is() {
 }
 
 #[tokio::test]
-async fn after_a_fault_the_program_is_not_run_again() {
+async fn a_fault_ends_the_batch_without_another_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut sink = shell("echo run >> \"$1/runs\"; exit 75", dir.path(), LONG);
     let verdicts = deliver(&mut sink, &changes(1..=3)).await;
@@ -74,7 +74,7 @@ async fn after_a_fault_the_program_is_not_run_again() {
 }
 
 #[tokio::test]
-async fn the_program_sees_the_change_and_nothing_of_our_environment() {
+async fn the_program_gets_the_change_but_not_our_environment() {
     let dir = tempfile::tempdir().unwrap();
     // PWD, OLDPWD, SHLVL and _ are the shell's own.
     let ours = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "PWD", "OLDPWD", "SHLVL", "_"];
@@ -140,7 +140,7 @@ async fn a_stop_and_a_dropped_delivery_kill_the_whole_process_group() {
 }
 
 #[tokio::test]
-async fn a_reason_quotes_one_escaped_and_short_line() {
+async fn a_reason_quotes_one_short_escaped_line() {
     let script = r"printf '\n  \033[31mno paper\r<0>FAKE\nsecond' >&2; exit 1";
     let verdict = deliver_one(&mut shell(script, here(), LONG), &change(1)).await;
     assert_eq!(reason(&verdict), r"ended with 1: \u{1b}[31mno paper\u{d}<0>FAKE");
@@ -151,7 +151,7 @@ async fn a_reason_quotes_one_escaped_and_short_line() {
 }
 
 #[tokio::test]
-async fn a_program_need_not_read_and_may_leave_a_child_behind() {
+async fn a_program_may_ignore_its_input_and_leave_a_child_running() {
     let mut big = change(1);
     big.body = format!(r#"{{"id":1,"x":"{}"}}"#, "y".repeat(1 << 20));
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ async fn a_program_need_not_read_and_may_leave_a_child_behind() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_a_fault_and_a_relative_one_is_refused_at_once() {
+async fn a_missing_program_is_a_fault_and_a_relative_path_is_a_configuration_error() {
     let mut sink = build(&command(["/nowhere/print-label"], LONG));
     let verdict = deliver_one(&mut sink, &change(1)).await;
     assert!(is_fault(&verdict) && reason(&verdict).contains("/nowhere/print-label"), "{verdict:?}");
@@ -174,7 +174,7 @@ async fn a_missing_program_is_a_fault_and_a_relative_one_is_refused_at_once() {
     assert!(no_program.probe().await.unwrap_err().contains("right to execute"));
     assert!(build(&command(["/tmp"], LONG)).probe().await.unwrap_err().contains("not a program"));
     for argv in [&["print-label"][..], &["./x"], &[""], &[]] {
-        let settings = shopmirror::config::CommandSink {
+        let settings = shopmirror::config::CommandSettings {
             argv: argv.iter().map(|&argument| argument.to_owned()).collect(),
             timeout: LONG,
         };

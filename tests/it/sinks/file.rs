@@ -91,7 +91,7 @@ async fn a_position_that_could_not_be_saved_repeats_no_line() {
 }
 
 #[tokio::test]
-async fn a_replay_of_older_changes_is_written() {
+async fn older_changes_are_written_when_they_are_replayed() {
     let (_dir, path) = place();
     let mut sink = build(&file(&path));
     for batch in [changes(1..=2), changes(3..=4), changes(1..=2)] {
@@ -101,7 +101,7 @@ async fn a_replay_of_older_changes_is_written() {
 }
 
 #[tokio::test]
-async fn a_rotated_file_is_left_and_a_new_one_begun() {
+async fn after_a_rotation_a_new_file_is_started() {
     let (dir, path) = place();
     let old = dir.path().join("audit.ndjson.1");
     let mut sink = build(&file(&path));
@@ -166,7 +166,7 @@ async fn a_file_rotated_at_any_moment_loses_no_line() {
 }
 
 #[tokio::test]
-async fn a_link_a_pipe_a_folder_and_a_foreign_file_are_refused_and_left_alone() {
+async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
     let (dir, path) = place();
     let target = dir.path().join("passwd");
     fs::write(&target, "root:x:0:0\n").unwrap();
@@ -188,7 +188,7 @@ async fn a_link_a_pipe_a_folder_and_a_foreign_file_are_refused_and_left_alone() 
 }
 
 #[tokio::test]
-async fn one_file_has_one_writer() {
+async fn two_sinks_cannot_write_the_same_file() {
     let (_dir, path) = place();
     let mut first = build(&file(&path));
     assert_eq!(deliver_one(&mut first, &change(1)).await, Verdict::Done);
@@ -210,7 +210,7 @@ async fn lines_added_by_others_are_kept() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_a_fault_that_leaves_whole_lines_and_goes_on_with_space() {
+async fn a_full_disk_leaves_only_whole_lines_and_delivery_continues_when_there_is_space() {
     let Some(disk) = TinyDisk::mount() else {
         eprintln!("SKIPPED: a full disk needs the right to mount a tmpfs");
         return;

@@ -128,7 +128,7 @@ impl Subject {
 }
 
 #[tokio::test]
-async fn what_is_acknowledged_has_arrived_whole_and_in_order() {
+async fn acknowledged_changes_arrived_complete_and_in_order() {
     for subject in Subject::all().await {
         let mut sink = subject.sink();
         let given = changes(1..=9);
@@ -143,7 +143,7 @@ async fn what_is_acknowledged_has_arrived_whole_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_destination_at_fault_is_a_fault_and_takes_everything_later() {
+async fn after_a_fault_of_the_destination_every_change_is_delivered_later() {
     for subject in Subject::all().await {
         let mut sink = subject.sink();
         let given = changes(1..=4);
@@ -160,7 +160,7 @@ async fn a_destination_at_fault_is_a_fault_and_takes_everything_later() {
 }
 
 #[tokio::test]
-async fn a_refused_change_is_its_own_fault_and_the_next_one_passes() {
+async fn a_refused_change_does_not_stop_the_next_one() {
     for subject in Subject::all().await {
         if !subject.can_refuse() {
             continue;
@@ -180,7 +180,7 @@ async fn a_refused_change_is_its_own_fault_and_the_next_one_passes() {
 }
 
 #[tokio::test]
-async fn a_change_handed_over_again_after_a_restart_has_the_same_id() {
+async fn a_change_repeated_after_a_restart_has_the_same_event_id() {
     for subject in Subject::all().await {
         let given = changes(1..=3);
         assert!(all_done(&deliver(&mut subject.sink(), &given).await));
@@ -193,7 +193,7 @@ async fn a_change_handed_over_again_after_a_restart_has_the_same_id() {
 }
 
 #[tokio::test]
-async fn nothing_is_begun_once_the_stop_has_come() {
+async fn no_delivery_starts_after_a_stop() {
     for subject in Subject::all().await {
         let stop = CancellationToken::new();
         stop.cancel();
@@ -224,7 +224,7 @@ async fn a_probe_delivers_and_creates_nothing() {
 }
 
 #[tokio::test]
-async fn an_empty_hand_over_asks_for_nothing() {
+async fn an_empty_batch_sends_nothing() {
     for subject in Subject::all().await {
         assert_eq!(deliver(&mut subject.sink(), &[]).await, []);
         assert!(subject.sink().batch() > 0);

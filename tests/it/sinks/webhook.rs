@@ -68,7 +68,7 @@ async fn a_user_and_password_in_the_address_are_sent_as_basic_authentication() {
 }
 
 #[tokio::test]
-async fn a_repeat_has_the_same_id_and_bytes_and_the_time_of_its_own_attempt() {
+async fn a_retry_has_the_same_id_and_body_and_a_new_timestamp() {
     let receiver = Receiver::start().await;
     receiver.script([Answer::status(500)]);
     let mut sink = build(&SinkKind::Webhook(webhook(receiver.url("/"))));
@@ -84,7 +84,7 @@ async fn a_repeat_has_the_same_id_and_bytes_and_the_time_of_its_own_attempt() {
 }
 
 #[tokio::test]
-async fn only_2xx_is_an_acknowledgement_and_each_refusal_has_its_owner() {
+async fn only_2xx_acknowledges_and_other_codes_refuse_the_change_or_pause_the_sink() {
     let receiver = Receiver::start().await;
     let mut sink = build(&SinkKind::Webhook(webhook(receiver.url("/"))));
     for (status, expected) in [
@@ -130,7 +130,7 @@ async fn only_2xx_is_an_acknowledgement_and_each_refusal_has_its_owner() {
 }
 
 #[tokio::test]
-async fn retry_after_is_handed_on_and_never_longer_than_an_hour() {
+async fn retry_after_is_used_and_limited_to_one_hour() {
     let receiver = Receiver::start().await;
     let mut sink = build(&SinkKind::Webhook(webhook(receiver.url("/"))));
     let date = httpdate::fmt_http_date(at(1_800_000_090).into());
@@ -160,7 +160,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn no_more_are_in_flight_than_configured_and_none_is_done_before_its_answer() {
+async fn no_more_requests_are_open_than_configured_and_none_is_done_before_its_response() {
     let receiver = Receiver::start_held().await;
     let mut settings = webhook(receiver.url("/"));
     settings.concurrency = 3;
@@ -176,7 +176,7 @@ async fn no_more_are_in_flight_than_configured_and_none_is_done_before_its_answe
 }
 
 #[tokio::test]
-async fn verdicts_stand_in_the_order_of_the_changes() {
+async fn verdicts_have_the_order_of_the_changes() {
     let receiver = Receiver::start().await;
     receiver.script([Answer::status(204), Answer::status(422), Answer::status(204)]);
     let mut sink = build(&SinkKind::Webhook(webhook(receiver.url("/"))));
@@ -188,7 +188,7 @@ async fn verdicts_stand_in_the_order_of_the_changes() {
 }
 
 #[tokio::test]
-async fn a_reason_quotes_what_the_endpoint_said_but_no_secret() {
+async fn a_reason_quotes_the_response_without_secrets() {
     let receiver = Receiver::start().await;
     let mut settings = webhook(receiver.url("/in/CANARYSEGMENT"));
     settings.headers.insert("x-key".into(), "CANARYKEY".into());
@@ -218,7 +218,7 @@ async fn after_a_fault_nothing_further_is_sent() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_answer_is_at_fault() {
+async fn an_endpoint_that_does_not_respond_is_a_fault() {
     let receiver = Receiver::start_held().await;
     let mut settings = webhook(receiver.url("/"));
     settings.timeout = Duration::from_millis(50);
@@ -227,7 +227,7 @@ async fn an_endpoint_that_does_not_answer_is_at_fault() {
 }
 
 #[tokio::test]
-async fn an_endpoint_without_tls_is_never_given_a_change_meant_for_https() {
+async fn a_change_for_https_is_never_sent_without_tls() {
     let receiver = Receiver::start().await;
     let url = receiver.url("/CANARY").replace("http://", "https://");
     let kind = SinkKind::Webhook(webhook(url));
@@ -241,7 +241,7 @@ async fn an_endpoint_without_tls_is_never_given_a_change_meant_for_https() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_wait_for_an_answer() {
+async fn a_stop_ends_the_wait_for_a_response() {
     let receiver = Receiver::start_held().await;
     let mut sink = build(&SinkKind::Webhook(webhook(receiver.url("/"))));
     let stop = CancellationToken::new();
@@ -254,7 +254,7 @@ async fn a_stop_ends_the_wait_for_an_answer() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_not_read_and_changes_nothing() {
+async fn a_long_response_is_not_read_to_its_end() {
     let receiver = Receiver::start().await;
     receiver.always(Answer::status(200).body("x".repeat(1 << 22)));
     let mut sink = build(&SinkKind::Webhook(webhook(receiver.url("/"))));
@@ -293,7 +293,7 @@ impl Write for Log {
 }
 
 #[tokio::test]
-async fn no_text_holds_the_address_a_secret_or_an_answer() {
+async fn no_log_or_reason_contains_the_address_or_a_secret() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use shopmirror::api::{Answer, MAX_BODY, Request, Response, Transport, TransportError};
+use shopmirror::api::{
+    ApiRequest, ApiResponse, MAX_BODY, ResponseFuture, Transport, TransportError,
+};
 use tower::ServiceExt;
 
 /// How long a request or its answer is on the way, in milliseconds.
@@ -30,7 +32,7 @@ impl RouterTransport {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
+    async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let broken = |error: &dyn std::fmt::Display| TransportError::Other(error.to_string());
         let mut sent = axum::http::Request::get(request.url.as_str())
             .body(Body::empty())
@@ -41,12 +43,12 @@ impl RouterTransport {
         let (head, body) = answer.into_parts();
         let body = to_bytes(body, MAX_BODY).await.map_err(|_| TransportError::TooLarge)?;
         self.travel().await;
-        Ok(Response { status: head.status.as_u16(), headers: head.headers, body: body.into() })
+        Ok(ApiResponse { status: head.status.as_u16(), headers: head.headers, body: body.into() })
     }
 }
 
 impl Transport for RouterTransport {
-    fn send(&self, request: Request) -> Answer<'_> {
+    fn send(&self, request: ApiRequest) -> ResponseFuture<'_> {
         let timeout = request.timeout;
         Box::pin(async move {
             let answered = tokio::time::timeout(timeout, self.exchange(request)).await;

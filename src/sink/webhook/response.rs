@@ -1,7 +1,7 @@
-//! What a webhook's answer means: whose fault it is, and whether to try again.
+//! What a webhook's response means: whose fault it is, and whether to try again.
 //!
 //! A reason consists of our own words, numbers, the system's error texts and the beginning of the
-//! answer's body without the secrets of the request. Nothing of the address gets into one.
+//! response's body without the secrets of the request. Nothing of the address gets into one.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use jiff::Timestamp;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Response, StatusCode};
 
+use crate::duration;
 use crate::retry_after;
 use crate::sink::Verdict;
 use crate::sink::reason::Reason;
 use crate::sink::webhook::redact::Redactor;
 use crate::tls::connection_problem;
 
-/// How much of an answer's body is read, to quote it and so that its connection can be used again.
+/// How much of a response's body is read, to quote it and so that its connection can be used again.
 const BODY_BYTES: usize = 16 * 1024;
 const BODY_TIME: Duration = Duration::from_millis(500);
 
@@ -108,9 +109,9 @@ pub(super) fn failure(error: &reqwest::Error, timeout: Duration) -> String {
         }
         _ if error.is_connect() => "could not connect to the endpoint".to_owned(),
         _ if error.is_timeout() => {
-            format!("no response from the endpoint within {} s", timeout.as_secs_f64())
+            format!("no response from the endpoint within {}", duration::exact(timeout))
         }
         Some(text) => format!("the request to the endpoint failed: {text}"),
-        None => "the endpoint closed the connection, or its answer is not HTTP".to_owned(),
+        None => "the endpoint closed the connection, or its response is not HTTP".to_owned(),
     }
 }

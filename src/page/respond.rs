@@ -1,4 +1,4 @@
-//! What each address answers, and what every answer carries.
+//! What each address returns, and the headers of every response.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use tokio::sync::Semaphore;
 use super::access::{Access, Refusal};
 use super::context::Context;
 use super::server::{IsStream, STREAMS_MAX};
-use super::snapshot::{Shared, Snapshots};
+use super::snapshot::{SharedSnapshot, Snapshots};
 use super::{html, live, metrics, ready};
 
-/// Sent with every answer. Nothing but our own style, script and picture is loaded, no other page
+/// Sent with every response. Nothing but our own style, script and picture is loaded, no other page
 /// may frame or read this one, and nothing is kept.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
@@ -137,7 +137,7 @@ async fn fresh(State(context): State<Arc<Context>>) -> Response {
 
 /// The same JSON as `shopmirror status --json`.
 async fn status(State(context): State<Arc<Context>>) -> Response {
-    let shared: Shared = context.snapshots.newest().await;
+    let shared: SharedSnapshot = context.snapshots.newest().await;
     let Some(snapshot) = shared else { return stuck() };
     let mut json =
         serde_json::to_vec_pretty(&snapshot.status).expect("a status holds plain values");

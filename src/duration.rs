@@ -1,0 +1,95 @@
+//! Writes a length of time for people: `250ms`, `1.5s`, `12s`, `5m`, `2h 25m`, `1d 3h`. Pure.
+//!
+//! Every command, message and page uses this form, and the configuration reads it.
+
+use std::time::Duration;
+
+const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
+/// A longer time is shown as this.
+const LONGEST_S: f64 = 1e12;
+
+/// The two largest units, rounded.
+#[must_use]
+pub fn text(time: Duration) -> String {
+    seconds(time.as_secs_f64())
+}
+
+/// As [`text`], from a number of seconds; a negative number counts as zero.
+#[must_use]
+pub fn seconds(seconds: f64) -> String {
+    let seconds = seconds.clamp(0.0, LONGEST_S);
+    if seconds < 0.9995 {
+        return match (seconds * 1000.0).round() as u64 {
+            0 => "0s".to_owned(),
+            thousandths => format!("{thousandths}ms"),
+        };
+    }
+    let tenths = (seconds * 10.0).round() as u64;
+    if tenths < 100 && !tenths.is_multiple_of(10) {
+        return format!("{}.{}s", tenths / 10, tenths % 10);
+    }
+    let grain = match seconds.round() as u64 {
+        s if s >= 86_400 => 3600,
+        s if s >= 3600 => 60,
+        _ => 1,
+    };
+    whole((seconds / grain as f64).round() as u64 * grain)
+}
+
+/// All units, nothing rounded: for a value of the configuration.
+#[must_use]
+pub fn exact(time: Duration) -> String {
+    match (time.as_secs(), time.subsec_millis()) {
+        (0, 0) => "0s".to_owned(),
+        (0, thousandths) => format!("{thousandths}ms"),
+        (seconds, 0) => whole(seconds),
+        (seconds, thousandths) => format!("{} {thousandths}ms", whole(seconds)),
+    }
+}
+
+fn whole(seconds: u64) -> String {
+    let mut rest = seconds;
+    let mut parts = Vec::new();
+    for (unit, name) in UNITS {
+        if rest >= unit {
+            parts.push(format!("{}{name}", rest / unit));
+            rest %= unit;
+        }
+    }
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_in_its_two_largest_units() {
+        for (time, wanted) in [
+            (-1.0, "0s"),
+            (0.000_2, "0s"),
+            (0.25, "250ms"),
+            (0.9999, "1s"),
+            (1.5, "1.5s"),
+            (4.04, "4s"),
+            (9.97, "10s"),
+            (59.6, "1m"),
+            (95.0, "1m 35s"),
+            (3599.7, "1h"),
+            (8725.0, "2h 25m"),
+            (86_400.0, "1d"),
+            (97_200.0, "1d 3h"),
+            (f64::INFINITY, "11574074d 2h"),
+        ] {
+            assert_eq!(seconds(time), wanted, "{time}");
+        }
+    }
+
+    #[test]
+    fn an_exact_time_is_read_back_as_the_same_time() {
+        for thousandths in [0, 1, 999, 1000, 1500, 61_000, 90_061_001, 34_560_000_000] {
+            let time = Duration::from_millis(thousandths);
+            assert_eq!(humantime::parse_duration(&exact(time)), Ok(time), "{}", exact(time));
+        }
+    }
+}
