@@ -16,6 +16,7 @@ mod direct;
 mod exit;
 mod forget;
 mod gaps;
+mod init;
 mod log;
 mod logging;
 mod man;
@@ -67,6 +68,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Ask for the address and the key, try them, and write the first configuration
+    Init(init::Args),
     /// Run the daemon: poll, store, deliver
     Run,
     /// Poll every route once, deliver, and exit; for cron and CI
@@ -163,6 +166,7 @@ pub fn main() -> ExitCode {
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let place = cli.config;
     match cli.command {
+        Command::Init(args) => init::run(place, &args),
         Command::Run => run::run(&config_path(place)?),
         Command::Once => once::run(&config_path(place)?),
         #[cfg(feature = "sandbox")]
@@ -210,7 +214,7 @@ fn config_path(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     places().find(|path| path.exists()).or_else(hidden).ok_or_else(|| {
         anyhow::Error::new(exit::ExitError {
             code: exit::CONFIG,
-            text: "there is no config.toml in this folder and no /etc/shopmirror/config.toml: name the file with --config, or try `shopmirror demo`"
+            text: "there is no config.toml in this folder and no /etc/shopmirror/config.toml: make one with `shopmirror init`, name the file with --config, or try `shopmirror demo`"
                 .to_owned(),
         })
     })

@@ -28,9 +28,9 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-pub use address::is_loopback;
+pub use address::{is_loopback, workspace as workspace_address};
 pub use base::Base;
-pub use key::KeyError;
+pub use key::{KeyError, checked as checked_key};
 pub use problem::{Problem, Problems};
 pub use webhook::OWN_HEADERS;
 
@@ -95,6 +95,14 @@ impl Config {
         let text = text_of(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
         let base = Base::of_file(path, credentials_dir, env_key);
         Ok(Self::parse(&text, &path.display().to_string(), &base)?)
+    }
+
+    /// Checks a text that is to become the file at `path`.
+    ///
+    /// # Errors
+    /// [`Problems`] with every problem of the text.
+    pub fn of_text(text: &str, path: &Path) -> Result<Self, Problems> {
+        Self::parse(text, &path.display().to_string(), &Base::of_file(path, None, None))
     }
 
     /// The path of the store in the file at `path`, even if other parts of the file have problems.

@@ -3,8 +3,8 @@
 
 mod sink;
 mod store;
-mod unit;
-mod workspace;
+pub(super) mod unit;
+pub(super) mod workspace;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -16,8 +16,11 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The workspace's address without its trailing slash (contract, first paragraph), or the problem.
-pub(super) fn workspace(text: &str) -> Result<Url, String> {
+/// The workspace's address without its trailing slash (contract, first paragraph).
+///
+/// # Errors
+/// The problem and what to do about it; it follows a name, for example "`base_url` must end in /api".
+pub fn workspace(text: &str) -> Result<Url, String> {
     let mut url = called(text)?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("holds a user name or password: remove it, the API key is enough".to_owned());

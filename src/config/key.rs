@@ -60,9 +60,9 @@ impl KeySource {
         match self {
             Self::File(path) => {
                 let content = read_secret_file(path)?;
-                one_word(content.expose_secret(), &path.display().to_string())
+                checked(content.expose_secret(), &path.display().to_string())
             }
-            Self::Environment(value) => one_word(value.expose_secret(), "SHOPMIRROR_API_KEY"),
+            Self::Environment(value) => checked(value.expose_secret(), "SHOPMIRROR_API_KEY"),
             Self::Absent => Err(KeyError::Absent),
         }
     }
@@ -87,7 +87,11 @@ fn exposed(path: &Path) -> Option<String> {
     })
 }
 
-fn one_word(content: &str, place: &str) -> Result<SecretString, KeyError> {
+/// The key in a text, without the white space around it; messages use `place` as the text's name.
+///
+/// # Errors
+/// [`KeyError`] if the text cannot be a key.
+pub fn checked(content: &str, place: &str) -> Result<SecretString, KeyError> {
     let word = content.trim();
     if word.is_empty() {
         return Err(KeyError::Empty(place.to_owned()));

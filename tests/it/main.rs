@@ -16,6 +16,7 @@ mod demo;
 mod dependencies;
 mod disk;
 mod identity;
+mod init;
 mod instance;
 mod interrupted_reload;
 mod late_answers;

@@ -15,7 +15,7 @@ const UNIT_DIRS: [&str; 4] = [
 ];
 
 /// The directives of a unit and of its drop-ins.
-pub(super) struct Unit {
+pub(in crate::cli) struct Unit {
     directives: Vec<(String, String)>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum UnitKey {
 
 impl Unit {
     /// The unit that runs the daemon with the configuration at `config`; `None` if no unit does.
-    pub(super) fn of_config(config: &Path) -> Option<Self> {
+    pub(in crate::cli) fn of_config(config: &Path) -> Option<Self> {
         let config = std::path::absolute(config).ok()?;
         if config.parent()? != Path::new("/etc/shopmirror") {
             return None;

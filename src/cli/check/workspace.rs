@@ -23,14 +23,22 @@ pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport
     };
     let clock = Clock::system();
     let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
-    match client.automation_ping().await.0 {
-        Ok(ping) => {
-            report.ok("workspace", described(&ping));
+    match greet(&client).await {
+        Ok(said) => {
+            report.ok("workspace", said);
             check_businesses(config, client, clock, report).await;
         }
+        Err((error, text)) => report.wrong(exit::code_of_api(&error), "workspace", text),
+    }
+}
+
+/// What the workspace says of itself and of the key; else the error and its text for people.
+pub(in crate::cli) async fn greet(client: &Client) -> Result<String, (ApiError, String)> {
+    match client.automation_ping().await.0 {
+        Ok(ping) => Ok(described(&ping)),
         Err(error) => {
-            let text = explained(&client, &error).await;
-            report.wrong(exit::code_of_api(&error), "workspace", text);
+            let text = explained(client, &error).await;
+            Err((error, text))
         }
     }
 }

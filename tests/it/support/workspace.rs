@@ -37,6 +37,11 @@ impl Workspace {
         Self { sandbox, base_url, stop, _server: server }
     }
 
+    /// Its address as a configuration names it.
+    pub(crate) fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
     /// A folder whose daemon polls this workspace with its automation key.
     pub(crate) fn place(&self) -> Place {
         Place::new(&self.base_url, &self.sandbox.automation_key())

@@ -1,0 +1,241 @@
+//! The two files that `init` writes: where, for whom, and both or none.
+//!
+//! Each file is written whole beside its place and then linked there, which fails if the place is
+//! taken. So no file is overwritten and nobody sees half a file.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rustix::fs::{Access, Gid};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::cli::exit::{ExitError, PERMISSION, USAGE};
+
+/// The folder of the shipped units.
+pub(super) const SERVICE_DIR: &str = "/etc/shopmirror";
+
+/// Where the key is, or will be.
+pub(super) enum KeyFile {
+    /// Written beside the configuration.
+    New(PathBuf),
+    /// There already, and named by the operator.
+    InPlace(PathBuf),
+}
+
+/// The places of the files, none of which is taken.
+pub(super) struct Files {
+    pub(super) config: PathBuf,
+    pub(super) key: KeyFile,
+    folder: PathBuf,
+}
+
+/// Who may read the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Readers {
+    /// The user; others may read the configuration if they are in the user's group.
+    User,
+    /// The group of the folder, which is the group of the service in the folder of the units.
+    Group(u32),
+}
+
+impl fmt::Display for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User => write!(f, "(only you may read the key)"),
+            Self::Group(id) => match group_name(*id) {
+                Some(name) => write!(f, "(mode 0640, group {name})"),
+                None => write!(f, "(mode 0640, group {id})"),
+            },
+        }
+    }
+}
+
+impl Files {
+    /// Chooses the places, and refuses those that are taken or cannot be written.
+    pub(super) fn plan(
+        place: Option<PathBuf>,
+        systemd: bool,
+        key_file: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let config = place.unwrap_or_else(|| usual_place(systemd));
+        let parent = config.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = parent.unwrap_or(Path::new(".")).to_owned();
+        refuse_folder(&folder)?;
+        if is_taken(&config) {
+            let text = format!(
+                "{} exists already and is kept: edit it and run `shopmirror check`, or name another file with --config",
+                config.display()
+            );
+            return Err(ExitError { code: USAGE, text }.into());
+        }
+        let wanted = folder.join(key_name(&config));
+        let same = |path: &Path| match (path.canonicalize(), wanted.canonicalize()) {
+            (Ok(a), Ok(b)) => a == b,
+            _ => false,
+        };
+        let key = match key_file {
+            Some(path) if same(path) => KeyFile::InPlace(wanted),
+            _ if is_taken(&wanted) => {
+                let path = wanted.display();
+                let text = format!(
+                    "{path} exists already and is kept: to use the key in it, add --key-file {path}; else move it away"
+                );
+                return Err(ExitError { code: USAGE, text }.into());
+            }
+            _ => KeyFile::New(wanted),
+        };
+        Ok(Self { config, key, folder })
+    }
+
+    /// The name of the key file, as the configuration names it.
+    pub(super) fn key_name(&self) -> String {
+        key_name(&self.config)
+    }
+
+    /// The files that [`Self::write`] writes.
+    pub(super) fn written(&self) -> Vec<&Path> {
+        match &self.key {
+            KeyFile::New(path) => vec![path, &self.config],
+            KeyFile::InPlace(_) => vec![&self.config],
+        }
+    }
+
+    /// Writes both files durably, or none.
+    pub(super) fn write(&self, config: &str, key: &SecretString) -> anyhow::Result<Readers> {
+        let readers = readers(&self.folder)?;
+        let key_mode = if readers == Readers::User { 0o600 } else { 0o640 };
+        let created = match &self.key {
+            KeyFile::New(path) => {
+                create(path, &format!("{}\n", key.expose_secret()), key_mode, readers)?;
+                Some(path)
+            }
+            KeyFile::InPlace(_) => None,
+        };
+        let written = create(&self.config, config, 0o640, readers)
+            .and_then(|()| File::open(&self.folder)?.sync_all().map_err(Into::into));
+        if written.is_err() {
+            // Without its configuration the key would only be in the way of the next try.
+            if let Some(path) = created {
+                let _ = fs::remove_file(path);
+            }
+        }
+        written.map(|()| readers)
+    }
+}
+
+/// In the folder of the units if the command is for the service, else in the current folder.
+fn usual_place(systemd: bool) -> PathBuf {
+    let service = Path::new(SERVICE_DIR);
+    let for_service = systemd || rustix::process::geteuid().is_root() && service.is_dir();
+    if for_service { service.join("config.toml") } else { PathBuf::from("config.toml") }
+}
+
+/// `api-key` beside `config.toml`, `NAME-key` beside `NAME.toml`, as the units expect.
+fn key_name(config: &Path) -> String {
+    match config.file_stem().and_then(|stem| stem.to_str()) {
+        Some("config") | None => "api-key".to_owned(),
+        Some(name) => format!("{name}-key"),
+    }
+}
+
+/// True if something has this name, also a link to nothing.
+fn is_taken(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
+    let shown = folder.display();
+    let is_service = folder == Path::new(SERVICE_DIR);
+    let text = if !folder.is_dir() {
+        let advice =
+            if is_service { "install the package of shopmirror first" } else { "create it first" };
+        format!("the folder {shown} does not exist: {advice}, or name another file with --config")
+    } else if rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let text = format!(
+            "this user may not write to the folder {shown}: run this as root, or name another file with --config"
+        );
+        return Err(ExitError { code: PERMISSION, text }.into());
+    } else if is_service && fs::metadata(folder)?.gid() == 0 {
+        format!(
+            "the folder {shown} belongs to the group root, so the service could not read the files: run systemd-sysusers and systemd-tmpfiles --create shopmirror.conf first"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ExitError { code: USAGE, text }.into())
+}
+
+/// Root writes for the group of the folder; every other user for themselves.
+fn readers(folder: &Path) -> std::io::Result<Readers> {
+    let group = fs::metadata(folder)?.gid();
+    let shared = rustix::process::geteuid().is_root() && group != 0;
+    Ok(if shared { Readers::Group(group) } else { Readers::User })
+}
+
+/// Writes a new file durably; fails if the name is taken.
+fn create(path: &Path, text: &str, mode: u32, readers: Readers) -> anyhow::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.new-{}", std::process::id()));
+    let linked = fill(&beside, text, mode, readers).and_then(|()| fs::hard_link(&beside, path));
+    // It is the same file by its second name, or the part of one that could not be written.
+    let _ = fs::remove_file(&beside);
+    linked.with_context(|| format!("cannot write {}; nothing was written", path.display()))
+}
+
+fn fill(path: &Path, text: &str, mode: u32, readers: Readers) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    if let Readers::Group(id) = readers {
+        rustix::fs::fchown(&file, None, Some(Gid::from_raw(id)))?;
+    }
+    // After the group, so that no other group may read it for a moment.
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// The name of a group of this machine.
+fn group_name(id: u32) -> Option<String> {
+    let groups = fs::read_to_string("/etc/group").ok()?;
+    let id = id.to_string();
+    groups.lines().find_map(|line| {
+        let mut parts = line.split(':');
+        let name = parts.next()?;
+        (parts.nth(1)? == id).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_has_the_name_that_the_path_unit_watches() {
+        for (config, key) in [
+            ("/etc/shopmirror/config.toml", "api-key"),
+            ("/etc/shopmirror/north.toml", "north-key"),
+            ("config.toml", "api-key"),
+        ] {
+            assert_eq!(key_name(Path::new(config)), key);
+        }
+        let single = include_str!("../../../systemd/shopmirror-key.path");
+        assert!(single.contains("PathChanged=/etc/shopmirror/api-key\n"));
+        let template = include_str!("../../../systemd/shopmirror-key@.path");
+        assert!(template.contains("PathChanged=/etc/shopmirror/%i-key\n"));
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_kept_and_the_key_is_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::plan(Some(dir.path().join("config.toml")), false, None).unwrap();
+        fs::write(dir.path().join("config.toml"), "mine").unwrap();
+        let error = files.write("text", &SecretString::from("ak_1")).unwrap_err();
+        assert!(format!("{error:#}").contains("nothing was written"), "{error:#}");
+        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert_eq!(fs::read_to_string(dir.path().join("config.toml")).unwrap(), "mine");
+    }
+}

@@ -1,0 +1,69 @@
+//! The texts of `init`: the configuration it writes, and what happens next.
+
+use std::path::Path;
+
+use super::service::Service;
+use crate::config::Config;
+
+/// A configuration that mirrors a workspace and forwards nothing.
+pub(super) fn config(base_url: &str, key_name: &str) -> String {
+    format!(
+        r#"# Made by `shopmirror init`. Every other key has a default: docs/configuration.md explains them,
+# config.example.toml shows them. Both are in /usr/share/doc/shopmirror if a package was installed.
+# After a change run `shopmirror check`, then reload the service.
+
+[workspace]
+base_url = "{base_url}"
+# In the folder of this file.
+api_key_file = "{key_name}"
+
+# A status page for this machine: remove the # before both lines.
+#[status]
+#listen = "127.0.0.1:7780"
+
+# Write every new and changed record to a file: remove the # before the three lines.
+#[sinks.audit]
+#type = "file"
+#path = "audit.ndjson"
+"#
+    )
+}
+
+/// What the daemon will do, and how to start it.
+pub(super) fn next(config: &Config, path: &Path, starting: Option<&Service>) -> String {
+    let all = config.budget.requests_per_minute;
+    let own = all - config.budget.reserve;
+    let mut text = format!(
+        "\nWhat it will do:\n\
+         - ask the workspace for new and changed records, at most {own} times in 60 seconds; {} of the\n  \
+           {all} requests that the key has are left to other programs\n\
+         - store every record in {}\n\
+         - send nothing to any other system until you add a sink to the configuration\n\n",
+        config.budget.reserve,
+        config.store.path.display(),
+    );
+    let shown = path.display();
+    text.push_str(&match (starting, Service::later(path)) {
+        (Some(service), _) => format!("Starting it:  {}\n", service.command()),
+        (None, Some(service)) => format!(
+            "Start it now and at each boot:  {}\nThen look at it:                {}\n",
+            service.command(),
+            look(path)
+        ),
+        (None, None) => format!(
+            "Read every route once:  shopmirror --config {shown} once\n\
+             Run the daemon:         shopmirror --config {shown} run\n\
+             Look at it:             {}\n",
+            look(path)
+        ),
+    });
+    text
+}
+
+/// The command that shows how the daemon of this configuration is.
+pub(super) fn look(path: &Path) -> String {
+    if path == Path::new("/etc/shopmirror/config.toml") {
+        return "shopmirror status".to_owned();
+    }
+    format!("shopmirror --config {} status", path.display())
+}
