@@ -14,6 +14,7 @@ mod key;
 mod problem;
 mod read;
 mod section;
+mod shape;
 mod sinks;
 mod status;
 mod webhook;
@@ -35,6 +36,7 @@ pub use problem::{Problem, Problems};
 pub use webhook::OWN_HEADERS;
 
 use crate::record::{Kind, Route};
+use crate::shape::Format;
 
 /// A configuration file longer than this is refused.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -328,7 +330,7 @@ pub struct WebhookSettings {
     /// Signing secrets, `whsec_…`, newest first. Each adds a signature; empty means unsigned.
     pub secrets: Vec<SecretString>,
     /// The shape of the body.
-    pub format: WebhookFormat,
+    pub format: Format,
     /// Further fixed headers.
     pub headers: BTreeMap<String, SecretString>,
     /// The longest time that one attempt may take.
@@ -354,13 +356,6 @@ impl PartialEq for WebhookSettings {
             && self.timeout == other.timeout
             && self.concurrency == other.concurrency
     }
-}
-
-/// The shape of a webhook's body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WebhookFormat {
-    /// `{"type","timestamp","data"}` as the Standard Webhooks specification proposes.
-    Standard,
 }
 
 /// `type = "file"`

@@ -23,6 +23,7 @@
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
+//! | [`shape`] | writes a change as a sink's destination wants it: JSON, CloudEvents, CSV, a template; pure |
 //! | [`config`] | reads and checks the TOML file, and reports every problem at once |
 //! | [`schedule`] | decides when each poller polls next; pure |
 //! | [`budget`] | decides how many requests this process may send; pure |
@@ -68,6 +69,7 @@ pub mod record;
 pub mod repair;
 pub mod retry_after;
 pub mod schedule;
+pub mod shape;
 pub mod simulate;
 pub mod sink;
 pub mod status;

@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-pub use change::{Change, Kind};
+pub use change::{Change, Kind, TEST_ID};
 pub use fields::{CLOCK_SKEW, FieldName, created_at, field};
 pub use meaning::{FieldChange, changed_fields, same_meaning, same_record, same_record_except};
 

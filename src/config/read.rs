@@ -68,7 +68,8 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let store = store(root.section("store"), base);
     let backup = backup::read(root.section("backup"), base, &store.path);
     let status = status::read(root.section("status"), base);
-    let sinks = sinks::read(root.section("sinks"), base, &store.path);
+    let source = workspace.as_ref().map_or("shopmirror", |found| found.base_url.as_str());
+    let sinks = sinks::read(root.section("sinks"), base, &store.path, source);
     root.finish();
     Some(Config {
         workspace: workspace?,

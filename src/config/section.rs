@@ -139,6 +139,22 @@ impl<'d> Section<'d> {
         }
     }
 
+    /// Text of several lines that no message may repeat, not empty.
+    pub(super) fn secret_lines(&mut self, key: &'static str) -> Option<Found<&'d str>> {
+        let found = self.value(key)?;
+        let DeValue::String(text) = found.value else {
+            let wanted = "a string in quotes";
+            self.wrong_type(key, wanted, found.value, &found.place, Quote::Masked);
+            return None;
+        };
+        if text.trim().is_empty() {
+            let message = format!("`{key}` is empty: give a value or remove it");
+            self.findings.note_secret(&found.place, message);
+            return None;
+        }
+        Some(Found { value: text, place: found.place })
+    }
+
     /// One of a few words.
     pub(super) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         let found = self.text(key)?;

@@ -37,10 +37,12 @@ enum Type {
 }
 
 /// Every sink of the file without a problem.
+/// `workspace` is what CloudEvents name as their source.
 pub(super) fn read(
     section: Section<'_>,
     base: &Base,
     store: &Path,
+    workspace: &str,
 ) -> BTreeMap<String, SinkSettings> {
     let findings = section.findings;
     let mut sinks: BTreeMap<String, SinkSettings> = BTreeMap::new();
@@ -56,7 +58,7 @@ pub(super) fn read(
                 ),
             );
         }
-        let Some(sink) = sink(own, base) else { continue };
+        let Some(sink) = sink(own, base, workspace) else { continue };
         if let SinkKind::File(FileSettings { path }) = &sink.kind {
             let same =
                 |other: &SinkSettings| matches!(&other.kind, SinkKind::File(f) if f.path == *path);
@@ -82,7 +84,7 @@ pub(super) fn read(
 }
 
 /// One sink; `None` only if a problem was noted.
-fn sink(mut section: Section<'_>, base: &Base) -> Option<SinkSettings> {
+fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSettings> {
     if !section.holds("type") {
         section.missing("type", "one of webhook, file, command");
     }
@@ -98,7 +100,7 @@ fn sink(mut section: Section<'_>, base: &Base) -> Option<SinkSettings> {
     let retry =
         retry.map_or_else(|| STANDARD_RETRY.map(Duration::from_secs).to_vec(), |found| found.value);
     let kind = match kind {
-        Some(Type::Webhook) => webhook::read(&mut section, base).map(SinkKind::Webhook),
+        Some(Type::Webhook) => webhook::read(&mut section, base, workspace).map(SinkKind::Webhook),
         Some(Type::File) => file(&mut section, base).map(SinkKind::File),
         Some(Type::Command) => command(&mut section).map(SinkKind::Command),
         // The other keys are checked when the type is known.

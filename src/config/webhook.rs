@@ -16,7 +16,8 @@ use super::address;
 use super::key::read_secret_file;
 use super::problem::{Quote, shown};
 use super::section::{Found, Section};
-use super::{Base, WebhookFormat, WebhookSettings};
+use super::{Base, WebhookSettings, shape};
+use crate::shape::Format;
 
 /// Bounds of the time that one delivery may take, for every type of sink.
 pub(super) const TIMEOUT: RangeInclusive<Duration> =
@@ -39,17 +40,21 @@ pub const OWN_HEADERS: [&str; 9] = [
 ];
 
 /// The webhook; `None` only if a problem was noted.
-pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<WebhookSettings> {
+pub(super) fn read(
+    section: &mut Section<'_>,
+    base: &Base,
+    workspace: &str,
+) -> Option<WebhookSettings> {
     let url = url(section, base);
     let secrets = secrets(section, base);
-    let format = section.word("format", &[("standard", WebhookFormat::Standard)]);
+    let format = shape::read(section, base, workspace);
     let headers = headers(section);
     let timeout = section.duration("timeout", &TIMEOUT);
     let concurrency = section.integer("concurrency", &(1..=CONCURRENCY_MAX));
     Some(WebhookSettings {
         url: url?,
         secrets,
-        format: format.unwrap_or(WebhookFormat::Standard),
+        format: format.unwrap_or(Format::Standard),
         headers,
         timeout: timeout.map_or(Duration::from_secs(20), |found| found.value),
         concurrency: concurrency.map_or(4, |found| found.value as usize),

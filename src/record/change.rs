@@ -66,6 +66,9 @@ impl FromStr for Kind {
     }
 }
 
+/// How the event id of a change begins that only tries a sink.
+pub const TEST_ID: &str = "test_";
+
 /// One row of the append-only log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -106,6 +109,12 @@ impl Change {
         format!("{}.{}", self.route, self.kind)
     }
 
+    /// Whether an operator's command made it to try a sink. It is in no log.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        self.event_id.starts_with(TEST_ID)
+    }
+
     /// The top-level fields that differ from the version before; empty for a first version.
     #[must_use]
     pub fn changed(&self) -> Vec<FieldChange<'_>> {
@@ -121,6 +130,9 @@ impl Serialize for Change {
         let body = raw(&self.body)?;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("event_id", &self.event_id)?;
+        if self.is_test() {
+            map.serialize_entry("test", &true)?;
+        }
         map.serialize_entry("seq", &self.seq)?;
         map.serialize_entry("route", self.route.as_str())?;
         map.serialize_entry("record_id", &self.record_id)?;

@@ -20,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{SinkBuildError, Verdict};
-use crate::config::{OWN_HEADERS, WebhookFormat, WebhookSettings, is_loopback};
+use crate::config::{OWN_HEADERS, WebhookSettings, is_loopback};
 use crate::record::Change;
+use crate::shape::{Format, Shaped};
 use crate::tls::client_builder;
 use redact::Redactor;
 use sign::Signer;
@@ -39,7 +40,7 @@ pub struct WebhookSink {
     headers: HeaderMap,
     signer: Signer,
     redactor: Redactor,
-    format: WebhookFormat,
+    format: Format,
     timeout: Duration,
     concurrency: usize,
 }
@@ -53,7 +54,7 @@ impl WebhookSink {
             url,
             headers: fixed_headers(name, settings)?,
             signer: Signer::build(name, &settings.secrets)?,
-            format: settings.format,
+            format: settings.format.clone(),
             timeout: settings.timeout,
             concurrency: settings.concurrency.max(1),
         })
@@ -93,17 +94,19 @@ impl WebhookSink {
     }
 
     fn request(&self, change: &Change, now: Timestamp) -> Result<reqwest::Request, Verdict> {
-        let body = match self.format {
-            WebhookFormat::Standard => standard_body(change),
-        };
+        let Shaped { body, content_type, headers: shape } =
+            self.format.shape(change).map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
         let mut headers = self.headers.clone();
+        for (name, value) in shape {
+            headers.insert(name, header(&value)?);
+        }
         headers.insert("webhook-id", header(&change.event_id)?);
         headers.insert("webhook-timestamp", header(&sent_at)?);
         if let Some(signature) = self.signer.sign(&change.event_id, &sent_at, body.as_bytes()) {
             headers.insert("webhook-signature", header(&signature)?);
         }
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, header(&content_type)?);
         // The client's builder moves a user and password out of the address into a header.
         let request = self.client.post(self.url.clone()).headers(headers).body(body);
         request.build().map_err(|_| Verdict::fault("the request cannot be made from the url"))
@@ -113,17 +116,6 @@ impl WebhookSink {
 fn header(text: &str) -> Result<HeaderValue, Verdict> {
     HeaderValue::from_str(text)
         .map_err(|_| Verdict::refused_for_good("the event id cannot be sent as a header"))
-}
-
-/// The body in the shape of the specification. It is the same at every attempt.
-fn standard_body(change: &Change) -> String {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    format!(
-        r#"{{"type":{},"timestamp":{},"data":{}}}"#,
-        quoted(&change.event_type()),
-        quoted(&change.observed_at),
-        change.data_json()
-    )
 }
 
 fn address(name: &str, text: &str) -> Result<Url, SinkBuildError> {

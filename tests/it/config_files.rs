@@ -26,6 +26,7 @@ fn folder() -> (tempfile::TempDir, Base) {
         ("writable", "https://erp.example.com/hooks/CANARY\n", 0o666),
         ("prose", "ask Anna for the CANARY\n", 0o600),
         ("blank", " \n\n", 0o600),
+        ("chat.json", "{\"text\": \"{{ record.name }} CANARY\"}\n", 0o640),
         ("token", "CANARYCANARYCANARYCANARY\n", 0o640),
     ];
     for (name, content, mode) in files {

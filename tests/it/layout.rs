@@ -30,12 +30,13 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("retry_after", None),
     ("sysexits", None),
     ("tls", None),
-    ("config", Some(&[])),
+    ("shape", None),
+    ("config", Some(&["shape"])),
     ("api", Some(&[])),
     ("schedule", Some(&[])),
     ("budget", Some(&[])),
     ("store", Some(&["contiguity"])),
-    ("sink", Some(&[])),
+    ("sink", Some(&["shape"])),
     ("poll", Some(&["api", "schedule", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
     // The status joins the `…Status` values of the other modules; it calls nothing that works.
@@ -74,7 +75,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
 ];
 
 /// The pure modules, and the names that must not appear in them.
-const PURE: [&str; 5] = ["record", "contiguity", "schedule", "simulate", "backfill"];
+const PURE: [&str; 6] = ["record", "contiguity", "schedule", "shape", "simulate", "backfill"];
 const IMPURE: [&str; 6] =
     ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
 
@@ -88,9 +89,11 @@ fn allowed(module: &str, used: &str) -> bool {
     }
     let row = TABLE.iter().find(|(name, _)| *name == module);
     match row.and_then(|(_, more)| *more) {
+        // Shapes are shapes of changes.
+        None if module == "shape" => used == "record",
         None => false,
         // It needs routes and kinds, but neither time nor waits.
-        Some(_) if module == "config" => ["record", "escape", "duration"].contains(&used),
+        Some(_) if module == "config" => ["record", "escape", "duration", "shape"].contains(&used),
         Some(more) => BASE.contains(&used) || more.contains(&used),
     }
 }

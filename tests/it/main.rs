@@ -30,6 +30,7 @@ mod page;
 mod reload;
 mod repair;
 mod restart;
+mod shapes;
 mod shutdown;
 mod sinks;
 mod support;

@@ -8,8 +8,9 @@ mod webhook;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use shopmirror::config::{CommandSettings, FileSettings, SinkKind, WebhookFormat, WebhookSettings};
+use shopmirror::config::{CommandSettings, FileSettings, SinkKind, WebhookSettings};
 use shopmirror::record::{Change, Kind, Route};
+use shopmirror::shape::Format;
 use shopmirror::sink::{Sink, Verdict};
 use tokio_util::sync::CancellationToken;
 
@@ -79,7 +80,7 @@ fn webhook(url: impl Into<String>) -> WebhookSettings {
     WebhookSettings {
         url: url.into().into(),
         secrets: Vec::new(),
-        format: WebhookFormat::Standard,
+        format: Format::Standard,
         headers: std::collections::BTreeMap::default(),
         timeout: Duration::from_secs(20),
         concurrency: 1,

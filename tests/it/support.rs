@@ -3,6 +3,7 @@
 
 mod daemon;
 mod pages;
+mod python;
 mod router;
 mod workspace;
 
@@ -25,6 +26,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use daemon::{BUDGET, Daemon, EAGER, Place};
 pub(crate) use pages::Pages;
+pub(crate) use python::run_python;
 pub(crate) use router::RouterTransport;
 pub(crate) use workspace::{Workspace, text};
 

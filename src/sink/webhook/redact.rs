@@ -93,7 +93,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::WebhookFormat;
+    use crate::shape::Format;
 
     const URL: &str =
         "https://shop:pass%20word@hooks.example.com/in/T0AB/CANARYSEGMENT9?token=CANARYTOKEN&n=1";
@@ -102,7 +102,7 @@ mod tests {
         let settings = WebhookSettings {
             url: URL.into(),
             secrets: vec!["whsec_CANARYSIGNINGSECRET".into()],
-            format: WebhookFormat::Standard,
+            format: Format::Standard,
             headers: BTreeMap::from([("authorization".into(), "Bearer CANARYHEADER".into())]),
             timeout: Duration::from_secs(1),
             concurrency: 1,

@@ -1,0 +1,117 @@
+//! The shapes in which a change leaves this program. Pure: text in, text out.
+//!
+//! A shape is chosen in the configuration and is the same at every attempt, so that a repeat has the
+//! same bytes. Text from a record never changes the structure of what is written around it.
+
+mod cloudevents;
+mod csv;
+mod json_slots;
+mod tags;
+mod template;
+mod values;
+
+use std::borrow::Cow;
+
+pub use cloudevents::{CloudEvents, Mode};
+pub use csv::Columns;
+pub use template::{Escape, Template, TemplateError};
+pub use values::{Context, DIGEST_NAMES, NAMES};
+
+use crate::record::{Change, Kind};
+
+/// How a change is written for a destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// `{"type","timestamp","data"}` as the Standard Webhooks specification proposes.
+    Standard,
+    /// CloudEvents 1.0.
+    CloudEvents(CloudEvents),
+    /// The record exactly as the workspace sent it; for a gap, the gap.
+    Raw,
+    /// What the operator's template makes of it.
+    Template {
+        /// The template.
+        template: Template,
+        /// The media type of its output.
+        content_type: String,
+    },
+}
+
+/// One change as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shaped {
+    /// The body.
+    pub body: String,
+    /// The media type of the body.
+    pub content_type: Cow<'static, str>,
+    /// Headers that belong to the shape, in lower case. Their values are visible ASCII.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+const JSON: &str = "application/json";
+
+impl Format {
+    /// Writes one change.
+    ///
+    /// # Errors
+    /// [`TemplateError`] if the template fails for this change.
+    pub fn shape(&self, change: &Change) -> Result<Shaped, TemplateError> {
+        let json = |body| Shaped { body, content_type: JSON.into(), headers: Vec::new() };
+        Ok(match self {
+            Self::Standard => json(standard(change)),
+            Self::CloudEvents(events) => events.shape(change),
+            Self::Raw => Shaped {
+                headers: vec![
+                    ("shopmirror-type", change.event_type()),
+                    ("shopmirror-seq", change.seq.to_string()),
+                ],
+                ..json(change.body.clone())
+            },
+            Self::Template { template, content_type } => Shaped {
+                content_type: content_type.clone().into(),
+                ..json(template.render(&Context::of(change))?)
+            },
+        })
+    }
+
+    /// Writes one change as one line of JSON without its end: the `data` object in place of the
+    /// whole envelope, because a line needs no second type and time.
+    ///
+    /// # Errors
+    /// [`TemplateError`] if the template fails for this change.
+    pub fn line(&self, change: &Change) -> Result<String, TemplateError> {
+        let text = match self {
+            Self::Standard => change.data_json(),
+            Self::CloudEvents(events) => events.structured(change),
+            Self::Raw | Self::Template { .. } => self.shape(change)?.body,
+        };
+        Ok(on_one_line(text))
+    }
+}
+
+/// JSON text on one line: a JSON string holds no line break, so each one stands between members.
+pub(crate) fn on_one_line(text: String) -> String {
+    if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text }
+}
+
+fn standard(change: &Change) -> String {
+    format!(
+        r#"{{"type":{},"timestamp":{},"data":{}}}"#,
+        quoted(&change.event_type()),
+        quoted(&change.observed_at),
+        change.data_json()
+    )
+}
+
+/// The text as a JSON string.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// What a change is about, for people and for grouping: `leads/12`; for a gap, the route.
+fn subject(change: &Change) -> String {
+    match &change.record_id {
+        Some(id) if change.kind != Kind::Gap => format!("{}/{id}", change.route),
+        _ => change.route.to_string(),
+    }
+}

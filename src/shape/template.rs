@@ -1,0 +1,322 @@
+//! Templates of the operator: compiled once, strict about names, bounded in work and output.
+//!
+//! A template is part of the configuration; what it is given comes from customers. So a value is
+//! always escaped for the kind of text that the template writes, and no filter switches that off.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, HtmlEscape, UndefinedBehavior, Value};
+use serde::de::IgnoredAny;
+
+use super::json_slots::{CLOSE, OPEN, fill};
+use super::tags::{self, Called, Use};
+use super::values::Context;
+
+/// The longest template, in bytes.
+const SOURCE_MAX: usize = 64 * 1024;
+/// The longest output, in bytes.
+const OUTPUT_MAX: usize = 256 * 1024;
+/// The most steps of one run.
+const FUEL: u64 = 50_000;
+/// The deepest nesting of blocks and macros.
+const RECURSION: usize = 50;
+/// The only template of an environment: there is nothing to include.
+const NAME: &str = "template";
+
+/// What kind of text a template writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escape {
+    /// JSON: a value is escaped inside a string, and is JSON elsewhere; the output must be JSON.
+    Json,
+    /// HTML or XML.
+    Html,
+    /// Plain text: nothing is escaped.
+    Text,
+}
+
+impl Escape {
+    /// The kind that a media type asks for.
+    #[must_use]
+    pub fn of_media_type(media_type: &str) -> Self {
+        let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if essence.ends_with("/json") || essence.ends_with("+json") {
+            Self::Json
+        } else if ["html", "/xml", "+xml"].iter().any(|end| essence.ends_with(end)) {
+            Self::Html
+        } else {
+            Self::Text
+        }
+    }
+}
+
+/// Why a template cannot be used, or failed for one change.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct TemplateError {
+    /// Where in the template: line and column from 1; `None` if the whole of it is meant.
+    pub at: Option<(usize, usize)>,
+    /// What is wrong and what to do. It never holds a value of a record.
+    pub problem: String,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            Some((line, column)) => {
+                write!(f, "line {line}, column {column} of the template: {}", self.problem)
+            }
+            None => write!(f, "the template: {}", self.problem),
+        }
+    }
+}
+
+/// One compiled template.
+#[derive(Clone)]
+pub struct Template {
+    compiled: Arc<Compiled>,
+}
+
+struct Compiled {
+    environment: Environment<'static>,
+    source: String,
+    escape: Escape,
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It may hold a token, as a webhook's address may.
+        write!(f, "Template({:?}, {} bytes)", self.compiled.escape, self.compiled.source.len())
+    }
+}
+
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.compiled.escape == other.compiled.escape
+            && self.compiled.source == other.compiled.source
+    }
+}
+
+impl Eq for Template {}
+
+impl Template {
+    /// Reads a template that may use `names`, and finds what can be found without a change: syntax,
+    /// unknown names, filters and tests.
+    ///
+    /// # Errors
+    /// The first problem, with its place.
+    pub fn compile(source: &str, escape: Escape, names: &[&str]) -> Result<Self, TemplateError> {
+        let whole = |problem: &str| TemplateError { at: None, problem: problem.to_owned() };
+        if source.len() > SOURCE_MAX {
+            return Err(whole("it is longer than 64 KiB: shorten it"));
+        }
+        if let Some(at) = source.find([OPEN, CLOSE, '\0']) {
+            let problem = "a control character stands here: remove it".to_owned();
+            return Err(TemplateError { at: Some(place(source, at)), problem });
+        }
+        let mut environment = environment(escape);
+        environment
+            .add_template_owned(NAME, source.to_owned())
+            .map_err(|error| explained(&error, source))?;
+        let template = Self {
+            compiled: Arc::new(Compiled { environment, source: source.to_owned(), escape }),
+        };
+        template.check_names(names)?;
+        Ok(template)
+    }
+
+    /// The text that the template makes.
+    ///
+    /// # Errors
+    /// The first problem, with its place. It names no value of the record.
+    pub fn render(&self, context: &Context) -> Result<String, TemplateError> {
+        let Compiled { environment, source, escape } = &*self.compiled;
+        let template = environment.get_template(NAME).map_err(|error| explained(&error, source))?;
+        let mut output = Bounded { text: Vec::new(), full: false };
+        let rendered = template.render_captured_to(context.0.clone(), &mut output).map(drop);
+        if output.full {
+            let problem = "its output is longer than 256 KiB: make it shorter".to_owned();
+            return Err(TemplateError { at: None, problem });
+        }
+        rendered.map_err(|error| explained(&error, source))?;
+        let text = String::from_utf8(output.text).expect("a template writes text");
+        if *escape != Escape::Json {
+            return Ok(text);
+        }
+        let text = fill(&text);
+        match serde_json::from_str::<IgnoredAny>(&text) {
+            Ok(_) => Ok(text),
+            Err(error) => Err(TemplateError {
+                at: None,
+                problem: format!(
+                    "its output is not JSON at line {}, column {}; `shopmirror sinks preview` shows it",
+                    error.line(),
+                    error.column()
+                ),
+            }),
+        }
+    }
+
+    /// Whether the template writes the same for every change.
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        tags::uses(&self.compiled.source).is_empty()
+    }
+
+    /// Looks for names, filters and tests that do not exist, also where no change gets to.
+    fn check_names(&self, names: &[&str]) -> Result<(), TemplateError> {
+        let Compiled { environment, source, .. } = &*self.compiled;
+        let template = environment.get_template(NAME).map_err(|error| explained(&error, source))?;
+        let globals: Vec<&str> = environment.globals().map(|(name, _)| name).collect();
+        let mut unknown = template.undeclared_variables(false);
+        unknown.retain(|name| !names.contains(&name.as_str()) && !globals.contains(&&**name));
+        for Use { called, word, at } in tags::uses(source) {
+            let problem = match called {
+                Called::Name if unknown.contains(word) => {
+                    format!("there is no `{word}` here; a template may use: {}", names.join(", "))
+                }
+                Called::Filter if !self.knows(&format!("1|{word}"), ErrorKind::UnknownFilter) => {
+                    format!("there is no filter `{word}`: correct or remove it")
+                }
+                Called::Test if !self.knows(&format!("1 is {word}"), ErrorKind::UnknownTest) => {
+                    format!("there is no test `{word}`: correct or remove it")
+                }
+                _ => continue,
+            };
+            return Err(TemplateError { at: Some(place(source, at)), problem });
+        }
+        match unknown.into_iter().min() {
+            None => Ok(()),
+            Some(name) => Err(TemplateError {
+                at: None,
+                problem: format!("there is no `{name}`; a template may use: {}", names.join(", ")),
+            }),
+        }
+    }
+
+    /// Whether an expression fails for another reason than that something in it does not exist.
+    fn knows(&self, expression: &str, missing: ErrorKind) -> bool {
+        let compiled = self.compiled.environment.compile_expression(expression);
+        let result = compiled.and_then(|expression| expression.eval(()));
+        result.err().is_none_or(|error| error.kind() != missing)
+    }
+}
+
+fn environment(escape: Escape) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_debug(false);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(RECURSION);
+    // Text from a record is never taken for text of the template.
+    environment.remove_filter("safe");
+    environment.add_filter("entities", entities);
+    environment.remove_global("debug");
+    environment.set_auto_escape_callback(move |_| match escape {
+        Escape::Json => AutoEscape::Custom("json".into()),
+        Escape::Html => AutoEscape::Html,
+        Escape::Text => AutoEscape::None,
+    });
+    // It does not ask what a block `autoescape` says.
+    environment.set_formatter(move |output, _, value| {
+        if value.is_safe() && escape != Escape::Text {
+            // What a block or a macro of the template captured: its values are escaped already.
+            return Ok(output.write_str(value.as_str().unwrap_or_default())?);
+        }
+        match escape {
+            Escape::Json => {
+                let json = serde_json::to_string(&Json(value)).map_err(|error| {
+                    Error::new(ErrorKind::BadSerialization, "this value cannot be JSON")
+                        .with_source(error)
+                })?;
+                write!(output, "{OPEN}{json}{CLOSE}")?;
+            }
+            _ if value.is_none() || value.is_undefined() => {}
+            Escape::Html => write!(output, "{}", HtmlEscape(&value.to_string()))?,
+            Escape::Text => write!(output, "{value}")?,
+        }
+        Ok(())
+    });
+    environment
+}
+
+/// The text with `&`, `<` and `>` as entities: chat systems read markup and mentions between them.
+fn entities(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A value as JSON.
+struct Json<'v>(&'v Value);
+
+impl serde::Serialize for Json<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.is_undefined() {
+            serializer.serialize_unit()
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+/// Takes a template's output up to a limit.
+struct Bounded {
+    text: Vec<u8>,
+    full: bool,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.text.len() + bytes.len() > OUTPUT_MAX {
+            self.full = true;
+            return Err(io::Error::other("the output is too long"));
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The problem in our words where there are better ones. The engine's own texts name types and words
+/// of the template, never values, but for an undefined name.
+fn explained(error: &Error, source: &str) -> TemplateError {
+    let at = error.range().map(|range| place(source, range.start));
+    let at = at.or_else(|| error.line().map(|line| (line, 1)));
+    let problem = match error.kind() {
+        ErrorKind::UndefinedError => {
+            let part = error.range().and_then(|range| source.get(range)).map(str::trim);
+            let part = part.filter(|part| !part.is_empty() && part.chars().count() <= 80);
+            match part {
+                Some(part) => format!(
+                    "`{part}` is not defined for this change; use `… is defined` or `|default(\"\")` if it may be absent"
+                ),
+                None => "a name is not defined for this change; use `… is defined` or `|default(\"\")` if it may be absent".to_owned(),
+            }
+        }
+        ErrorKind::OutOfFuel => {
+            format!("it takes more than {FUEL} steps: remove a loop, or loop over less")
+        }
+        ErrorKind::TemplateNotFound => {
+            "a template cannot include or extend another one: write it in one piece".to_owned()
+        }
+        kind => match error.detail() {
+            Some(detail) if kind == ErrorKind::SyntaxError => detail.to_owned(),
+            // A detail of a run may quote a value.
+            _ => kind.to_string(),
+        },
+    };
+    TemplateError { at, problem }
+}
+
+/// Line and column, from 1, in characters.
+fn place(source: &str, offset: usize) -> (usize, usize) {
+    let offset = (0..=offset.min(source.len())).rev().find(|at| source.is_char_boundary(*at));
+    let before = &source[..offset.unwrap_or(0)];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+#[cfg(test)]
+mod tests;

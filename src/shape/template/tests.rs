@@ -1,0 +1,146 @@
+use super::super::values::NAMES;
+use super::*;
+use crate::record::{Change, Kind, Route};
+
+fn change(body: &str) -> Change {
+    Change {
+        seq: 7,
+        event_id: "evt_1".into(),
+        route: Route::Leads,
+        record_id: Some("12".into()),
+        kind: Kind::Updated,
+        version: 2,
+        observed_at: "2026-01-02T03:04:05.000000Z".into(),
+        business: None,
+        body: body.into(),
+        before: Some(r#"{"id":12,"status":"New"}"#.into()),
+    }
+}
+
+const HOSTILE: &str = "\"},{\"x\":\"\\ \u{1}{{ 7*7 }}\u{2}</b>\r\n\u{0}\u{202e}'=1";
+
+fn record() -> String {
+    let name = serde_json::Value::from(HOSTILE).to_string();
+    format!(
+        r#"{{"id":12,"name":{name},"status":"Won","amount":10.10,"note":null,"tags":["a","b"]}}"#
+    )
+}
+
+fn compile(source: &str, escape: Escape) -> Result<Template, TemplateError> {
+    Template::compile(source, escape, &NAMES)
+}
+
+fn rendered(source: &str, escape: Escape) -> Result<String, TemplateError> {
+    compile(source, escape)?.render(&Context::of(&change(&record())))
+}
+
+fn problem(source: &str) -> String {
+    rendered(source, Escape::Json).unwrap_err().to_string()
+}
+
+#[test]
+fn hostile_text_stays_one_value_in_a_string_and_outside_of_one() {
+    let source = r#"{"a": "Lead {{ record.name }}!", "b": {{ record.name }}, "c": {{ record }},
+        {% set twice %}{{ record.name }}{% endset %}"d": {{ twice }}, "e": "{{ twice }}",
+        {% macro line(x) %}"{{ x }}"{% endmacro %}"f": {{ line(record.name) }},
+        "g": "{{ record.note }}", "h": {{ record.note }}, "i": "{{ record.tags }}",
+        "j": {% autoescape false %}{{ record.name }}{% endautoescape %}, "n": {{ seq + 1 }}}"#;
+    let text = rendered(source, Escape::Json).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["a"], format!("Lead {HOSTILE}!"));
+    for name in ["b", "d", "e", "f", "j"] {
+        assert_eq!(json[name], HOSTILE, "{name}");
+    }
+    assert_eq!(json["c"]["name"], HOSTILE);
+    assert_eq!((&json["g"], &json["h"]), (&"".into(), &serde_json::Value::Null));
+    assert_eq!(json["i"], r#"["a","b"]"#);
+    assert_eq!(json["n"], 8);
+}
+
+#[test]
+fn hostile_text_is_text_in_html_and_nothing_switches_that_off() {
+    let source =
+        "<b>{{ record.name }}</b>{% autoescape false %}{{ record.name }}{% endautoescape %}";
+    let text = rendered(source, Escape::Html).unwrap();
+    assert_eq!(text.matches("</b>").count(), 1, "{text}");
+    assert!(compile("{{ record.name|safe }}", Escape::Html).is_err());
+}
+
+#[test]
+fn a_problem_has_its_line_and_column() {
+    for (source, at, words) in [
+        ("{\n  \"a\": {{ recrod.name }}}", (2, 11), "there is no `recrod`"),
+        ("{\"a\": \"{{ route|uper }}\"}", (1, 17), "no filter `uper`"),
+        ("{% if false %}{{ route|uper }}{% endif %}1", (1, 24), "no filter `uper`"),
+        ("{% if route is strng %}1{% endif %}", (1, 16), "no test `strng`"),
+        ("{\"a\": {{ route }", (1, 0), ""),
+        ("1\n{% fi %}", (2, 0), "fi"),
+        ("{\"a\": {{ record.nme }}}", (1, 10), "`record.nme` is not defined"),
+        ("{{ debug() }}", (1, 4), "there is no `debug`"),
+        ("\u{1}", (1, 1), "control character"),
+    ] {
+        let error = rendered(source, Escape::Json).unwrap_err();
+        let (line, column) = error.at.unwrap();
+        assert_eq!(line, at.0, "{error}");
+        assert!(at.1 == 0 || column == at.1, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_field_that_may_be_absent_is_asked_for() {
+    let source = r#"{{ record.nme|default("-") }}{% if record.nme is defined %}x{% endif %}"#;
+    assert_eq!(rendered(source, Escape::Text).unwrap(), "-");
+    let source = "{% for name, sides in changed|items %}{{ name }}: {{ sides.after }};{% endfor %}";
+    assert!(rendered(source, Escape::Text).unwrap().contains("status: Won;"));
+}
+
+#[test]
+fn work_and_output_are_bounded() {
+    let endless = "{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}1";
+    assert!(problem(endless).contains("steps"), "{}", problem(endless));
+    let long = "\"{% for a in range(9000) %}0123456789012345678901234567890123456789{% endfor %}\"";
+    assert!(problem(long).contains("256 KiB"), "{}", problem(long));
+    let deep = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}";
+    assert!(rendered(deep, Escape::Text).is_err());
+    assert!(problem("{% include \"/etc/passwd\" %}").contains("one piece"));
+    assert!(compile(&"x".repeat(64 * 1024 + 1), Escape::Text).is_err());
+}
+
+#[test]
+fn an_output_that_is_not_json_is_refused_and_no_problem_quotes_a_record() {
+    assert!(problem("{\"a\": {{ route }},}").contains("not JSON at line 1"));
+    for source in ["{{ record.name + 1 }}", "{{ record.name.x.y }}", "{{ record.name|int }}"] {
+        let problem = problem(source);
+        assert!(!problem.contains("7*7") && !problem.contains("=1"), "{problem}");
+    }
+}
+
+#[test]
+fn the_media_type_says_what_is_escaped() {
+    for (media_type, escape) in [
+        ("application/json", Escape::Json),
+        ("application/vnd.x+json; charset=utf-8", Escape::Json),
+        ("Text/HTML", Escape::Html),
+        ("application/xml", Escape::Html),
+        ("text/plain", Escape::Text),
+        ("application/x-www-form-urlencoded", Escape::Text),
+    ] {
+        assert_eq!(Escape::of_media_type(media_type), escape, "{media_type}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_stays_one_string(text in ".*", before in "[a-z \\\\\"]{0,6}") {
+        let mut body = change("{}");
+        body.body = format!(r#"{{"x":{}}}"#, serde_json::Value::from(text.clone()));
+        let before = serde_json::Value::from(before).to_string();
+        let source = format!(r#"[{}{{{{ record.x }}}}", {{{{ record.x }}}}]"#, &before[..before.len() - 1]);
+        let template = compile(&source, Escape::Json).unwrap();
+        let output = template.render(&Context::of(&body)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&output).unwrap();
+        proptest::prop_assert!(json[0].as_str().unwrap().ends_with(&text));
+        proptest::prop_assert_eq!(json[1].as_str().unwrap(), text);
+    }
+}

@@ -1,0 +1,171 @@
+//! What a template sees of a change.
+//!
+//! A number keeps its value: a whole number of any length that fits 128 bits, else a fraction. A text
+//! with half of a surrogate pair, which is valid JSON and no text, shows U+FFFD in its place.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use minijinja::Value;
+use serde_json::value::RawValue;
+
+use crate::record::{Change, Kind};
+
+/// The names that a template may use.
+pub const NAMES: [&str; 14] = [
+    "before",
+    "business",
+    "changed",
+    "event_id",
+    "gap",
+    "kind",
+    "observed_at",
+    "record",
+    "record_id",
+    "route",
+    "seq",
+    "test",
+    "type",
+    "version",
+];
+
+/// The names that a template over several changes may use.
+pub const DIGEST_NAMES: [&str; 2] = ["changes", "count"];
+
+/// A value nested deeper is a text.
+const DEEPEST: usize = 32;
+
+/// The values of the names that a template may use.
+#[derive(Debug, Clone)]
+pub struct Context(pub(super) Value);
+
+impl Context {
+    /// One change.
+    #[must_use]
+    pub fn of(change: &Change) -> Self {
+        let gap = change.kind == Kind::Gap;
+        let body = value_of(&change.body);
+        let none = || Value::from(());
+        let before = change.before.as_deref();
+        let changed = change.changed().into_iter().map(|field| {
+            let side = |text: Option<&str>| text.map_or_else(none, value_of);
+            let sides = [("before", side(field.before)), ("after", side(field.after))];
+            (Value::from(field.name), Value::from_pairs(sides))
+        });
+        Self(Value::from_pairs([
+            ("before", before.map_or_else(none, value_of)),
+            ("business", Value::from(change.business.clone())),
+            ("changed", Value::from_pairs(changed.collect::<Vec<_>>())),
+            ("event_id", Value::from(change.event_id.clone())),
+            ("gap", if gap { body.clone() } else { none() }),
+            ("kind", Value::from(change.kind.as_str())),
+            ("observed_at", Value::from(change.observed_at.clone())),
+            ("record", if gap { none() } else { body }),
+            ("record_id", Value::from(change.record_id.clone())),
+            ("route", Value::from(change.route.as_str())),
+            ("seq", Value::from(change.seq)),
+            ("test", Value::from(change.is_test())),
+            ("type", Value::from(change.event_type())),
+            ("version", Value::from(change.version)),
+        ]))
+    }
+
+    /// Several changes: `changes`, a list, and `count`.
+    #[must_use]
+    pub fn of_all(changes: &[Change]) -> Self {
+        let all: Vec<Value> = changes.iter().map(|change| Self::of(change).0).collect();
+        Self(Value::from_pairs([("count", Value::from(all.len())), ("changes", Value::from(all))]))
+    }
+}
+
+/// The value of a JSON text; a text that cannot be read is itself.
+fn value_of(text: &str) -> Value {
+    let whole = with_whole_characters(text);
+    match serde_json::from_str::<&RawValue>(&whole) {
+        Ok(raw) => value(raw, DEEPEST),
+        Err(_) => Value::from(text),
+    }
+}
+
+fn value(raw: &RawValue, depth: usize) -> Value {
+    let text = raw.get();
+    read(text, depth).unwrap_or_else(|| Value::from(text))
+}
+
+fn read(text: &str, depth: usize) -> Option<Value> {
+    let depth = depth.checked_sub(1)?;
+    Some(match text.as_bytes().first()? {
+        b'{' => {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+            let members = members.into_iter().map(|(name, member)| (name, value(member, depth)));
+            Value::from(members.collect::<BTreeMap<String, Value>>())
+        }
+        b'[' => {
+            let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+            Value::from(items.into_iter().map(|item| value(item, depth)).collect::<Vec<Value>>())
+        }
+        b'"' => Value::from(serde_json::from_str::<String>(text).ok()?),
+        b't' => Value::from(true),
+        b'f' => Value::from(false),
+        b'n' => Value::from(()),
+        _ => match text.parse::<i128>() {
+            Ok(whole) => i64::try_from(whole).map_or_else(|_| Value::from(whole), Value::from),
+            Err(_) => Value::from(text.parse::<f64>().ok()?),
+        },
+    })
+}
+
+/// The text with U+FFFD for each escaped half of a surrogate pair.
+fn with_whole_characters(text: &str) -> Cow<'_, str> {
+    let mut repaired = String::new();
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(found) = text[at..].find('\\') {
+        let start = at + found;
+        match unit(text, start) {
+            // A pair: both escapes stay.
+            Some(0xd800..=0xdbff) if matches!(unit(text, start + 6), Some(0xdc00..=0xdfff)) => {
+                at = start + 12;
+            }
+            Some(0xd800..=0xdfff) => {
+                repaired.push_str(&text[copied..start]);
+                repaired.push_str("\\ufffd");
+                copied = start + 6;
+                at = copied;
+            }
+            // A backslash and the character that it escapes.
+            _ => at = start + 1 + text[start + 1..].chars().next().map_or(0, char::len_utf8),
+        }
+    }
+    if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(repaired + &text[copied..]) }
+}
+
+/// The UTF-16 unit of the escape `\uXXXX` at `start`.
+fn unit(text: &str, start: usize) -> Option<u16> {
+    let digits = text.get(start..start + 6)?.strip_prefix("\\u")?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_texts_and_half_characters_are_read() {
+        let value = value_of(
+            r#"{"id":12345678901234567890123,"n":-4,"f":1.5,"s":"a\\ud800","h":"x\ud83d!","p":"\ud83d\ude00"}"#,
+        );
+        let shown = |name: &str| value.get_attr(name).unwrap().to_string();
+        assert_eq!(shown("id"), "12345678901234567890123");
+        assert_eq!((shown("n"), shown("f")), ("-4".into(), "1.5".into()));
+        assert_eq!(shown("s"), r"a\ud800");
+        assert_eq!(shown("h"), "x\u{fffd}!");
+        assert_eq!(shown("p"), "😀");
+    }
+
+    #[test]
+    fn a_deep_value_is_a_text_and_ends_nothing() {
+        let deep = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));
+        assert!(value_of(&format!(r#"{{"a":{deep}}}"#)).get_attr("a").is_ok());
+    }
+}
