@@ -19,6 +19,7 @@
 //! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
 //! | [`contiguity`] | what a page proves about the time since the previous page; pure |
 //! | [`sysexits`] | the exit codes |
+//! | [`connections`] | accepts connections and bounds their number |
 //! | [`duration`] | writes a length of time for people |
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
@@ -56,6 +57,7 @@ pub mod budget;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod connections;
 pub mod contiguity;
 pub mod control;
 pub mod custom_fields;

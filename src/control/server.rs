@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::address::SocketAddress;
 use super::{ControlReply, ControlRequest, QUICK};
+use crate::connections;
 use crate::sysexits::PERMISSION;
 
 /// How long a client may take to send its request.
@@ -25,8 +25,6 @@ const REQUEST_LIMIT: Duration = Duration::from_millis(500);
 const REQUEST_MAX: u64 = 4096;
 /// Connections served at the same time. More of them wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 32;
-/// How long to wait when no connection can be accepted, for example for lack of descriptors.
-const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
 /// Serves the socket until `stop`; `reply_to` is called with each request and returns the reply.
 ///
@@ -46,24 +44,10 @@ where
     }
     let listener = UnixListener::bind(&address.path)?;
     fs::set_permissions(&address.path, fs::Permissions::from_mode(0o660))?;
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            // A client may close early or send nothing: that is no error of the daemon.
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(converse(stream, reply_to.clone()));
-                }
-                Err(_) => tokio::select! {
-                    () = stop.cancelled() => break,
-                    () = tokio::time::sleep(ACCEPT_AGAIN) => {}
-                },
-            },
-        }
-    }
-    connections.shutdown().await;
+    connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
+        converse(stream, reply_to.clone())
+    })
+    .await;
     // If this fails, the next start removes the file.
     let _ = fs::remove_file(&address.path);
     Ok(())

@@ -13,9 +13,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+use crate::connections;
 
 /// Live streams at the same time.
 pub(super) const STREAMS_MAX: usize = 64;
@@ -30,8 +31,6 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(15);
 const STREAM_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The most bytes of a request's headers.
 const HEADERS_MAX: usize = 16 * 1024;
-/// How long to wait when no connection can be accepted, for example for lack of descriptors.
-const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
 /// Set by a response that continues as a live stream.
 #[derive(Clone, Default)]
@@ -49,24 +48,8 @@ impl IsStream {
 
 /// Serves until `stop`, then closes every connection.
 pub(super) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            // A client may close early or send no HTTP: that is no error of the daemon.
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(converse(stream, router.clone()));
-                }
-                Err(_) => tokio::select! {
-                    () = stop.cancelled() => break,
-                    () = tokio::time::sleep(ACCEPT_AGAIN) => {}
-                },
-            },
-        }
-    }
-    connections.shutdown().await;
+    connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| converse(stream, router.clone()))
+        .await;
 }
 
 async fn converse<S>(stream: S, router: Router)
