@@ -6,6 +6,7 @@
 mod backfill;
 mod backup;
 mod check;
+mod completions;
 mod copying;
 mod current_status;
 mod custom_fields;
@@ -122,7 +123,7 @@ enum Command {
     Verify(Json),
     /// Print a description of the database for Datasette (`datasette --metadata FILE`)
     Metadata,
-    /// Print a completion script for a shell
+    /// Print a script that completes commands, routes, sinks and dead letters in a shell
     Completions {
         /// bash, zsh, fish, elvish or powershell
         shell: clap_complete::Shell,
@@ -144,6 +145,9 @@ struct Json {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    if completions::print_candidates() {
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -194,11 +198,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Restore(args) => restore::run(&load(place)?, args),
         Command::Verify(json) => verify::run(&load(place)?, json.json),
         Command::Metadata => metadata::run(&load(place)?),
-        Command::Completions { shell } => {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "shopmirror", &mut text);
-            output::raw(&text)
-        }
+        Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(Cli::command(), &command),
     }
 }

@@ -10,10 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
 use super::exit::{self, ExitError};
-use super::{output, read_config, runtime};
+use super::{completions, output, read_config, runtime};
 use crate::config::{Config, SinkKind};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -22,7 +23,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "sink")]
     offline: bool,
     /// Check the configuration file and this sink only
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completions::sinks))]
     sink: Option<String>,
     #[command(flatten)]
     json: super::Json,

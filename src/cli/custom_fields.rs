@@ -4,6 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+use clap_complete::ArgValueCandidates;
+
+use super::completions;
 use super::direct::{DirectClient, ask_daemon, result_of};
 use super::moment;
 use super::output::{self, cell};
@@ -18,7 +21,7 @@ pub(super) struct Args {
     #[arg(long)]
     refresh: bool,
     /// Read and list this business only
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCandidates::new(completions::businesses))]
     business: Option<String>,
     #[command(flatten)]
     json: super::Json,

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use clap_complete::ArgValueCandidates;
 use serde_json::json;
 
 use super::exit::{DATA, ExitError, USAGE};
-use super::moment;
 use super::output::{self, cell};
 use super::runtime;
+use super::{completions, moment};
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
@@ -22,6 +23,7 @@ const LISTED_MAX: usize = 10_000;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The sink's name
+    #[arg(add = ArgValueCandidates::new(completions::sinks))]
     sink: String,
     #[command(subcommand)]
     action: Option<DeadAction>,
@@ -37,6 +39,7 @@ enum DeadAction {
     /// Show one dead letter with its change
     Show {
         /// Its number in the log
+        #[arg(add = ArgValueCandidates::new(completions::dead_letters))]
         seq: i64,
     },
     /// Deliver dead letters again, under the same event ids
@@ -55,6 +58,7 @@ enum DeadAction {
 #[group(required = true, multiple = false)]
 struct DeadSelection {
     /// The number of one dead letter in the log
+    #[arg(add = ArgValueCandidates::new(completions::dead_letters))]
     seq: Option<i64>,
     /// All dead letters of the sink
     #[arg(long)]

@@ -4,6 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
+use clap_complete::ArgValueCandidates;
+
+use super::completions;
 use super::direct::{DirectClient, ask_daemon, result_of};
 use super::output;
 use super::records::value_cell;
@@ -22,7 +25,7 @@ pub(super) struct Args {
     #[arg(value_parser = search_term)]
     term: String,
     /// Search this business [default: the first that is configured, else the workspace's default]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCandidates::new(completions::businesses))]
     business: Option<String>,
     /// Store what is found, and forward new customers to the sinks
     #[arg(long)]

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use clap_complete::ArgValueCandidates;
+
+use super::completions;
 use super::exit::{ExitError, USAGE};
 use super::output;
 use super::plan::planned;
@@ -17,7 +20,7 @@ pub(super) struct Args {
     #[arg(value_parser = RouteName)]
     route: Route,
     /// The business (branch), if several are polled
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completions::businesses))]
     business: Option<String>,
     #[command(flatten)]
     json: super::Json,

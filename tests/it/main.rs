@@ -10,6 +10,7 @@ mod budget;
 mod changes;
 mod cli;
 mod commands;
+mod completions;
 mod config_files;
 mod delivery;
 mod demo;
