@@ -6,6 +6,7 @@
 //! Nothing here knows how records got into the store.
 
 mod backlog;
+mod dead_log;
 mod filter;
 mod health;
 mod redrive;
@@ -26,6 +27,7 @@ use crate::store::{
     Begin, DeliveryState, DueBy, Reader, SinkProgress, SinkRow, SinkState, Store, StoreError,
 };
 pub use backlog::{SinkView, behind};
+use dead_log::{DeadLog, DeadReport};
 use health::{Attempt, Comparing, EndpointHealth, Observed};
 pub use redrive::{Redrive, Redriven, redrive};
 use round::{Limits, Round};
@@ -68,11 +70,18 @@ struct TaskState {
     health: EndpointHealth,
     /// When a position that is not saved yet was noted.
     passed_at: Option<Duration>,
+    dead_log: DeadLog,
 }
 
 impl TaskState {
     fn of(row: SinkRow) -> Self {
-        Self { position: row.position, row, health: EndpointHealth::Healthy, passed_at: None }
+        Self {
+            position: row.position,
+            row,
+            health: EndpointHealth::Healthy,
+            passed_at: None,
+            dead_log: DeadLog::default(),
+        }
     }
 
     fn is_holding(&self) -> bool {
@@ -120,11 +129,15 @@ impl Deliverer {
                 Err(error) => return Err(error),
             };
             self.publish(&known);
+            if let Some(report) = known.dead_log.due(self.clock.now().elapsed) {
+                self.report_dead(&report);
+            }
             grown = false;
             if wait.is_zero() && !finish.is_cancelled() {
                 continue;
             }
             let now = self.clock.now().elapsed;
+            let wait = known.dead_log.wait(now).map_or(wait, |left| left.min(wait));
             let resting = known.health.pause(now).is_some();
             let deaf = resting && known.health.ends_with_more_than().is_none();
             tokio::select! {
@@ -137,6 +150,9 @@ impl Deliverer {
                 },
                 () = tokio::time::sleep(wait) => {}
             }
+        }
+        if let Some(report) = known.dead_log.rest() {
+            self.report_dead(&report);
         }
         match self.store.save_passed_positions().await {
             // Those rows of the log are only read again.
@@ -192,6 +208,9 @@ impl Deliverer {
                 break;
             }
         }
+        if let Some(report) = known.dead_log.rest() {
+            self.report_dead(&report);
+        }
         self.store.save_passed_positions().await?;
         let mut status = known.status(self.clock.now().elapsed);
         let (filter, position) = (self.settings.filter.clone(), known.position);
@@ -242,7 +261,8 @@ impl Deliverer {
         if let Some(observed) = &observed {
             self.report(known, observed, &mut progress);
         }
-        self.report_dead(&progress);
+        let dead = progress.put.iter().filter(|delivery| delivery.state == DeliveryState::Dead);
+        dead.for_each(|letter| known.dead_log.add(letter));
         self.save(known, progress, finish).await?;
         if let Some(observed) = observed {
             known.health.observe(observed, moment.elapsed, fastrand::f64());
@@ -336,11 +356,10 @@ impl Deliverer {
         }
     }
 
-    fn report_dead(&self, progress: &SinkProgress) {
-        for letter in progress.put.iter().filter(|d| d.state == DeliveryState::Dead) {
-            tracing::warn!(sink = %self.name, seq = letter.seq, route = %letter.route, reason = letter.last_error.as_deref(),
-                "a change was refused for good: see `shopmirror dead {} list`", self.name);
-        }
+    fn report_dead(&self, report: &DeadReport) {
+        let DeadReport { count, last } = report;
+        tracing::warn!(sink = %self.name, count, seq = last.seq, route = %last.route, reason = last.last_error.as_deref(),
+            "changes were refused for good, the last one for this reason: see `shopmirror dead {} list`", self.name);
     }
 
     /// Saves what a round came to. A full disk does not make the sink get changes again that it has

@@ -16,6 +16,8 @@ use crate::store::Reader;
 
 /// How often `--follow` looks for new changes.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+/// Changes that are listed unless `--limit` is given.
+const LISTED: usize = 50;
 /// Rows of the log read at once.
 const LOG_STEP: usize = 500;
 
@@ -36,9 +38,9 @@ pub(super) struct Args {
     /// Only changes of this kind: baseline, created, updated or gap
     #[arg(long)]
     kind: Option<Kind>,
-    /// At most this many
-    #[arg(long, default_value_t = 50)]
-    limit: u32,
+    /// At most this many [default: 50]
+    #[arg(long)]
+    limit: Option<u32>,
     #[command(flatten)]
     json: super::Json,
 }
@@ -55,7 +57,13 @@ struct Filter {
 impl Filter {
     fn of(args: &Args) -> Self {
         let Args { after, since, route, kind, limit, .. } = args.clone();
-        Self { after, since: since.map(stamp), route, kind, limit: limit as usize }
+        Self {
+            after,
+            since: since.map(stamp),
+            route,
+            kind,
+            limit: limit.map_or(LISTED, |limit| limit as usize),
+        }
     }
 
     fn wants(&self, change: &Change) -> bool {
@@ -72,10 +80,16 @@ impl Filter {
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(&config.store.path)?;
     let filter = Filter::of(args);
-    let (found, position) = match filter.after {
+    let Found { changes: found, position, is_cut } = match filter.after {
         Some(after) => first_after(&reader, &filter, after)?,
         None => latest(&reader, &filter)?,
     };
+    if is_cut && args.limit.is_none() && !filter.is_empty() {
+        let which = if filter.after.is_some() { "first" } else { "last" };
+        output::aside(&format!(
+            "only the {which} {LISTED} matching changes are listed: give --limit for more"
+        ));
+    }
     if args.follow {
         return follow(&reader, &filter, found, position, args.json.json);
     }
@@ -114,28 +128,39 @@ fn follow(
     }
 }
 
-/// The first changes after a number, and the position to continue from.
-fn first_after(reader: &Reader, filter: &Filter, after: i64) -> anyhow::Result<(Vec<Change>, i64)> {
+/// The changes to list.
+struct Found {
+    /// Oldest first.
+    changes: Vec<Change>,
+    /// The number after which `--follow` continues.
+    position: i64,
+    /// More changes match than the limit allows.
+    is_cut: bool,
+}
+
+/// The first changes after a number.
+fn first_after(reader: &Reader, filter: &Filter, after: i64) -> anyhow::Result<Found> {
     let (mut found, mut position) = (Vec::new(), after);
-    while found.len() < filter.limit {
+    while found.len() <= filter.limit {
         let step = reader.changes_after(position, LOG_STEP)?;
         let Some(last) = step.last() else { break };
         position = last.seq;
         found.extend(step.into_iter().filter(|change| filter.wants(change)));
     }
-    if found.len() > filter.limit {
+    let is_cut = found.len() > filter.limit;
+    if is_cut {
         found.truncate(filter.limit);
-        position = found.last().map_or(after, |change| change.seq);
+        position = found.last().map_or(after, |change: &Change| change.seq);
     }
-    Ok((found, position))
+    Ok(Found { changes: found, position, is_cut })
 }
 
-/// The latest changes, oldest first, and the position to continue from.
-fn latest(reader: &Reader, filter: &Filter) -> anyhow::Result<(Vec<Change>, i64)> {
+/// The latest changes.
+fn latest(reader: &Reader, filter: &Filter) -> anyhow::Result<Found> {
     let last = reader.last_seq()?;
     let step = i64::try_from(LOG_STEP).expect("a small number");
     let (mut found, mut upper) = (Vec::new(), last);
-    while found.len() < filter.limit && upper > 0 {
+    while found.len() <= filter.limit && upper > 0 {
         let lower = (upper - step).max(0);
         let mut chunk = reader.changes_after(lower, LOG_STEP)?;
         chunk.retain(|change| change.seq <= upper);
@@ -148,8 +173,9 @@ fn latest(reader: &Reader, filter: &Filter) -> anyhow::Result<(Vec<Change>, i64)
         chunk.append(&mut found);
         found = chunk;
     }
-    found.drain(..found.len().saturating_sub(filter.limit));
-    Ok((found, last))
+    let too_many = found.len().saturating_sub(filter.limit);
+    found.drain(..too_many);
+    Ok(Found { changes: found, position: last, is_cut: too_many > 0 })
 }
 
 /// One change on one line.

@@ -97,7 +97,7 @@ pub fn plan(
             view.kept_interval_s.map_or_else(|| "-".to_owned(), span),
             span(view.guarantee_s),
             format!("{}/min", rate(view.import_per_minute)),
-            format!("{} in {}", view.overflows_seen, span(view.watched_s)),
+            overflows(view),
             span(view.horizon_s),
         ]);
     }
@@ -240,7 +240,18 @@ pub fn why(
     text
 }
 
+fn overflows(view: &PollerView) -> String {
+    if view.watched_s <= 0.0 {
+        return "not watched yet".to_owned();
+    }
+    format!("{} in {}", view.overflows_seen, span(view.watched_s))
+}
+
 fn overflow(view: &PollerView) -> String {
+    if view.watched_s <= 0.0 {
+        return "not known yet: the daemon has not read two different pages of this route"
+            .to_owned();
+    }
     let watched = span(view.watched_s);
     let chance =
         format!("chance below 1 in {:.0} per poll", (1.0 / view.overflow_chance.max(1e-9)).floor());

@@ -7,6 +7,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::store::{Gap, PollerRow, Reader, SinkState, StoreError};
@@ -94,6 +95,13 @@ impl Stored {
                     .iter()
                     .find(|row| row.route == poller.route && row.business == poller.business);
                 poller.last_success_age_s = row.and_then(|row| age_s(&row.last_success_at, now));
+                // The last poll before this start succeeded a short time ago.
+                if poller.state == PollerState::Starting
+                    && poller.last_success_age_s.is_some()
+                    && !is_stale(poller)
+                {
+                    poller.state = PollerState::Ok;
+                }
             }
         }
     }

@@ -191,11 +191,86 @@ async fn a_member_of_the_readers_group_reads_and_neither_writes_nor_spends_the_b
 }
 
 #[tokio::test]
-async fn routes_are_completed_and_a_command_of_a_command_has_a_manual_page() {
+async fn a_command_of_a_command_has_a_manual_page() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
-    let script = place.run(["completions", "bash"]).await.out;
-    assert!(script.contains("job_status_changes outsourced_jobs"), "routes are offered");
     let page = place.run(["man", "dead", "list"]).await;
     assert!(page.out.contains(".TH shopmirror-dead-list 1"), "{page:?}");
     assert_eq!(place.run(["man", "dead", "nothing"]).await.code, Some(64));
+}
+
+#[tokio::test]
+async fn a_list_of_changes_that_is_cut_says_so() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    for (args, which) in [
+        (&["--since", "1h"][..], "only the last 50 matching changes"),
+        (&["--after", "0"][..], "only the first 50 matching changes"),
+        (&["--since", "1h", "--json"][..], "only the last 50 matching changes"),
+        (&["--since", "1h", "--limit", "50"][..], ""),
+        (&["--since", "1h", "--limit", "100000"][..], ""),
+        (&["--kind", "updated"][..], ""),
+    ] {
+        let ended = place.run(["log"].iter().chain(args)).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.err.is_empty(), which.is_empty(), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(which), "{args:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_refusals_are_a_few_lines_of_the_log_and_all_are_listed() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    hook.always(Answer::status(422).body("no such customer"));
+    place.configure(&Place::webhook_sink("erp", &hook.url("/"), "retry = []"));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    for number in 0..90 {
+        workspace.add(Route::Leads, json!({"name": format!("Ada {number}")}));
+    }
+    let dead = |status: &Value| status["sinks"][0]["dead"] == 90;
+    place.status_when("all are dead", dead).await;
+    assert_eq!(place.run(["dead", "erp", "--json"]).await.json().as_array().unwrap().len(), 90);
+    daemon.stop().await;
+    let log = place.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("refused for good")).collect();
+    // One a minute, and one when the daemon stops.
+    assert!((1..10).contains(&lines.len()), "{lines:#?}");
+    let counted: u64 = lines
+        .iter()
+        .filter_map(|line| line.split("count=").nth(1)?.split(' ').next()?.parse::<u64>().ok())
+        .sum();
+    assert_eq!(counted, 90, "{lines:#?}");
+    assert!(lines[0].contains("no such customer"), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn a_plan_without_a_store_does_not_show_figures_that_were_not_measured() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let plan = place.run(["plan"]).await;
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+    assert!(plan.out.contains("not watched yet") && !plan.out.contains("0 in 0"), "{plan:?}");
+    let why = place.run(["why", "leads"]).await;
+    assert!(why.out.contains("not known yet"), "{why:?}");
+}
+
+#[tokio::test]
+async fn after_a_restart_a_route_that_was_read_shortly_before_is_ok_before_its_next_page() {
+    let workspace = Pages::start().await;
+    let place = workspace.place();
+    place.configure("");
+    let daemon = place.started().await;
+    workspace.shown("leads", r#"[{"id":1}]"#).await;
+    daemon.stop().await;
+    let release = workspace.hold_next("leads");
+    let daemon = place.started().await;
+    workspace.held("leads").await;
+    let status = place.status().await;
+    let pollers = status["pollers"].as_array().unwrap();
+    let leads = pollers.iter().find(|poller| poller["route"] == "leads").unwrap();
+    assert_eq!(leads["state"], "ok", "{status}");
+    release.notify_one();
+    daemon.stop().await;
 }
