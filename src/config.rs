@@ -11,8 +11,12 @@ mod base;
 mod example;
 mod findings;
 mod key;
+mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_target;
 mod problem;
 mod read;
+mod secret_text;
 mod section;
 mod shape;
 mod sinks;
@@ -32,6 +36,9 @@ use url::Url;
 pub use address::{is_loopback, workspace as workspace_address};
 pub use base::Base;
 pub use key::{KeyError, checked as checked_key};
+pub use postgres::PostgresSettings;
+#[cfg(feature = "postgres")]
+pub use postgres_target::{is_on_this_machine, postgres_target};
 pub use problem::{Problem, Problems};
 pub use webhook::OWN_HEADERS;
 
@@ -308,6 +315,8 @@ pub enum SinkKind {
     File(FileSettings),
     /// `type = "command"`
     Command(CommandSettings),
+    /// `type = "postgres"`
+    Postgres(PostgresSettings),
 }
 
 impl SinkKind {
@@ -318,6 +327,7 @@ impl SinkKind {
             Self::Webhook(_) => "webhook",
             Self::File(_) => "file",
             Self::Command(_) => "command",
+            Self::Postgres(_) => "postgres",
         }
     }
 }

@@ -10,6 +10,8 @@
 
 mod command;
 mod file;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod reason;
 #[cfg(test)]
 mod scripted;
@@ -115,6 +117,24 @@ pub enum SinkBuildError {
         sink: String,
         /// What the TLS library said.
         problem: String,
+    },
+    /// A server's address or settings cannot be used; the text never holds a secret.
+    #[error("sink {sink}: {problem}")]
+    Server {
+        /// The sink's name.
+        sink: String,
+        /// What is wrong and what to write instead.
+        problem: String,
+    },
+    /// The program was built without this type of sink.
+    #[error(
+        "sink {sink}: this program was built without sinks of type {kind}: use the packaged program, or build it with --features {kind}"
+    )]
+    LeftOut {
+        /// The sink's name.
+        sink: String,
+        /// Its type, which is also the name of the feature.
+        kind: &'static str,
     },
     /// The command does not begin with the absolute path of a program.
     #[error("sink {sink}: the command must begin with the absolute path of a program")]
@@ -248,6 +268,9 @@ registry! {
     batched {
         /// Appends each change to an NDJSON file.
         File(file::FileSink),
+        /// Stores each change in PostgreSQL, exactly once.
+        #[cfg(feature = "postgres")]
+        Postgres(postgres::PostgresSink),
     }
 }
 
@@ -263,6 +286,15 @@ impl Sink {
             SinkKind::Webhook(it) => Webhook(webhook::WebhookSink::build(name, it)?.into()).into(),
             SinkKind::Command(it) => Command(command::CommandSink::build(name, it)?.into()).into(),
             SinkKind::File(it) => File(file::FileSink::new(name, &it.path).into()).into(),
+            #[cfg(feature = "postgres")]
+            SinkKind::Postgres(it) => {
+                BatchedSink::Postgres(postgres::PostgresSink::build(name, it)?.into()).into()
+            }
+            #[cfg(not(feature = "postgres"))]
+            other => {
+                let sink = name.to_owned();
+                return Err(SinkBuildError::LeftOut { sink, kind: other.type_name() });
+            }
         })
     }
 

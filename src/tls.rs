@@ -1,11 +1,16 @@
-//! The HTTP client that the workspace client and the webhook sinks are built from.
+//! The HTTP client that the workspace client and the webhook sinks are built from, and the TLS that
+//! the other sinks use.
 //!
-//! It follows no redirect, sends no referer, uses no proxy from the environment and repeats no
+//! The client follows no redirect, sends no referer, uses no proxy from the environment and repeats no
 //! request by itself: each of these could carry a secret to another host or escape the budget. TLS
 //! is rustls with `ring`, which builds much faster than `aws-lc-rs`.
 
 use std::error::Error;
 use std::io;
+#[cfg(feature = "tls")]
+use std::path::{Path, PathBuf};
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::sync::Once;
 
 use reqwest::ClientBuilder;
@@ -45,12 +50,72 @@ const PROBLEMS: [(&str, &str); 10] = [
 #[must_use]
 pub fn connection_problem(error: &reqwest::Error) -> Option<String> {
     let causes = || std::iter::successors(error.source(), |&cause| cause.source());
-    let texts: Vec<String> = causes().map(ToString::to_string).collect();
-    let found = PROBLEMS.iter().find(|(part, _)| texts.iter().any(|text| text.contains(part)));
-    if let Some((_, words)) = found {
-        return Some((*words).to_owned());
+    if let Some(words) = causes().find_map(problem_of) {
+        return Some(words);
     }
     let code = |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>()?.raw_os_error();
     let code = causes().filter_map(code).last()?;
     Some(io::Error::from_raw_os_error(code).to_string())
+}
+
+/// What the TLS library's or the resolver's part of an error means; `None` for another error.
+#[must_use]
+pub fn problem_of(error: &(dyn Error + 'static)) -> Option<String> {
+    let text = error.to_string();
+    let found = PROBLEMS.iter().find(|(part, _)| text.contains(part));
+    found.map(|(_, words)| (*words).to_owned())
+}
+
+/// Why TLS cannot be used.
+#[cfg(feature = "tls")]
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The file of certificate authorities cannot be used.
+    #[error("reading the certificate authorities in {}: {why}; name a PEM file that this user may read", path.display())]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The TLS library refused its own settings, or this machine has no authorities.
+    #[error("preparing TLS: {0}; install the package ca-certificates")]
+    Library(#[from] rustls::Error),
+}
+
+/// TLS that verifies the server by the authorities in `ca_file`, or by those of this machine.
+///
+/// # Errors
+/// [`TlsError`] if the file cannot be used.
+#[cfg(feature = "tls")]
+pub fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
+    use rustls_platform_verifier::BuilderVerifierExt;
+
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?;
+    let builder = match ca_file {
+        Some(path) => builder.with_root_certificates(authorities(path)?),
+        None => builder.with_platform_verifier()?,
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+#[cfg(feature = "tls")]
+fn authorities(path: &Path) -> Result<rustls::RootCertStore, TlsError> {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+
+    let refused = |why: String| TlsError::Authorities { path: path.to_owned(), why };
+    let mut roots = rustls::RootCertStore::empty();
+    let certificates =
+        CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
+        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(refused("it holds no certificate".to_owned()));
+    }
+    Ok(roots)
 }

@@ -12,6 +12,8 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::findings::choice;
+#[cfg(feature = "postgres")]
+use super::postgres;
 use super::problem::{Quote, repeated, shown};
 use super::section::{Found, Section, unfit};
 use super::webhook::{self, TIMEOUT};
@@ -22,18 +24,26 @@ const SINKS_MAX: usize = 64;
 const NAME_LEN_MAX: usize = 64;
 const RETRIES_MAX: usize = 32;
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(30 * 86_400);
-const TYPES: [(&str, Type); 3] =
-    [("webhook", Type::Webhook), ("file", Type::File), ("command", Type::Command)];
+const TYPES: [(&str, Type); 4] = [
+    ("webhook", Type::Webhook),
+    ("file", Type::File),
+    ("command", Type::Command),
+    ("postgres", Type::Postgres),
+];
+
+/// The kinds that most sinks get unless they ask for others.
+const NEWS: [Kind; 2] = [Kind::Created, Kind::Updated];
 
 /// The example schedule of the Standard Webhooks specification, in seconds. The first attempt is
 /// made at once.
 const STANDARD_RETRY: [u64; 9] = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Type {
     Webhook,
     File,
     Command,
+    Postgres,
 }
 
 /// Every sink of the file without a problem.
@@ -86,11 +96,13 @@ pub(super) fn read(
 /// One sink; `None` only if a problem was noted.
 fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSettings> {
     if !section.holds("type") {
-        section.missing("type", "one of webhook, file, command");
+        section.missing("type", "one of webhook, file, command, postgres");
     }
     let kind = section.word("type", &TYPES);
-    let filter = filter(&mut section);
-    let start = start(&mut section);
+    // A copy of everything is what a database is for.
+    let is_copy = kind == Some(Type::Postgres);
+    let filter = filter(&mut section, if is_copy { &Kind::ALL } else { &NEWS });
+    let start = start(&mut section, if is_copy { Start::Beginning } else { Start::Now });
     let retry = section.durations("retry", &WAIT);
     if let Some(Found { value, place }) = &retry
         && value.len() > RETRIES_MAX
@@ -103,6 +115,7 @@ fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSe
         Some(Type::Webhook) => webhook::read(&mut section, base, workspace).map(SinkKind::Webhook),
         Some(Type::File) => file(&mut section, base).map(SinkKind::File),
         Some(Type::Command) => command(&mut section).map(SinkKind::Command),
+        Some(Type::Postgres) => postgres::read(&mut section, base).map(SinkKind::Postgres),
         // The other keys are checked when the type is known.
         None => return None,
     };
@@ -110,14 +123,14 @@ fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSe
     Some(SinkSettings { filter, start, retry: Arc::from(retry), kind: kind? })
 }
 
-fn filter(section: &mut Section<'_>) -> SinkFilter {
+fn filter(section: &mut Section<'_>, usual_changes: &[Kind]) -> SinkFilter {
     let all = "remove the key to forward all";
     let routes = section.words("routes", &Route::ALL, all);
     let usual = "remove the key to forward created and updated";
     let changes = section.words("changes", &Kind::ALL, usual);
     SinkFilter {
         routes: routes.unwrap_or_else(|| Route::ALL.to_vec()),
-        changes: changes.unwrap_or_else(|| vec![Kind::Created, Kind::Updated]),
+        changes: changes.unwrap_or_else(|| usual_changes.to_vec()),
         fields: fields(section),
     }
 }
@@ -163,8 +176,8 @@ fn finite(number: f64) -> Option<Value> {
     serde_json::Number::from_f64(number).map(Value::Number)
 }
 
-fn start(section: &mut Section<'_>) -> Start {
-    let Some(Found { value, place }) = section.value("start") else { return Start::Now };
+fn start(section: &mut Section<'_>, usual: Start) -> Start {
+    let Some(Found { value, place }) = section.value("start") else { return usual };
     let text = match value {
         DeValue::String(text) => text.clone().into_owned(),
         DeValue::Datetime(time) => time.to_string(),

@@ -27,6 +27,7 @@ fn folder() -> (tempfile::TempDir, Base) {
         ("prose", "ask Anna for the CANARY\n", 0o600),
         ("blank", " \n\n", 0o600),
         ("chat.json", "{\"text\": \"{{ record.name }} CANARY\"}\n", 0o640),
+        ("database", "postgresql://shop:CANARY@db.example.com/shops\n", 0o640),
         ("token", "CANARYCANARYCANARYCANARY\n", 0o640),
     ];
     for (name, content, mode) in files {

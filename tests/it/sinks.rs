@@ -2,6 +2,8 @@
 
 mod command;
 mod file;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod suite;
 mod webhook;
 

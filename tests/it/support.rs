@@ -5,6 +5,7 @@ mod daemon;
 mod pages;
 mod python;
 mod router;
+pub(crate) mod servers;
 mod workspace;
 
 use std::collections::VecDeque;

@@ -21,7 +21,7 @@ pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut
     let outcome = match &settings.kind {
         SinkKind::File(file) => before_file(&file.path, &config.store.path),
         SinkKind::Command(command) => before_command(path, Path::new(&command.argv[0])),
-        SinkKind::Webhook(_) => None,
+        _ => None,
     };
     let outcome = match (outcome, Sink::build(name, &settings.kind)) {
         (Some(outcome), _) => outcome,

@@ -10,9 +10,13 @@ use shopmirror::sink::{Sink, Verdict};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "postgres")]
+use super::postgres::sink_kind as postgres;
 use super::{
     all_done, at, build, changes, command, deliver, file, ids, stopped_at_a_fault, webhook,
 };
+#[cfg(feature = "postgres")]
+use crate::support::servers::postgres::{Postgres, Role};
 use crate::support::{Answer, Receiver};
 
 /// How the destination behaves.
@@ -28,6 +32,8 @@ enum Subject {
     Webhook(Receiver),
     File(TempDir),
     Command(TempDir),
+    #[cfg(feature = "postgres")]
+    Postgres(Role),
 }
 
 impl Subject {
@@ -42,8 +48,13 @@ impl Subject {
         .unwrap();
         let file = tempfile::tempdir().unwrap();
         fs::create_dir(file.path().join("folder")).unwrap();
-        let all =
+        #[allow(unused_mut, reason = "some sinks are left out of some builds")]
+        let mut all =
             vec![Self::Webhook(Receiver::start().await), Self::File(file), Self::Command(command)];
+        #[cfg(feature = "postgres")]
+        if let Some(server) = Postgres::shared() {
+            all.push(Self::Postgres(server.role().await));
+        }
         for subject in &all {
             subject.be(Mood::Well);
         }
@@ -63,6 +74,8 @@ impl Subject {
                 let program = format!("{path}/program");
                 command(["/bin/sh", &program, path], Duration::from_secs(20))
             }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(role) => postgres(&role.url, &role.name, "shop"),
         }
     }
 
@@ -93,12 +106,29 @@ impl Subject {
                 };
                 fs::write(dir.path().join("code"), code).unwrap();
             }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(role) => match mood {
+                Mood::Well | Mood::Refusing => {
+                    role.psql("ALTER ROLE {r} LOGIN");
+                }
+                Mood::AtFault => {
+                    role.psql("ALTER ROLE {r} NOLOGIN");
+                    role.psql(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{r}'",
+                    );
+                }
+            },
         }
     }
 
     /// Whether the destination has a way to refuse one change.
     fn can_refuse(&self) -> bool {
-        !matches!(self, Self::File(_))
+        match self {
+            Self::File(_) => false,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => false,
+            _ => true,
+        }
     }
 
     /// What the destination has taken in, in order: the `data` objects.
@@ -119,6 +149,17 @@ impl Subject {
                 .collect(),
             Self::File(dir) => lines(dir.path().join("folder/audit.ndjson")),
             Self::Command(dir) => lines(dir.path().join("taken")),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(role) => {
+                let rows = role.psql(
+                    "SELECT json_build_object('event_id', event_id, 'seq', seq, 'route', route, \
+                     'record_id', record_id, 'kind', kind, 'version', version, 'observed_at', \
+                     to_char(observed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), \
+                     'business', business, 'record', coalesce(exact::json, body::json), \
+                     'changed', json_build_object()) FROM {s}.changes ORDER BY seq",
+                );
+                rows.iter().map(|row| serde_json::from_str(row).unwrap()).collect()
+            }
         }
     }
 
@@ -215,7 +256,7 @@ async fn a_probe_delivers_and_creates_nothing() {
             Subject::Webhook(receiver) => {
                 assert!(receiver.received().iter().all(|request| request.method != "POST"));
             }
-            Subject::File(_) | Subject::Command(_) => assert_eq!(subject.taken(), [Value::Null; 0]),
+            _ => assert_eq!(subject.taken(), [Value::Null; 0]),
         }
         if let Subject::File(dir) = &subject {
             assert_eq!(fs::read_dir(dir.path().join("folder")).unwrap().count(), 0);

@@ -1,0 +1,97 @@
+//! Checks the connection string of a PostgreSQL server; a message never repeats it.
+
+use std::net::IpAddr;
+
+use tokio_postgres::config::{Host, SslMode};
+
+/// The server, database and user that a connection string names.
+///
+/// # Errors
+/// What is wrong with it, without repeating it.
+pub fn postgres_target(text: &str) -> Result<tokio_postgres::Config, String> {
+    // The certificate is always verified, so these words of other clients mean the same here.
+    let known = ["verify-full", "verify-ca"].iter().fold(text.to_owned(), |text, mode| {
+        text.replace(&format!("sslmode={mode}"), "sslmode=require")
+    });
+    let target: tokio_postgres::Config = known.parse().map_err(|_| {
+        "cannot be read: write it as postgresql://user:password@host/database, with %40 for an @ \
+         in the password; for a certificate authority use `ca_file`"
+            .to_owned()
+    })?;
+    if target.get_hosts().is_empty() && target.get_hostaddrs().is_empty() {
+        return Err("names no host: write it as postgresql://user:password@host/database".into());
+    }
+    if target.get_user().is_none() {
+        return Err("names no user: write it as postgresql://user:password@host/database".into());
+    }
+    if target.get_dbname().is_none() {
+        return Err(
+            "names no database: write it as postgresql://user:password@host/database".into()
+        );
+    }
+    if target.get_ssl_mode() == SslMode::Disable && !is_on_this_machine(&target) {
+        return Err(
+            "asks for no encryption: remove sslmode=disable, because records and password \
+             would cross the network in clear text"
+                .into(),
+        );
+    }
+    Ok(target)
+}
+
+/// True if every connection to this target stays on this machine.
+#[must_use]
+pub fn is_on_this_machine(target: &tokio_postgres::Config) -> bool {
+    let addresses = target.get_hostaddrs();
+    let hosts = target.get_hosts();
+    addresses.iter().all(IpAddr::is_loopback)
+        && (!addresses.is_empty()
+            || hosts.iter().all(|host| match host {
+                Host::Unix(_) => true,
+                Host::Tcp(name) => {
+                    name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+                }
+            }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_string_names_host_user_and_database() {
+        for good in [
+            "postgresql://shop:secret@db.example.com:5433/shops",
+            "postgres://shop@localhost/shops?sslmode=verify-full",
+            "host=/run/postgresql user=shop dbname=shops",
+        ] {
+            assert!(postgres_target(good).is_ok(), "{good}");
+        }
+        for (bad, words) in [
+            ("CANARY", "cannot be read"),
+            ("https://db.example.com/CANARY", "cannot be read"),
+            ("postgresql:///CANARY", "names no host"),
+            ("postgresql://db.example.com/CANARY", "names no user"),
+            ("postgresql://CANARY@db.example.com", "names no database"),
+            ("postgresql://CANARY@db.example.com/x?sslmode=disable", "no encryption"),
+        ] {
+            let error = postgres_target(bad).unwrap_err();
+            assert!(error.contains(words) && !error.contains("CANARY"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_this_machine_is_reached_without_encryption() {
+        for (text, local) in [
+            ("host=/run/postgresql user=u dbname=d", true),
+            ("postgresql://u@127.0.0.1/d", true),
+            ("postgresql://u@[::1]/d", true),
+            ("postgresql://u@localhost/d", true),
+            ("postgresql://u@localhost,db.example.com/d", false),
+            ("postgresql://u@localhost.example.com/d", false),
+            ("host=localhost hostaddr=10.0.0.1 user=u dbname=d", false),
+        ] {
+            assert_eq!(is_on_this_machine(&postgres_target(text).unwrap()), local, "{text}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A PostgreSQL database: the log, one mirror table for each route, and the sink's position.
+//!
+//! Rows, log and position are written in one transaction, and each change is stored exactly once:
+//! what the database holds already is passed over. Rows of several workspaces stand in the same
+//! tables and are kept apart by the column `workspace`. No text of a record is ever part of an SQL
+//! statement, except names of fields in quotes.
+
+mod layout;
+mod session;
+mod text;
+mod trouble;
+mod write;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use secrecy::ExposeSecret;
+use tokio_postgres::Config;
+use tokio_util::sync::CancellationToken;
+
+use super::reason::Reason;
+use super::{SinkBuildError, Verdict};
+use crate::config::{PostgresSettings, postgres_target};
+use crate::duration;
+use crate::record::Change;
+use layout::Layout;
+use session::Session;
+use trouble::Trouble;
+use write::{Owner, Row, Statements};
+
+/// The most changes in one transaction.
+const BATCH: usize = 1024;
+
+/// One database.
+pub struct PostgresSink {
+    name: String,
+    target: Config,
+    ca_file: Option<PathBuf>,
+    schema: String,
+    workspace: String,
+    timeout: Duration,
+    /// `None` before the first delivery, and after a failure.
+    open: Option<Open>,
+}
+
+/// A connection, and what is known of the tables.
+struct Open {
+    session: Session,
+    layout: Layout,
+    statements: Statements,
+}
+
+impl PostgresSink {
+    pub(super) fn build(name: &str, settings: &PostgresSettings) -> Result<Self, SinkBuildError> {
+        let target = postgres_target(settings.url.expose_secret()).map_err(|problem| {
+            SinkBuildError::Server { sink: name.to_owned(), problem: format!("the url {problem}") }
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            target,
+            ca_file: settings.ca_file.clone(),
+            schema: settings.schema.clone(),
+            workspace: settings.workspace.clone(),
+            timeout: settings.timeout,
+            open: None,
+        })
+    }
+
+    pub(super) fn batch(&self) -> usize {
+        BATCH
+    }
+
+    /// The server's fault concerns all changes. A text that it refuses is found by halving.
+    pub(super) fn can_fail_for_one(&self) -> bool {
+        false
+    }
+
+    /// What is there is stored at once: a copy should be as fresh as can be.
+    pub(super) fn linger(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    pub(super) async fn deliver(
+        &mut self,
+        changes: &[Change],
+        _now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let mut verdicts: Vec<Option<Verdict>> = vec![None; changes.len()];
+        // Parts still to be stored, the first one last.
+        let mut parts = vec![(0, changes.len())];
+        let mut unfinished = Verdict::NotTried;
+        while let Some((from, to)) = parts.pop().filter(|(from, to)| from < to) {
+            let storing = tokio::time::timeout(self.timeout, self.store(&changes[from..to]));
+            let outcome = match stop.run_until_cancelled(storing).await {
+                Some(Ok(outcome)) => outcome,
+                Some(Err(_)) => Err(Trouble::Server(format!(
+                    "no result within {}; check the server and the network, or raise `timeout`",
+                    duration::text(self.timeout)
+                ))),
+                None => {
+                    self.open = None;
+                    unfinished = Verdict::CutShort;
+                    break;
+                }
+            };
+            match outcome {
+                Ok(()) => verdicts[from..to].fill(Some(Verdict::Done)),
+                Err(Trouble::Data(_)) if to - from > 1 => {
+                    let middle = from + (to - from) / 2;
+                    parts.extend([(middle, to), (from, middle)]);
+                }
+                Err(error @ Trouble::Data(_)) => verdicts[from] = Some(Verdict::refused(error)),
+                Err(error @ Trouble::Server(_)) => {
+                    self.open = None;
+                    verdicts[from..to].fill(Some(Verdict::fault(error)));
+                    break;
+                }
+            }
+        }
+        verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(|| unfinished.clone())).collect()
+    }
+
+    async fn store(&mut self, changes: &[Change]) -> Result<(), Trouble> {
+        let rows = changes.iter().map(Row::of).collect::<Result<Vec<_>, _>>()?;
+        if self.open.as_ref().is_none_or(|open| open.session.is_closed()) {
+            self.open = None;
+            self.open = Some(self.connect().await?);
+        }
+        let Some(Open { session, layout, statements }) = &mut self.open else {
+            unreachable!("it was opened above");
+        };
+        let new = write::fields(&rows, layout);
+        for route in crate::record::Route::ALL {
+            let grown = match new.get(&route) {
+                Some(names) => layout.grow(&mut session.client, route, names).await?,
+                None => false,
+            };
+            statements.know(&session.client, layout, route, grown).await?;
+        }
+        let owner = Owner { workspace: &self.workspace, sink: &self.name };
+        write::store(&mut session.client, statements, layout, &owner, &rows).await
+    }
+
+    async fn connect(&self) -> Result<Open, Trouble> {
+        let mut session =
+            Session::open(&self.target, self.ca_file.as_deref(), self.timeout).await?;
+        let layout = Layout::prepare(&mut session.client, &self.schema).await?;
+        let statements = Statements::prepare(&session.client, &self.schema).await?;
+        Ok(Open { session, layout, statements })
+    }
+
+    /// Connects and looks at the tables; makes nothing.
+    pub(super) async fn probe(&self) -> Result<String, String> {
+        let looking = async {
+            let session =
+                Session::open(&self.target, self.ca_file.as_deref(), self.timeout).await?;
+            layout::look(&session.client, &self.schema).await
+        };
+        match tokio::time::timeout(self.timeout, looking).await {
+            Ok(Ok(is_complete)) => Ok(format!(
+                "connected; the tables of schema {} {}",
+                self.schema,
+                if is_complete { "are there" } else { "will be made by the first delivery" }
+            )),
+            Ok(Err(error)) => Err(Reason::of(error)),
+            Err(_) => Err("no answer in time; check the server and the network".to_owned()),
+        }
+    }
+}

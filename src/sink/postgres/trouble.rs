@@ -1,0 +1,90 @@
+//! What the database's errors mean, and what the operator does about each.
+//!
+//! A text here holds no part of the connection string and no part of a record.
+
+use std::error::Error as _;
+use std::io;
+
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// Why changes could not be stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    /// The server, the connection or the database is at fault.
+    #[error("{0}")]
+    Server(String),
+    /// The server refused the text of at least one change.
+    #[error("PostgreSQL cannot hold this change (SQLSTATE {0})")]
+    Data(String),
+}
+
+impl Trouble {
+    /// The trouble of doing something, for example "connecting to PostgreSQL".
+    pub(super) fn of(doing: &str, error: &Error) -> Self {
+        let Some(state) = error.code() else {
+            return Self::Server(format!("{doing}: {}", without_state(error)));
+        };
+        let code = state.code();
+        // Class 22 is about values, class 54 about the size of one.
+        if code.starts_with("22") || code.starts_with("54") {
+            return Self::Data(code.to_owned());
+        }
+        let said = error.as_db_error().map_or("", |db| db.message());
+        Self::Server(format!("{doing}: {said} (SQLSTATE {code}){}", remedy(state)))
+    }
+}
+
+/// What to do about an answer of the server.
+fn remedy(state: &SqlState) -> &'static str {
+    match *state {
+        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            "; correct user and password in the url, or pg_hba.conf on the server"
+        }
+        SqlState::INVALID_CATALOG_NAME => "; create the database, or correct its name in the url",
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            "; the role needs a schema of its own: run CREATE SCHEMA … AUTHORIZATION role, with the \
+             schema of this sink, as an administrator of the database"
+        }
+        SqlState::TOO_MANY_CONNECTIONS => "; raise max_connections on the server",
+        SqlState::DISK_FULL => "; free some space on the server",
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "; name the primary server in the url, not a standby"
+        }
+        SqlState::QUERY_CANCELED | SqlState::LOCK_NOT_AVAILABLE => {
+            "; if another session holds a lock on these tables, end it, or raise `timeout`"
+        }
+        SqlState::UNDEFINED_TABLE | SqlState::UNDEFINED_COLUMN | SqlState::INVALID_SCHEMA_NAME => {
+            "; the tables were changed or removed by others: they are looked at again"
+        }
+        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
+            "; wait until the server runs again"
+        }
+        _ => "",
+    }
+}
+
+/// An error that came before or without an answer.
+fn without_state(error: &Error) -> String {
+    let causes = || std::iter::successors(error.source(), |&cause| cause.source());
+    let found = causes().find_map(|cause| cause.downcast_ref::<io::Error>());
+    if let Some(problem) = causes().find_map(crate::tls::problem_of) {
+        return problem;
+    }
+    let Some(io) = found else {
+        return if error.is_closed() {
+            "the connection was closed; wait until the server runs again".to_owned()
+        } else {
+            error.to_string()
+        };
+    };
+    let advice = match io.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "; start the server, or correct host and port in the url"
+        }
+        io::ErrorKind::NotFound => "; correct the host in the url, or start the server",
+        io::ErrorKind::TimedOut => "; check the network, and host and port in the url",
+        _ => "",
+    };
+    format!("{io}{advice}")
+}

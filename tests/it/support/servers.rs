@@ -1,0 +1,106 @@
+//! Real servers on free loopback ports, each with a data folder of its own.
+//!
+//! A shell between the test and the server ends it, by its id, and removes the folder when the test's
+//! process ends in whatever way: it waits for the end of a pipe that this process holds open.
+//! Where a server is left out on purpose, its tests say so and do nothing.
+
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
+
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::LIMIT_S;
+
+/// Names of packages whose tests are left out, separated by spaces; `tests/run` sets it.
+const LEFT_OUT: &str = "SHOPMIRROR_LEFT_OUT";
+
+/// Ends the server when its input ends; a file `keep` in the folder keeps the folder.
+const KEEPER: &str = "folder=$1; signal=$2; shift 2; \"$@\" & server=$!; cat >/dev/null; \
+     kill -$signal $server; wait $server; [ -e \"$folder/keep\" ] || rm -rf \"$folder\"";
+
+/// The first of these programs that is there. `None`, with a line about it, if tests of the package
+/// are left out; otherwise a missing program fails the test.
+pub(crate) fn program(package: &str, places: &[&str]) -> Option<PathBuf> {
+    let left_out = std::env::var(LEFT_OUT).unwrap_or_default();
+    if left_out.split(' ').any(|name| name == package) {
+        eprintln!("SKIPPED: {package} is left out");
+        return None;
+    }
+    let found = places.iter().map(Path::new).find(|path| path.exists());
+    assert!(found.is_some(), "{package} is missing: tests/run installs it, or leaves it out");
+    found.map(Path::to_owned)
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A running server; dropped, it is ended and its folder removed.
+pub(crate) struct Server {
+    keeper: Child,
+    pub(crate) port: u16,
+}
+
+impl Server {
+    /// Starts a server in `folder`, with the arguments that `args` gives for a port: this one, or
+    /// a free one. `signal` ends it.
+    pub(crate) fn start(
+        folder: &Path,
+        signal: &str,
+        port: Option<u16>,
+        args: impl Fn(u16) -> Vec<String>,
+    ) -> Self {
+        let limit = Instant::now() + Duration::from_secs(LIMIT_S);
+        loop {
+            let port = port.unwrap_or_else(free_port);
+            let log = std::fs::File::create(folder.join("server.log")).unwrap();
+            let mut keeper = Command::new("/bin/sh")
+                .args(["-c", KEEPER, "keeper"])
+                .arg(folder)
+                .arg(signal)
+                .args(args(port))
+                .current_dir("/")
+                .stdin(Stdio::piped())
+                .stdout(log.try_clone().unwrap())
+                .stderr(log)
+                .spawn()
+                .unwrap();
+            // Another process may have taken the port in between: the server then does not answer.
+            let patience = Instant::now() + Duration::from_secs(20);
+            while Instant::now() < patience {
+                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    return Self { keeper, port };
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let said = std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
+            let keep = folder.join("keep");
+            std::fs::write(&keep, "").unwrap();
+            drop(keeper.stdin.take());
+            let _ = keeper.wait();
+            std::fs::remove_file(keep).unwrap();
+            assert!(Instant::now() < limit, "the server does not start:\n{said}");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+/// A new folder below the folder for temporary files, owned by this user.
+pub(crate) fn folder_of(user: Option<(u32, u32)>) -> PathBuf {
+    let folder = tempfile::Builder::new().prefix("shopmirror-server-").tempdir().unwrap().keep();
+    if let Some((uid, gid)) = user {
+        chown(&folder, Some(uid), Some(gid)).unwrap();
+    }
+    folder
+}

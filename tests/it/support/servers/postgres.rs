@@ -1,0 +1,239 @@
+//! PostgreSQL: one server for all tests, a role and a schema for each.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, NoTls};
+
+use super::{Server, folder_of, program};
+use crate::support::LIMIT_S;
+
+const PLACES: [&str; 4] = [
+    "/usr/lib/postgresql/17/bin/postgres",
+    "/usr/lib/postgresql/16/bin/postgres",
+    "/usr/lib/postgresql/15/bin/postgres",
+    "/usr/lib/postgresql/14/bin/postgres",
+];
+/// Members of the role `locked` need a password.
+const ACCESS: &str =
+    "host all +locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
+
+/// A server and what it runs from.
+pub(crate) struct Postgres {
+    server: Option<Server>,
+    program: PathBuf,
+    data: PathBuf,
+    user: Option<(u32, u32)>,
+    port: u16,
+}
+
+impl Postgres {
+    /// The server that tests share; `None` if PostgreSQL is left out.
+    pub(crate) fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Postgres>> = OnceLock::new();
+        SHARED.get_or_init(Self::start).as_ref()
+    }
+
+    /// A server of its own, for a test that stops it.
+    pub(crate) fn start() -> Option<Self> {
+        let program = program("postgresql", &PLACES)?;
+        // PostgreSQL refuses to run as root.
+        let user = rustix::process::geteuid().is_root().then(|| (id("-u"), id("-g")));
+        let data = folder_of(user).join("data");
+        let initdb = program.with_file_name("initdb");
+        let mut arguments = vec![text(&initdb), "--no-sync".into(), "--pgdata".into(), text(&data)];
+        for more in ["--auth=trust", "--username=admin", "--encoding=UTF8", "--locale=C"] {
+            arguments.push(more.to_owned());
+        }
+        let arguments = as_user(user, arguments);
+        let made = Command::new(&arguments[0]).args(&arguments[1..]).current_dir("/").output();
+        let made = made.unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        std::fs::write(data.join("pg_hba.conf"), ACCESS).unwrap();
+        certify(data.parent().unwrap(), user);
+        let mut postgres = Self { server: None, program, data, user, port: 0 };
+        postgres.begin(None);
+        Some(postgres)
+    }
+
+    /// Starts it, at the port it had before.
+    pub(crate) fn begin(&mut self, port: Option<u16>) {
+        let (program, data, user) = (self.program.clone(), self.data.clone(), self.user);
+        let folder = data.parent().unwrap().to_owned();
+        let server = Server::start(&folder, "INT", port, move |port| {
+            let port = port.to_string();
+            let mut arguments: Vec<String> = vec![text(&program), "-D".into(), text(&data)];
+            for setting in [
+                "listen_addresses=127.0.0.1",
+                "unix_socket_directories=",
+                "ssl=on",
+                "ssl_cert_file=../server.pem",
+                "ssl_key_file=../server.key",
+                "fsync=off",
+                "shared_buffers=32MB",
+                "max_connections=60",
+            ] {
+                arguments.extend(["-c".to_owned(), setting.to_owned()]);
+            }
+            arguments.extend(["-p".to_owned(), port]);
+            as_user(user, arguments)
+        });
+        self.port = server.port;
+        self.server = Some(server);
+    }
+
+    /// Ends the server in a hurry, as an administrator does; its data stays.
+    pub(crate) fn end(&mut self) {
+        let keep = self.data.parent().unwrap().join("keep");
+        std::fs::write(&keep, "").unwrap();
+        self.server = None;
+        std::fs::remove_file(keep).unwrap();
+    }
+
+    /// The port it listens on, or did.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate authority that vouches for the server.
+    pub(crate) fn ca_file(&self) -> PathBuf {
+        self.data.parent().unwrap().join("ca.pem")
+    }
+
+    /// A role with the right to make its schema, which has its name.
+    pub(crate) async fn role(&self) -> Role {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let url = format!("postgresql://admin@127.0.0.1:{}/postgres", self.port);
+        let (admin, connection) = connected(&url).await;
+        let role = Role { url: url.replace("admin", &name), name, admin, _connection: connection };
+        role.run(&format!(
+            "CREATE ROLE {0} LOGIN; GRANT CREATE ON DATABASE postgres TO {0}",
+            role.name
+        ))
+        .await;
+        role
+    }
+}
+
+/// Makes a certificate authority and a certificate for 127.0.0.1.
+fn certify(folder: &Path, user: Option<(u32, u32)>) {
+    let script = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+         -subj /CN=authority -keyout ca.key -out ca.pem \
+         && openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=server \
+         -keyout server.key -out server.csr \
+         && printf 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n' > server.ext \
+         && openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+         -extfile server.ext -out server.pem && chmod 0600 server.key && chmod 0644 ca.pem";
+    let made = Command::new("/bin/sh").args(["-c", script]).current_dir(folder).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    if let Some((uid, gid)) = user {
+        std::os::unix::fs::chown(folder.join("server.key"), Some(uid), Some(gid)).unwrap();
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+fn id(what: &str) -> u32 {
+    let output = Command::new("id").args([what, "postgres"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
+fn as_user(user: Option<(u32, u32)>, arguments: Vec<String>) -> Vec<String> {
+    let Some((uid, gid)) = user else { return arguments };
+    let mut all = vec!["setpriv".to_owned(), format!("--reuid={uid}"), format!("--regid={gid}")];
+    all.extend(["--clear-groups".to_owned(), "--".to_owned()]);
+    all.extend(arguments);
+    all
+}
+
+/// Connects as soon as the server answers.
+async fn connected(url: &str) -> (Client, JoinHandle<()>) {
+    let limit = Instant::now() + Duration::from_secs(LIMIT_S);
+    loop {
+        match tokio_postgres::connect(url, NoTls).await {
+            Ok((client, connection)) => {
+                return (client, tokio::spawn(async move { drop(connection.await) }));
+            }
+            Err(error) => assert!(Instant::now() < limit, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A role, and a connection of the administrator.
+pub(crate) struct Role {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    admin: Client,
+    _connection: JoinHandle<()>,
+}
+
+impl Role {
+    /// The same role, with a new connection after a restart of the server.
+    pub(crate) async fn again(&self) -> Self {
+        let (admin, connection) = connected(&self.url.replacen(&self.name, "admin", 1)).await;
+        Self { name: self.name.clone(), url: self.url.clone(), admin, _connection: connection }
+    }
+
+    /// Runs statements as the administrator.
+    pub(crate) async fn run(&self, sql: &str) {
+        self.admin.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+
+    /// The rows of a query, every cell as text; `{s}` stands for the schema.
+    pub(crate) async fn rows(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+        use tokio_postgres::SimpleQueryMessage::Row;
+        let sql = sql.replace("{s}", &self.name);
+        let answer = self.admin.simple_query(&sql).await;
+        let answer = answer.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let cells = |row: tokio_postgres::SimpleQueryRow| {
+            (0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect()
+        };
+        answer
+            .into_iter()
+            .filter_map(|m| if let Row(row) = m { Some(cells(row)) } else { None })
+            .collect()
+    }
+
+    /// The one number a query gives; -1 while the table is not there.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let sql = sql.replace("{s}", &self.name);
+        match self.admin.query_one(&format!("SELECT ({sql})::bigint"), &[]).await {
+            Ok(row) => row.get(0),
+            Err(_) => -1,
+        }
+    }
+
+    /// As [`Self::rows`], without a runtime: the lines that psql prints.
+    pub(crate) fn psql(&self, sql: &str) -> Vec<String> {
+        let url = self.url.replacen(&self.name, "admin", 1);
+        let sql = sql.replace("{s}", &self.name).replace("{r}", &self.name);
+        let output = Command::new("psql").args(["-XAtq", "-d", &url, "-c", &sql]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// Ends every connection of the role and lets no new one in, or lets it in again.
+    pub(crate) async fn admit(&self, may: bool) {
+        let word = if may { "LOGIN" } else { "NOLOGIN" };
+        self.run(&format!("ALTER ROLE {} {word}", self.name)).await;
+        if !may {
+            self.cut().await;
+        }
+    }
+
+    /// Ends every connection of the role.
+    pub(crate) async fn cut(&self) {
+        let cut = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{}'",
+            self.name
+        );
+        self.rows(&cut).await;
+    }
+}
