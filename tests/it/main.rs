@@ -36,4 +36,5 @@ mod shutdown;
 mod sinks;
 mod support;
 mod units;
+mod upgrades;
 mod virtual_time;
