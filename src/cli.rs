@@ -25,9 +25,11 @@ mod metadata;
 mod moment;
 mod once;
 mod output;
+mod past;
 mod plan;
 mod rebuild;
 mod records;
+mod report;
 mod restore;
 mod route_name;
 mod run;
@@ -95,6 +97,8 @@ enum Command {
     Trace,
     /// List the records of a route, the last changed first
     Records(records::Args),
+    /// Answer a report about the shop, or list the reports
+    Report(report::Args),
     /// Show one record and its history
     Show(show::Args),
     /// List changes, the latest last
@@ -184,6 +188,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => simulate::run(&args),
         Command::Trace => trace::run(&load(place)?),
         Command::Records(args) => records::run(&load(place)?, args),
+        Command::Report(args) => report::run(&load(place)?, args),
         Command::Show(args) => show::run(&load(place)?, &args),
         Command::Log(args) => log::run(&load(place)?, &args),
         Command::Search(args) => search::run(&load(place)?, &args),

@@ -16,6 +16,7 @@ mod postgres;
 mod postgres_target;
 mod problem;
 mod read;
+mod reports;
 mod secret_text;
 mod section;
 mod shape;
@@ -67,6 +68,8 @@ pub struct Config {
     pub backup: BackupSettings,
     /// Where the status page listens; `None` is off.
     pub status: Option<StatusSettings>,
+    /// The shop's own reports.
+    pub reports: ReportsSettings,
     /// The sinks by name.
     pub sinks: BTreeMap<String, SinkSettings>,
 }
@@ -268,6 +271,13 @@ pub struct StatusSettings {
     pub token: Option<SecretString>,
     /// Names in the header `Host` that the page accepts beside addresses and `localhost`.
     pub hosts: Vec<String>,
+}
+
+/// `[reports]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportsSettings {
+    /// The folder of the shop's own reports, `*.sql`.
+    pub folder: Option<PathBuf>,
 }
 
 /// `[sinks.NAME]`

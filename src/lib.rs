@@ -37,6 +37,7 @@
 //! | [`store`] | the SQLite file: mirror, log, gaps, pollers, sinks |
 //! | [`deliver`] | one task per sink, which reads the log and delivers |
 //! | [`sink`] | delivers one change to a webhook, a file or a command |
+//! | [`report`] | reports about the shop: built-in ones and the shop's own |
 //! | [`status`] | the state of the workspace, for people and tools |
 //! | [`page`] | the status page and the metrics over HTTP |
 //! | [`control`] | the local socket through which commands reach the daemon |
@@ -69,6 +70,7 @@ pub mod page;
 pub mod poll;
 pub mod record;
 pub mod repair;
+pub mod report;
 pub mod retry_after;
 pub mod schedule;
 pub mod shape;

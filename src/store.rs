@@ -70,6 +70,8 @@ pub use page_facts::{PageOutcome, PollFacts};
 pub use people::CustomerText;
 pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
 pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
+pub use rusqlite::types::Value as SqlValue;
+
 pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
 pub use restore::{Restored, restore};
@@ -82,7 +84,6 @@ pub use views::Description;
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};
-pub use rusqlite::types::Value as SqlValue;
 use sinks::PassedPositions;
 use writer::Writer;
 

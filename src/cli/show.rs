@@ -2,13 +2,16 @@
 
 use std::process::ExitCode;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::exit::{DATA, ExitError};
 use super::moment;
 use super::output::{self, cell};
+use super::past;
 use super::route_name::RouteName;
 use super::whole_record::{WholeRecord, as_received};
+use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Route};
 use crate::store::Reader;
@@ -20,6 +23,9 @@ pub(super) struct Args {
     route: Route,
     /// The record's id
     id: String,
+    /// As the shop stood then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = moment::since)]
+    at: Option<Timestamp>,
     #[command(flatten)]
     json: super::Json,
 }
@@ -33,13 +39,19 @@ struct Shown<'h> {
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let (route, id) = (args.route, args.id.as_str());
     let reader = Reader::open(&config.store.path)?;
+    if let Some(at) = args.at {
+        past::travel(&reader, route, at)?;
+    }
     let Some(record) = reader.record(route, id)? else {
-        let text = format!(
-            "{route} {id:?} is not in the mirror; `shopmirror records {route}` lists the records"
-        );
+        let then =
+            if args.at.is_some() { "was not in the mirror then" } else { "is not in the mirror" };
+        let text = format!("{route} {id:?} {then}; `shopmirror records {route}` lists the records");
         return Err(ExitError { code: DATA, text }.into());
     };
-    let history = reader.history(route, id)?;
+    let mut history = reader.history(route, id)?;
+    if let Some(at) = args.at.map(stamp) {
+        history.retain(|change| change.observed_at <= at);
+    }
     if args.json.json {
         let record = as_received(&reader, vec![record])?.pop();
         return output::json(&Shown { record, changes: &history });

@@ -17,7 +17,7 @@ use super::{
     Auth, Base, BudgetSettings, Config, KeySource, PollSettings, RouteSettings, StoreSettings,
     WorkspaceSettings,
 };
-use super::{address, backup, sinks, status};
+use super::{address, backup, reports, sinks, status};
 use crate::duration;
 use crate::record::Route;
 
@@ -68,6 +68,7 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let store = store(root.section("store"), base);
     let backup = backup::read(root.section("backup"), base, &store.path);
     let status = status::read(root.section("status"), base);
+    let reports = reports::read(root.section("reports"), base);
     let source = workspace.as_ref().map_or("shopmirror", |found| found.base_url.as_str());
     let sinks = sinks::read(root.section("sinks"), base, &store.path, source);
     root.finish();
@@ -80,6 +81,7 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
         store,
         backup,
         status,
+        reports,
         sinks,
     })
 }

@@ -49,7 +49,7 @@ pub enum QueryError {
     #[error("the query uses the parameter {0}, which the comment at its start does not declare")]
     UnknownParameter(String),
     /// The query took too long.
-    #[error("the query was stopped after {}: ask for a shorter time, or make an index", humantime::format_duration(*.0))]
+    #[error("the query was stopped after {}: ask for a shorter time, or make an index", crate::duration::text(*.0))]
     TooLong(Duration),
     /// The values of the query are too long in total.
     #[error("the query returns more than {0} bytes: choose fewer columns or rows")]
@@ -236,8 +236,8 @@ mod tests {
         }
         let unknown = query("SELECT :two", LIMITS);
         assert!(matches!(unknown, Err(QueryError::UnknownParameter(name)) if name == ":two"));
-        let invalid = query("SELECT nothing FROM leads", LIMITS);
-        assert!(matches!(invalid, Err(QueryError::Invalid(text)) if text.contains("nothing")));
+        let invalid = query("SELECT colour FROM leads", LIMITS);
+        assert!(matches!(invalid, Err(QueryError::Invalid(text)) if text.contains("colour")));
         let endless =
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
         let short = QueryLimits { time: Duration::from_millis(50), ..LIMITS };

@@ -44,7 +44,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     // The status joins the `…Status` values of the other modules; it calls nothing that works.
     ("status", Some(&["store", "poll", "deliver", "budget", "schedule", "control"])),
     ("control", Some(&["store"])),
-    ("page", Some(&["status", "store", "poll", "deliver", "budget"])),
+    ("page", Some(&["status", "store", "poll", "deliver", "budget", "report"])),
     ("repair", Some(&["api", "poll", "store"])),
     ("custom_fields", Some(&["api", "poll", "store"])),
     ("report", Some(&["store"])),

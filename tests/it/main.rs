@@ -30,6 +30,7 @@ mod operator;
 mod page;
 mod reload;
 mod repair;
+mod reports;
 mod restart;
 mod shapes;
 mod shutdown;

@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-pub(crate) use daemon::{BUDGET, Daemon, EAGER, Place};
+pub(crate) use daemon::{BUDGET, Daemon, EAGER, Ended, Place};
 pub(crate) use pages::Pages;
 pub(crate) use python::run_python;
 pub(crate) use router::RouterTransport;

@@ -1,0 +1,210 @@
+//! `report`: lists the reports, or answers one.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use serde_json::{Map, Value};
+
+use super::exit::{DATA, ExitError, USAGE};
+use super::moment;
+use super::output::{self, cell};
+use crate::config::Config;
+use crate::report::{self, Answer, By, FolderError, Guard, Question, Report, ReportError};
+use crate::store::{Reader, SqlValue};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The report; without it, the reports are listed
+    name: Option<String>,
+    /// The first day, for example 2026-03-01 [default: 29 days before the last]
+    #[arg(long, value_name = "DAY")]
+    from: Option<Date>,
+    /// The last day [default: today, in the time zone of the configuration]
+    #[arg(long, value_name = "DAY")]
+    to: Option<Date>,
+    /// Only this business (branch)
+    #[arg(long, value_name = "ID")]
+    business: Option<String>,
+    /// Count by day, week or month
+    #[arg(long, value_enum, default_value_t = Counted::Day)]
+    by: Counted,
+    /// As the shop stood then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = moment::since)]
+    at: Option<Timestamp>,
+    /// Set a parameter of the report; can be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    format: Form,
+    /// With --format csv: keep every character, also where a spreadsheet would read a formula
+    #[arg(long)]
+    raw: bool,
+    /// Print the query of the report instead of its answer, for example to change it
+    #[arg(long)]
+    sql: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Counted {
+    Day,
+    Week,
+    Month,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Table,
+    Csv,
+    Json,
+    Html,
+    Svg,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
+    let folder = config.reports.folder.as_deref();
+    let Some(name) = &args.name else { return list(folder, args.format == Form::Json) };
+    let report = report::find(name, folder).map_err(refused)?;
+    if args.sql {
+        output::text(&output::plain(&report.sql))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut reader = Reader::open(&config.store.path)?;
+    let question = Question {
+        from: args.from,
+        to: args.to,
+        by: match args.by {
+            Counted::Day => By::Day,
+            Counted::Week => By::Week,
+            Counted::Month => By::Month,
+        },
+        business: args.business,
+        at: args.at,
+        set: args.set,
+    };
+    let zone = &config.workspace.time_zone;
+    let answer = report::answer(&mut reader, &report, &question, zone, Timestamp::now())
+        .map_err(unanswered)?;
+    print(&answer, args.format, args.raw)
+}
+
+fn print(answer: &Answer, form: Form, raw: bool) -> anyhow::Result<ExitCode> {
+    if form != Form::Html {
+        for note in &answer.notes {
+            output::aside(&format!("note: {note}"));
+        }
+    }
+    match form {
+        Form::Table => table(answer),
+        Form::Csv => {
+            let guard = if raw { Guard::Nothing } else { Guard::Formulas };
+            output::raw(report::csv(answer, guard).as_bytes())
+        }
+        Form::Json => output::json(&objects(answer)),
+        Form::Html => output::raw(report::document(answer).as_bytes()),
+        Form::Svg => {
+            let chart = report::svg(answer).with_context(|| {
+                let name = &answer.report.name;
+                format!("the report {name} has no chart here: it declares none, or there is nothing to draw")
+            })?;
+            output::raw(chart.as_bytes())
+        }
+    }
+}
+
+fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
+    let (reports, errors) = report::list(folder);
+    for error in &errors {
+        output::aside(&format!("shopmirror: {error}"));
+    }
+    if json {
+        let listed: Vec<Value> = reports.iter().map(described).collect();
+        return output::json(&listed);
+    }
+    let rows: Vec<Vec<String>> = reports
+        .iter()
+        .map(|report| {
+            vec![cell(&report.name, 40), cell(&report.title, 40), cell(&report.about, 200)]
+        })
+        .collect();
+    output::table(&["name", "title", "shows"], &rows, "no reports")
+}
+
+fn described(report: &Report) -> Value {
+    let parameters: Vec<Value> = report
+        .parameters
+        .iter()
+        .map(|p| serde_json::json!({"name": p.name, "default": p.default, "about": p.about}))
+        .collect();
+    serde_json::json!({
+        "name": report.name,
+        "title": report.title,
+        "about": report.about,
+        "has_chart": report.chart.is_some(),
+        "parameters": parameters,
+    })
+}
+
+fn table(answer: &Answer) -> anyhow::Result<ExitCode> {
+    output::text(&output::plain(&format!(
+        "{}, {} to {}\n\n",
+        answer.report.title, answer.period.from, answer.period.to
+    )))?;
+    let heads: Vec<String> = answer.columns.iter().map(|column| cell(&column.name, 40)).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let rows: Vec<Vec<String>> = answer
+        .rows
+        .iter()
+        .map(|row| {
+            row.iter()
+                .zip(&answer.columns)
+                .map(|(value, column)| match value {
+                    SqlValue::Null => "-".to_owned(),
+                    value => cell(&report::shown(value, column.format), 60),
+                })
+                .collect()
+        })
+        .collect();
+    output::table(&heads, &rows, "nothing in this period")
+}
+
+/// The rows as objects; amounts without the noise of binary fractions.
+pub(super) fn objects(answer: &Answer) -> Vec<Map<String, Value>> {
+    let value = |value: &SqlValue| match value {
+        SqlValue::Null => Value::Null,
+        SqlValue::Integer(number) => (*number).into(),
+        SqlValue::Real(number) => ((number * 1e9).round() / 1e9).into(),
+        SqlValue::Text(text) => text.as_str().into(),
+        SqlValue::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+    };
+    let names = || answer.columns.iter().map(|column| column.name.clone());
+    answer.rows.iter().map(|row| names().zip(row.iter().map(value)).collect()).collect()
+}
+
+fn refused(error: FolderError) -> anyhow::Error {
+    match error {
+        FolderError::Read { .. } => error.into(),
+        FolderError::Unknown(_) => ExitError { code: USAGE, text: error.to_string() }.into(),
+        FolderError::Head { .. } => ExitError { code: DATA, text: error.to_string() }.into(),
+    }
+}
+
+fn unanswered(error: ReportError) -> anyhow::Error {
+    let code = match &error {
+        ReportError::Store(_) => return error.into(),
+        ReportError::UnknownParameter { .. }
+        | ReportError::Value { .. }
+        | ReportError::Period(_) => USAGE,
+        ReportError::NotSent { .. } | ReportError::Query { .. } => DATA,
+    };
+    ExitError { code, text: error.to_string() }.into()
+}

@@ -1,0 +1,26 @@
+//! Reports: questions to the mirror. Each is one SELECT with a comment at its start that gives the
+//! title, the parameters, the chart and what it needs.
+//!
+//! The built-in reports and the shop's own are the same thing; the built-in ones can be printed and
+//! changed. A report only reads, within limits. Amounts are summed as whole numbers.
+
+mod answer;
+mod builtin;
+mod chart;
+mod csv;
+mod folder;
+mod head;
+mod html;
+mod period;
+mod value;
+
+pub use answer::{Answer, Column, Question, ReportError, answer, reach_note};
+pub use builtin::built_in;
+pub use csv::{Guard, csv, csv_text};
+pub use folder::{FolderError, find, list};
+pub use head::{Chart, Format, HeadError, Need, Parameter, ParameterKind, Report};
+pub use html::{document, fragment};
+pub use period::{By, Period, PeriodError};
+pub use value::shown;
+
+pub use chart::svg;

@@ -1,0 +1,43 @@
+//! The built-in reports.
+
+use super::head::Report;
+
+const TEXTS: [(&str, &str); 13] = [
+    ("intake", include_str!("sql/intake.sql")),
+    ("sources", include_str!("sql/sources.sql")),
+    ("leads", include_str!("sql/leads.sql")),
+    ("follow-ups", include_str!("sql/follow-ups.sql")),
+    ("open-repairs", include_str!("sql/open-repairs.sql")),
+    ("turnaround-by-brand", include_str!("sql/turnaround-by-brand.sql")),
+    ("turnaround-by-person", include_str!("sql/turnaround-by-person.sql")),
+    ("technicians", include_str!("sql/technicians.sql")),
+    ("payments", include_str!("sql/payments.sql")),
+    ("outstanding", include_str!("sql/outstanding.sql")),
+    ("outsourced", include_str!("sql/outsourced.sql")),
+    ("busiest-hours", include_str!("sql/busiest-hours.sql")),
+    ("customers", include_str!("sql/customers.sql")),
+];
+const MIRROR: (&str, &str) = ("mirror", include_str!("sql/mirror.sql"));
+
+/// The built-in reports, in the order in which they are listed.
+#[must_use]
+pub fn built_in() -> Vec<Report> {
+    TEXTS
+        .iter()
+        .chain([&MIRROR])
+        .map(|(name, sql)| Report::parse(name, sql).expect("a test reads every built-in report"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_report_describes_itself() {
+        for report in built_in() {
+            assert!(!report.about.is_empty() && report.title != report.name, "{}", report.name);
+            assert!(report.name == "mirror" || !report.needs.is_empty(), "{}", report.name);
+        }
+    }
+}

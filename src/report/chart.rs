@@ -1,0 +1,177 @@
+//! The chart of an answer as SVG, drawn by charts-rs.
+//!
+//! Colours that must fit light and dark pages are left to the page: text takes the colour of the
+//! text around it.
+
+use charts_rs::{BarChart, Color, HeatmapChart, LineChart, Series};
+
+use super::answer::Answer;
+use super::head::Chart;
+use super::value::shown;
+use crate::escape::is_unsafe;
+use crate::store::SqlValue;
+
+const WIDTH: f32 = 720.0;
+const HEIGHT: f32 = 300.0;
+/// The most labels of a chart; further rows are in the table only.
+const LABELS_MAX: usize = 400;
+/// The longest label, in characters.
+const LABEL_MAX: usize = 24;
+/// A colour that nothing else uses; it is replaced by that of the text.
+const TEXT: Color = Color { r: 1, g: 2, b: 3, a: 255 };
+/// As [`TEXT`], for lines.
+const LINE: Color = Color { r: 3, g: 2, b: 1, a: 255 };
+const SERIES: [Color; 5] = [
+    Color { r: 0x2f, g: 0x8f, b: 0x78, a: 255 },
+    Color { r: 0xc0, g: 0x83, b: 0x1e, a: 255 },
+    Color { r: 0x5b, g: 0x7f, b: 0xc7, a: 255 },
+    Color { r: 0xb5, g: 0x5a, b: 0x7c, a: 255 },
+    Color { r: 0x80, g: 0x80, b: 0x80, a: 255 },
+];
+const COLD: Color = Color { r: 0x2f, g: 0x8f, b: 0x78, a: 20 };
+const HOT: Color = Color { r: 0x2f, g: 0x8f, b: 0x78, a: 255 };
+
+/// The chart of an answer; `None` if the report has none or there is nothing to draw.
+#[must_use]
+pub fn svg(answer: &Answer) -> Option<String> {
+    let drawn = match answer.report.chart.as_ref()? {
+        Chart::Bars { x, series } => {
+            let (series, labels) = columns(answer, x, series)?;
+            let mut chart = BarChart::new(series, labels);
+            dress(&mut chart.base);
+            chart.y_axis_configs.iter_mut().for_each(dress_axis);
+            chart.svg()
+        }
+        Chart::Lines { x, series } => {
+            let (series, labels) = columns(answer, x, series)?;
+            let mut chart = LineChart::new(series, labels);
+            dress(&mut chart.base);
+            chart.y_axis_configs.iter_mut().for_each(dress_axis);
+            chart.svg()
+        }
+        Chart::Heat { x, y, value } => heat(answer, x, y, value)?.svg(),
+    };
+    // A chart that cannot be drawn is left out: the table beside it has every number.
+    Some(coloured(&drawn.ok()?))
+}
+
+fn index_of(answer: &Answer, name: &str) -> Option<usize> {
+    answer.columns.iter().position(|column| column.name == name)
+}
+
+fn label(value: &SqlValue) -> String {
+    let text = shown(value, None);
+    let mut label: String =
+        text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).take(LABEL_MAX).collect();
+    if text.chars().nth(LABEL_MAX).is_some() {
+        label.push('…');
+    }
+    label
+}
+
+fn number(value: &SqlValue) -> Option<f32> {
+    match value {
+        SqlValue::Integer(number) => Some(*number as f32),
+        SqlValue::Real(number) => Some(*number as f32),
+        _ => None,
+    }
+}
+
+/// The labels and the values of each series.
+fn columns(answer: &Answer, x: &str, series: &[String]) -> Option<(Vec<Series>, Vec<String>)> {
+    let x = index_of(answer, x)?;
+    let rows: Vec<_> = answer.rows.iter().take(LABELS_MAX).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let labels = rows.iter().map(|row| label(&row[x])).collect();
+    let series: Vec<Series> = series
+        .iter()
+        .filter_map(|name| {
+            let index = index_of(answer, name)?;
+            let values = rows.iter().map(|row| number(&row[index])).collect();
+            Some(Series::new_nullable(name.replace('_', " "), values))
+        })
+        .collect();
+    (!series.is_empty()).then_some((series, labels))
+}
+
+fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<HeatmapChart> {
+    let (x, y, value) = (index_of(answer, x)?, index_of(answer, y)?, index_of(answer, value)?);
+    let distinct = |index: usize| {
+        let mut labels: Vec<String> = Vec::new();
+        for row in &answer.rows {
+            let label = label(&row[index]);
+            if !labels.contains(&label) && labels.len() < LABELS_MAX {
+                labels.push(label);
+            }
+        }
+        // Hours and other numbers in their order, without a hole.
+        let numbers: Option<Vec<i64>> = labels.iter().map(|label| label.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some([first, rest @ ..]) => {
+                let low = rest.iter().fold(*first, |low, n| low.min(*n));
+                let high = rest.iter().fold(*first, |high, n| high.max(*n));
+                let most = i64::try_from(LABELS_MAX).unwrap_or(i64::MAX);
+                if high - low < most {
+                    (low..=high).map(|n| n.to_string()).collect()
+                } else {
+                    labels
+                }
+            }
+            _ => labels,
+        }
+    };
+    let (across, down) = (distinct(x), distinct(y));
+    let mut cells = Vec::new();
+    for row in &answer.rows {
+        let place = |labels: &[String], index: usize| {
+            let label = label(&row[index]);
+            labels.iter().position(|known| *known == label)
+        };
+        if let (Some(column), Some(line), Some(amount)) =
+            (place(&across, x), place(&down, y), number(&row[value]))
+        {
+            cells.push((line * across.len() + column, amount));
+        }
+    }
+    if cells.is_empty() {
+        return None;
+    }
+    let most = cells.iter().fold(1.0_f32, |most, (_, amount)| most.max(*amount));
+    let mut chart = HeatmapChart::new(cells, across, down);
+    dress(&mut chart.base);
+    chart.heatmap_series.min = 0.0;
+    chart.heatmap_series.max = most;
+    chart.heatmap_series.min_color = COLD;
+    chart.heatmap_series.max_color = HOT;
+    chart.heatmap_series.min_font_color = TEXT;
+    chart.heatmap_series.max_font_color = TEXT;
+    Some(chart)
+}
+
+fn dress(base: &mut charts_rs::ChartBase) {
+    base.width = WIDTH;
+    base.height = HEIGHT;
+    base.background_color = Color::transparent();
+    base.series.colors = SERIES.to_vec();
+    base.x_axis.font.color = TEXT;
+    base.x_axis.stroke_color = LINE;
+    base.legend.font.color = TEXT;
+    base.grid.stroke_color = LINE;
+    base.title.font.color = TEXT;
+}
+
+fn dress_axis(axis: &mut charts_rs::YAxisConfig) {
+    axis.font.color = TEXT;
+    axis.stroke_color = LINE;
+}
+
+/// Leaves the colours of text and lines to the page, and the width as well.
+fn coloured(svg: &str) -> String {
+    let text = svg.replace("#010203", "currentColor").replace("rgb(1,2,3)", "currentColor");
+    text.replace("#030201", "#8a9691")
+        .replace("rgb(3,2,1)", "#8a9691")
+        .replace("#6E7079", "currentColor")
+        .replace("font-family=\"Roboto\"", "font-family=\"system-ui, sans-serif\"")
+}

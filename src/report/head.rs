@@ -1,0 +1,297 @@
+//! Reads a report from its text: the comment at its start, then the SELECT.
+//!
+//! Each line of the comment is `-- key: value`. Other comment lines are ignored.
+
+use crate::record::Route;
+use crate::store::SqlValue;
+
+/// The names that every report may use as `:name`.
+pub(super) const GIVEN: [&str; 5] = ["from", "to", "today", "now", "business"];
+const TITLE_MAX: usize = 200;
+const PARAMETERS_MAX: usize = 16;
+
+/// A report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The name on the command line and in the page's address.
+    pub name: String,
+    /// The title.
+    pub title: String,
+    /// What it shows.
+    pub about: String,
+    /// The columns of the mirror without which it cannot be answered.
+    pub needs: Vec<Need>,
+    /// What can be set beside the period and the business.
+    pub parameters: Vec<Parameter>,
+    /// How columns are shown, by name.
+    pub formats: Vec<(String, Format)>,
+    /// The chart, if it has one.
+    pub chart: Option<Chart>,
+    /// The SELECT, with its comment.
+    pub sql: String,
+}
+
+/// A column that the workspace must send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The table.
+    pub route: Route,
+    /// Its column.
+    pub column: String,
+}
+
+/// A parameter of a report, `:name` in its SELECT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// What it accepts.
+    pub kind: ParameterKind,
+    /// Its value if none is given.
+    pub default: String,
+    /// What it means.
+    pub about: String,
+}
+
+/// What a parameter accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// Any text.
+    Text,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+}
+
+/// How the values of a column are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// With two decimals.
+    Money,
+    /// With one decimal and a percent sign.
+    Percent,
+}
+
+/// The chart of a report: which columns it draws.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chart {
+    /// Bars side by side: a column of labels, columns of values.
+    Bars {
+        /// The labels.
+        x: String,
+        /// The values.
+        series: Vec<String>,
+    },
+    /// Lines over a column of labels.
+    Lines {
+        /// The labels.
+        x: String,
+        /// The values.
+        series: Vec<String>,
+    },
+    /// A coloured square for each pair of labels.
+    Heat {
+        /// The labels from left to right.
+        x: String,
+        /// The labels from top to bottom.
+        y: String,
+        /// The values.
+        value: String,
+    },
+}
+
+/// A problem in the comment of a report.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {why}")]
+pub struct HeadError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, and what to write.
+    pub why: String,
+}
+
+impl Report {
+    /// Reads a report of this name.
+    ///
+    /// # Errors
+    /// The first problem of the comment.
+    pub fn parse(name: &str, sql: &str) -> Result<Self, HeadError> {
+        let mut report = Self {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            about: String::new(),
+            needs: Vec::new(),
+            parameters: Vec::new(),
+            formats: Vec::new(),
+            chart: None,
+            sql: sql.to_owned(),
+        };
+        let comment = sql
+            .lines()
+            .enumerate()
+            .take_while(|(_, line)| line.trim().is_empty() || line.trim_start().starts_with("--"));
+        for (index, line) in comment {
+            let text = line.trim_start().trim_start_matches('-').trim();
+            let Some((key, value)) = text.split_once(':') else { continue };
+            report
+                .read(key.trim(), value.trim())
+                .map_err(|why| HeadError { line: index + 1, why })?;
+        }
+        Ok(report)
+    }
+
+    fn read(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "title" => self.title = value.chars().take(TITLE_MAX).collect(),
+            "about" => self.about = value.to_owned(),
+            "needs" => {
+                for name in value.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+                    self.needs.push(need(name)?);
+                }
+            }
+            "parameter" => {
+                let parameter = parameter(value)?;
+                let is_taken = GIVEN.contains(&parameter.name.as_str())
+                    || self.parameters.iter().any(|known| known.name == parameter.name);
+                if is_taken {
+                    return Err(format!("the parameter {} exists already", parameter.name));
+                }
+                if self.parameters.len() == PARAMETERS_MAX {
+                    return Err(format!("a report has at most {PARAMETERS_MAX} parameters"));
+                }
+                self.parameters.push(parameter);
+            }
+            "format" => {
+                let mut words = value.split_whitespace();
+                let format = match words.next() {
+                    Some("money") => Format::Money,
+                    Some("percent") => Format::Percent,
+                    _ => {
+                        return Err("write `format: money COLUMN …` or `format: percent COLUMN …`"
+                            .to_owned());
+                    }
+                };
+                self.formats.extend(words.map(|column| (column.to_owned(), format)));
+            }
+            "chart" => self.chart = Some(chart(value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// How a column is shown.
+    #[must_use]
+    pub fn format(&self, column: &str) -> Option<Format> {
+        self.formats.iter().find(|(name, _)| name == column).map(|(_, format)| *format)
+    }
+}
+
+fn need(name: &str) -> Result<Need, String> {
+    let wrong = || format!("{name:?} is not a column: write `needs: jobs.status, leads.source`");
+    let (route, column) = name.split_once('.').ok_or_else(wrong)?;
+    Ok(Need { route: route.parse().map_err(|_| wrong())?, column: column.to_owned() })
+}
+
+fn parameter(value: &str) -> Result<Parameter, String> {
+    let wrong = || {
+        "write `parameter: NAME text|integer|number DEFAULT MEANING`; write the default '' for no text"
+            .to_owned()
+    };
+    let mut words = value.splitn(4, char::is_whitespace).map(str::trim);
+    let name = words.next().filter(|name| is_name(name)).ok_or_else(wrong)?.to_owned();
+    let kind = match words.next() {
+        Some("text") => ParameterKind::Text,
+        Some("integer") => ParameterKind::Integer,
+        Some("number") => ParameterKind::Number,
+        _ => return Err(wrong()),
+    };
+    let default = words.next().ok_or_else(wrong)?.trim_matches('\'').to_owned();
+    kind.read(&default).map_err(|why| format!("the default of {name} {why}"))?;
+    Ok(Parameter { name, kind, default, about: words.next().unwrap_or_default().to_owned() })
+}
+
+fn is_name(name: &str) -> bool {
+    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
+    first
+        && name.len() <= 40
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+impl ParameterKind {
+    /// A value of this kind.
+    pub(super) fn read(self, text: &str) -> Result<SqlValue, &'static str> {
+        match self {
+            Self::Text => Ok(text.to_owned().into()),
+            Self::Integer => {
+                text.parse::<i64>().map(Into::into).map_err(|_| "must be a whole number")
+            }
+            Self::Number => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(number.into()),
+                _ => Err("must be a number"),
+            },
+        }
+    }
+}
+
+fn chart(value: &str) -> Result<Chart, String> {
+    let wrong = || {
+        "write `chart: bars LABELS VALUES …`, `chart: lines LABELS VALUES …` or `chart: heat X Y VALUES`"
+            .to_owned()
+    };
+    let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["bars", x, _, ..] => Ok(Chart::Bars { x: (*x).to_owned(), series: words[2..].to_vec() }),
+        ["lines", x, _, ..] => Ok(Chart::Lines { x: (*x).to_owned(), series: words[2..].to_vec() }),
+        ["heat", x, y, value] => {
+            Ok(Chart::Heat { x: (*x).to_owned(), y: (*y).to_owned(), value: (*value).to_owned() })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_comment_at_the_start_describes_the_report() {
+        let text = "-- title: Screens\n\
+                    -- about: Screens: by brand.\n\
+                    -- needs: jobs.device_brand, jobs.problem\n\
+                    -- parameter: word text 'crack' what the problem says\n\
+                    -- parameter: least integer 2 the smallest number\n\
+                    -- format: money total\n\
+                    -- a note\n\
+                    -- chart: bars brand jobs\n\
+                    SELECT 1 -- title: not this\n";
+        let report = Report::parse("screens", text).unwrap();
+        assert_eq!(
+            (report.title.as_str(), report.about.as_str()),
+            ("Screens", "Screens: by brand.")
+        );
+        assert_eq!(report.needs[1], Need { route: Route::Jobs, column: "problem".to_owned() });
+        assert_eq!(report.parameters[0].default, "crack");
+        assert_eq!(report.parameters[1].about, "the smallest number");
+        assert_eq!(report.format("total"), Some(Format::Money));
+        let series = vec!["jobs".to_owned()];
+        assert_eq!(report.chart, Some(Chart::Bars { x: "brand".to_owned(), series }));
+        assert_eq!(Report::parse("plain", "SELECT 1").unwrap().title, "plain");
+    }
+
+    #[test]
+    fn a_problem_of_the_comment_is_named_with_its_line() {
+        for (line, part) in [
+            ("-- needs: jobs", "is not a column"),
+            ("-- needs: repairs.status", "is not a column"),
+            ("-- parameter: Word text x y", "parameter: NAME"),
+            ("-- parameter: least integer many x", "must be a whole number"),
+            ("-- parameter: from text x y", "exists already"),
+            ("-- chart: pie a b", "chart: bars"),
+            ("-- format: euro a", "format: money"),
+        ] {
+            let error = Report::parse("x", &format!("-- title: T\n{line}\nSELECT 1")).unwrap_err();
+            assert!(error.line == 2 && error.why.contains(part), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! An answer as HTML: a part of a page, or a document of its own.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::answer::Answer;
+use super::chart::svg;
+use super::value::shown;
+use crate::escape::is_unsafe;
+use crate::store::SqlValue;
+
+/// The longest text of a cell, in characters.
+const CELL_MAX: usize = 2_000;
+/// For a document of its own, which may load nothing.
+const STYLE: &str = ":root{color-scheme:light dark}body{margin:1rem auto;max-width:60rem;padding:0 1rem;\
+font:1rem/1.45 system-ui,sans-serif}table{border-collapse:collapse;width:100%}th,td{padding:.25rem .5rem;\
+border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-align:right;\
+font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}.scroll{overflow-x:auto}";
+
+/// The chart, the notes and the table.
+#[must_use]
+pub fn fragment(answer: &Answer) -> Markup {
+    html! {
+        @if let Some(chart) = svg(answer) {
+            // charts-rs escapes every text in it.
+            figure.chart role="img" aria-label=(format!("Chart of {}; the table below has its numbers", cell(&answer.report.title))) {
+                (PreEscaped(chart))
+            }
+        }
+        @for note in &answer.notes { p.note { (cell(note)) } }
+        @if answer.rows.is_empty() {
+            p { "Nothing in this period." }
+        } @else {
+            div.scroll tabindex="0" role="region" aria-label=(format!("Table of {}", cell(&answer.report.title))) {
+                table.report {
+                    thead { tr { @for column in &answer.columns { th scope="col" { (heading(&column.name)) } } } }
+                    tbody {
+                        @for row in &answer.rows {
+                            tr {
+                                @for (value, column) in row.iter().zip(&answer.columns) {
+                                    td.number[is_number(value)] { (cell(&shown(value, column.format))) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A whole document.
+#[must_use]
+pub fn document(answer: &Answer) -> String {
+    let title = cell(&answer.report.title);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { (title) }
+                p { (cell(&answer.report.about)) }
+                p { (answer.period.from) " to " (answer.period.to) }
+                (fragment(answer))
+            }
+        }
+    }
+    .into_string()
+}
+
+fn is_number(value: &SqlValue) -> bool {
+    matches!(value, SqlValue::Integer(_) | SqlValue::Real(_))
+}
+
+fn heading(name: &str) -> String {
+    cell(&name.replace('_', " "))
+}
+
+/// Text of a cell: characters that turn the direction of text or control a terminal as `\u{..}`.
+fn cell(text: &str) -> String {
+    let mut shown = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == CELL_MAX {
+            shown.push('…');
+            break;
+        }
+        if is_unsafe(c) && c != '\n' && c != '\t' {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}

@@ -1,0 +1,164 @@
+//! The days that a report is about, in the shop's time zone.
+
+use jiff::civil::{Date, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+use crate::store::ReportDay;
+
+/// The most days of one report: a hundred years.
+const DAYS_MAX: usize = 36_600;
+/// How many days a report is about if it is not told: today and the days before it.
+const USUAL_DAYS: i64 = 30;
+
+/// In what the days are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// Each day.
+    #[default]
+    Day,
+    /// Weeks, named after their Monday.
+    Week,
+    /// Months, `2026-03`.
+    Month,
+}
+
+/// Days without a gap, the first and the last included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period {
+    /// The first day.
+    pub from: Date,
+    /// The last day.
+    pub to: Date,
+}
+
+/// Why a period cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeriodError {
+    /// The end lies before the start.
+    #[error("the period ends ({to}) before it begins ({from}): exchange --from and --to")]
+    Backwards {
+        /// The first day.
+        from: Date,
+        /// The last day.
+        to: Date,
+    },
+    /// There are too many days.
+    #[error("the period is longer than {DAYS_MAX} days: choose a later --from")]
+    TooLong,
+}
+
+impl Period {
+    /// The period from one day to another; a missing end is today, a missing start 29 days before the
+    /// end.
+    ///
+    /// # Errors
+    /// [`PeriodError`] if it ends before it begins or is too long.
+    pub fn new(from: Option<Date>, to: Option<Date>, today: Date) -> Result<Self, PeriodError> {
+        let to = to.unwrap_or_else(|| from.map_or(today, |from| today.max(from)));
+        let from = from.unwrap_or_else(|| to.saturating_sub((USUAL_DAYS - 1).days()));
+        if to < from {
+            return Err(PeriodError::Backwards { from, to });
+        }
+        Ok(Self { from, to })
+    }
+
+    /// Each day with its bounds in UTC; a day may have 23 or 25 hours.
+    ///
+    /// # Errors
+    /// [`PeriodError::TooLong`]
+    pub(super) fn days(self, zone: &TimeZone, by: By) -> Result<Vec<ReportDay>, PeriodError> {
+        let mut days = Vec::new();
+        let mut day = self.from;
+        while day <= self.to {
+            if days.len() == DAYS_MAX {
+                return Err(PeriodError::TooLong);
+            }
+            let Ok(next) = day.tomorrow() else { break };
+            days.push(ReportDay {
+                day: day.to_string(),
+                period: by.name(day),
+                from_at: start_of(day, zone),
+                to_at: start_of(next, zone),
+            });
+            day = next;
+        }
+        Ok(days)
+    }
+}
+
+impl By {
+    /// The name of the period in which a day is counted.
+    fn name(self, day: Date) -> String {
+        match self {
+            Self::Day => day.to_string(),
+            Self::Week => {
+                let back = i64::from(day.weekday().since(Weekday::Monday));
+                day.saturating_sub(back.days()).to_string()
+            }
+            Self::Month => day.strftime("%Y-%m").to_string(),
+        }
+    }
+}
+
+/// The first moment of a day, in UTC without a zone.
+fn start_of(day: Date, zone: &TimeZone) -> String {
+    let start = day.to_zoned(zone.clone()).map_or(Timestamp::MAX, |start| start.timestamp());
+    start.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn date(text: &str) -> Date {
+        text.parse().unwrap()
+    }
+
+    fn bounds(zone: &str, from: &str, to: &str) -> Vec<(String, String)> {
+        let period = Period { from: date(from), to: date(to) };
+        let days = period.days(&TimeZone::get(zone).unwrap(), By::Day).unwrap();
+        days.into_iter().map(|day| (day.from_at, day.to_at)).collect()
+    }
+
+    #[test]
+    fn days_have_the_bounds_of_the_zone_also_when_clocks_change() {
+        let berlin = bounds("Europe/Berlin", "2026-03-28", "2026-03-30");
+        assert_eq!(berlin[0], ("2026-03-27T23:00:00".into(), "2026-03-28T23:00:00".into()));
+        assert_eq!(berlin[1], ("2026-03-28T23:00:00".into(), "2026-03-29T22:00:00".into()));
+        assert_eq!(berlin[2], ("2026-03-29T22:00:00".into(), "2026-03-30T22:00:00".into()));
+        let york = bounds("America/New_York", "2026-11-01", "2026-11-01");
+        assert_eq!(york, [("2026-11-01T04:00:00".into(), "2026-11-02T05:00:00".into())]);
+        // Here the clock is put forward at midnight: the day begins at one o'clock.
+        let beirut = bounds("Asia/Beirut", "2026-03-29", "2026-03-29");
+        assert_eq!(beirut, [("2026-03-28T22:00:00".into(), "2026-03-29T21:00:00".into())]);
+    }
+
+    #[test]
+    fn no_moment_is_left_out_and_none_is_counted_twice() {
+        for zone in ["UTC", "Europe/Berlin", "America/Havana", "Asia/Kolkata", "Pacific/Apia"] {
+            let days = bounds(zone, "2011-01-01", "2027-12-31");
+            assert!(days.windows(2).all(|pair| pair[0].1 == pair[1].0), "{zone}");
+            assert!(days.iter().all(|(from, to)| from <= to), "{zone}");
+        }
+    }
+
+    #[test]
+    fn weeks_begin_on_monday_and_months_have_their_name() {
+        assert_eq!(By::Week.name(date("2026-03-01")), "2026-02-23");
+        assert_eq!(By::Week.name(date("2026-03-02")), "2026-03-02");
+        assert_eq!(By::Month.name(date("2026-03-31")), "2026-03");
+    }
+
+    #[test]
+    fn a_period_is_thirty_days_until_today_unless_told() {
+        let today = date("2026-03-31");
+        let period = |from: Option<&str>, to: Option<&str>| {
+            Period::new(from.map(date), to.map(date), today).map(|p| (p.from, p.to))
+        };
+        assert_eq!(period(None, None), Ok((date("2026-03-02"), today)));
+        assert_eq!(period(Some("2026-03-30"), None), Ok((date("2026-03-30"), today)));
+        assert_eq!(period(None, Some("2026-02-28")), Ok((date("2026-01-30"), date("2026-02-28"))));
+        assert!(period(Some("2026-03-02"), Some("2026-03-01")).is_err());
+    }
+}

@@ -1,0 +1,17 @@
+-- title: Intake
+-- about: How many repairs, leads and customers came in, by day, week or month.
+-- needs: jobs.created_at, leads.created_at, customers.created_at
+-- chart: bars period jobs leads customers
+SELECT period, sum(jobs) AS jobs, sum(leads) AS leads, sum(customers) AS customers
+FROM (
+    SELECT d.period,
+        (SELECT count(*) FROM jobs r WHERE r.created_at >= d.from_at AND r.created_at < d.to_at
+            AND (:business IS NULL OR r._business = :business)) AS jobs,
+        (SELECT count(*) FROM leads r WHERE r.created_at >= d.from_at AND r.created_at < d.to_at
+            AND (:business IS NULL OR r._business = :business)) AS leads,
+        (SELECT count(*) FROM customers r WHERE r.created_at >= d.from_at AND r.created_at < d.to_at
+            AND (:business IS NULL OR r._business = :business)) AS customers
+    FROM days d
+)
+GROUP BY period
+ORDER BY period

@@ -1,0 +1,6 @@
+//! Reports: their numbers against those computed here from the sandbox's truth, in zones east and
+//! west of UTC and over a change of the clock; what they refuse; hostile text in every format.
+
+mod numbers;
+mod own;
+mod truth;

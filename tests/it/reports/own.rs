@@ -1,0 +1,162 @@
+//! The shop's own reports, what a report refuses, and hostile text in every format.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use shopmirror::record::Route;
+use shopmirror::store::Store;
+
+use super::truth::show;
+use crate::support::Place;
+
+const HOSTILE: &str = "=cmd|' /C calc'!A0<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}\r\n,x";
+
+async fn place(records: &[(Route, Value)]) -> Place {
+    let place = Place::new("http://127.0.0.1:1/api", "any-key");
+    place.configure_all("[reports]\nfolder = \"reports\"\n");
+    std::fs::create_dir(place.path("reports")).unwrap();
+    let store = Store::open(&place.store()).unwrap();
+    let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
+    for (route, record) in records {
+        show(&store, *route, now, &[record.to_string()]).await;
+    }
+    store.close().await.unwrap();
+    place
+}
+
+#[tokio::test]
+async fn a_file_in_the_folder_is_a_report_with_parameters_and_a_chart() {
+    let job = json!({"id": 1, "device_brand": "Acme", "created_at": "2026-03-01T00:00:00Z", "total_amount": 0.1});
+    let place = place(&[(Route::Jobs, job)]).await;
+    place.write(
+        "reports/brands.sql",
+        "-- title: Brands\n-- about: Jobs by brand.\n-- needs: jobs.device_brand\n\
+         -- parameter: least integer 1 the smallest number\n-- format: money total\n-- chart: bars brand jobs\n\
+         SELECT device_brand AS brand, count(*) AS jobs, sum(total_amount) + 0.2 AS total FROM report_jobs\n\
+         WHERE created_date BETWEEN :from AND :to GROUP BY 1 HAVING count(*) >= :least",
+    );
+    let listed = place.run(["report"]).await;
+    assert!(listed.out.contains("brands") && listed.out.contains("intake"), "{listed:?}");
+    let args = ["report", "brands", "--from", "2026-03-01", "--to", "2026-03-02"];
+    let json = place.run(args.iter().chain(&["--format", "json"])).await.json();
+    assert_eq!(json, json!([{"brand": "Acme", "jobs": 1, "total": 0.3}]));
+    let csv = place.run(args.iter().chain(&["--format", "csv"])).await.out;
+    assert_eq!(csv, "brand,jobs,total\r\nAcme,1,0.30\r\n");
+    let svg = place.run(args.iter().chain(&["--format", "svg"])).await.out;
+    assert!(svg.starts_with("<svg") && svg.contains("Acme"), "{svg}");
+    let none = place.run(args.iter().chain(&["--set", "least=2"])).await.out;
+    assert!(none.contains("nothing in this period"), "{none}");
+    let sql = place.run(["report", "intake", "--sql"]).await.out;
+    assert!(sql.starts_with("-- title: Intake"), "{sql}");
+
+    for (args, code, part) in [
+        (&["--set", "most=2"][..], 64, "it has: least"),
+        (&["--set", "least=many"], 64, "must be a whole number"),
+        (&["--from", "2026-03-09"], 64, "exchange --from and --to"),
+    ] {
+        let refused =
+            place.run(["report", "brands", "--to", "2026-03-02"].iter().chain(args)).await;
+        assert_eq!(refused.code, Some(code), "{refused:?}");
+        assert!(refused.err.contains(part), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_report_says_what_it_cannot_do_and_changes_nothing() {
+    let place =
+        place(&[(Route::Leads, json!({"id": 1, "created_at": "2026-03-01T00:00:00Z"}))]).await;
+    let missing = place.run(["report", "sources"]).await;
+    assert_eq!(missing.code, Some(65), "{missing:?}");
+    for part in ["leads.source", "has not sent so far", "Where the leads of the period came from"] {
+        assert!(missing.err.contains(part), "{missing:?}");
+    }
+    place.write("reports/erase.sql", "DELETE FROM leads");
+    place.write("reports/two.sql", "SELECT 1; DELETE FROM leads");
+    place.write("reports/other.sql", "ATTACH '/etc/passwd' AS x");
+    place.write("reports/wrong.sql", "SELECT colour FROM leads");
+    place.write("reports/head.sql", "-- chart: pie a b\nSELECT 1");
+    for (name, part) in [
+        ("erase", "may only read"),
+        ("two", "may only read"),
+        ("other", "may only read"),
+        ("wrong", "no such column: colour"),
+        ("head", "line 1"),
+        ("absent", "there is no report"),
+    ] {
+        let refused = place.run(["report", name]).await;
+        assert_ne!(refused.code, Some(0), "{refused:?}");
+        assert!(refused.err.contains(part), "{name}: {refused:?}");
+    }
+    let listed = place.run(["report"]).await;
+    assert!(listed.out.contains("intake") && listed.err.contains("head.sql"), "{listed:?}");
+    assert_eq!(place.run(["records", "leads", "--json"]).await.json().as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn hostile_text_is_text_in_every_format() {
+    let job = json!({"id": 1, "status": HOSTILE, "status_stage": HOSTILE, "created_at": "2026-03-01T00:00:00Z"});
+    let place = place(&[(Route::Jobs, job)]).await;
+    let at = ["--at", "2026-03-10T12:00:00Z"];
+    let run = async |format: &str| {
+        let args = ["report", "open-repairs", "--format", format];
+        let ended = place.run(args.iter().chain(&at)).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.out
+    };
+    for format in ["table", "csv", "html", "svg"] {
+        let out = run(format).await;
+        assert!(!out.contains(['\u{1b}', '\u{202e}']), "{format}: {out}");
+        if ["html", "svg"].contains(&format) {
+            assert!(!out.contains("<script"), "{format}: {out}");
+        }
+    }
+    let csv = run("csv").await;
+    assert!(csv.lines().nth(1).unwrap().starts_with("\"'=cmd"), "{csv}");
+    let json: Value = serde_json::from_str(&run("json").await).unwrap();
+    assert_eq!(json[0]["status"], HOSTILE);
+    let args = ["report", "open-repairs", "--format", "csv", "--raw"];
+    let raw = place.run(args.iter().chain(&at)).await.out;
+    assert!(raw.contains(&HOSTILE.replace('"', "\"\"")), "{raw}");
+}
+
+#[tokio::test]
+async fn the_past_is_answered_from_the_log_with_how_far_it_reaches() {
+    let place = place(&[(Route::Leads, json!({"id": 1, "status": "New", "name": "A"}))]).await;
+    let store = Store::open(&place.store()).unwrap();
+    let later: Timestamp = "2026-03-11T12:00:00Z".parse().unwrap();
+    let edited = json!({"id": 1, "status": "Called", "name": "A"}).to_string();
+    show(
+        &store,
+        Route::Leads,
+        later,
+        &[edited, json!({"id": 2, "status": "New", "name": "B"}).to_string()],
+    )
+    .await;
+    store.close().await.unwrap();
+    let status = async |at: &str| {
+        let ended = place.run(["records", "leads", "--json", "--at", at]).await;
+        let rows = ended.json().as_array().unwrap().clone();
+        let rows: Vec<String> = rows
+            .iter()
+            .map(|row| format!("{}={}", row["id"], row["status"].as_str().unwrap()))
+            .collect();
+        (rows, ended.err)
+    };
+    let (rows, note) = status("2026-03-10T13:00:00Z").await;
+    assert_eq!((rows, note.as_str()), (vec!["1=New".to_owned()], ""));
+    let (rows, _) = status("2026-03-12T13:00:00Z").await;
+    assert_eq!(rows, ["2=New", "1=Called"]);
+    let (rows, note) = status("2026-03-01T13:00:00Z").await;
+    assert!(rows.is_empty() && note.contains("the log begins at 2026-03-10"), "{note}");
+
+    let shown =
+        place.run(["show", "leads", "1", "--json", "--at", "2026-03-10T13:00:00Z"]).await.json();
+    assert_eq!(
+        (&shown["record"]["status"], shown["changes"].as_array().unwrap().len()),
+        (&json!("New"), 1)
+    );
+    let absent = place.run(["show", "leads", "2", "--at", "2026-03-10T13:00:00Z"]).await;
+    assert!(
+        absent.code == Some(65) && absent.err.contains("was not in the mirror then"),
+        "{absent:?}"
+    );
+}
