@@ -20,18 +20,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUTES = ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"]
 
 
-def build(bench=True):
-    """Builds the release binary, and the bare program beside it; returns both paths."""
-    command = ["cargo", "build", "--profile", "dist", "--locked", "--message-format=json", "--bin", "shopmirror"]
-    if bench:
-        command += ["--bench", "bare"]
+def build(*benches, profile="dist"):
+    """Builds the program, and these bench programs beside it; returns their paths in this order."""
+    command = ["cargo", "build", "--profile", profile, "--locked", "--message-format=json", "--bin", "shopmirror"]
+    for bench in benches:
+        command += ["--bench", bench]
     made = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     paths = {}
     for line in made.stdout.splitlines():
         message = json.loads(line)
         if message.get("executable"):
             paths[message["target"]["name"]] = message["executable"]
-    return paths["shopmirror"], paths.get("bare")
+    return [paths[name] for name in ("shopmirror", *benches)]
 
 
 def wait_until(condition, limit, what):

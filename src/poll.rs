@@ -35,7 +35,7 @@ pub use completed::seen;
 pub use pause::PauseReason;
 use pause::{Gate, StorePause};
 use poller::PollerHealth;
-pub use status::{PollerState, PollerStatus, PollingStatus};
+pub use status::{PollerState, PollerStatus, PollingStatus, volatile_advice};
 
 /// Polls that changed nothing are written at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(600);

@@ -10,10 +10,15 @@ mod meaning;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
 
 pub use change::{Change, Kind, TEST_ID};
-pub use fields::{CLOCK_SKEW, FieldName, created_at, field};
-pub use meaning::{FieldChange, changed_fields, same_meaning, same_record, same_record_except};
+pub use fields::{CLOCK_SKEW, FieldName, created_at, field, time};
+pub use meaning::{
+    FieldChange, changed_fields, only_changed_field, same_meaning, same_record, same_record_except,
+};
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -174,11 +179,25 @@ pub struct Record {
     pub id: RecordId,
     /// The bytes of [`Page::body`] that hold the record's JSON object.
     pub span: Range<usize>,
+    /// What [`created_at`] reads from the text.
+    pub created_at: Option<Timestamp>,
 }
 
-/// The decoded response to one poll; every record's text is kept exactly as received.
+impl Record {
+    /// The record whose text stands at `span` of a page's body.
+    #[must_use]
+    pub fn at(span: Range<usize>, body: &str, id: RecordId) -> Self {
+        let created_at = created_at(&body[span.clone()]);
+        Self { id, span, created_at }
+    }
+}
+
+/// The decoded response to one poll; every record's text is kept exactly as received. A clone shares it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Page {
+pub struct Page(Arc<Content>);
+
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Content {
     body: String,
     records: Vec<Record>,
 }
@@ -188,25 +207,25 @@ impl Page {
     #[must_use]
     pub fn new(body: String, records: Vec<Record>) -> Self {
         debug_assert!(records.iter().all(|r| body.get(r.span.clone()).is_some()));
-        Self { body, records }
+        Self(Arc::new(Content { body, records }))
     }
 
     /// The whole body as received.
     #[must_use]
     pub fn body(&self) -> &str {
-        &self.body
+        &self.0.body
     }
 
     /// The records in the order of the page, which carries no promise.
     #[must_use]
     pub fn records(&self) -> &[Record] {
-        &self.records
+        &self.0.records
     }
 
     /// The exact JSON text of one of this page's records.
     #[must_use]
     pub fn text(&self, record: &Record) -> &str {
-        &self.body[record.span.clone()]
+        &self.0.body[record.span.clone()]
     }
 }
 

@@ -17,7 +17,7 @@ use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
 use crate::record::{Change, Kind, Page, Route};
-use crate::store::{Repairable, Search, Store, StoreError};
+use crate::store::{PersonField, Repairable, Search, Store, StoreError};
 
 /// How long after it was found a gap is worked on.
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
@@ -25,8 +25,8 @@ const LIFE: SignedDuration = SignedDuration::from_hours(24);
 const LEAD: SignedDuration = SignedDuration::from_hours(1);
 /// The most searches per gap.
 const MOST_SEARCHES: i64 = 200;
-/// Rows of the log looked at together; each look reads the whole mirror of customers once.
-const STEP: usize = 2_000;
+/// Rows of the log looked at together. Each person they name costs a few look-ups by index.
+const STEP: usize = 500;
 /// The longest term the workspace takes, in characters (contract, "Limits").
 const LONGEST_TERM: usize = 100;
 /// Waits after a search that failed for a reason that may pass.
@@ -65,42 +65,46 @@ impl Repair {
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
         let mut changed = self.store.last_seq();
+        let mut gaps_found = self.store.gaps_found();
         loop {
             changed.mark_unchanged();
+            gaps_found.mark_unchanged();
             let since = self.clock.now().wall.checked_sub(LIFE).map(stamp).unwrap_or_default();
             let outcome = match self.store.read(move |reader| reader.repairable_gaps(&since)).await
             {
                 Ok(gaps) => self.repair_all(gaps, &stop).await,
                 Err(error) => Err(error.into()),
             };
+            let mut has_gap = true;
             match outcome {
-                Ok(()) => {}
+                Ok(worked) => has_gap = worked,
                 Err(Interrupted::Stopped) => return Ok(()),
                 Err(Interrupted::Store(error)) if error.passes() => self.pause(PAUSE, &stop).await,
                 Err(Interrupted::Store(error)) => return Err(error),
             }
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                grown = changed.changed() => if grown.is_err() { return Ok(()) },
+                grown = changed.changed(), if has_gap => if grown.is_err() { return Ok(()) },
+                found = gaps_found.changed() => if found.is_err() { return Ok(()) },
             }
         }
     }
 
+    /// Works on each gap; returns false if none can be worked on.
     async fn repair_all(
         &self,
         gaps: Vec<Repairable>,
         stop: &CancellationToken,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<bool, Interrupted> {
         let mut worked = false;
         for gap in gaps.into_iter().filter(|gap| gap.searches < MOST_SEARCHES) {
             self.repair(gap, stop).await?;
             worked = true;
         }
         if worked {
-            // Each round reads the whole mirror of customers once.
             self.pause(BETWEEN, stop).await;
         }
-        Ok(())
+        Ok(worked)
     }
 
     /// Searches by what the log has gained since this gap was last worked on.
@@ -154,19 +158,12 @@ impl Repair {
     ) -> Result<(Vec<String>, Option<i64>), StoreError> {
         let business = business.map(str::to_owned);
         self.store
-            .read(move |reader| {
+            .read_long(move |reader| {
                 let rows = reader.changes_after(seq, STEP)?;
                 let last = rows.last().map(|row| row.seq);
                 let mut people = people(&rows, business.as_deref());
-                if !people.is_empty() {
-                    let mut known = HashSet::new();
-                    reader.each_customer(business.as_deref(), |customer| {
-                        let texts = [customer.email, customer.mobile, customer.name];
-                        let named = texts.into_iter().map(|text| plain(&text));
-                        known.extend(named.filter(|text| people.contains(text)));
-                    })?;
-                    people.forget(&known);
-                }
+                people
+                    .forget(|field, text| reader.has_customer(business.as_deref(), field, text))?;
                 Ok((people.terms(), last))
             })
             .await
@@ -273,14 +270,9 @@ fn concerns_every_request(class: Class) -> bool {
     matches!(class, Class::KeyRefused | Class::KeyForbidden | Class::WrongHost)
 }
 
-/// People named in other routes' records, by the strongest thing that names them.
+/// People named in other routes' records: e-mail, number and name of each, as far as known.
 #[derive(Debug, Default)]
-struct People {
-    /// E-mail, number and name of each, as far as known.
-    list: Vec<[String; 3]>,
-    /// All of these as [`plain`] makes them.
-    named: HashSet<String>,
-}
+struct People(Vec<[String; 3]>);
 
 /// Reads the people from rows of the log that are of another route and of this branch.
 fn people(rows: &[Change], business: Option<&str>) -> People {
@@ -306,34 +298,42 @@ impl People {
         };
         let name = Some(text("customer_name")).filter(|name| !name.is_empty());
         let person = [text("email"), text("mobile_number"), name.unwrap_or_else(|| text("name"))];
-        for part in person.iter().filter(|part| !part.is_empty()) {
-            self.named.insert(plain(part));
-        }
-        self.list.push(person);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.named.is_empty()
-    }
-
-    fn contains(&self, text: &str) -> bool {
-        self.named.contains(text)
+        self.0.push(person);
     }
 
     /// Drops the people that the mirror has, found by e-mail or number, or by name if that is all a
     /// record shows.
-    fn forget(&mut self, known: &HashSet<String>) {
-        self.list.retain(|[email, mobile, name]| {
-            let has = |text: &String| !text.is_empty() && known.contains(&plain(text));
+    fn forget<E>(
+        &mut self,
+        mut has: impl FnMut(PersonField, &str) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut unknown = Vec::new();
+        for person in std::mem::take(&mut self.0) {
+            let [email, mobile, name] = &person;
             let only_named = email.is_empty() && mobile.is_empty();
-            !(has(email) || has(mobile) || (only_named && has(name)))
-        });
+            let parts = [
+                (PersonField::Email, email, true),
+                (PersonField::Mobile, mobile, true),
+                (PersonField::Name, name, only_named),
+            ];
+            let mut is_known = false;
+            for (field, text, counts) in parts {
+                if counts && !is_known && !text.is_empty() {
+                    is_known = has(field, text)?;
+                }
+            }
+            if !is_known {
+                unknown.push(person);
+            }
+        }
+        self.0 = unknown;
+        Ok(())
     }
 
     /// What to search for: one term per person, without repeats.
     fn terms(self) -> Vec<String> {
         let mut seen = HashSet::new();
-        self.list
+        self.0
             .into_iter()
             .filter_map(|person| person.into_iter().find(|part| is_term(part)))
             .filter(|term| seen.insert(plain(term)))
@@ -385,7 +385,7 @@ mod tests {
             row(Route::Customers, r#"{"id":5,"name":"Di Oz"}"#),
         ];
         assert_eq!(people(&rows, None).terms(), ["Ann@example.com", "0701", "Cy Day"]);
-        assert!(people(&rows, Some("2")).is_empty());
+        assert!(people(&rows, Some("2")).terms().is_empty());
     }
 
     #[test]
@@ -402,7 +402,14 @@ mod tests {
             row(Route::Payments, r#"{"id":3,"customer_name":"Ann Lee"}"#),
         ];
         let mut people = people(&rows, None);
-        people.forget(&HashSet::from(["0700".to_owned(), "ann lee".to_owned()]));
+        let has = |field, text: &str| {
+            Ok::<_, std::convert::Infallible>(match field {
+                PersonField::Email => false,
+                PersonField::Mobile => text == "0700",
+                PersonField::Name => text == "Ann Lee",
+            })
+        };
+        people.forget(has).unwrap();
         // Two people may share a name: the second is another as far as anybody can tell.
         assert_eq!(people.terms(), ["other@example.com"]);
     }

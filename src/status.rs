@@ -125,6 +125,12 @@ impl WorkspaceStatus {
             ..Self::of_stored(&stored, now)
         };
         stored.complete(&mut status.pollers, now);
+        for (route, business, field) in reader.volatile_fields()? {
+            let is_it = |p: &&mut PollerStatus| p.route == route.as_str() && p.business == business;
+            if let Some(poller) = status.pollers.iter_mut().find(is_it) {
+                poller.volatile_field = Some(field);
+            }
+        }
         Ok(status.conclude(health))
     }
 
@@ -161,6 +167,7 @@ impl WorkspaceStatus {
             }
         }
         health.judge_gaps(&self.pollers);
+        health.judge_volatile(&self.pollers);
         health.judge_emptied(&self.emptied);
         health.judge_sinks(&self.sinks);
         (self.health, self.reasons) = health.into_parts();

@@ -1,13 +1,14 @@
 //! The store: one SQLite file that holds the mirror, the log, the ledger and the positions.
 //!
 //! It is the only meeting point of polling and delivery, and the only history there is. One
-//! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place,
-//! [`Store::write`] and [`Store::read`]. A failed write stores nothing.
+//! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place, the
+//! module `calls`. A failed write stores nothing.
 
 mod backup;
 mod backup_error;
 mod backup_folder;
 mod batch;
+mod calls;
 mod checkpoint;
 mod deliveries;
 mod diff;
@@ -17,6 +18,8 @@ mod fixtures;
 mod forget;
 mod forms;
 mod gaps;
+mod identity;
+mod ignored;
 mod known;
 mod ledger;
 mod log;
@@ -43,16 +46,17 @@ mod time_zone;
 mod travel;
 mod verify;
 mod views;
+mod volatile;
 mod writer;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Semaphore, watch};
 
 pub use backup::{CopyControl, CopyFacts, CopyProgress, back_up};
 pub use backup_error::BackupError;
@@ -64,6 +68,7 @@ pub use forms::{Form, FormChange};
 pub use gaps::Repairable;
 pub use ledger::{Certainty, Gap, GapState};
 pub use maintain::Upkeep;
+pub use mirror::lookup::PersonField;
 pub use open::holder;
 pub use operate::Operator;
 pub use page_facts::{PageOutcome, PollFacts};
@@ -81,9 +86,11 @@ pub use sinks::{Begin, SinkProgress, SinkRow};
 pub use travel::LogReach;
 pub use verify::{Verification, VerifyFinding};
 pub use views::Description;
+pub use volatile::VolatileFields;
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};
+use known::KnownPoller;
 use sinks::PassedPositions;
 use writer::Writer;
 
@@ -103,6 +110,8 @@ struct StoreParts {
     is_unchecked: AtomicBool,
     is_closing: AtomicBool,
     last_seq: watch::Sender<i64>,
+    /// Counts the gaps that were recorded since the store was opened.
+    gaps_found: watch::Sender<u64>,
     path: PathBuf,
 }
 
@@ -138,6 +147,7 @@ impl Store {
             is_unchecked,
             is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
+            gaps_found: watch::Sender::default(),
             path: path.to_owned(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -151,7 +161,7 @@ impl Store {
 
     /// Stores a page in one transaction: mirror rows, log rows, poller state and, if the page
     /// does not prove contiguity, a gap. A page that shows nothing new writes nothing. `learned` is
-    /// what the schedule learned of the poller, as its own text.
+    /// what the schedule learned of the poller, as its own text, if it is to be saved.
     ///
     /// # Errors
     /// Nothing of the page is stored.
@@ -160,25 +170,26 @@ impl Store {
         poller: PollerId,
         page: Page,
         facts: PollFacts,
-        learned: String,
+        learned: Option<String>,
     ) -> Result<PageOutcome, StoreError> {
-        self.write(move |writer| page::store(writer, &poller, page, &facts, learned)).await
+        let stored = self.write(move |writer| page::store(writer, &poller, page, &facts, learned));
+        let outcome = stored.await?;
+        if outcome.gap.is_some() {
+            self.shared.gaps_found.send_modify(|gaps| *gaps += 1);
+        }
+        Ok(outcome)
     }
 
     /// Sets the fields of each route whose changes do not count as a change of a record. The mirror keeps
     /// such a field as it was when the record last changed in another one.
     ///
     /// # Errors
-    /// Only when the store is closing.
+    /// Nothing is changed.
     pub async fn ignore_fields(
         &self,
         ignored: HashMap<Route, Vec<String>>,
     ) -> Result<(), StoreError> {
-        self.write(move |writer| {
-            writer.set_ignored(ignored);
-            Ok(())
-        })
-        .await
+        self.write(move |writer| writer.set_ignored(&ignored)).await
     }
 
     /// Notes a poll whose body is the poller's previous page byte for byte. Returns `None` if it is
@@ -197,6 +208,15 @@ impl Store {
             return None;
         }
         page::note_unchanged(writer, poller, body, facts)
+    }
+
+    /// The poller's last page that held records; an empty page if there was none since the start, or if
+    /// a write is under way. Never waits.
+    #[must_use]
+    pub fn previous_page(&self, poller: &PollerId) -> Page {
+        let guard = self.shared.writer.try_lock();
+        let known = guard.as_ref().ok().and_then(|writer| writer.as_ref()?.known.get(poller));
+        known.and_then(KnownPoller::page).cloned().unwrap_or_default()
     }
 
     /// Stores what a customer search found; see [`Search`]. Proves nothing about contiguity and
@@ -326,125 +346,9 @@ impl Store {
         self.shared.last_seq.subscribe()
     }
 
-    /// Runs a read on the read-only connection.
-    ///
-    /// # Errors
-    /// What the read returns.
-    pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
-    {
-        let shared = Arc::clone(&self.shared);
-        let _turn = turn(&self.shared.read_turn).await;
-        run_blocking(move || work(&shared.reader.lock().unwrap_or_else(PoisonError::into_inner)))
-            .await
-    }
-
-    /// Runs a read that may take seconds on a read-only connection of its own.
-    ///
-    /// # Errors
-    /// What the read returns.
-    pub async fn read_long<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
-    {
-        let shared = Arc::clone(&self.shared);
-        let _turn = turn(&self.shared.long_read_turn).await;
-        run_blocking(move || {
-            work(&shared.long_reader.lock().unwrap_or_else(PoisonError::into_inner))
-        })
-        .await
-    }
-
-    /// Reads the whole file for damage if it was not closed in order. Runs beside everything else,
-    /// on a connection of its own, and ends early when the store is closed.
-    ///
-    /// # Errors
-    /// [`StoreError::Corrupt`] when the file is damaged.
-    pub async fn check(&self) -> Result<(), StoreError> {
-        if !self.shared.is_unchecked.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let shared = Arc::clone(&self.shared);
-        run_blocking(move || {
-            let stopped = Arc::clone(&shared);
-            let is_stopped = move || stopped.is_closing.load(Ordering::Relaxed);
-            if open::check(&shared.path, is_stopped)? {
-                shared.is_unchecked.store(false, Ordering::Relaxed);
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
-    {
-        let shared = Arc::clone(&self.shared);
-        let _turn = turn(&self.shared.write_turn).await;
-        run_blocking(move || {
-            let mut guard = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            let writer = guard.as_mut().ok_or(StoreError::Closing)?;
-            let before = writer.connection.total_changes();
-            let outcome = match work(writer) {
-                Err(StoreError::Busy) => {
-                    writer.expect_lock(true)?;
-                    return Err(StoreError::Busy);
-                }
-                outcome => outcome.map_err(|error| writer.explain(error))?,
-            };
-            if writer.connection.total_changes() != before {
-                writer.expect_lock(false)?;
-                let last = log::last_seq(&writer.connection)?;
-                shared.last_seq.send_if_modified(|seen| std::mem::replace(seen, last) != last);
-            }
-            Ok(outcome)
-        })
-        .await
-    }
-
-    /// Writes what is remembered, settles the write-ahead log and gives up the lock. Later calls fail.
-    ///
-    /// # Errors
-    /// The store is closed all the same; the next start settles what was left.
-    pub async fn close(&self) -> Result<(), StoreError> {
-        let shared = Arc::clone(&self.shared);
-        let _turn = turn(&self.shared.write_turn).await;
-        shared.is_closing.store(true, Ordering::Relaxed);
-        run_blocking(move || {
-            let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(mut writer) = writer else { return Ok(()) };
-            writer.flush()?;
-            sinks::save_passed(&mut writer.connection, &shared.passed)?;
-            writer
-                .connection
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
-            // A store that is still to be checked is left as it was found.
-            if !shared.is_unchecked.load(Ordering::Relaxed) {
-                writer.lock.release();
-            }
-            Ok(())
-        })
-        .await
-    }
-}
-
-async fn turn(permits: &Semaphore) -> SemaphorePermit<'_> {
-    permits.acquire().await.expect("a store never closes its semaphores")
-}
-
-async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
-where
-    T: Send + 'static,
-    F: FnOnce() -> Result<T, StoreError> + Send + 'static,
-{
-    match tokio::task::spawn_blocking(work).await {
-        Ok(outcome) => outcome,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(StoreError::Closing),
+    /// A wake-up whenever a page has recorded a gap.
+    #[must_use]
+    pub fn gaps_found(&self) -> watch::Receiver<u64> {
+        self.shared.gaps_found.subscribe()
     }
 }

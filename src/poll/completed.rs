@@ -106,12 +106,14 @@ impl Dispatcher {
             self.succeed(poller, &outcome, Vec::new());
             return Ok(());
         }
-        let page = match api::decode(body) {
+        let page = match api::decode_after(body, &self.store.previous_page(id)) {
             Ok(page) => page,
             Err(error) => return self.fail_poll(poller, error.into(), rate).await,
         };
         let ages = ages(&page, rate.server_time.unwrap_or(now.wall));
-        let (id, learned) = (id.clone(), self.schedule.learned(poller));
+        let id = id.clone();
+        let learned =
+            self.pollers[poller].is_learned_due(now.elapsed).then(|| self.schedule.learned(poller));
         match self.store.store_page(id, page, facts, learned).await {
             Ok(outcome) => self.succeed(poller, &outcome, ages),
             Err(error) if error.passes() => {

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::Moment;
-use crate::record::{Page, PollerId, Record, created_at};
+use crate::record::{Page, PollerId, Record};
 use crate::schedule::{Observation, PollResult};
-use crate::store::{Contiguity, PageOutcome};
+use crate::store::{Contiguity, PageOutcome, VolatileFields};
 
 /// Waits after a poll that failed for a reason that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
@@ -22,6 +22,9 @@ const REFUSALS: [Duration; 4] = [
     Duration::from_secs(30 * 60),
 ];
 const LATER_REFUSALS: Duration = Duration::from_secs(3600);
+
+/// How often what the schedule learned of a poller is saved with a page.
+const LEARNED_EVERY: Duration = Duration::from_secs(60);
 
 /// How long to wait after a refusal when `before` came before it in a row: 1, 5, 15 and 30 minutes,
 /// then hourly, each drawn from 10 % less to 10 % more.
@@ -53,6 +56,9 @@ pub(super) struct PollerHealth {
     retry_at: Option<Duration>,
     /// True if the route shows no records although it showed some before.
     is_emptied: bool,
+    /// When what the schedule learned was last given to the store.
+    learned_at: Option<Duration>,
+    volatile: VolatileFields,
 }
 
 impl PollerHealth {
@@ -68,6 +74,8 @@ impl PollerHealth {
             last_success: None,
             retry_at: None,
             is_emptied: false,
+            learned_at: None,
+            volatile: VolatileFields::default(),
         }
     }
 
@@ -89,6 +97,16 @@ impl PollerHealth {
         self.is_under_way = false;
     }
 
+    /// True if what the schedule learned is to be saved with this page; not with every page, because
+    /// it is longer than most changes. A process that is killed forgets at most this much.
+    pub(super) fn is_learned_due(&mut self, now: Duration) -> bool {
+        let due = self.learned_at.is_none_or(|at| now.saturating_sub(at) >= LEARNED_EVERY);
+        if due {
+            self.learned_at = Some(now);
+        }
+        due
+    }
+
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
@@ -108,6 +126,11 @@ impl PollerHealth {
 
     pub(super) fn last_success(&self) -> Option<Moment> {
         self.last_success
+    }
+
+    /// A field that keeps changing by itself, on the same records.
+    pub(super) fn volatile_field(&self, now: Timestamp) -> Option<&str> {
+        self.volatile.field(now)
     }
 
     /// The end of a wait that the server asked for, if it is still to come.
@@ -151,6 +174,9 @@ impl PollerHealth {
                 stored records are kept; check what the key may read and which business is polled");
         }
         self.is_emptied = emptied;
+        for (id, field) in &stored.changed_alone {
+            self.volatile.note(id, field, now.wall);
+        }
         self.clear_failures();
         self.last_error = None;
         self.key_is_good = false;
@@ -206,7 +232,7 @@ impl PollerHealth {
 /// matter.
 pub(super) fn ages(page: &Page, at: Timestamp) -> Vec<Duration> {
     let age = |record: &Record| -> Option<Duration> {
-        Some(at.duration_since(created_at(page.text(record))?).try_into().unwrap_or(Duration::ZERO))
+        Some(at.duration_since(record.created_at?).try_into().unwrap_or(Duration::ZERO))
     };
     let ages: Option<Vec<Duration>> = page.records().iter().map(age).collect();
     let mut ages = ages.unwrap_or_default();

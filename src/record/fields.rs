@@ -76,7 +76,17 @@ pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 /// When the workspace says that a record was created; `None` if it does not say, or not as a time.
 #[must_use]
 pub fn created_at(record: &str) -> Option<Timestamp> {
-    serde_json::from_str::<String>(field(record, "created_at")?).ok()?.parse().ok()
+    time(field(record, "created_at")?)
+}
+
+/// The time that a JSON string holds, if it is one.
+#[must_use]
+pub fn time(json: &str) -> Option<Timestamp> {
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str::<String>(json).ok()?.parse().ok();
+    }
+    inner.parse().ok()
 }
 
 /// The JSON text of one top-level field, if the text is an object and has it; of a repeated name

@@ -118,6 +118,15 @@ pub fn changed_fields<'a>(before: &'a str, after: &'a str) -> Vec<FieldChange<'a
         .collect()
 }
 
+/// The only top-level field whose meaning differs between two versions of one record; `None` if there
+/// are more or none.
+#[must_use]
+pub fn only_changed_field(before: &str, after: &str) -> Option<String> {
+    let mut changes = changed_fields(before, after).into_iter();
+    let first = changes.next()?;
+    changes.next().is_none().then_some(first.name)
+}
+
 fn object(text: &str) -> Option<Object<'_>> {
     serde_json::from_str(text).ok()
 }

@@ -13,6 +13,8 @@ pub(super) struct NewVersion<'a> {
     pub(super) text: &'a str,
     pub(super) kind: Kind,
     pub(super) version: i64,
+    /// The row of the version before; `None` for the first one.
+    pub(super) before: Option<i64>,
     pub(super) business: Option<&'a str>,
     /// How the record was found; `None` for a poll.
     pub(super) via: Option<&'a str>,
@@ -40,7 +42,8 @@ impl Batch<'_> {
                 business: version.business,
                 body: version.text,
             };
-            let seq = log::append(self.tx, self.identity, &change)?;
+            let identity = self.identities.for_next(version.before);
+            let seq = log::append(self.tx, identity, &change)?;
             let facts = RowFacts {
                 id: version.id,
                 business: version.business,

@@ -4,9 +4,10 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::error::StoreError;
+use super::ignored::{IgnoredChanges, IgnoredFields};
 use super::known::{KnownPoller, StoredVersion};
 use crate::contiguity::{Relation, Sighting};
-use crate::record::{Kind, Page, Route, same_record_except};
+use crate::record::{Kind, Page, Route, only_changed_field, same_record_except};
 
 /// What a page is beside what is stored.
 #[derive(Default)]
@@ -18,6 +19,10 @@ pub(super) struct PageDiff {
     /// Places of records that differ from a version stored since the page was requested. The next
     /// page decides which of the two is current.
     pub(super) undecided: Vec<usize>,
+    /// How often ignored fields differ from the poller's previous page.
+    pub(super) ignored: IgnoredChanges,
+    /// The id and the field of each changed record of which a single field differs.
+    pub(super) changed_alone: Vec<(String, String)>,
 }
 
 /// What has to be written for one record.
@@ -25,8 +30,8 @@ pub(super) struct PageDiff {
 pub(super) enum RecordDiff {
     /// It was never stored.
     New,
-    /// Its meaning changed; the version to write.
-    Changed { version: i64 },
+    /// Its meaning changed; the version to write, and the row of the version before it.
+    Changed { version: i64, before: i64 },
     /// A search stored it, and a poll sees it now for the first time.
     SeenByPoll,
     /// Its mirror row was deleted by hand; the log row it is restored from.
@@ -81,35 +86,44 @@ pub(super) fn find(
 }
 
 /// Compares a page with the store. `known` is what the poller knows; `asked_after` is the last row
-/// of the log when the page was requested; a change of only `ignored` fields does not count.
+/// of the log when the page was requested; a change of `ignored` fields alone is no change.
 pub(super) fn compare(
     connection: &Connection,
     route: Route,
     known: Option<&KnownPoller>,
     page: &Page,
     asked_after: i64,
-    ignored: &[String],
+    ignored: &IgnoredFields,
 ) -> Result<PageDiff, StoreError> {
     let mut statement = connection.prepare_cached(&latest_version_sql(route))?;
     let mut diff = PageDiff::default();
     for (place, record) in page.records().iter().enumerate() {
         let (id, text) = (record.id.as_str(), page.text(record));
         let shown_before = known.and_then(|known| known.text_of(id));
+        if let Some(before) = shown_before {
+            diff.ignored.count(ignored, before, text);
+        }
         let relation = if shown_before == Some(text) && known.is_some_and(|known| !known.is_stale) {
             Relation::Unchanged
         } else {
             let found = find(&mut statement, id)?;
             let same = found
                 .as_ref()
-                .is_some_and(|found| same_record_except(&found.stored.body, text, ignored));
+                .is_some_and(|found| same_record_except(&found.stored.body, text, ignored.names()));
             match record_diff(found.as_ref(), same, asked_after) {
-                Decision::Write(record_diff) => diff.records.push((place, record_diff)),
+                Decision::Write(record_diff) => {
+                    if let (RecordDiff::Changed { .. }, Some(found)) = (record_diff, &found)
+                        && let Some(field) = only_changed_field(&found.stored.body, text)
+                    {
+                        diff.changed_alone.push((id.to_owned(), field));
+                    }
+                    diff.records.push((place, record_diff));
+                }
                 Decision::Leave => {}
                 Decision::Wait => diff.undecided.push(place),
             }
             let stored = found.as_ref().map(|found| &found.stored);
-            known
-                .map_or(Relation::NotShown, |known| known.relation(id, text, stored, same, ignored))
+            known.map_or(Relation::NotShown, |known| known.relation(id, text, stored, ignored))
         };
         diff.sightings.push(Sighting { id: record.id.as_integer(), relation });
     }
@@ -133,6 +147,6 @@ fn record_diff(found: Option<&LatestState>, same: bool, asked_after: i64) -> Dec
         true if found.via.is_some() => Decision::Write(RecordDiff::SeenByPoll),
         true => Decision::Leave,
         false if seq > asked_after => Decision::Wait,
-        false => Decision::Write(RecordDiff::Changed { version: version + 1 }),
+        false => Decision::Write(RecordDiff::Changed { version: version + 1, before: seq }),
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn page(texts: &[String]) -> Page {
         let span = body.len()..body.len() + text.len();
         body.push_str(text);
         let id = crate::record::field(text, "id").unwrap();
-        records.push(Record { id: RecordId::from_json(id).unwrap(), span });
+        records.push(Record::at(span, &body, RecordId::from_json(id).unwrap()));
     }
     body.push(']');
     Page::new(body, records)
@@ -61,7 +61,7 @@ impl Poll {
     pub(super) async fn shows(self, store: &Store, records: &[String]) -> PageOutcome {
         let business = self.business.map(str::to_owned);
         let key = PollerId { route: Route::Leads, business };
-        store.store_page(key, page(records), self.facts(store), String::new()).await.unwrap()
+        store.store_page(key, page(records), self.facts(store), None).await.unwrap()
     }
 
     pub(super) fn facts(&self, store: &Store) -> PollFacts {

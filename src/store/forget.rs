@@ -7,6 +7,7 @@
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::error::StoreError;
+use super::identity::Identities;
 use super::log::{self, NewChange};
 use super::operate::Operator;
 use super::{checkpoint, mirror};
@@ -39,7 +40,7 @@ impl Operator {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let Some((version, kind, body, business)) = latest(&tx, route, id)? else {
+        let Some((seq, version, kind, body, business)) = latest(&tx, route, id)? else {
             return Ok(Forgotten::Unknown);
         };
         if kind == Kind::Forgotten.as_str() {
@@ -52,11 +53,10 @@ impl Operator {
             "UPDATE deliveries SET last_error = NULL WHERE route = ?1 AND record_id = ?2",
             (route.as_str(), id),
         )?;
-        let identity: String =
-            tx.query_row("SELECT value FROM meta WHERE name = 'identity'", [], |row| row.get(0))?;
+        let identities = Identities::read(&tx)?;
         log::append(
             &tx,
-            &identity,
+            identities.for_next(Some(seq)),
             &NewChange {
                 route,
                 record_id: id,
@@ -78,7 +78,7 @@ impl Operator {
     }
 }
 
-type LatestVersion = (i64, String, String, Option<String>);
+type LatestVersion = (i64, i64, String, String, Option<String>);
 
 fn latest(
     connection: &Connection,
@@ -87,10 +87,10 @@ fn latest(
 ) -> rusqlite::Result<Option<LatestVersion>> {
     connection
         .query_row(
-            "SELECT version, kind, body, business FROM changes WHERE route = ?1 AND record_id = ?2 \
+            "SELECT seq, version, kind, body, business FROM changes WHERE route = ?1 AND record_id = ?2 \
              ORDER BY version DESC LIMIT 1",
             (route.as_str(), id),
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
         )
         .optional()
 }
@@ -150,5 +150,71 @@ mod tests {
         drop(store);
         assert!(!is_on_disk(dir.path(), "Somebody"));
         assert_eq!(rebuild(&path).unwrap(), Rebuilt { records: 1 });
+    }
+
+    /// Lets `forget` remove the record just before the next batch is written.
+    fn forget_meanwhile(store: &Store, route: Route, id: &'static str) {
+        let path = store.path().to_owned();
+        let mut writer = store.shared.writer.lock().unwrap();
+        writer.as_mut().unwrap().before_batch = Some(Box::new(move || {
+            let forgotten = Operator::open(&path).unwrap().forget(route, id, "2026").unwrap();
+            assert!(matches!(forgotten, Forgotten::Now { .. }));
+        }));
+    }
+
+    #[tokio::test]
+    async fn an_edit_on_its_way_into_the_store_does_not_bring_a_forgotten_record_back() {
+        let (dir, store) = open();
+        Poll::USUAL.shows(&store, &[record(1, "Somebody Private"), record(2, "N")]).await;
+        forget_meanwhile(&store, Route::Leads, "1");
+        let shown = [record(1, "Somebody Renamed"), record(2, "Edited")];
+        let outcome = Poll::USUAL.shows(&store, &shown).await;
+        assert_eq!((outcome.created, outcome.updated), (0, 1), "only the other record");
+        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        let kinds: Vec<Kind> = after.iter().map(|change| change.kind).collect();
+        assert_eq!(kinds, [Kind::Baseline, Kind::Forgotten]);
+        assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
+        store.close().await.unwrap();
+        drop(store);
+        assert!(!is_on_disk(dir.path(), "Somebody"));
+    }
+
+    #[tokio::test]
+    async fn a_row_deleted_by_hand_does_not_come_back_if_its_record_is_forgotten_meanwhile() {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        Poll::USUAL.shows(&store, &[record(1, "Somebody Private"), record(2, "N")]).await;
+        store.close().await.unwrap();
+        drop(store);
+        let tool = rusqlite::Connection::open(&path).unwrap();
+        tool.execute_batch("PRAGMA secure_delete = ON; DELETE FROM leads WHERE id = '1'").unwrap();
+        drop(tool);
+        let store = Store::open(&path).unwrap();
+        forget_meanwhile(&store, Route::Leads, "1");
+        Poll::USUAL.shows(&store, &[record(1, "Somebody Private"), record(2, "Edited")]).await;
+        assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
+        store.close().await.unwrap();
+        drop(store);
+        assert!(!is_on_disk(dir.path(), "Somebody"));
+    }
+
+    #[tokio::test]
+    async fn a_search_on_its_way_into_the_store_does_not_bring_a_forgotten_record_back() {
+        let (dir, store) = open();
+        let search = |name| crate::store::Search {
+            business: None,
+            page: crate::store::fixtures::page(&[record(1, name)]),
+            kind: Kind::Created,
+            at: Poll::USUAL.facts(&store).at,
+            asked_after: store.seq(),
+            backfill_term: None,
+        };
+        store.store_found(search("Somebody Private")).await.unwrap();
+        forget_meanwhile(&store, Route::Customers, "1");
+        let found = store.store_found(search("Somebody Renamed")).await.unwrap();
+        assert_eq!((found.created, found.updated), (0, 0));
+        store.close().await.unwrap();
+        drop(store);
+        assert!(!is_on_disk(dir.path(), "Somebody"));
     }
 }

@@ -12,7 +12,7 @@ use super::ledger::{self, Certainty, Gap, GapState};
 use super::log::{self, NewChange};
 use super::pollers;
 use crate::contiguity::{Contiguity, Proof};
-use crate::record::{CLOCK_SKEW, Kind, Page, PollerId, Record, Route, created_at};
+use crate::record::{CLOCK_SKEW, Kind, Page, PollerId, Record, Route};
 
 /// Ids before a gap that the density is reckoned from.
 const HISTORY: i64 = 5_000;
@@ -119,10 +119,9 @@ impl OpenGaps {
         rows.collect::<rusqlite::Result<_>>().map(Self)
     }
 
-    /// Counts a record, given with its text, in the gap it lies in.
-    pub(super) fn credit(&mut self, record: &Record, text: &str) -> GapPlace {
-        let id = record.id.as_integer();
-        let created_at = created_at(text);
+    /// Counts a record in the gap it lies in.
+    pub(super) fn credit(&mut self, record: &Record) -> GapPlace {
+        let (id, created_at) = (record.id.as_integer(), record.created_at);
         let mut place = GapPlace::Outside;
         for open in &mut self.0 {
             match lies_in(&open.gap, id, created_at) {

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use super::ignored::IgnoredFields;
 use super::pollers::{self, PollerRow};
 use crate::contiguity::{PreviousPage, Relation, usual_hole};
 use crate::record::{Page, PollerId, Record, same_record_except};
@@ -49,6 +50,14 @@ impl KnownPoller {
         !self.is_stale && self.row.emptied_at.is_none() && page.body().as_bytes() == body
     }
 
+    /// The previous page, if it was read since the start.
+    pub(super) fn page(&self) -> Option<&Page> {
+        match &self.previous {
+            Previous::Ids(_) => None,
+            Previous::Page { page, .. } => Some(page),
+        }
+    }
+
     /// Records on the previous page.
     pub(super) fn len(&self) -> usize {
         match &self.previous {
@@ -76,16 +85,15 @@ impl KnownPoller {
         self.record(id).map(|(page, record)| page.text(record))
     }
 
-    /// How a record relates to the previous page, given its latest version in the store and
-    /// whether that means the same. A version that was stored since the previous page shows that
-    /// the record changed, even if it changed back.
+    /// How a record relates to the previous page, given its latest version in the store. A version
+    /// that was stored since the previous page shows that the record changed, even if it changed
+    /// back. An ignored field counts, unless it changes by itself.
     pub(super) fn relation(
         &self,
         id: &str,
         text: &str,
         stored: Option<&StoredVersion>,
-        same_as_stored: bool,
-        ignored: &[String],
+        ignored: &IgnoredFields,
     ) -> Relation {
         if !self.contains(id) {
             return Relation::NotShown;
@@ -93,7 +101,8 @@ impl KnownPoller {
         let untouched = stored.is_none_or(|version| version.seq <= self.seq);
         let same = self
             .text_of(id)
-            .map_or(same_as_stored, |before| same_record_except(before, text, ignored));
+            .or(stored.map(|version| version.body.as_str()))
+            .is_some_and(|before| same_record_except(before, text, ignored.moving()));
         if untouched && same { Relation::Unchanged } else { Relation::Changed }
     }
 

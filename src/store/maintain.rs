@@ -104,7 +104,7 @@ mod tests {
     async fn see(store: &Store, id: &str, name: &str, at: &str) {
         let body = format!(r#"[{{"id":{id},"name":"{name}"}}]"#);
         let id = RecordId::from_text(id).unwrap();
-        let span = 1..body.len() - 1;
+        let record = Record::at(1..body.len() - 1, &body, id);
         let facts = PollFacts {
             at: at.parse().unwrap(),
             asked_after: i64::MAX,
@@ -114,10 +114,7 @@ mod tests {
             served_business: None,
         };
         let poller = PollerId { route: Route::Leads, business: None };
-        store
-            .store_page(poller, Page::new(body, vec![Record { id, span }]), facts, String::new())
-            .await
-            .unwrap();
+        store.store_page(poller, Page::new(body, vec![record]), facts, None).await.unwrap();
     }
 
     async fn versions(store: &Store, id: &'static str) -> Vec<i64> {
@@ -151,8 +148,7 @@ mod tests {
                 store.upkeep(facts.at, MONTH).await.unwrap();
             }
             let poller = PollerId { route: Route::Leads, business: None };
-            if let Err(error) =
-                store.store_page(poller, fixtures::page(&shown), facts, String::new()).await
+            if let Err(error) = store.store_page(poller, fixtures::page(&shown), facts, None).await
             {
                 assert!(error.passes() && store.try_write().await.is_err(), "{error}");
                 refused.push(second);

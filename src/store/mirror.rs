@@ -4,6 +4,8 @@
 //! untyped column per top-level field, in the order of first appearance, then our own columns. A
 //! column is added when its field first appears and is never dropped or retyped.
 
+pub(super) mod lookup;
+
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -90,7 +92,12 @@ pub(super) fn of_route<'a>(
 ) -> rusqlite::Result<&'a mut Mirror> {
     Ok(match mirrors.entry(route) {
         Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(place) => place.insert(Mirror::load(connection, route)?),
+        Entry::Vacant(place) => {
+            let mirror = Mirror::load(connection, route)?;
+            // A store of an older version has none yet.
+            lookup::create_indexes(&mirror, connection)?;
+            place.insert(mirror)
+        }
     })
 }
 
@@ -178,6 +185,7 @@ impl Mirror {
             }
         }
         self.save_columns(connection, known)?;
+        lookup::create_indexes(self, connection)?;
         self.render();
         Ok(true)
     }

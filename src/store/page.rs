@@ -3,10 +3,12 @@
 //! Four steps: is the page unchanged, what differs from the store, what does it prove, commit. A
 //! page that changes nothing writes nothing.
 
+use std::collections::hash_map::Entry;
+
 use super::batch::NewVersion;
 use super::diff::{self, PageDiff, RecordDiff};
 use super::error::StoreError;
-use super::gaps::{self, GapPlace, OpenGaps};
+use super::gaps::{self, OpenGaps};
 use super::known::{KnownPoller, head_json};
 use super::log;
 use super::page_facts::{PageOutcome, PollFacts};
@@ -14,15 +16,26 @@ use super::pollers::{self, PollNote, PollOutcome, PollerRow};
 use super::succession::{self, Predecessor};
 use super::writer::{Batch, Writer};
 use crate::contiguity::{self, Contiguity, Proof};
-use crate::record::{Kind, Page, PollerId, Record, created_at};
+use crate::record::{Kind, Page, PollerId};
+use news::{LongerPage, NewRecords};
 
 /// A page on its way into the store.
 struct Arrival<'a> {
     poller: &'a PollerId,
+    page: Page,
     facts: &'a PollFacts,
     stamp: String,
-    /// What the schedule has learned of the poller, as its own text.
-    learned: String,
+    /// What the schedule has learned of the poller, as its own text; `None` if that need not be
+    /// saved now.
+    learned: Option<String>,
+}
+
+/// What comparing a page with the store has shown.
+struct Judged {
+    diff: PageDiff,
+    proof: Proof,
+    /// The last row of the log that the comparison has seen.
+    seen: i64,
 }
 
 /// Notes a page that is the poller's previous one, byte for byte; `None` if it is another, and
@@ -49,6 +62,7 @@ pub(super) fn note_unchanged(
         updated: 0,
         overlap: records,
         gap: None,
+        changed_alone: Vec::new(),
     };
     writer.note(poller, poll_note(&outcome, &stamp, facts));
     Some(outcome)
@@ -60,46 +74,53 @@ pub(super) fn store(
     poller: &PollerId,
     page: Page,
     facts: &PollFacts,
-    learned: String,
+    learned: Option<String>,
 ) -> Result<PageOutcome, StoreError> {
     writer.refuse_replaced_file()?;
     if let Some(outcome) = note_unchanged(writer, poller, page.body().as_bytes(), facts) {
         return Ok(outcome);
     }
-    let arrival = Arrival { poller, facts, stamp: crate::clock::stamp(facts.at), learned };
+    let arrival = Arrival { poller, page, facts, stamp: crate::clock::stamp(facts.at), learned };
     load_known(writer, poller)?;
-    let predecessor = match writer.known.contains_key(poller) {
+    writer.until_not_overtaken(|writer| compare_and_store(writer, &arrival))
+}
+
+fn compare_and_store(
+    writer: &mut Writer,
+    arrival: &Arrival<'_>,
+) -> Result<PageOutcome, StoreError> {
+    let Arrival { poller, page, facts, .. } = arrival;
+    let predecessor = match writer.known.contains_key(*poller) {
         true => None,
         false => succession::find(writer, poller, facts)?,
     };
-    let judge = predecessor.as_ref().map_or(poller, |predecessor| &predecessor.poller);
+    let judge = predecessor.as_ref().map_or(*poller, |predecessor| &predecessor.poller);
+    let mut judged = judged(writer, arrival, judge)?;
+    let predecessor = predecessor.and_then(|found| found.settle(&judged.diff, &mut judged.proof));
+    let judge = predecessor.as_ref().map_or(*poller, |predecessor| &predecessor.poller);
     let known = writer.known.get(judge);
-    let page_diff = {
-        // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
-        let snapshot = writer.connection.unchecked_transaction()?;
-        diff::compare(
-            &snapshot,
-            poller.route,
-            known,
-            &page,
-            facts.asked_after,
-            writer.ignored(poller.route),
-        )?
-    };
+    let outcome = outcome(page, &judged, known.is_some());
+    if page.records().is_empty() && judged.proof.contiguity == Contiguity::Suspect {
+        return note_emptied(writer, arrival, outcome);
+    }
+    if outcome.unchanged && predecessor.is_none() && can_skip_write(known, page, facts) {
+        return note_same_meaning(writer, arrival, judged, outcome);
+    }
+    commit(writer, arrival, judged, predecessor.as_ref(), outcome)
+}
+
+/// Compares a page with the store and with what the poller `judge` knows.
+fn judged(writer: &Writer, arrival: &Arrival<'_>, judge: &PollerId) -> Result<Judged, StoreError> {
+    let Arrival { poller, page, facts, .. } = arrival;
+    let known = writer.known.get(judge);
+    // One snapshot for all look-ups: taking its lock anew for each record costs more than they do.
+    let snapshot = writer.connection.unchecked_transaction()?;
+    let seen = log::last_seq(&snapshot)?;
+    let ignored = writer.ignored(poller.route);
+    let diff = diff::compare(&snapshot, poller.route, known, page, facts.asked_after, ignored)?;
     let previous = known.map(KnownPoller::previous_page);
-    let mut proof =
-        contiguity::classify(previous.as_ref(), &page_diff.sightings, facts.limit as usize);
-    let predecessor = predecessor.and_then(|found| found.settle(&page_diff, &mut proof));
-    let judge = predecessor.as_ref().map_or(poller, |predecessor| &predecessor.poller);
-    let known = writer.known.get(judge);
-    let outcome = outcome(&page, &page_diff, &proof, known.is_some());
-    if page.records().is_empty() && proof.contiguity == Contiguity::Suspect {
-        return note_emptied(writer, &arrival, outcome);
-    }
-    if outcome.unchanged && predecessor.is_none() && can_skip_write(known, &page, facts) {
-        return note_same_meaning(writer, &arrival, page, page_diff, outcome);
-    }
-    commit(writer, &arrival, page, &page_diff, &proof, predecessor.as_ref(), outcome)
+    let proof = contiguity::classify(previous.as_ref(), &diff.sightings, facts.limit as usize);
+    Ok(Judged { diff, proof, seen })
 }
 
 /// Reads what the poller knows from the store, the first time it is needed.
@@ -112,7 +133,8 @@ fn load_known(writer: &mut Writer, poller: &PollerId) -> Result<(), StoreError> 
     Ok(())
 }
 
-fn outcome(page: &Page, diff: &PageDiff, proof: &Proof, polled_before: bool) -> PageOutcome {
+fn outcome(page: &Page, judged: &Judged, polled_before: bool) -> PageOutcome {
+    let Judged { diff, proof, .. } = judged;
     PageOutcome {
         unchanged: polled_before && diff.records.is_empty() && proof.contiguity.is_proven(),
         contiguity: proof.contiguity,
@@ -121,6 +143,7 @@ fn outcome(page: &Page, diff: &PageDiff, proof: &Proof, polled_before: bool) -> 
         updated: diff.updated(),
         overlap: proof.shared,
         gap: None,
+        changed_alone: diff.changed_alone.clone(),
     }
 }
 
@@ -160,16 +183,15 @@ fn note_emptied(
 fn note_same_meaning(
     writer: &mut Writer,
     arrival: &Arrival<'_>,
-    page: Page,
-    diff: PageDiff,
+    judged: Judged,
     outcome: PageOutcome,
 ) -> Result<PageOutcome, StoreError> {
     writer.note(arrival.poller, poll_note(&outcome, &arrival.stamp, arrival.facts));
-    let seq = log::last_seq(&writer.connection)?;
     let known = writer.known.get_mut(arrival.poller).expect("an unchanged page has one before it");
     known.row.last_success_at.clone_from(&arrival.stamp);
-    known.row.high_id = next_high_id(Some(&known.row), &page);
-    known.take_page(page, diff.undecided, seq);
+    known.row.high_id = next_high_id(Some(&known.row), &arrival.page);
+    known.take_page(arrival.page.clone(), judged.diff.undecided, judged.seen);
+    writer.learn_ignored(arrival.poller.route, &judged.diff.ignored)?;
     Ok(outcome)
 }
 
@@ -177,37 +199,36 @@ fn note_same_meaning(
 fn commit(
     writer: &mut Writer,
     arrival: &Arrival<'_>,
-    page: Page,
-    diff: &PageDiff,
-    proof: &Proof,
+    judged: Judged,
     predecessor: Option<&Predecessor>,
     mut outcome: PageOutcome,
 ) -> Result<PageOutcome, StoreError> {
-    let poller = arrival.poller;
-    let judge = predecessor.map_or(poller, |predecessor| &predecessor.poller);
+    let Arrival { poller, page, .. } = arrival;
+    let Judged { diff, proof, seen } = judged;
+    let judge = predecessor.map_or(*poller, |predecessor| &predecessor.poller);
     let known = writer.known.get(judge);
     let gap = (!proof.contiguity.is_proven())
-        .then(|| gaps::found(&writer.connection, poller, known, proof, &page, &arrival.stamp))
+        .then(|| gaps::found(&writer.connection, poller, known, &proof, page, &arrival.stamp))
         .transpose()?;
     let new = NewRecords {
         contiguity: proof.contiguity,
         high_id: known.and_then(|known| known.row.high_id),
-        longer_page: known.and_then(|known| LongerPage::of(known, &page, arrival.facts.limit)),
+        longer_page: known.and_then(|known| LongerPage::of(known, page, arrival.facts.limit)),
         unsure: predecessor.filter(|found| !found.is_certain).map(|found| &found.row),
     };
-    let mut row = next_row(arrival, known, &page, outcome.unchanged);
-    row.head = head_json(&page, &diff.undecided);
+    let mut row = next_row(arrival, known, outcome.unchanged);
+    row.head = head_json(page, &diff.undecided);
     let note = poll_note(&outcome, &arrival.stamp, arrival.facts);
-    outcome.gap = writer.in_batch(poller.route, |batch| {
+    outcome.gap = writer.in_batch(poller.route, seen, |batch| {
         if let Some(predecessor) = predecessor.filter(|found| found.is_certain) {
             succession::take_over(batch.tx, poller, predecessor)?;
         }
         // Before the records of the page, so that a reader of the log sees the gap first.
         let gap = match gap {
-            Some(gap) => gaps::record(batch.tx, batch.identity, poller, gap)?,
+            Some(gap) => gaps::record(batch.tx, batch.identities.first(), poller, gap)?,
             None => None,
         };
-        write_records(batch, arrival, &page, &diff.records, &new)?;
+        write_records(batch, arrival, &diff.records, &new)?;
         row.head_seq = log::last_seq(batch.tx)?;
         pollers::save(batch.tx, poller, &row)?;
         batch.pending.write(batch.tx, Some((poller, &note)))?;
@@ -221,10 +242,17 @@ fn commit(
         writer.known.remove(&predecessor.poller);
     }
     let seq = row.head_seq;
-    let known = writer.known.entry(poller.clone()).or_insert_with(|| KnownPoller::new(row.clone()));
-    known.row = row;
-    known.take_page(page, diff.undecided.clone(), seq);
+    let known = match writer.known.entry((*poller).clone()) {
+        Entry::Occupied(known) => {
+            let known = known.into_mut();
+            known.row = row;
+            known
+        }
+        Entry::Vacant(place) => place.insert(KnownPoller::new(row)),
+    };
+    known.take_page(page.clone(), diff.undecided, seq);
     known.head_was_saved();
+    writer.learn_ignored(poller.route, &diff.ignored)?;
     Ok(outcome)
 }
 
@@ -233,19 +261,19 @@ fn commit(
 fn write_records(
     batch: &mut Batch<'_>,
     arrival: &Arrival<'_>,
-    page: &Page,
     records: &[(usize, RecordDiff)],
     new: &NewRecords<'_>,
 ) -> Result<(), StoreError> {
     let PollerId { route, business } = arrival.poller;
+    let page = &arrival.page;
     let mut open_gaps = OpenGaps::read(batch.tx, *route, business.as_deref())?;
     let mut versions = Vec::with_capacity(records.len());
     for (place, diff) in records.iter().rev() {
         let record = &page.records()[*place];
         let (id, text) = (record.id.as_str(), page.text(record));
-        let (kind, version) = match diff {
-            RecordDiff::New => (new.kind(*place, record, text, &mut open_gaps), 1),
-            RecordDiff::Changed { version } => (Kind::Updated, *version),
+        let (kind, version, before) = match diff {
+            RecordDiff::New => (new.kind(*place, record, &mut open_gaps), 1, None),
+            RecordDiff::Changed { version, before } => (Kind::Updated, *version, Some(*before)),
             RecordDiff::SeenByPoll => {
                 batch.mirror.seen_by_poll(batch.tx, id, business.as_deref())?;
                 continue;
@@ -256,90 +284,15 @@ fn write_records(
             }
         };
         let business = business.as_deref();
-        versions.push(NewVersion { id, text, kind, version, business, via: None });
+        versions.push(NewVersion { id, text, kind, version, before, business, via: None });
     }
     batch.append(*route, &arrival.stamp, &versions)?;
     open_gaps.save(batch.tx)?;
     Ok(())
 }
 
-/// Decides of each record that is stored for the first time whether it is `created` or `baseline`.
-struct NewRecords<'a> {
-    contiguity: Contiguity,
-    /// The highest id known before this page.
-    high_id: Option<i64>,
-    longer_page: Option<LongerPage>,
-    /// The poller that this one may or may not take over from.
-    unsure: Option<&'a PollerRow>,
-}
-
-impl NewRecords<'_> {
-    fn kind(&self, place: usize, record: &Record, text: &str, gaps: &mut OpenGaps) -> Kind {
-        match (self.contiguity, self.unsure) {
-            (Contiguity::Baseline, _) => return Kind::Baseline,
-            (_, Some(row)) if !row.is_newer(record, text) => return Kind::Baseline,
-            (Contiguity::Suspect | Contiguity::Gap, _) => return Kind::Created,
-            _ => {}
-        }
-        let was_below =
-            self.longer_page.as_ref().is_some_and(|longer| longer.was_below(place, record, text));
-        let is_old = self.high_id.zip(record.id.as_integer()).is_some_and(|(high, id)| id <= high);
-        // A record that a gap may have hidden counts as created.
-        if (was_below || is_old) && gaps.credit(record, text) != GapPlace::Outside {
-            return Kind::Created;
-        }
-        // An old record that was never shown and is now counts as created too: its last change brought it.
-        if was_below { Kind::Baseline } else { Kind::Created }
-    }
-}
-
-/// A page that is longer than the one before because the limit was raised: it shows records that
-/// were there already, below the end of the shorter page.
-struct LongerPage {
-    lowest_id: Option<i64>,
-    oldest: Option<jiff::Timestamp>,
-    last_shared: usize,
-}
-
-impl LongerPage {
-    fn of(known: &KnownPoller, page: &Page, limit: u32) -> Option<Self> {
-        let before = known.row.page_limit;
-        // A page that was not full was the whole list.
-        let was_full = i64::try_from(known.len()).is_ok_and(|records| records >= before);
-        if before >= i64::from(limit) || !was_full {
-            return None;
-        }
-        let shared = || {
-            let records = page.records().iter().enumerate();
-            records.filter(|(_, record)| known.contains(record.id.as_str()))
-        };
-        let made = |(_, record): (usize, &Record)| created_at(page.text(record));
-        Some(Self {
-            lowest_id: known.lowest_id(),
-            oldest: shared().map(made).min().flatten(),
-            last_shared: shared().map(|(place, _)| place).max()?,
-        })
-    }
-
-    /// By its id while ids are integers, else by when it was made, else by its place on the page.
-    fn was_below(&self, place: usize, record: &Record, text: &str) -> bool {
-        if let Some((lowest, id)) = self.lowest_id.zip(record.id.as_integer()) {
-            return id < lowest;
-        }
-        match self.oldest.zip(created_at(text)) {
-            Some((oldest, made)) => made <= oldest,
-            None => place > self.last_shared,
-        }
-    }
-}
-
-fn next_row(
-    arrival: &Arrival<'_>,
-    known: Option<&KnownPoller>,
-    page: &Page,
-    unchanged: bool,
-) -> PollerRow {
-    let Arrival { poller, facts, stamp, learned } = arrival;
+fn next_row(arrival: &Arrival<'_>, known: Option<&KnownPoller>, unchanged: bool) -> PollerRow {
+    let Arrival { poller, page, facts, stamp, learned } = arrival;
     let before = known.map(|known| &known.row);
     let last_change_at = before.and_then(|row| row.last_change_at.clone());
     PollerRow {
@@ -351,7 +304,7 @@ fn next_row(
         emptied_at: None,
         high_id: next_high_id(before, page),
         page_limit: i64::from(facts.limit),
-        learned: Some(learned.clone()),
+        learned: learned.clone().or_else(|| before.and_then(|row| row.learned.clone())),
         served_business: facts
             .served_business
             .clone()
@@ -389,6 +342,7 @@ fn poll_note(outcome: &PageOutcome, stamp: &str, facts: &PollFacts) -> PollNote 
     }
 }
 
+mod news;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]

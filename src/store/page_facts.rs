@@ -40,4 +40,6 @@ pub struct PageOutcome {
     pub overlap: usize,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
+    /// The id and the field of each updated record of which a single field changed.
+    pub changed_alone: Vec<(String, String)>,
 }

@@ -1,6 +1,7 @@
 //! Who the mirror and the log name: what a repair or a backfill of customers searches for.
 
 use super::error::StoreError;
+use super::mirror::lookup::{self, PersonField};
 use super::reader::Reader;
 use super::{gaps, log};
 use crate::record::{RecordId, Route, field};
@@ -38,7 +39,22 @@ impl CustomerText {
 }
 
 impl Reader {
-    /// Gives `each` every customer of a business, the last changed first.
+    /// Whether a business has a customer with this text in a field, whatever the case of its ASCII
+    /// letters. Found by index.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn has_customer(
+        &self,
+        business: Option<&str>,
+        field: PersonField,
+        text: &str,
+    ) -> Result<bool, StoreError> {
+        Ok(lookup::has_customer(&self.connection, business, field, text)?)
+    }
+
+    /// Gives `each` every customer of a business, the last changed first. Reads the whole table: use
+    /// [`super::Store::read_long`].
     ///
     /// # Errors
     /// When the file cannot be read.

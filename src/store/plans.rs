@@ -3,8 +3,9 @@
 
 use rusqlite::Connection;
 
+use super::mirror::lookup::{self, PersonField};
 use super::{diff, fixtures, gaps, log, pollers, rebuild};
-use crate::record::Route;
+use crate::record::{PollerId, Route};
 
 /// Steps that go through something small or bounded by the statement itself.
 const BOUNDED: [&str; 4] = ["SCAN CONSTANT ROW", "SCAN ids", "SCAN sinks", "SCAN behind"];
@@ -13,6 +14,30 @@ fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
     steps.collect::<rusqlite::Result<_>>().unwrap()
+}
+
+#[tokio::test]
+async fn a_customer_is_found_by_index() {
+    let (dir, store) = fixtures::open();
+    let customer =
+        r#"{"id":1,"name":"Ann Lee","email":" Ann@example.com","mobile_number":447700900}"#;
+    let key = PollerId { route: Route::Customers, business: None };
+    let facts = fixtures::Poll::USUAL.facts(&store);
+    store.store_page(key, fixtures::page(&[customer.to_owned()]), facts, None).await.unwrap();
+    let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
+    for column in ["name", "email", "mobile_number"] {
+        let steps = plan(&connection, &lookup::has_customer_sql(column));
+        let wanted = format!("SEARCH customers USING INDEX customers_by_{column} (<expr>=?)");
+        assert_eq!(steps, [wanted]);
+    }
+    let has = |field, text: &'static str, business| {
+        store.read(move |reader| reader.has_customer(business, field, text))
+    };
+    assert!(has(PersonField::Email, "ann@EXAMPLE.com", None).await.unwrap());
+    assert!(has(PersonField::Mobile, "447700900 ", None).await.unwrap());
+    assert!(has(PersonField::Name, "ann lee", None).await.unwrap());
+    assert!(!has(PersonField::Name, "ann", None).await.unwrap());
+    assert!(!has(PersonField::Name, "ann lee", Some("2")).await.unwrap());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::clock::stamp;
 use crate::contiguity::Contiguity;
-use crate::record::{CLOCK_SKEW, PollerId, Record, Route, created_at};
+use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
 /// Pending runs kept in memory before they must be written.
 const MAX_PENDING: usize = 256;
@@ -77,10 +77,11 @@ impl PollerRow {
     }
 
     /// Whether a record came after the poller's last page.
-    pub(super) fn is_newer(&self, record: &Record, text: &str) -> bool {
+    pub(super) fn is_newer(&self, record: &Record) -> bool {
         match self.high_id.zip(record.id.as_integer()) {
             Some((high, id)) => id > high,
-            None => created_at(text)
+            None => record
+                .created_at
                 .zip(self.last_success_at.parse::<Timestamp>().ok())
                 .is_some_and(|(made, read)| made.duration_since(read) >= -CLOCK_SKEW),
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::{OpenError, StoreError};
-use super::mirror::{Fields, Mirror, RowFacts};
+use super::mirror::{Fields, Mirror, RowFacts, lookup};
 use super::{checkpoint, open, views};
 use crate::record::{Kind, Route};
 
@@ -132,7 +132,9 @@ fn rebuild_route(tx: &Transaction<'_>, route: Route) -> Result<usize, StoreError
         records += kept.len();
     }
     if has_old {
+        // Its indexes go with it.
         tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
+        lookup::create_indexes(&mirror, tx)?;
     }
     Ok(records)
 }

@@ -14,7 +14,7 @@ use super::backup::{CopyControl, CopyFacts, copy, same_file};
 use super::backup_error::BackupError;
 use super::error::{OpenError, StoreError};
 use super::partial::{Partial, sync_folder_of};
-use super::{backup_folder, open};
+use super::{backup_folder, identity, open};
 
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,12 +74,24 @@ fn replace(
         error => error,
     })?;
     drop(source);
+    renew_identity(&partial)?;
     let owner = fs::metadata(store).or_else(|_| fs::metadata(folder));
     let owner = owner.map_err(BackupError::io("read", folder))?;
     partial.give_to(owner.uid(), owner.gid())?;
     let kept = set_aside(store, now)?;
     partial.publish(store, true)?;
     Ok(Restored { facts, kept })
+}
+
+/// Gives the copy another identity for what follows, and writes it to the disk.
+fn renew_identity(partial: &Partial) -> Result<(), BackupError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let renewed = Connection::open_with_flags(partial.path(), flags).and_then(|connection| {
+        identity::renew(&connection)?;
+        connection.close().map_err(|(_, error)| error)
+    });
+    renewed.map_err(BackupError::copy(partial.path()))?;
+    partial.sync().map(|_| ())
 }
 
 fn not_a_backup(file: &Path, error: OpenError) -> BackupError {
@@ -134,5 +146,52 @@ fn settle(store: &Path) {
     if let Err(error) = settled {
         // A damaged store is what a restore is for: it is kept as it is, with its log.
         tracing::debug!(%error, "could not settle the write-ahead log of the store to be replaced");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::record::Route;
+    use crate::store::fixtures::{Poll, record};
+    use crate::store::{Reader, Store, back_up};
+
+    async fn show(path: &Path, names: &[&str]) -> Vec<String> {
+        let store = Store::open(path).unwrap();
+        for name in names {
+            Poll::USUAL.shows(&store, &[record(1, name)]).await;
+        }
+        let history = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        store.close().await.unwrap();
+        history.into_iter().map(|change| change.event_id).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_seen_again_after_a_restore_keeps_its_event_id_and_what_follows_gets_a_new_one()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, backup) = (dir.path().join("mirror.db"), dir.path().join("backup.db"));
+        let mut ignored = |_| {};
+        let mut control = CopyControl { stop: CancellationToken::new(), progress: &mut ignored };
+        let before = show(&path, &["A"]).await;
+        back_up(&path, &backup, false, &mut control).unwrap();
+        let lost = show(&path, &["B", "C", "D"]).await;
+        let mut used: HashSet<String> = lost.iter().cloned().collect();
+        for now in ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"] {
+            restore(&path, &backup, now.parse().unwrap(), &mut control).unwrap();
+            assert_eq!(show(&path, &[]).await, before);
+            // What a receiver had already: it may drop it.
+            assert_eq!(show(&path, &["B"]).await[1], lost[1]);
+            // Back to texts and versions that were lost: a receiver must not drop them.
+            for id in &show(&path, &["C", "D", "A"]).await[2..] {
+                assert!(used.insert(id.clone()), "{now}: an event id is used twice");
+            }
+            let verified = Reader::open(&path).unwrap().verify(&mut |_, _| {}).unwrap();
+            assert!(verified.is_sound(), "{verified:?}");
+        }
     }
 }

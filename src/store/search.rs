@@ -15,6 +15,7 @@ use super::batch::NewVersion;
 use super::diff::{self, LatestState};
 use super::error::StoreError;
 use super::gaps::{GapPlace, OpenGaps};
+use super::log;
 use super::mirror::Fields;
 use super::pollers;
 use super::writer::Writer;
@@ -50,19 +51,23 @@ pub struct SearchOutcome {
 /// What has to be written for one record that a search found.
 enum FoundRecord {
     New,
-    Changed { version: i64, via: Option<String>, business: Option<String> },
+    Changed { version: i64, before: i64, via: Option<String>, business: Option<String> },
 }
 
 /// Stores a search; see [`super::Store::store_found`].
 pub(super) fn store(writer: &mut Writer, search: &Search) -> Result<SearchOutcome, StoreError> {
     writer.refuse_replaced_file()?;
-    let records = compare(writer, search)?;
+    writer.until_not_overtaken(|writer| compare_and_store(writer, search))
+}
+
+fn compare_and_store(writer: &mut Writer, search: &Search) -> Result<SearchOutcome, StoreError> {
+    let (records, seen) = compare(writer, search)?;
     let created = records.iter().filter(|(_, r)| matches!(r, FoundRecord::New)).count();
     let outcome = SearchOutcome { created, updated: records.len() - created };
     if records.is_empty() && search.backfill_term.is_none() {
         return Ok(outcome);
     }
-    write(writer, search, &records)?;
+    write(writer, search, &records, seen)?;
     if outcome.updated > 0 {
         // The pages in memory no longer say what is stored.
         writer.route_was_written(Route::Customers, None);
@@ -70,10 +75,15 @@ pub(super) fn store(writer: &mut Writer, search: &Search) -> Result<SearchOutcom
     Ok(outcome)
 }
 
-fn compare(writer: &Writer, search: &Search) -> Result<Vec<(usize, FoundRecord)>, StoreError> {
-    let (page, ignored) = (&search.page, writer.ignored(Route::Customers));
-    let mut statement =
-        writer.connection.prepare_cached(&diff::latest_version_sql(Route::Customers))?;
+/// What has to be written, and the last row of the log that this rests on.
+fn compare(
+    writer: &Writer,
+    search: &Search,
+) -> Result<(Vec<(usize, FoundRecord)>, i64), StoreError> {
+    let (page, ignored) = (&search.page, writer.ignored(Route::Customers).names());
+    let snapshot = writer.connection.unchecked_transaction()?;
+    let seen = log::last_seq(&snapshot)?;
+    let mut statement = snapshot.prepare_cached(&diff::latest_version_sql(Route::Customers))?;
     let mut records = Vec::new();
     for (place, record) in page.records().iter().enumerate() {
         let text = page.text(record);
@@ -87,12 +97,12 @@ fn compare(writer: &Writer, search: &Search) -> Result<Vec<(usize, FoundRecord)>
             && !same_record_except(&stored.body, text, ignored)
             && same_fields(&stored.body, text)
         {
-            let version = stored.version + 1;
+            let (version, before) = (stored.version + 1, stored.seq);
             let LatestState { via, business, .. } = latest;
-            records.push((place, FoundRecord::Changed { version, via, business }));
+            records.push((place, FoundRecord::Changed { version, before, via, business }));
         }
     }
-    Ok(records)
+    Ok((records, seen))
 }
 
 /// Whether a record is shown with the fields it is known by. Absent values are null and their field
@@ -109,6 +119,7 @@ fn write(
     writer: &mut Writer,
     search: &Search,
     records: &[(usize, FoundRecord)],
+    seen: i64,
 ) -> Result<(), StoreError> {
     let route = Route::Customers;
     let stamp = crate::clock::stamp(search.at);
@@ -118,7 +129,7 @@ fn write(
         Some(known) => Some(known.row.clone()),
         None => pollers::find(&writer.connection, &key)?,
     };
-    writer.in_batch(route, |batch| {
+    writer.in_batch(route, seen, |batch| {
         let mut open_gaps = OpenGaps::read(batch.tx, route, search.business.as_deref())?;
         let mut versions = Vec::with_capacity(records.len());
         for (place, found) in records.iter().rev() {
@@ -126,20 +137,29 @@ fn write(
             let (id, text) = (record.id.as_str(), page.text(record));
             versions.push(match found {
                 FoundRecord::New => {
-                    let newer = poller.as_ref().is_some_and(|row| row.is_newer(record, text));
-                    let kind = match open_gaps.credit(record, text) {
+                    let newer = poller.as_ref().is_some_and(|row| row.is_newer(record));
+                    let kind = match open_gaps.credit(record) {
                         GapPlace::Outside if !newer => search.kind,
                         // What a gap may have hidden is `created`, and so is what no poll has shown yet.
                         _ => Kind::Created,
                     };
                     let business = search.business.as_deref();
-                    NewVersion { id, text, kind, version: 1, business, via: Some("search") }
+                    NewVersion {
+                        id,
+                        text,
+                        kind,
+                        version: 1,
+                        before: None,
+                        business,
+                        via: Some("search"),
+                    }
                 }
-                FoundRecord::Changed { version, via, business } => NewVersion {
+                FoundRecord::Changed { version, before, via, business } => NewVersion {
                     id,
                     text,
                     kind: Kind::Updated,
                     version: *version,
+                    before: Some(*before),
                     business: business.as_deref(),
                     via: via.as_deref(),
                 },

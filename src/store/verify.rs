@@ -9,6 +9,7 @@ use serde::de::IgnoredAny;
 
 use super::Reader;
 use super::error::StoreError;
+use super::identity::Identities;
 use super::log::{self, NewChange};
 use super::mirror::{Fields, Mirror};
 use super::sinks::SinkRow;
@@ -141,9 +142,7 @@ fn changes(
     connection: &Connection,
     progress: &mut RowProgress<'_>,
 ) -> rusqlite::Result<VerifyFinding> {
-    let identity: String =
-        connection
-            .query_row("SELECT value FROM meta WHERE name = 'identity'", [], |row| row.get(0))?;
+    let identities = Identities::read(connection)?;
     let mut statement = connection.prepare(
         // The text of a record whose data was removed is gone, and its event ids stay.
         "SELECT seq, event_id, route, record_id, kind, version, body FROM changes c \
@@ -156,7 +155,7 @@ fn changes(
     while let Some(row) = rows.next()? {
         count += 1;
         progress.row();
-        if let Some(fault) = change(row, &identity)? {
+        if let Some(fault) = change(row, &identities)? {
             let seq: i64 = row.get(0)?;
             faults.add(|| format!("change {seq}: {fault}"));
         }
@@ -175,7 +174,7 @@ fn changes(
     ))
 }
 
-fn change(row: &Row<'_>, identity: &str) -> rusqlite::Result<Option<&'static str>> {
+fn change(row: &Row<'_>, identities: &Identities) -> rusqlite::Result<Option<&'static str>> {
     let event_id = row.get_ref(1)?.as_str()?;
     let (route, kind) = (row.get_ref(2)?.as_str()?, row.get_ref(4)?.as_str()?);
     let (Ok(route), Ok(kind)) = (route.parse::<Route>(), kind.parse::<Kind>()) else {
@@ -194,7 +193,7 @@ fn change(row: &Row<'_>, identity: &str) -> rusqlite::Result<Option<&'static str
         business: None,
         body,
     };
-    let same = log::event_id(identity, &change) == event_id;
+    let same = identities.all().any(|identity| log::event_id(identity, &change) == event_id);
     Ok((!same).then_some("its text is not the one that its event id was made for"))
 }
 

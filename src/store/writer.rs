@@ -11,7 +11,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::checkpoint;
 use super::error::StoreError;
+use super::identity::Identities;
+use super::ignored::{self, IgnoredChanges, IgnoredFields};
 use super::known::KnownPoller;
+use super::log;
 use super::mirror::{self, Mirror};
 use super::open::{self, OpenedStore};
 use super::pollers::{PendingPolls, PollNote};
@@ -19,6 +22,9 @@ use crate::record::{PollerId, Route};
 
 /// How long a write waits for a lock that another program was found to hold.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
+
+/// How often a comparison is repeated because another process wrote meanwhile.
+const OVERTAKEN_TRIES: u32 = 20;
 
 /// The write-ahead log may grow to this many bytes while another program keeps a read transaction
 /// open. Past it no page is stored until that program ends its transaction.
@@ -30,7 +36,7 @@ pub(super) struct Writer {
     pub(super) lock: open::Lock,
     pub(super) path: PathBuf,
     inode: u64,
-    pub(super) identity: String,
+    pub(super) identities: Identities,
     mirrors: HashMap<Route, Mirror>,
     pub(super) known: HashMap<PollerId, KnownPoller>,
     pub(super) pending: PendingPolls,
@@ -38,31 +44,30 @@ pub(super) struct Writer {
     checkpointed_at: u64,
     lock_was_held: bool,
     pub(super) wal_most: u64,
-    ignored: HashMap<Route, Vec<String>>,
+    ignored: HashMap<Route, IgnoredFields>,
+    /// Runs before a batch, as another process may.
+    #[cfg(test)]
+    pub(super) before_batch: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// One transaction that changes the mirror of a route.
 pub(super) struct Batch<'a> {
     pub(super) tx: &'a Transaction<'a>,
-    pub(super) identity: &'a str,
+    pub(super) identities: &'a Identities,
     pub(super) mirror: &'a mut Mirror,
     pub(super) pending: &'a PendingPolls,
 }
 
 impl Writer {
     pub(super) fn new(opened: OpenedStore, path: &Path) -> rusqlite::Result<Self> {
-        let identity = opened.connection.query_row(
-            "SELECT value FROM meta WHERE name = 'identity'",
-            [],
-            |row| row.get(0),
-        )?;
+        let identities = Identities::read(&opened.connection)?;
         Ok(Self {
             checkpointed_at: opened.connection.total_changes(),
             connection: opened.connection,
             lock: opened.lock,
             path: path.to_owned(),
             inode: opened.inode,
-            identity,
+            identities,
             mirrors: HashMap::new(),
             known: HashMap::new(),
             pending: PendingPolls::default(),
@@ -70,6 +75,8 @@ impl Writer {
             lock_was_held: false,
             wal_most: WAL_MOST,
             ignored: HashMap::new(),
+            #[cfg(test)]
+            before_batch: None,
         })
     }
 
@@ -123,13 +130,34 @@ impl Writer {
         self.checkpointed_at = self.connection.total_changes();
     }
 
+    /// Repeats work that compares with the store and then writes, as long as another process adds to
+    /// the log between the two.
+    pub(super) fn until_not_overtaken<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        for _ in 0..OVERTAKEN_TRIES {
+            match work(self) {
+                Err(StoreError::Overtaken) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
     /// Runs `work` in one transaction that may change the mirror of a route. An error stores nothing.
+    ///
+    /// `seen` is the last row of the log that the caller has compared with.
+    ///
+    /// # Errors
+    /// [`StoreError::Overtaken`] if the log has grown since, for example by `shopmirror forget`.
     pub(super) fn in_batch<T>(
         &mut self,
         route: Route,
+        seen: i64,
         work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let outcome = self.run_batch(route, work);
+        let outcome = self.run_batch(route, seen, work);
         if outcome.is_err() {
             // The columns in memory may be ahead of a rolled-back table.
             self.mirrors.clear();
@@ -140,29 +168,63 @@ impl Writer {
     fn run_batch<T>(
         &mut self,
         route: Route,
+        seen: i64,
         work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.refuse_long_wal()?;
+        #[cfg(test)]
+        if let Some(before) = self.before_batch.take() {
+            before();
+        }
         let mirror = mirror::of_route(&mut self.mirrors, &self.connection, route)?;
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let outcome =
-            work(&mut Batch { tx: &tx, identity: &self.identity, mirror, pending: &self.pending })?;
+        if log::last_seq(&tx)? != seen {
+            return Err(StoreError::Overtaken);
+        }
+        let outcome = work(&mut Batch {
+            tx: &tx,
+            identities: &self.identities,
+            mirror,
+            pending: &self.pending,
+        })?;
         tx.commit()?;
         Ok(outcome)
     }
 
-    /// The fields of a route whose changes do not count as a change of a record.
-    pub(super) fn ignored(&self, route: Route) -> &[String] {
-        self.ignored.get(&route).map_or(&[], Vec::as_slice)
+    /// The fields of a route whose changes alone are no change of a record.
+    pub(super) fn ignored(&self, route: Route) -> &IgnoredFields {
+        static NONE: IgnoredFields = IgnoredFields::NONE;
+        self.ignored.get(&route).unwrap_or(&NONE)
     }
 
     /// Sets the ignored fields; the next page of every poller is compared with the store if they
     /// differ from those before.
-    pub(super) fn set_ignored(&mut self, ignored: HashMap<Route, Vec<String>>) {
-        if self.ignored != ignored {
-            self.ignored = ignored;
+    pub(super) fn set_ignored(
+        &mut self,
+        names: &HashMap<Route, Vec<String>>,
+    ) -> Result<(), StoreError> {
+        let is_same = Route::ALL.iter().all(|route| {
+            names.get(route).map_or(&[][..], Vec::as_slice) == self.ignored(*route).names()
+        });
+        if !is_same {
+            self.ignored = ignored::load(&self.connection, names)?;
             self.known.values_mut().for_each(|known| known.is_stale = true);
         }
+        Ok(())
+    }
+
+    /// Learns from a page which ignored fields change by themselves.
+    pub(super) fn learn_ignored(
+        &mut self,
+        route: Route,
+        changes: &IgnoredChanges,
+    ) -> Result<(), StoreError> {
+        if let Some(fields) = self.ignored.get_mut(&route)
+            && fields.observe(changes)
+        {
+            ignored::save(&self.connection, route, fields)?;
+        }
+        Ok(())
     }
 
     /// Makes the next page of the route's pollers, except `but`, be compared with the store: their

@@ -114,6 +114,25 @@ async fn the_standard_address_of_a_white_label_workspace_pauses_every_poller() {
 }
 
 #[tokio::test]
+async fn the_sandbox_refuses_its_standard_address_until_base_url_is_the_white_label_one() {
+    let workspace = Workspace::start().await;
+    // Nothing is set: a new sandbox has this standard address.
+    let standard = workspace.place_at("localhost");
+    standard.configure("");
+    let checked = standard.run(["check"]).await;
+    assert_eq!(checked.code, Some(78), "{checked:?}");
+    assert!(checked.out.contains("white-label"), "{checked:?}");
+    let daemon = standard.daemon();
+    let status = standard.status_when("every poller is paused", all_are("wrong_host")).await;
+    assert_advice(&status, "white-label");
+    daemon.stop().await;
+
+    let own = workspace.place();
+    let _daemon = own.daemon();
+    own.status_when("every poller reads", all_are("ok")).await;
+}
+
+#[tokio::test]
 async fn routes_the_key_may_not_read_do_not_pause_the_others_for_ever() {
     let workspace = Workspace::start().await;
     let place = workspace.place();

@@ -1,7 +1,7 @@
 //! Several branches under one key: each has its own name in what is said of it.
 
-use sandbox::{Options, Shop};
-use serde_json::Value;
+use sandbox::{Options, Route, Shop};
+use serde_json::{Value, json};
 
 use crate::support::{BUDGET, EAGER, Place, Workspace};
 
@@ -40,4 +40,43 @@ async fn why_wants_to_know_which_of_several_branches() {
     let either = place.run(["why", "leads"]).await;
     assert_eq!(either.code, Some(64), "{either:?}");
     assert!(either.err.contains("name one with --business: leads@1, leads@2"), "{either:?}");
+}
+
+#[tokio::test]
+async fn searches_and_custom_fields_are_of_the_business_that_is_named() {
+    let (workspace, place) = chain("[]").await;
+    let Value::Object(customer) = json!({"name": "Aino Quillfeather"}) else { unreachable!() };
+    workspace.sandbox.add_record(Route::Customers, Some(2), customer).unwrap();
+    let answered = |route: &str| -> Vec<i64> {
+        let requests = workspace.sandbox.requests();
+        requests.log.iter().filter(|r| r.route == route).map(|r| r.business).collect()
+    };
+    let mut daemon = None;
+    for runs in [false, true] {
+        if runs {
+            daemon = Some(place.started().await);
+            // At its start the daemon reads the fields of the default business.
+            place.status_when("every route is read", |s| s["records"]["jobs"] == 100).await;
+        }
+        for (business, found) in [("2", 1), ("1", 0)] {
+            let before = answered("search").len();
+            let words = ["search", "Quillfeather", "--business", business, "--json"];
+            let ended = place.run(words).await;
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+            assert_eq!(ended.json().as_array().unwrap().len(), found, "{business}: {ended:?}");
+            let asked = answered("search").split_off(before);
+            let asked: Vec<String> = asked.iter().map(i64::to_string).collect();
+            assert!(asked.contains(&business.to_owned()), "{runs} {business}: {asked:?}");
+        }
+        let words = ["custom-fields", "--refresh", "--business", "2", "--json"];
+        let ended = place.run(words).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let forms = ended.json();
+        assert!(!forms.as_array().unwrap().is_empty());
+        assert!(forms.as_array().unwrap().iter().all(|form| form["business"] == "2"), "{forms}");
+        assert!(answered("custom-fields").contains(&2));
+        let none = place.run(["custom-fields", "--business", "3", "--json"]).await;
+        assert_eq!(none.json(), json!([]), "a business that was never asked for");
+    }
+    drop(daemon);
 }

@@ -295,6 +295,42 @@ proptest! {
         });
         prop_assert_eq!(read, by_the_parser(&body), "{}", body);
     }
+
+    /// The page before only saves work, whatever is new, edited, moved or cut in between.
+    #[test]
+    fn a_page_is_read_alike_with_and_without_the_page_before(
+        before in prop::collection::vec((0..30u32, 0..3u32), 0..25),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0..6, 0..40u32), 0..12),
+        damage in prop::option::of((any::<prop::sample::Index>(), r#"[\[\]{},:"\\ 0-9a-z]"#)),
+        space in " {0,2}",
+    ) {
+        let text = |records: &[(u32, u32)], space: &str| {
+            let shown = |(id, state): &(u32, u32)| format!(
+                r#"{space}{{"id":{id},"created_at":"2026-01-02T03:04:0{state}Z","x":["]}},{{"]}}{space}"#
+            );
+            format!("[{}]", records.iter().map(shown).collect::<Vec<_>>().join(","))
+        };
+        let mut records = before.clone();
+        for (place, how, id) in edits {
+            match (how, records.len()) {
+                (0, _) => records.insert(0, (id, 0)),
+                (_, 0) => {}
+                (1, len) => { records.remove(place.index(len)); }
+                (2, len) => records[place.index(len)].1 += 1,
+                (3, len) => { let moved = records.remove(place.index(len)); records.insert(0, moved); }
+                (4, _) => { records.pop(); }
+                (_, len) => records.insert(place.index(len), (id, 1)),
+            }
+        }
+        let mut body = text(&records, &space);
+        if let Some((place, with)) = damage {
+            let at = place.index(body.len());
+            body.replace_range(at..=at, &with);
+        }
+        let previous = decode(text(&before, "").into_bytes()).unwrap_or_default();
+        let alone = decode(body.clone().into_bytes());
+        prop_assert_eq!(decode_after(body.into_bytes(), &previous), alone);
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::CheckReport;
 use crate::cli::{exit, output};
-use crate::config::Config;
+use crate::config::{Config, RouteSettings};
+use crate::poll::volatile_advice;
+use crate::record::PollerId;
 use crate::store::Reader;
 
 pub(super) fn check(config: &Config, report: &mut CheckReport) {
@@ -29,12 +31,23 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
         let text = format!("{} will be created by the first start", path.display());
         return report.ok("store", text);
     }
-    let counts = Reader::open(path).map_err(anyhow::Error::new).and_then(|r| Ok(r.counts()?));
-    match counts {
-        Ok(counts) => {
+    let found = Reader::open(path)
+        .map_err(anyhow::Error::new)
+        .and_then(|reader| Ok((reader.counts()?, reader.volatile_fields()?)));
+    match found {
+        Ok((counts, volatile)) => {
             let records = counts.iter().map(|(_, count)| count).sum();
             let records = output::count(records, "record", "records");
             report.ok("store", format!("{}: {records}", path.display()));
+            for (route, business, field) in volatile {
+                let is_ignored =
+                    |of: &RouteSettings| of.route == route && of.ignore.contains(&field);
+                if !config.routes.iter().any(is_ignored) {
+                    let poller = PollerId { route, business }.to_string();
+                    let text = volatile_advice(&poller, route.as_str(), &field);
+                    report.wrong(exit::CONFIG, "store", text);
+                }
+            }
         }
         Err(error) => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),
     }

@@ -56,8 +56,8 @@ impl Shop {
             for (id, name) in page {
                 let start = body.len();
                 body.push_str(&format!(r#"{{"id":{id},"name":"{name}"}}"#));
-                records
-                    .push(Record { id: RecordId::from_text(id).unwrap(), span: start..body.len() });
+                let id = RecordId::from_text(id).unwrap();
+                records.push(Record::at(start..body.len(), &body, id));
                 body.push(',');
             }
             body.pop();
@@ -71,10 +71,7 @@ impl Shop {
                 served_business: None,
             };
             let key = PollerId { route: Route::Leads, business: None };
-            self.store
-                .store_page(key, Page::new(body, records), facts, String::new())
-                .await
-                .unwrap();
+            self.store.store_page(key, Page::new(body, records), facts, None).await.unwrap();
         }
     }
 

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::record::{RecordId, Route, field};
+use crate::record::{Record, RecordId, Route, field};
 use crate::store::{Search, Store};
 
 /// A list as the workspace holds it: the state of each record, by its id.
@@ -32,7 +32,7 @@ fn page<'a>(records: impl Iterator<Item = (&'a i64, &'a u32)>) -> Page {
         let from = body.len();
         body.push_str(&format!(r#"{{"id":{id},"state":{state}}}"#));
         let id = RecordId::from_text(id.to_string()).unwrap();
-        list.push(Record { id, span: from..body.len() });
+        list.push(Record::at(from..body.len(), &body, id));
     }
     body.push(']');
     Page::new(body, list)
@@ -118,8 +118,7 @@ async fn live(seed: u64) {
         };
         let answered: List = answer.records().iter().map(|r| shown_as(&answer, r)).collect();
         let ids: Vec<i64> = answer.records().iter().filter_map(|r| r.id.as_integer()).collect();
-        let stored =
-            store.store_page(keys[which].clone(), answer, facts, String::new()).await.unwrap();
+        let stored = store.store_page(keys[which].clone(), answer, facts, None).await.unwrap();
         if !ids.is_empty() {
             let follows_on = answered.iter().any(|(id, state)| poller.last.get(id) == Some(state));
             assert!(!follows_on || poller.ended || stored.gap.is_none(), "seed {seed}: {stored:?}");

@@ -15,7 +15,7 @@ fn page(records: &[(i64, &str)]) -> Page {
         let from = body.len();
         body.push_str(&format!(r#"{{"id":{id},"name":"{name}","email":null}}"#));
         let id = RecordId::from_text(id.to_string()).unwrap();
-        list.push(crate::record::Record { id, span: from..body.len() });
+        list.push(crate::record::Record::at(from..body.len(), &body, id));
     }
     body.push(']');
     Page::new(body, list)
@@ -72,14 +72,11 @@ async fn a_customer_found_twice_is_stored_once_and_an_edit_is_an_update() {
 #[tokio::test]
 async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_first() {
     let (_dir, store) = open();
-    store
-        .store_page(customers(), page(&[(3, "Bob"), (2, "Ann")]), facts(100), String::new())
-        .await
-        .unwrap();
+    store.store_page(customers(), page(&[(3, "Bob"), (2, "Ann")]), facts(100), None).await.unwrap();
     let found = search(page(&[(4, "Cleo"), (1, "Zoe")]), Kind::Baseline);
     store.store_found(found).await.unwrap();
     let now = page(&[(4, "Cleo"), (3, "Bob"), (2, "Ann")]);
-    store.store_page(customers(), now, facts(100), String::new()).await.unwrap();
+    store.store_page(customers(), now, facts(100), None).await.unwrap();
     let told = kinds(&store).await;
     let of = |id: &str| told.iter().filter(|(told, _)| told == id).collect::<Vec<_>>();
     assert_eq!(of("4"), [&("4".to_owned(), Kind::Created)]);
@@ -89,7 +86,7 @@ async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_f
 #[tokio::test]
 async fn an_answer_with_other_fields_or_another_spelling_of_the_id_changes_nothing() {
     let (_dir, store) = open();
-    store.store_page(customers(), page(&[(1, "Ann")]), facts(100), String::new()).await.unwrap();
+    store.store_page(customers(), page(&[(1, "Ann")]), facts(100), None).await.unwrap();
     for record in [
         r#"{"id":1,"name":"Anna"}"#,
         r#"{"id":1,"name":"Ann","email":null,"city":"Bonn"}"#,
@@ -97,7 +94,9 @@ async fn an_answer_with_other_fields_or_another_spelling_of_the_id_changes_nothi
     ] {
         let id = RecordId::from_text("1").unwrap();
         let span = 1..record.len() + 1;
-        let shown = Page::new(format!("[{record}]"), vec![crate::record::Record { id, span }]);
+        let body = format!("[{record}]");
+        let shown = crate::record::Record::at(span, &body, id);
+        let shown = Page::new(body, vec![shown]);
         let found = store.store_found(search(shown, Kind::Created)).await.unwrap();
         assert_eq!(found, SearchOutcome::default(), "{record}");
     }
@@ -106,16 +105,11 @@ async fn an_answer_with_other_fields_or_another_spelling_of_the_id_changes_nothi
 #[tokio::test]
 async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     let (_dir, store) = open();
-    store
-        .store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), String::new())
-        .await
-        .unwrap();
+    store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), None).await.unwrap();
     // Found by search first: the page that shares it with nothing else is a gap all the same.
     store.store_found(search(page(&[(7, "G")]), Kind::Created)).await.unwrap();
-    let stored = store
-        .store_page(customers(), page(&[(8, "H"), (7, "G")]), facts(2), String::new())
-        .await
-        .unwrap();
+    let stored =
+        store.store_page(customers(), page(&[(8, "H"), (7, "G")]), facts(2), None).await.unwrap();
     assert_eq!(stored.contiguity, Contiguity::Gap);
     assert_eq!(stored.gap.map(|gap| gap.estimate), Some(Some(4)));
 
@@ -136,9 +130,9 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
 async fn a_poll_sees_what_a_search_changed_behind_its_page() {
     let (_dir, store) = open();
     let before = page(&[(1, "Ann")]);
-    store.store_page(customers(), before.clone(), facts(100), String::new()).await.unwrap();
+    store.store_page(customers(), before.clone(), facts(100), None).await.unwrap();
     store.store_found(search(page(&[(1, "Anna")]), Kind::Created)).await.unwrap();
-    let stored = store.store_page(customers(), before, facts(100), String::new()).await.unwrap();
+    let stored = store.store_page(customers(), before, facts(100), None).await.unwrap();
     assert_eq!((stored.unchanged, stored.updated), (false, 1));
 }
 
@@ -146,13 +140,10 @@ async fn a_poll_sees_what_a_search_changed_behind_its_page() {
 async fn what_the_poller_of_another_branch_adopts_proves_nothing_to_this_one() {
     let (_dir, store) = open();
     let other = PollerId { business: Some("2".to_owned()), ..customers() };
-    store
-        .store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), String::new())
-        .await
-        .unwrap();
+    store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), None).await.unwrap();
     store.store_found(search(page(&[(7, "G")]), Kind::Created)).await.unwrap();
     let both = page(&[(8, "H"), (7, "G")]);
-    store.store_page(other, both.clone(), facts(2), String::new()).await.unwrap();
-    let stored = store.store_page(customers(), both, facts(2), String::new()).await.unwrap();
+    store.store_page(other, both.clone(), facts(2), None).await.unwrap();
+    let stored = store.store_page(customers(), both, facts(2), None).await.unwrap();
     assert_eq!(stored.contiguity, Contiguity::Gap);
 }

@@ -14,7 +14,7 @@ async fn show(store: &Store, route: Route, records: &[&str]) {
     let records: Vec<String> = records.iter().map(|text| (*text).to_owned()).collect();
     let key = PollerId { route, business: None };
     let facts = Poll { limit: 100, ..Poll::USUAL }.facts(store);
-    store.store_page(key, page(&records), facts, String::new()).await.unwrap();
+    store.store_page(key, page(&records), facts, None).await.unwrap();
 }
 
 /// What another program reads, as text: columns by `|`, rows by line breaks.

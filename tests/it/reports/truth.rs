@@ -151,7 +151,7 @@ pub(super) async fn show(store: &Store, route: Route, now: Timestamp, texts: &[S
         let span = body.len()..body.len() + text.len();
         body.push_str(text);
         let id = shopmirror::record::field(text, "id").unwrap();
-        records.push(Record { id: RecordId::from_json(id).unwrap(), span });
+        records.push(Record::at(span, &body, RecordId::from_json(id).unwrap()));
     }
     body.push(']');
     let facts = PollFacts {
@@ -163,7 +163,7 @@ pub(super) async fn show(store: &Store, route: Route, now: Timestamp, texts: &[S
         served_business: None,
     };
     let key = PollerId { route, business: None };
-    store.store_page(key, Page::new(body, records), facts, String::new()).await.unwrap();
+    store.store_page(key, Page::new(body, records), facts, None).await.unwrap();
 }
 
 /// Fails unless the rows are those; numbers may differ by what rounding to two digits does.

@@ -47,6 +47,12 @@ impl Workspace {
         Place::new(&self.base_url, &self.sandbox.automation_key())
     }
 
+    /// As [`Self::place`], under another name of this machine.
+    pub(crate) fn place_at(&self, host: &str) -> Place {
+        let base_url = self.base_url.replace("127.0.0.1", host);
+        Place::new(&base_url, &self.sandbox.automation_key())
+    }
+
     /// Adds a record and returns its id as text.
     pub(crate) fn add(&self, route: Route, fields: Value) -> String {
         text(&self.sandbox.add_record(route, None, object(fields)).unwrap())

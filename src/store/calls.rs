@@ -1,0 +1,136 @@
+//! Where calls on the store leave the async threads: each waits for its connection without holding a
+//! thread, then runs on one that may block.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::error::StoreError;
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{Store, log, open, sinks};
+
+impl Store {
+    /// Runs a read on the read-only connection.
+    ///
+    /// # Errors
+    /// What the read returns.
+    pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        let _turn = turn(&self.shared.read_turn).await;
+        run_blocking(move || work(&shared.reader.lock().unwrap_or_else(PoisonError::into_inner)))
+            .await
+    }
+
+    /// Runs a read that may take seconds on a read-only connection of its own.
+    ///
+    /// # Errors
+    /// What the read returns.
+    pub async fn read_long<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        let _turn = turn(&self.shared.long_read_turn).await;
+        run_blocking(move || {
+            work(&shared.long_reader.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+        .await
+    }
+
+    pub(super) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        let _turn = turn(&self.shared.write_turn).await;
+        run_blocking(move || {
+            let mut guard = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = guard.as_mut().ok_or(StoreError::Closing)?;
+            let before = writer.connection.total_changes();
+            let outcome = match work(writer) {
+                Err(StoreError::Busy) => {
+                    writer.expect_lock(true)?;
+                    return Err(StoreError::Busy);
+                }
+                outcome => outcome.map_err(|error| writer.explain(error))?,
+            };
+            if writer.connection.total_changes() != before {
+                writer.expect_lock(false)?;
+                let last = log::last_seq(&writer.connection)?;
+                shared.last_seq.send_if_modified(|seen| std::mem::replace(seen, last) != last);
+            }
+            Ok(outcome)
+        })
+        .await
+    }
+
+    /// Reads the whole file for damage if it was not closed in order. Runs beside everything else,
+    /// on a connection of its own, and ends early when the store is closed.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when the file is damaged.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        if !self.shared.is_unchecked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        run_blocking(move || {
+            let stopped = Arc::clone(&shared);
+            let is_stopped = move || stopped.is_closing.load(Ordering::Relaxed);
+            if open::check(&shared.path, is_stopped)? {
+                shared.is_unchecked.store(false, Ordering::Relaxed);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Writes what is remembered, settles the write-ahead log and gives up the lock. Later calls fail.
+    ///
+    /// # Errors
+    /// The store is closed all the same; the next start settles what was left.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let _turn = turn(&self.shared.write_turn).await;
+        shared.is_closing.store(true, Ordering::Relaxed);
+        run_blocking(move || {
+            let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(mut writer) = writer else { return Ok(()) };
+            writer.flush()?;
+            sinks::save_passed(&mut writer.connection, &shared.passed)?;
+            writer
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
+            // A store that is still to be checked is left as it was found.
+            if !shared.is_unchecked.load(Ordering::Relaxed) {
+                writer.lock.release();
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+async fn turn(permits: &Semaphore) -> SemaphorePermit<'_> {
+    permits.acquire().await.expect("a store never closes its semaphores")
+}
+
+async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, StoreError> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(StoreError::Closing),
+    }
+}

@@ -1,0 +1,91 @@
+//! The random identity of the store, which every event id is derived from.
+//!
+//! A restore gives the store another identity for the rows that are added from then on. An event id
+//! uses the identity of the version before: a change that is seen again after a restore gets the
+//! event id that it had, and what follows it never gets one of those that the restore has lost.
+
+use rusqlite::Connection;
+
+/// The name of the identity of the first rows in `meta`.
+const FIRST: &str = "identity";
+/// The names of later ones: with the last row before them.
+const LATER: &str = "identity_after_";
+
+/// The identities of a store, each with the last row of the log before it, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Identities(Vec<(i64, String)>);
+
+impl Identities {
+    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare(
+            "SELECT name, value FROM meta WHERE name = ?1 OR name GLOB ?2 || '*' LIMIT 100000",
+        )?;
+        let rows = statement.query_map((FIRST, LATER), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows = rows.collect::<rusqlite::Result<Vec<(String, String)>>>()?;
+        let after = |name: &str| match name.strip_prefix(LATER) {
+            Some(seq) => seq.parse().ok(),
+            None => Some(-1),
+        };
+        let mut all: Vec<(i64, String)> =
+            rows.into_iter().filter_map(|(name, value)| Some((after(&name)?, value))).collect();
+        all.sort_unstable();
+        if all.is_empty() {
+            return Err(rusqlite::Error::QueryReturnedNoRows);
+        }
+        Ok(Self(all))
+    }
+
+    /// The identity for a row that follows no other version: the first one.
+    pub(super) fn first(&self) -> &str {
+        self.0.first().map_or("", |(_, identity)| identity)
+    }
+
+    /// The identity for the next version of a record, given the row of the version before it.
+    pub(super) fn for_next(&self, before: Option<i64>) -> &str {
+        let of_row = |seq: i64| self.0.iter().rfind(|(after, _)| *after < seq);
+        before.and_then(of_row).map_or_else(|| self.first(), |(_, identity)| identity)
+    }
+
+    /// Every identity, the first one first.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(_, identity)| identity.as_str())
+    }
+}
+
+/// Gives a store another identity for the rows that follow.
+pub(super) fn renew(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute(
+        "INSERT OR REPLACE INTO meta (name, value) \
+         SELECT ?1 || coalesce(max(seq), 0), lower(hex(randomblob(16))) FROM changes",
+        [LATER],
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_before_decides_the_identity() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT);
+                 CREATE TABLE changes (seq INTEGER PRIMARY KEY);
+                 INSERT INTO meta VALUES ('identity', 'a'), ('identity_after_10', 'c'), ('identity_after_9', 'b');",
+            )
+            .unwrap();
+        let identities = Identities::read(&connection).unwrap();
+        let next = |before: i64| identities.for_next(Some(before));
+        assert_eq!([1, 9, 10, 11, 99].map(next), ["a", "a", "b", "c", "c"]);
+        assert_eq!(identities.for_next(None), "a");
+        connection.execute_batch("INSERT INTO changes VALUES (12)").unwrap();
+        renew(&connection).unwrap();
+        renew(&connection).unwrap();
+        let identities = Identities::read(&connection).unwrap();
+        assert_eq!(identities.for_next(Some(12)), "c");
+        assert_eq!(identities.for_next(Some(13)).len(), 32);
+        assert_eq!(identities.all().count(), 4);
+    }
+}
