@@ -117,7 +117,6 @@ impl Dispatcher {
         }
         if is_first {
             budget.start_cycle(u32::try_from(plan.len()).unwrap_or(u32::MAX));
-            schedule.start_at_once(now);
         }
         let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
         for (id, at) in retry_at {
@@ -249,9 +248,11 @@ impl Dispatcher {
                 Next::Idle => return None,
             };
             if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
-                self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute);
+                self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute, now);
                 return Some(at);
             }
+            let guarantee_s = self.schedule.guarantee(poller);
+            tracing::debug!(poller = %self.pollers[poller].id(), guarantee_s, "poll");
             self.schedule.started(poller, now);
             self.pollers[poller].started();
             let (client, id) = (self.client.clone(), self.pollers[poller].id().clone());

@@ -105,20 +105,8 @@ impl Schedule {
         let thrift = pollers.iter().any(|settings| settings.thrift);
         let pollers = pollers.into_iter().map(|settings| Poller::new(settings, at)).collect();
         let mut schedule = Self { pollers, slots, thrift, turn: 1.0 };
-        schedule.measure_turn();
-        for (place, poller) in schedule.pollers.iter_mut().enumerate() {
-            poller.stagger(at, place as f64 * schedule.slots.length());
-        }
-        schedule.share();
+        schedule.take_up_pace();
         schedule
-    }
-
-    /// Makes every poller due now for the first time, because the budget allows a first cycle
-    /// without spacing.
-    pub fn start_at_once(&mut self, now: Moment) {
-        for poller in &mut self.pollers {
-            poller.fixed_due = seconds(now);
-        }
     }
 
     /// Takes over what [`learned`](Self::learned) gave in an earlier process. Text in another
@@ -134,15 +122,17 @@ impl Schedule {
         self.pollers[poller].learned()
     }
 
-    /// Sets the polls a minute that the budget grants now.
-    pub fn set_pace(&mut self, per_minute: f64) {
+    /// Sets the polls a minute that the budget grants now. If they become fewer, the guarantees of
+    /// routes that wait already grow with the slots that are left to them.
+    pub fn set_pace(&mut self, per_minute: f64, now: Moment) {
+        let before = self.slots.length();
         if self.slots.set_pace(per_minute) {
-            let before = self.turn;
-            self.measure_turn();
-            if self.turn < before {
-                self.pollers.iter_mut().for_each(|poller| poller.keep_deadline(before));
+            self.take_up_pace();
+            if self.slots.length() > before {
+                for (j, (_, place)) in self.deadlines().into_iter().enumerate() {
+                    self.pollers[place].put_off(self.slots.free_at(j + 1, seconds(now)));
+                }
             }
-            self.share();
         }
     }
 
@@ -151,95 +141,58 @@ impl Schedule {
     pub fn next(&self, now: Moment) -> Next {
         let at = seconds(now);
         let horizon = at + INSTANT_S;
-        let idle = |poller: &&Poller| poller.in_flight.is_none();
-        if !self.pollers.iter().any(|poller| idle(&poller)) {
+        if self.idle().next().is_none() {
             return Next::Idle;
         }
         if let Some(place) = self.pressing(at) {
             return Next::Poll(place);
         }
-        let mut wake = f64::INFINITY;
-        let mut best: Option<(f64, usize)> = None;
-        let mut barred: Option<(f64, f64)> = None;
-        for (place, poller) in self.pollers.iter().enumerate().filter(|(_, p)| idle(p)) {
-            let ready = poller.ready_at();
-            wake = wake.min(if ready > horizon { ready } else { f64::INFINITY });
-            let fixed = poller.settings.every.is_some();
-            if ready > horizon && (fixed || poller.not_before > horizon) {
-                continue;
-            }
-            let half = 0.5 * self.slots.length();
-            let late = if fixed { f64::INFINITY } else { poller.lateness(at + half) };
-            if ready > horizon {
-                barred = barred.filter(|(other, _)| *other >= late).or(Some((late, ready)));
-            } else if best.is_none_or(|(other, _)| late > other) {
-                best = Some((late, place));
-            }
-        }
-        let Some((late, place)) = best else { return wait(wake) };
-        if let Some((_, ready)) = barred.filter(|(other, _)| *other > late)
-            && self.slots.can_wait(at, ready)
-            && self.has_room()
+        let late = |poller: &Poller| poller.lateness(at + 0.5 * self.slots.length());
+        let latest = |barred: bool| {
+            let barred = |p: &Poller| barred && p.settings.every.is_none();
+            self.idle()
+                .filter(|(_, poller)| poller.not_before <= horizon)
+                .filter(|(_, poller)| poller.ready_at() <= horizon || barred(poller))
+                .min_by(|a, b| late(b.1).total_cmp(&late(a.1)))
+        };
+        let ready = self.idle().map(|(_, poller)| poller.ready_at());
+        let wake = ready.filter(|ready| *ready > horizon).fold(f64::INFINITY, f64::min);
+        if let Some((_, barred)) = latest(true)
+            && barred.ready_at() > horizon
+            && self.slots.can_wait(at, barred.ready_at())
         {
-            return wait(ready);
+            return wait(barred.ready_at());
         }
-        let due = self.pollers[place].due_at();
-        if self.thrift && late.is_finite() && due > horizon {
-            return wait(due.min(wake).min(self.presses_at(at)));
+        match latest(false) {
+            // The slot that is left unused is one that every deadline can do without.
+            Some((_, poller)) if self.thrift && poller.due_at() > horizon => {
+                wait(poller.due_at().min(wake).min(at + self.slots.length()))
+            }
+            Some((place, _)) => Next::Poll(place),
+            None => wait(wake),
         }
-        Next::Poll(place)
     }
 
-    /// The poller that must be polled now so that every guarantee is kept, if there is one.
-    fn pressing(&self, at: f64) -> Option<usize> {
-        let due = self.deadlines();
-        if self.slack(&due, at) + INSTANT_S >= 0.0 {
-            return None;
-        }
-        let ready = |place: usize| self.pollers[place].ready_at() <= at + INSTANT_S;
-        due.into_iter().map(|(_, place)| place).find(|place| ready(*place))
+    fn idle(&self) -> impl Iterator<Item = (usize, &Poller)> {
+        self.pollers.iter().enumerate().filter(|(_, poller)| poller.in_flight.is_none())
     }
 
-    /// Deadlines and pollers, the earliest first; pollers in flight are left out.
+    /// Deadlines and pollers that are not in flight, the earliest first.
     fn deadlines(&self) -> Vec<(f64, usize)> {
-        let mut due: Vec<(f64, usize)> = self
-            .pollers
-            .iter()
-            .enumerate()
-            .filter(|(_, poller)| poller.in_flight.is_none())
-            .map(|(place, poller)| (poller.deadline(self.turn), place))
-            .collect();
+        let mut due: Vec<_> = self.idle().map(|(place, p)| (p.deadline(), place)).collect();
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
         due
     }
 
-    /// Seconds that the tightest deadline leaves if the next slot goes to a poller of free choice:
-    /// the deadline in place j must not come before the slot in place j + 1.
-    fn slack(&self, due: &[(f64, usize)], at: f64) -> f64 {
-        due.iter()
-            .enumerate()
-            .map(|(before, (deadline, _))| deadline - self.slots.free_at(before + 2, at))
-            .fold(f64::INFINITY, f64::min)
-    }
-
-    /// When a deadline presses if nothing is sent until then.
-    fn presses_at(&self, at: f64) -> f64 {
+    /// The poller that must be polled now so that every guarantee is kept, if there is one. A
+    /// poller of free choice takes the next slot: then the deadline in place j must not come
+    /// before the slot in place j + 1.
+    fn pressing(&self, at: f64) -> Option<usize> {
         let due = self.deadlines();
-        let slack = |(before, (deadline, _)): (usize, &(f64, usize))| {
-            deadline - before as f64 * self.slots.length()
-        };
-        due.iter()
-            .enumerate()
-            .map(slack)
-            .fold(f64::INFINITY, f64::min)
-            .max(at + 0.25 * self.slots.length())
-    }
-
-    /// Whether every guarantee is long enough for requests that are kept for later: what was not
-    /// sent now cannot be sent a minute from now either.
-    fn has_room(&self) -> bool {
-        let least = self.turn + self.slots.kept_for();
-        self.pollers.iter().all(|poller| poller.guarantee(self.turn) >= least)
+        let mut in_order = due.iter().enumerate();
+        in_order.find(|(j, (deadline, _))| deadline + INSTANT_S < self.slots.free_at(j + 2, at))?;
+        let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
+        due.into_iter().map(|(_, place)| place).find(ready)
     }
 
     /// Notes that a poller's request was sent.
@@ -252,29 +205,23 @@ impl Schedule {
     /// Notes how a poll ended, and learns from it.
     pub fn observe(&mut self, poller: usize, outcome: &PollResult, now: Moment) {
         let at = seconds(now);
-        let place = poller;
-        let (common, turn) = (self.common_rate(), self.turn);
-        let delay = self.slots.delay(at);
+        let free = self.slots.free_at(self.pollers.len(), at);
+        let (place, common, turn) = (poller, self.common_rate(), self.turn);
         let poller = &mut self.pollers[place];
         let started = poller.in_flight.take().unwrap_or(at);
         match outcome {
-            PollResult::Page(page) => {
-                poller.read(Some(page), started, now.wall, common, turn, delay)
-            }
-            PollResult::Unchanged => poller.read(None, started, now.wall, common, turn, delay),
+            PollResult::Page(page) => poller.read(Some(page), started, now.wall, common, turn),
+            PollResult::Unchanged => poller.read(None, started, now.wall, common, turn),
             PollResult::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
         }
-        self.lend(place);
+        let lent = self.lent();
+        self.pollers[place].lend(lent, turn);
+        self.pollers[place].renew_guarantee(turn, self.slots.length(), free - started);
         self.share();
     }
 
-    /// Ends the wait that an earlier failure imposed.
-    pub fn resume(&mut self, poller: usize, now: Moment) {
-        let poller = &mut self.pollers[poller];
-        poller.not_before = poller.not_before.min(seconds(now));
-    }
-
-    /// Makes a poller wait until this reading of [`Moment::elapsed`], which the server asked for.
+    /// Makes a poller wait until this reading of [`Moment::elapsed`], and no longer, whatever an
+    /// earlier failure imposed.
     pub fn wait_until(&mut self, poller: usize, elapsed: Duration) {
         self.pollers[poller].not_before = elapsed.as_secs_f64();
     }
@@ -288,99 +235,84 @@ impl Schedule {
     /// The guaranteed longest interval of a poller, in seconds.
     #[must_use]
     pub fn guarantee(&self, poller: usize) -> f64 {
-        self.pollers[poller].stated(self.turn)
+        self.pollers[poller].guarantee
     }
 
-    /// The interval of polling in turn: what fixed intervals leave, shared by all others evenly,
-    /// none above its `max_interval` if the budget allows.
-    fn measure_turn(&mut self) {
-        let adaptive: Vec<f64> = self
+    /// Reckons with the present pace: polling in turn means that all pollers without a fixed
+    /// interval share evenly, none above its `max_interval` if the budget allows.
+    fn take_up_pace(&mut self) {
+        let longest: Vec<f64> = self
             .pollers
             .iter()
             .filter(|poller| poller.settings.every.is_none())
             .map(|poller| poller.settings.max_interval.as_secs_f64().max(0.001))
             .collect();
-        let pace: f64 = 1.0 / self.slots.length();
-        let fixed: f64 = self
-            .pollers
-            .iter()
-            .filter_map(|poller| poller.settings.every)
-            .map(|every| 1.0 / every.as_secs_f64().max(0.001))
-            .sum();
-        let left = (pace - fixed).max(pace * LEAST_ADAPTIVE);
-        self.turn = share::in_turn(&adaptive, left);
-        let jitter = self.slots.length() + self.slots.kept_for();
+        self.turn = share::in_turn(&longest, self.adaptive_pace());
+        let (turn, lent) = (self.turn, self.lent());
         for poller in &mut self.pollers {
-            poller.floor = poller.settings.min_interval.as_secs_f64() + jitter;
+            poller.lend(lent, turn);
+            poller.keep_guarantee(turn);
         }
+        self.share();
     }
 
-    /// While imports run, a poller that was never in danger waits as long as they need; one slot
-    /// more, since polls fall on whole slots.
-    fn lend(&mut self, place: usize) {
-        let running: f64 =
-            self.pollers.iter().filter_map(Poller::import_interval).map(|i| 1.0 / i).sum();
-        let others = self.pollers.iter().filter(|p| p.import_interval().is_none()).count() as f64;
-        let left = 1.0 / self.slots.length() - running;
-        let wanted = if running == 0.0 {
+    /// Polls a second that fixed intervals leave.
+    fn adaptive_pace(&self) -> f64 {
+        let pace = 1.0 / self.slots.length();
+        let every = self.pollers.iter().filter_map(|poller| poller.settings.every);
+        let fixed: f64 = every.map(|every| 1.0 / every.as_secs_f64().max(0.001)).sum();
+        (pace - fixed).max(pace * LEAST_ADAPTIVE)
+    }
+
+    /// The interval that the other pollers must accept so that those that must be followed get
+    /// what they need; one slot more, since polls fall on whole slots. 0 if none must be.
+    fn lent(&self) -> f64 {
+        let followed: Vec<f64> =
+            self.pollers.iter().filter_map(|p| p.followed(self.turn)).collect();
+        let left =
+            1.0 / self.slots.length() - followed.iter().map(|every| 1.0 / every).sum::<f64>();
+        let others = (self.pollers.len() - followed.len()) as f64;
+        if followed.is_empty() {
             0.0
         } else if left > 0.0 {
             others / left + self.slots.length()
         } else {
             f64::INFINITY
-        };
-        self.pollers[place].lend(wanted, self.turn);
+        }
     }
 
     /// The mean rate of all pollers, which a poller that is little known is drawn towards.
     fn common_rate(&self) -> f64 {
-        let (count, time) = self.pollers.iter().fold((1.0, 600.0), |(count, time), poller| {
-            (count + poller.rate.long.count, time + poller.rate.long.time)
-        });
+        let add = |(count, time), p: &Poller| (count + p.rate.long.0, time + p.rate.long.1);
+        let (count, time) = self.pollers.iter().fold((1.0, 600.0), add);
         count / time
     }
 
     /// Shares the budget out anew.
     fn share(&mut self) {
+        let part = if self.thrift { self.busy_part() } else { 1.0 };
+        let budget = self.adaptive_pace() * part;
         let turn = self.turn;
-        let fixed: f64 = self
-            .pollers
-            .iter()
-            .filter_map(|poller| poller.settings.every)
-            .map(|every| 1.0 / every.as_secs_f64().max(0.001))
-            .sum();
-        let pace: f64 = 1.0 / self.slots.length();
-        let mut budget = (pace - fixed).max(pace * LEAST_ADAPTIVE);
-        if self.thrift {
-            budget *= self.busy_part();
-        }
-        let adaptive = |poller: &&Poller| poller.settings.every.is_none();
-        let mut claims: Vec<share::Claim> = self
-            .pollers
-            .iter()
-            .filter(adaptive)
-            .map(|poller| share::Claim {
-                root: (poller.rate_now() * poller.settings.weight.max(1e-9)).sqrt(),
-                longest: poller.guarantee(turn),
-                shortest: poller.settings.min_interval.as_secs_f64().max(0.001),
-                import: poller.import_interval(),
-            })
-            .collect();
+        let adaptive = |poller: &&mut Poller| poller.settings.every.is_none();
+        let mut adaptive: Vec<&mut Poller> = self.pollers.iter_mut().filter(adaptive).collect();
+        let claim = |poller: &&mut Poller| share::Claim {
+            root: poller.pull(poller.rate_now()),
+            longest: poller.guarantee,
+            shortest: poller.settings.min_interval.as_secs_f64().max(0.001),
+            followed: poller.followed(turn),
+        };
+        let mut claims: Vec<share::Claim> = adaptive.iter().map(claim).collect();
         let intervals = share::intervals(&mut claims, budget);
-        for (poller, interval) in
-            self.pollers.iter_mut().filter(|poller| poller.settings.every.is_none()).zip(intervals)
-        {
+        for (poller, interval) in adaptive.iter_mut().zip(intervals) {
             poller.interval = interval;
         }
     }
 
     /// How much of the busy hours' polls the present hour needs.
     fn busy_part(&self) -> f64 {
-        let pull = |rate: &dyn Fn(&Poller) -> f64| -> f64 {
-            self.pollers.iter().map(|p| (rate(p) * p.settings.weight.max(1e-9)).sqrt()).sum()
-        };
-        let now = pull(&|poller| poller.rate_now());
-        (now / pull(&|poller| poller.rate.busiest()).max(1e-9)).clamp(0.05, 1.0)
+        let now: f64 = self.pollers.iter().map(|p| p.pull(p.rate_now())).sum();
+        let busiest: f64 = self.pollers.iter().map(|p| p.pull(p.rate.busiest())).sum();
+        (now / busiest.max(1e-9)).clamp(0.05, 1.0)
     }
 }
 

@@ -102,6 +102,8 @@ pub(crate) struct RunTotals {
     gaps: u64,
     suspect: u64,
     by_hour: Vec<u64>,
+    /// The longest time by which an interval exceeded its guarantee; 0 if none did.
+    over_guarantee: f64,
 }
 
 impl RunTotals {

@@ -99,6 +99,12 @@ impl Pace {
         self.last_time.set(shifted);
         match self.limiter.check() {
             Ok(()) => {
+                if shifted < self.spread_until {
+                    // What is spread leaves nothing to keep: requests sent at once afterwards would
+                    // leave a pause in the minute after.
+                    self.limiter = drained(self.ceiling, &self.last_time);
+                    let _ = self.limiter.check();
+                }
                 self.count(shifted);
                 Ok(())
             }

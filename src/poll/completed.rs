@@ -66,7 +66,7 @@ impl Dispatcher {
         self.clocks.compare(rate.server_time, now);
         self.budget.observe(&seen(rate), now);
         self.budget.set_needed(self.schedule.needed_per_minute());
-        self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute);
+        self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute, now);
     }
 
     fn complete_probe(&mut self, result: Result<Ping, ApiError>) {
@@ -241,11 +241,8 @@ impl Dispatcher {
 
     /// Makes a poller due as its schedule says, but not before a time that the server asked for.
     pub(super) fn resume_poller(&mut self, poller: usize) {
-        let now = self.clock.now();
-        self.schedule.resume(poller, now);
-        if let Some(at) = self.pollers[poller].retry_at(now.elapsed) {
-            self.schedule.wait_until(poller, at);
-        }
+        let now = self.clock.now().elapsed;
+        self.schedule.wait_until(poller, self.pollers[poller].retry_at(now).unwrap_or(now));
     }
 }
 

@@ -5,65 +5,55 @@
 //! difference between few arrivals and fewer is not taken for a difference between routes.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
-pub(super) const HOUR_S: f64 = 3600.0;
-const WEEK_S: f64 = 7.0 * 86_400.0;
+const HOUR_S: f64 = 3600.0;
 const DAY_S: f64 = 86_400.0;
+const WEEK_S: f64 = 7.0 * DAY_S;
 /// Arrivals that the wider estimate counts for: in the week's, the day's and the hour's.
 const PRIOR: [f64; 3] = [0.5, 2.0, 4.0];
 /// The most records that a first page counts for.
 const HINT: f64 = 10.0;
-/// The part of an hour of the day that is kept at each visit.
-const KEEP_HOUR: f64 = 0.85;
+/// An hour of the day forgets with this time constant, in seconds spent in it: 15 % a day.
+const VISITS_S: f64 = 22_000.0;
 /// What is assumed before anything is known, in records a second.
 const UNKNOWN: f64 = 1e-3;
 
 /// Records, and the seconds in which they came.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Level {
-    pub(super) count: f64,
-    pub(super) time: f64,
-}
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Level(pub(super) f64, pub(super) f64);
 
 impl Level {
-    fn add(&mut self, count: f64, time: f64, keep: f64) {
-        self.count = self.count * keep + count;
-        self.time = self.time * keep + time;
+    /// Counts records in `span` seconds and forgets the part of the past that does not fit `keep_s`.
+    fn add(&mut self, count: f64, time: f64, span: f64, keep_s: f64) {
+        let keep = (-span / keep_s).exp();
+        *self = Self(self.0 * keep + count, self.1 * keep + time);
     }
 
     /// The rate, where `wider` counts as `prior` arrivals.
     fn rate(self, prior: f64, wider: f64) -> f64 {
-        (self.count + prior) / (self.time + prior / wider)
+        (self.0 + prior) / (self.1 + prior / wider)
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ArrivalRate {
-    pub(super) now: Level,
+    now: Level,
     pub(super) long: Level,
     /// Records that came in bursts: they count for the long mean, not for the present rate.
-    pub(super) excess: f64,
-    pub(super) hours: [Level; 24],
-    visit: Level,
-    visited: Option<usize>,
+    excess: f64,
+    hours: [Level; 24],
     /// Arrivals a second without bursts.
+    #[serde(skip)]
     pub(super) base: f64,
     /// The rate of the last week, drawn towards all routes.
+    #[serde(skip)]
     wide: f64,
 }
 
 impl ArrivalRate {
     pub(super) fn new() -> Self {
-        Self {
-            now: Level::default(),
-            long: Level::default(),
-            excess: 0.0,
-            hours: [Level::default(); 24],
-            visit: Level::default(),
-            visited: None,
-            base: UNKNOWN,
-            wide: UNKNOWN,
-        }
+        Self { base: UNKNOWN, wide: UNKNOWN, ..Self::default() }
     }
 
     /// Learns that `new` records came in `span` seconds; `importing` keeps a running import out of
@@ -80,44 +70,34 @@ impl ArrivalRate {
         let clip = if importing { 0.0 } else { expected + 3.0 * expected.sqrt() + 3.0 };
         let counted = new.min(clip);
         let spent = if importing { 0.0 } else { span };
-        self.now.add(counted, spent, (-span / HOUR_S).exp());
-        let keep = (-span / WEEK_S).exp();
-        self.long.add(counted, span, keep);
-        self.excess = self.excess * keep + new - counted;
-        let hour = hour_of(wall);
-        if self.visited != Some(hour) {
-            self.end_visit();
-            self.visited = Some(hour);
-        }
-        self.visit.add(counted, spent, 1.0);
-        self.renew(hour, common);
+        self.now.add(counted, spent, span, HOUR_S);
+        self.long.add(counted, span, span, WEEK_S);
+        self.excess = self.excess * (-span / WEEK_S).exp() + new - counted;
+        // A longer absence was not spent in this hour alone.
+        let part = HOUR_S / span.max(HOUR_S);
+        self.hours[hour_of(wall)].add(counted * part, spent * part, span * part, VISITS_S);
+        self.renew(wall, common);
     }
 
     /// Takes the records of a first page, `span` seconds from the oldest until now, as a hint.
     pub(super) fn hint(&mut self, records: f64, span: f64, common: f64) {
         if records >= 1.0 && (1.0..10.0 * WEEK_S).contains(&span) {
             let counted = records.min(HINT);
-            self.long.add(counted, span * counted / records, 1.0);
+            self.long.add(counted, span * counted / records, 0.0, WEEK_S);
             self.wide = self.long.rate(PRIOR[0], common);
             self.base = self.now.rate(PRIOR[2], self.wide);
         }
     }
 
-    fn renew(&mut self, hour: usize, common: f64) {
+    fn renew(&mut self, wall: Timestamp, common: f64) {
         self.wide = self.long.rate(PRIOR[0], common);
-        self.base = self.now.rate(PRIOR[2], self.hours[hour].rate(PRIOR[1], self.wide));
-    }
-
-    fn end_visit(&mut self) {
-        if let Some(hour) = self.visited.take() {
-            self.hours[hour].add(self.visit.count, self.visit.time, KEEP_HOUR);
-        }
-        self.visit = Level::default();
+        let hour = self.hours[hour_of(wall)].rate(PRIOR[1], self.wide);
+        self.base = self.now.rate(PRIOR[2], hour);
     }
 
     /// Arrivals a second with the share of past bursts.
     pub(super) fn with_bursts(&self) -> f64 {
-        self.base + self.excess / (self.long.time + DAY_S)
+        self.base + self.excess / (self.long.1 + DAY_S)
     }
 
     /// Arrivals a second in the busiest hour of the day.
@@ -128,30 +108,13 @@ impl ArrivalRate {
 
     /// Arrivals that the present estimate rests on.
     pub(super) fn evidence(&self) -> f64 {
-        self.now.count + PRIOR[2]
+        self.now.0 + PRIOR[2]
     }
 
-    /// The hours of the day with the one being visited.
-    pub(super) fn hours_so_far(&self) -> [Level; 24] {
-        let mut whole = self.clone();
-        whole.end_visit();
-        whole.hours
-    }
-
-    /// What an earlier process learned, `away` seconds ago.
-    pub(super) fn restored(
-        now: Level,
-        long: Level,
-        excess: f64,
-        hours: [Level; 24],
-        away: f64,
-        wall: Timestamp,
-    ) -> Self {
-        let mut rate = Self { now, long, excess, hours, ..Self::new() };
-        rate.now.add(0.0, 0.0, (-away / HOUR_S).exp());
-        let mean = if long.time > 0.0 { long.rate(PRIOR[0], UNKNOWN) } else { UNKNOWN };
-        rate.renew(hour_of(wall), mean);
-        rate
+    /// Goes on with what an earlier process learned, `away` seconds ago.
+    pub(super) fn resume(&mut self, away: f64, wall: Timestamp) {
+        self.now.add(0.0, 0.0, away, HOUR_S);
+        self.renew(wall, UNKNOWN);
     }
 }
 

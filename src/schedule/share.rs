@@ -9,79 +9,68 @@ pub(super) struct Claim {
     pub(super) longest: f64,
     /// The shortest interval allowed.
     pub(super) shortest: f64,
-    /// The interval that a running import needs.
-    pub(super) import: Option<f64>,
+    /// The interval that it needs if it must be followed.
+    pub(super) followed: Option<f64>,
 }
 
-/// The interval of polling in turn with `budget` polls a second, none above its own maximum if
-/// the budget allows that.
-pub(super) fn in_turn(longest: &[f64], budget: f64) -> f64 {
-    let even = longest.len().max(1) as f64 / budget;
-    if longest.iter().map(|longest| 1.0 / longest).sum::<f64>() > budget {
-        return even;
+impl Claim {
+    /// The interval at `factor` polls a second for each unit of root.
+    fn interval(&self, factor: f64) -> f64 {
+        (1.0 / (factor * self.root)).min(self.longest).max(self.shortest)
     }
-    let (mut low, mut high) = (even, even);
-    let load = |turn: f64| longest.iter().map(|longest| 1.0 / longest.min(turn)).sum::<f64>();
-    while load(high) > budget * (1.0 + 1e-12) && high < 1e9 {
-        high *= 2.0;
-    }
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if load(middle) > budget { low = middle } else { high = middle }
-    }
-    high
 }
 
 /// Intervals that use the whole budget as far as the shortest intervals allow: each proportional
 /// to one over the root, none above its longest.
 pub(super) fn intervals(claims: &mut [Claim], budget: f64) -> Vec<f64> {
-    tighten_imports(claims, budget);
-    let mut bound = vec![None; claims.len()];
-    loop {
-        let (mut left, mut roots) = (budget, 0.0);
-        for (claim, bound) in claims.iter().zip(&bound) {
-            match bound {
-                Some(interval) => left -= 1.0 / interval,
-                None => roots += claim.root,
-            }
+    tighten(claims, budget);
+    let factor = factor(claims, budget);
+    claims.iter().map(|claim| claim.interval(factor)).collect()
+}
+
+/// The interval of polling in turn with `budget` polls a second, none above its own `longest` if
+/// the budget allows that.
+pub(super) fn in_turn(longest: &[f64], budget: f64) -> f64 {
+    let even = longest.len().max(1) as f64 / budget;
+    if longest.is_empty() || longest.iter().map(|longest| 1.0 / longest).sum::<f64>() > budget {
+        return even;
+    }
+    let claim =
+        |longest: &f64| Claim { root: 1.0, longest: *longest, shortest: 1e-9, followed: None };
+    let claims: Vec<Claim> = longest.iter().map(claim).collect();
+    (1.0 / factor(&claims, budget)).max(even)
+}
+
+/// Polls a second for each unit of root, so that all use `budget` polls a second. Their sum is a
+/// straight line between the factors at which a claim reaches one of its bounds.
+fn factor(claims: &[Claim], budget: f64) -> f64 {
+    let polls = |factor: f64| claims.iter().map(|claim| 1.0 / claim.interval(factor)).sum::<f64>();
+    let bounds =
+        |claim: &Claim| [claim.longest, claim.shortest].map(|bound| 1.0 / (bound * claim.root));
+    let mut corners: Vec<f64> = claims.iter().flat_map(bounds).collect();
+    corners.sort_by(f64::total_cmp);
+    let above = corners.partition_point(|corner| polls(*corner) < budget);
+    match (above.checked_sub(1).map(|below| corners[below]), corners.get(above)) {
+        (Some(low), Some(high)) => {
+            low + (high - low) * (budget - polls(low)) / (polls(*high) - polls(low))
         }
-        let share =
-            |claim: &Claim| if left > 0.0 { roots / (left * claim.root) } else { f64::INFINITY };
-        let free = |place: usize, bound: &[Option<f64>]| bound[place].is_none();
-        // First those that would get too little, since that takes from the others; then those that
-        // would get more than they may use.
-        let slow: Vec<usize> = (0..claims.len())
-            .filter(|&i| free(i, &bound) && share(&claims[i]) > claims[i].longest * (1.0 + 1e-12))
-            .collect();
-        let fast: Vec<usize> = (0..claims.len())
-            .filter(|&i| free(i, &bound) && share(&claims[i]) < claims[i].shortest * (1.0 - 1e-12))
-            .collect();
-        if slow.is_empty() && fast.is_empty() {
-            return claims
-                .iter()
-                .zip(&bound)
-                .map(|(claim, bound)| bound.unwrap_or_else(|| share(claim)))
-                .collect();
-        }
-        if slow.is_empty() {
-            fast.iter().for_each(|&place| bound[place] = Some(claims[place].shortest));
-        } else {
-            slow.iter().for_each(|&place| bound[place] = Some(claims[place].longest));
-        }
+        // No factor uses more than the longest or the shortest intervals do.
+        (None, _) => corners.first().copied().unwrap_or(1.0),
+        (Some(low), None) => low,
     }
 }
 
-/// Lowers the longest interval of running imports to what each needs, or, if the budget is short,
-/// to what it allows in proportion to their speeds: a poll more than needed for one is lost to
-/// another.
-fn tighten_imports(claims: &mut [Claim], budget: f64) {
-    let others: f64 = claims.iter().filter(|c| c.import.is_none()).map(|c| 1.0 / c.longest).sum();
-    let needed: f64 = claims.iter().filter_map(|c| c.import).map(|import| 1.0 / import).sum();
-    let left = (budget - others).max(budget * 1e-3);
+/// Lowers the longest interval of those that must be followed to what each needs, or, if the budget
+/// is short, to what it allows in proportion: a poll more than needed for one is lost to another.
+fn tighten(claims: &mut [Claim], budget: f64) {
+    let others = claims.iter().filter(|claim| claim.followed.is_none());
+    let left = (budget - others.map(|claim| 1.0 / claim.longest).sum::<f64>()).max(budget * 1e-3);
+    let needed: f64 =
+        claims.iter().filter_map(|claim| claim.followed).map(|every| 1.0 / every).sum();
     let stretch = (needed / left).max(1.0);
     for claim in claims {
-        if let Some(import) = claim.import {
-            claim.longest = claim.longest.min((import * stretch).max(claim.shortest));
+        if let Some(every) = claim.followed {
+            claim.longest = claim.longest.min((every * stretch).max(claim.shortest));
         }
     }
 }

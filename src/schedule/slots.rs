@@ -8,13 +8,9 @@ use std::collections::VecDeque;
 
 /// The time over which the budget spreads a minute's requests, in seconds.
 const SPAN_S: f64 = 60.5;
-/// The part of a minute's requests that may be kept for later.
+/// The part of a minute's requests that may be kept for later, and the most of them.
 const KEPT: f64 = 1.0 / 15.0;
-/// The most requests that are kept.
 const MOST_KEPT: f64 = 20.0;
-
-/// The part of a request that counts as kept.
-const KEPT_MARGIN: f64 = 0.05;
 
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
@@ -24,8 +20,6 @@ pub(super) struct Slots {
     /// Requests kept at a time; 1 is a request that may be sent at once.
     kept: f64,
     kept_at: f64,
-    /// When a request was last kept although it could have been sent.
-    waited_at: f64,
     /// When the last requests were sent, oldest first.
     sent: VecDeque<f64>,
 }
@@ -33,14 +27,7 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn new(pace: f64, at: f64) -> Self {
         let pace = sane(pace);
-        Self {
-            pace,
-            full: pace,
-            kept: 1.0,
-            kept_at: at,
-            waited_at: f64::NEG_INFINITY,
-            sent: VecDeque::new(),
-        }
+        Self { pace, full: pace, kept: 1.0, kept_at: at, sent: VecDeque::new() }
     }
 
     /// The time between two requests, in seconds.
@@ -57,20 +44,8 @@ impl Slots {
         differs
     }
 
-    /// Requests that can be kept.
     fn most(&self) -> f64 {
         if self.pace < self.full { 1.0 } else { (self.pace * KEPT).floor().clamp(1.0, MOST_KEPT) }
-    }
-
-    /// How long requests are kept, in seconds.
-    pub(super) fn kept_for(&self) -> f64 {
-        (self.most() - 1.0) * self.length()
-    }
-
-    /// How much later than planned requests can come, in seconds: what was kept leaves a hole in
-    /// the minute after.
-    pub(super) fn delay(&self, at: f64) -> f64 {
-        if at - self.waited_at <= SPAN_S + self.kept_for() { self.kept_for() } else { 0.0 }
     }
 
     fn kept(&self, at: f64) -> f64 {
@@ -95,14 +70,10 @@ impl Slots {
 
     /// Notes that a request was sent.
     pub(super) fn take(&mut self, at: f64) {
-        if self.kept(at) > 1.0 + KEPT_MARGIN {
-            self.waited_at = at;
-        }
         self.kept = (self.kept(at) - 1.0).max(0.0);
         self.kept_at = at;
-        while self.sent.len() > self.full.ceil() as usize
-            || self.sent.front().is_some_and(|sent| sent + SPAN_S <= at)
-        {
+        let full = self.full.ceil() as usize;
+        while self.sent.len() > full || self.sent.front().is_some_and(|sent| sent + SPAN_S <= at) {
             self.sent.pop_front();
         }
         self.sent.push_back(at);

@@ -66,13 +66,13 @@ impl Schedule {
         let at = seconds(now);
         let rate = poller.rate_now();
         let spread = (DEVIATIONS / poller.rate.evidence().sqrt()).exp();
-        let guarantee = poller.stated(self.turn);
+        let guarantee = poller.guarantee;
         let planned = match poller.settings.every {
             Some(_) => poller.ready_at(),
-            None => poller.ready_at().max(poller.due_at().min(poller.deadline(self.turn))),
+            None => poller.ready_at().max(poller.due_at().min(poller.deadline())),
         };
         let watched = (poller.read_at - poller.watched_since).max(0.0);
-        let overflows = poller.fills.iter().filter(|fill| fill.took < guarantee).count();
+        let overflows = poller.fills.iter().filter(|(_, took)| *took < guarantee).count();
         let kept = poller.kept.len() as f64;
         PollerView {
             rate_per_hour: rate * 3600.0,
@@ -110,14 +110,13 @@ impl Schedule {
     /// How much of a page may fill between two polls under what was seen; from 1 on records may be
     /// missed.
     fn risk(&self, poller: &Poller) -> f64 {
-        let guarantee = poller.guarantee(self.turn);
+        let guarantee = poller.guarantee;
         let page = poller.page();
         let steady = poller.rate.base * guarantee / (FILLED * page);
-        let import = poller
-            .arrivals
-            .running
-            .map_or(0.0, |speed| speed * poller.interval.max(self.slots.length()) / page);
-        let fills = poller.fills.iter().map(|fill| guarantee / fill.took.max(1e-3));
+        // The other routes may be due first.
+        let next = poller.interval.max(guarantee.min(self.turn));
+        let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
+        let fills = poller.fills.iter().map(|(_, took)| guarantee / took.max(1e-3));
         fills.fold(steady.max(import), f64::max)
     }
 
@@ -138,7 +137,7 @@ impl Schedule {
         if let Some(speed) = poller.arrivals.running {
             return format!("an import of about {:.0} records a minute is running", speed * 60.0);
         }
-        let guarantee = poller.guarantee(self.turn);
+        let guarantee = poller.guarantee;
         if poller.interval >= guarantee * 0.999 {
             if self.thrift {
                 "few records arrive and poll.thrift is on"

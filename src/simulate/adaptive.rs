@@ -1,6 +1,6 @@
 //! The daemon's own schedule and budget, driven as its dispatcher drives them.
 //!
-//! SimulatedFaults are part of the run: failed requests, pauses as after a refused key, restarts that keep
+//! Faults are part of the run: failed requests, pauses as after a refused key, restarts that keep
 //! only what the store keeps, and steps of the wall clock.
 
 use std::time::Duration;
@@ -37,6 +37,8 @@ struct SimulatedDaemon<'a> {
     pollers: Vec<PollerSettings>,
     schedule: Schedule,
     budget: Budget,
+    /// When the last requests were sent, as the store keeps it.
+    sent: Vec<Duration>,
     /// How far the wall clock is off.
     off: SignedDuration,
     start: Timestamp,
@@ -54,11 +56,9 @@ impl<'a> SimulatedDaemon<'a> {
         };
         let pollers = vec![poller; traffic.routes.len()];
         let now = Moment { elapsed: Duration::ZERO, wall: traffic.start };
-        let budget = Budget::new(budget_settings(settings), now);
-        let pace = budget.snapshot(now).pace_per_minute;
-        let schedule = Schedule::new(pollers.clone(), pace, now);
-        let off = SignedDuration::ZERO;
-        Self { settings, pollers, schedule, budget, off, start: traffic.start }
+        let (schedule, budget) = begin(settings, &pollers, &[], now);
+        let (sent, off) = (Vec::new(), SignedDuration::ZERO);
+        Self { settings, pollers, schedule, budget, sent, off, start: traffic.start }
     }
 
     fn moment(&self, elapsed: Duration) -> Moment {
@@ -66,35 +66,59 @@ impl<'a> SimulatedDaemon<'a> {
         Moment { elapsed, wall: wall.unwrap_or(self.start) }
     }
 
+    /// What the store keeps is taken over, the rest is forgotten.
     fn restart(&mut self, now: Duration) {
         let moment = self.moment(now);
-        self.budget = Budget::new(budget_settings(self.settings), moment);
-        let pace = self.budget.snapshot(moment).pace_per_minute;
         let learned: Vec<String> =
             (0..self.pollers.len()).map(|poller| self.schedule.learned(poller)).collect();
-        self.schedule = Schedule::new(self.pollers.clone(), pace, moment);
+        let ages: Vec<Duration> = self.sent.iter().map(|at| now.saturating_sub(*at)).collect();
+        (self.schedule, self.budget) = begin(self.settings, &self.pollers, &ages, moment);
         for (poller, learned) in learned.iter().enumerate() {
             self.schedule.restore(poller, learned, moment);
         }
     }
+
+    fn started(&mut self, poller: usize, now: Moment) {
+        self.sent.retain(|at| *at + Duration::from_secs(61) > now.elapsed);
+        self.sent.push(now.elapsed);
+        self.schedule.started(poller, now);
+    }
 }
 
-fn budget_settings(settings: &SimulationSettings) -> config::BudgetSettings {
-    config::BudgetSettings { requests_per_minute: settings.requests_per_minute, reserve: 0 }
+/// A process that has just started: its first cycle goes without spacing.
+fn begin(
+    settings: &SimulationSettings,
+    pollers: &[PollerSettings],
+    sent: &[Duration],
+    now: Moment,
+) -> (Schedule, Budget) {
+    let requests_per_minute = settings.requests_per_minute;
+    let mut budget = Budget::new(config::BudgetSettings { requests_per_minute, reserve: 0 }, now);
+    budget.recall(sent, now);
+    budget.start_cycle(u32::try_from(pollers.len()).unwrap_or(u32::MAX));
+    let pace = budget.snapshot(now).pace_per_minute;
+    (Schedule::new(pollers.to_vec(), pace, now), budget)
 }
 
 /// Runs from the start of the traffic to its end.
 pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals {
-    run_by(traffic, settings, contiguity::classify)
+    run_by(traffic, settings, contiguity::classify, |_, _, _, _| ())
 }
 
-/// The same by another rule of what a page proves.
-pub(super) fn run_by(traffic: &Traffic, settings: &SimulationSettings, rule: Rule) -> RunTotals {
+/// The same by another rule of what a page proves; `watch` is shown each page that was read: the
+/// schedule before and the run after it, whose it is and when.
+pub(super) fn run_by(
+    traffic: &Traffic,
+    settings: &SimulationSettings,
+    rule: Rule,
+    mut watch: impl FnMut(&Schedule, &RunTotals, usize, f64),
+) -> RunTotals {
     let mut run = RunTotals::default();
     let mut windows = Window::all_by(traffic, settings.limit, rule);
     let mut key = SlidingKey::new(settings.requests_per_minute);
     let mut daemon = SimulatedDaemon::new(traffic, settings);
     let mut chance = settings.faults.as_ref().map(|faults| fastrand::Rng::with_seed(faults.seed));
+    let mut last_polled: Vec<Option<f64>> = vec![None; windows.len()];
     let (mut now, mut trouble_at) = (Duration::ZERO, Duration::MAX);
     let end = Duration::from_secs_f64(traffic.span_s);
     if let (Some(faults), Some(chance)) = (&settings.faults, &mut chance) {
@@ -122,7 +146,11 @@ pub(super) fn run_by(traffic: &Traffic, settings: &SimulationSettings, rule: Rul
         }
         let at = now.as_secs_f64();
         run.count_request(at);
-        daemon.schedule.started(poller, moment);
+        if let Some(last) = last_polled[poller].replace(at) {
+            run.over_guarantee =
+                run.over_guarantee.max(at - last - daemon.schedule.guarantee(poller));
+        }
+        daemon.started(poller, moment);
         let seen = key.take(at);
         daemon.budget.observe(&seen, moment);
         let failing = settings.faults.as_ref().map_or(0.0, |faults| faults.failing);
@@ -132,11 +160,13 @@ pub(super) fn run_by(traffic: &Traffic, settings: &SimulationSettings, rule: Rul
         } else if chance.as_mut().is_some_and(|chance| chance.f64() < failing) {
             PollResult::Failed { not_before: moment.elapsed + Duration::from_secs(5) }
         } else {
-            windows[poller].read(at, &mut run)
+            let outcome = windows[poller].read(at, &mut run);
+            watch(&daemon.schedule, &run, poller, at);
+            outcome
         };
         daemon.schedule.observe(poller, &outcome, moment);
         daemon.budget.set_needed(daemon.schedule.needed_per_minute());
-        daemon.schedule.set_pace(daemon.budget.snapshot(moment).pace_per_minute);
+        daemon.schedule.set_pace(daemon.budget.snapshot(moment).pace_per_minute, moment);
     }
     for window in &mut windows {
         window.read(traffic.span_s, &mut run);

@@ -97,8 +97,74 @@ fn a_rule_that_proves_too_much_shows_as_records_lost_outside_gaps() {
     let traffic = ramp(1, 3000.0);
     let right = adaptive::run(&traffic, &settings).result("adaptive");
     assert!(right.lost > 100 && right.lost_outside_gaps == 0, "{right:?}");
-    let wrong = adaptive::run_by(&traffic, &settings, believes_everything).result("adaptive");
+    let wrong = adaptive::run_by(&traffic, &settings, believes_everything, |_, _, _, _| ())
+        .result("adaptive");
     assert!(wrong.lost > 100 && wrong.lost_outside_gaps == wrong.lost, "{wrong:?}");
+}
+
+#[test]
+fn no_guarantee_is_exceeded_in_the_minutes_after_the_unspaced_first_cycle() {
+    for seed in 0..40 {
+        let requests_per_minute = [45, 60, 30, 10][seed as usize % 4];
+        let settings = SimulationSettings { requests_per_minute, ..SimulationSettings::default() };
+        let busy = EXAMPLE.map(|rate| rate * 30.0);
+        let mut traffic = Traffic::rates(&busy, 0.25, seed);
+        for batch in 0..3 {
+            let at = 13.0 + seed as f64 * 2.9 + 40.0 * f64::from(batch);
+            for route in [1, 2] {
+                let arrivals = &mut traffic.routes[route].arrivals;
+                arrivals.extend((0..150).map(|k| at + f64::from(k) / 150.0));
+                arrivals.sort_by(f64::total_cmp);
+            }
+        }
+        let run = adaptive::run(&traffic, &settings);
+        assert!(run.over_guarantee < 0.01, "seed {seed}: {} s over", run.over_guarantee);
+    }
+}
+
+/// The battery's imports: records, seconds, and the route of a quiet shop.
+const IMPORTS: [(u32, f64, usize); 5] =
+    [(150, 60.0, 5), (240, 60.0, 1), (2400, 300.0, 5), (300, 300.0, 1), (300, 200.0, 5)];
+
+fn add_import(traffic: &mut Traffic, (records, seconds, route): (u32, f64, usize), start: f64) {
+    let arrivals = &mut traffic.routes[route].arrivals;
+    arrivals.extend((0..records).map(|k| start + seconds * f64::from(k) / f64::from(records)));
+    arrivals.sort_by(f64::total_cmp);
+}
+
+#[test]
+fn at_risk_is_told_before_the_first_loss_that_an_earlier_page_could_foretell() {
+    let (mut losing, mut foretold) = (0, 0);
+    for seed in 0..60 {
+        let settings =
+            SimulationSettings { requests_per_minute: 10, ..SimulationSettings::default() };
+        let mut traffic = Traffic::rates(&EXAMPLE, 3.0, seed);
+        let import = IMPORTS[seed as usize % IMPORTS.len()];
+        let start = 7200.0 + 17.3 * seed as f64;
+        add_import(&mut traffic, import, start);
+        let (mut lost, mut warned, mut shown) = (0, false, 0);
+        adaptive::run_by(&traffic, &settings, contiguity::classify, |schedule, run, poller, at| {
+            // What the status said until this page was read.
+            let at_risk = schedule.forecast().first_to_fail == Some(poller);
+            if run.lost > lost {
+                losing += 1;
+                foretold += usize::from(at_risk);
+                assert!(
+                    at_risk || shown < 7,
+                    "seed {seed}: {} lost after {shown} were shown",
+                    run.lost
+                );
+            }
+            lost = run.lost;
+            warned |= at_risk;
+            if poller == import.2 {
+                let arrivals = &traffic.routes[poller].arrivals;
+                shown = arrivals.iter().filter(|arrival| (start..=at).contains(arrival)).count();
+            }
+        });
+        assert!(lost == 0 || warned, "seed {seed}: {lost} lost and never at risk");
+    }
+    assert!(losing > 60 && foretold * 4 > losing * 3, "{foretold} of {losing} losses foretold");
 }
 
 /// Quiet routes of which one swells to `peak` records a minute within minutes, and ebbs.

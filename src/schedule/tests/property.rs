@@ -56,14 +56,49 @@ fn arrivals(chance: &mut fastrand::Rng, span: f64) -> Vec<f64> {
     times
 }
 
-/// The ages a page shows: true, absent, in the future, equal for all, or of another time.
-fn shown(kind: usize, page: &[f64], now: f64) -> Vec<Duration> {
-    let age = |at: &f64| match kind {
-        2 => Duration::ZERO,
-        3 => Duration::from_secs(86_400 * 365),
+/// What a page shows of the times its records were made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shown {
+    True,
+    /// As when the field is missing or in another format.
+    Nothing,
+    /// All now, as times in the future are read.
+    Now,
+    LongAgo,
+    /// By a clock that is hours off, each time by another number of them.
+    WrongClock,
+    /// True times in any order.
+    Shuffled,
+}
+
+const SHOWN: [Shown; 6] =
+    [Shown::True, Shown::Nothing, Shown::Now, Shown::LongAgo, Shown::WrongClock, Shown::Shuffled];
+
+/// The ages a page shows.
+fn ages(shown: Shown, page: &[f64], now: f64, chance: &mut fastrand::Rng) -> Vec<Duration> {
+    let off = f64::from(chance.i32(-5..6)) * 3600.0;
+    let age = |at: &f64| match shown {
+        Shown::Now => Duration::ZERO,
+        Shown::LongAgo => Duration::from_secs(86_400 * 365),
+        Shown::WrongClock => Duration::from_secs_f64((now - at + off).max(0.0)),
         _ => Duration::from_secs_f64((now - at).max(0.0)),
     };
-    if kind == 1 { Vec::new() } else { page.iter().rev().map(age).collect() }
+    let mut ages: Vec<Duration> = page.iter().rev().map(age).collect();
+    match shown {
+        Shown::Nothing => ages.clear(),
+        Shown::Shuffled => chance.shuffle(&mut ages),
+        _ => {}
+    }
+    ages
+}
+
+/// This moment by a wall clock that steps by hours now and then.
+fn stepping(seconds: f64, off: &mut i64, chance: &mut fastrand::Rng) -> Moment {
+    if chance.u32(0..200) == 0 {
+        *off = chance.i64(-100..100);
+    }
+    let now = at(seconds);
+    Moment { wall: now.wall + jiff::SignedDuration::from_hours(*off), ..now }
 }
 
 fn run(seed: u64) -> (usize, usize) {
@@ -71,7 +106,8 @@ fn run(seed: u64) -> (usize, usize) {
     let (routes, a_minute) = (chance.usize(1..10), chance.usize(5..61));
     let span = 3.0 * 3600.0;
     let traffic: Vec<Vec<f64>> = (0..routes).map(|_| arrivals(&mut chance, span)).collect();
-    let kind = chance.usize(0..5);
+    let shown = SHOWN[seed as usize % SHOWN.len()];
+    let mut off = 0;
     let mut schedule = Schedule::new(vec![settings(); routes], a_minute as f64, at(0.0));
     let mut bucket = Bucket::new(a_minute);
     let mut known = vec![0; routes];
@@ -94,25 +130,28 @@ fn run(seed: u64) -> (usize, usize) {
         schedule.started(poller, at(now));
         if let Some((before, guarantee)) = last[poller] {
             let waited = now - before;
-            assert!(waited <= guarantee + 0.01, "seed {seed}: {waited} beside {guarantee}");
+            assert!(
+                waited <= guarantee + 0.01,
+                "seed {seed}, {shown:?}: {waited} beside {guarantee}"
+            );
             assert!(waited >= 2.0 - 1e-4, "seed {seed}: polled again after {waited}");
         }
         let times = &traffic[poller];
         let arrived = times.partition_point(|time| *time <= now);
-        let shown_from = arrived.saturating_sub(100);
-        let new = arrived - known[poller].max(shown_from);
+        let first = arrived.saturating_sub(100);
+        let new = arrived - known[poller].max(first);
         let outcome = if new == 0 {
             PollResult::Unchanged
         } else {
             PollResult::Page(Observation {
-                records: (arrived - shown_from) as u32,
+                records: (arrived - first) as u32,
                 new: new as u32,
-                overlap: (arrived - shown_from - new) as u32,
-                contiguous: shown_from <= known[poller],
-                ages: shown(kind, &times[shown_from..arrived], now),
+                overlap: (arrived - first - new) as u32,
+                contiguous: first <= known[poller],
+                ages: ages(shown, &times[first..arrived], now, &mut chance),
             })
         };
-        schedule.observe(poller, &outcome, at(now));
+        schedule.observe(poller, &outcome, stepping(now, &mut off, &mut chance));
         known[poller] = arrived;
         last[poller] = Some((now, schedule.guarantee(poller)));
     }

@@ -1,0 +1,82 @@
+//! Clocks, ages and texts that cannot be true.
+
+use super::*;
+
+#[test]
+fn ages_that_cannot_be_true_count_as_none() {
+    let hour = Duration::from_secs(3600);
+    let odd =
+        [Vec::new(), vec![Duration::ZERO; 100], vec![hour * 9000; 100], vec![Duration::MAX; 100]];
+    for ages in odd {
+        let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+        let mut last = [0.0; 6];
+        let polls = drive(&mut schedule, 0.0, 7200.0, 60.5 / 45.0, |poller, now| {
+            let new = steady(0.2, std::mem::replace(&mut last[poller], now), now);
+            if new == 0 { PollResult::Unchanged } else { aged(new, ages.clone()) }
+        });
+        for poller in 0..6 {
+            let (guarantee, waited) = (schedule.guarantee(poller), longest(&polls, poller));
+            assert!(
+                waited <= guarantee.max(10.1),
+                "{waited} beside {guarantee} with {:?}",
+                ages.first()
+            );
+        }
+        let rate = schedule.view(0, at(7200.0)).rate_per_hour;
+        assert!((500.0..1000.0).contains(&rate), "{rate} an hour with {:?}", ages.first());
+    }
+}
+
+#[test]
+fn clock_steps_and_strange_pages_do_no_harm() {
+    let mut schedule = Schedule::new(vec![settings(); 2], 30.0, at(0.0));
+    let (mut now, mut polls) = (0.0, 0);
+    for step in 0..3000 {
+        let hours = [0, 24, -24, 400_000][step % 4];
+        let wall = at(now).wall + jiff::SignedDuration::from_hours(hours);
+        let moment = Moment { wall, ..at(now) };
+        match schedule.next(moment) {
+            Next::Poll(poller) => {
+                polls += 1;
+                schedule.started(poller, moment);
+                let outcome = PollResult::Page(Observation {
+                    records: 100,
+                    new: [0, 1, 100, u32::MAX][step % 4],
+                    overlap: 0,
+                    contiguous: step % 3 == 0,
+                    ages: vec![[Duration::ZERO, Duration::MAX][step % 2]; step % 120],
+                });
+                now += 0.5;
+                schedule.observe(poller, &outcome, moment);
+            }
+            Next::WaitUntil(until) => now = until.as_secs_f64(),
+            Next::Idle => unreachable!("nothing is in flight"),
+        }
+        let view = schedule.view(step % 2, moment);
+        assert!(view.rate_per_hour.is_finite() && view.interval_s.is_finite(), "{view:?}");
+    }
+    assert!(polls > 100, "{polls} polls in {now} s");
+}
+
+#[test]
+fn what_was_learned_survives_a_restart_and_other_text_is_ignored() {
+    let mut schedule = Schedule::new(vec![settings()], 30.0, at(0.0));
+    drive(&mut schedule, 0.0, 86_400.0, 2.02, |_, now| {
+        if now as u64 % 30 < 3 { page(1) } else { PollResult::Unchanged }
+    });
+    let learned = schedule.learned(0);
+    let before = schedule.view(0, at(86_400.0));
+    let mut restarted = Schedule::new(vec![settings()], 30.0, at(86_400.0));
+    let old =
+        r#"{"version":1,"read":1,"slow":[1,2],"fast":[1,2],"burst":[0,0],"mean":[1,2],"hours":[]}"#;
+    for other in ["", "{}", "null", old, "\u{0}", &learned.replace("0.", "1e300")] {
+        let fresh = restarted.learned(0);
+        restarted.restore(0, other, at(86_400.0));
+        assert_eq!(restarted.learned(0), fresh, "{other}");
+    }
+    restarted.restore(0, &learned, at(86_400.0));
+    let after = restarted.view(0, at(86_400.0));
+    assert!((after.rate_per_hour / before.rate_per_hour - 1.0).abs() < 0.1, "{before:?} {after:?}");
+    assert!((after.guarantee_s / before.guarantee_s - 1.0).abs() < 0.01, "{before:?} {after:?}");
+    assert!((after.watched_s - before.watched_s).abs() < 5.0, "{before:?} {after:?}");
+}
