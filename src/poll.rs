@@ -30,6 +30,7 @@ use crate::store::{Store, StoreError};
 use background::BackgroundQueue;
 pub use background::{BackgroundClient, BackgroundError, BackgroundRequest};
 use clocks::Clocks;
+pub use clocks::{clock_advice, clock_ahead_s};
 use completed::Completed;
 pub use completed::seen;
 pub use pause::PauseReason;

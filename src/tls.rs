@@ -34,17 +34,35 @@ pub fn client_builder() -> ClientBuilder {
 /// Parts of error texts of the TLS library and the resolver, and what they mean. The first match counts.
 /// The original texts are not shown, because they may contain the host name.
 const PROBLEMS: [(&str, &str); 10] = [
-    ("CaUsedAsEndEntity", "its certificate belongs to a certificate authority, not to a server"),
-    ("UnknownIssuer", "its certificate comes from an authority that this machine does not know"),
-    ("NotValidYet", "its certificate is not valid yet; check this machine's clock"),
-    ("xpired", "its certificate has expired, or this machine's clock is wrong"),
-    ("not valid for name", "its certificate is for another name"),
-    ("NotValidForName", "its certificate is for another name"),
-    ("certificate", "its certificate was not accepted"),
+    (
+        "CaUsedAsEndEntity",
+        "its certificate is that of a certificate authority; give the server a certificate of its own, signed by that authority",
+    ),
+    (
+        "UnknownIssuer",
+        "its certificate comes from an authority that this machine does not know; install the authority's certificate on this machine (update-ca-certificates)",
+    ),
+    (
+        "NotValidYet",
+        "its certificate is not valid yet; check this machine's clock (timedatectl), then the certificate",
+    ),
+    (
+        "xpired",
+        "its certificate has expired; renew it, or correct this machine's clock (timedatectl)",
+    ),
+    ("not valid for name", NAME),
+    ("NotValidForName", NAME),
+    (
+        "certificate",
+        "its certificate was not accepted; test it with openssl s_client -connect HOST:443",
+    ),
     ("corrupt message", "it does not speak TLS at this port; check the port, and https or http"),
-    ("dns error", "its name was not found; check the host name and the network"),
-    ("lookup address", "its name was not found; check the host name and the network"),
+    ("dns error", DNS),
+    ("lookup address", DNS),
 ];
+const NAME: &str = "its certificate is for another name; use a name that the certificate has, or renew it with this name";
+const DNS: &str =
+    "its name was not found; check the spelling of the host name, the network and /etc/resolv.conf";
 
 /// Why a request got no response, without the address; `None` if the cause is not known.
 #[must_use]
@@ -54,8 +72,30 @@ pub fn connection_problem(error: &reqwest::Error) -> Option<String> {
         return Some(words);
     }
     let code = |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>()?.raw_os_error();
-    let code = causes().filter_map(code).last()?;
-    Some(io::Error::from_raw_os_error(code).to_string())
+    Some(refused(&io::Error::from_raw_os_error(causes().filter_map(code).last()?)))
+}
+
+/// What the system's error means for a connection, and what to do.
+fn refused(error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "nothing accepts connections at its port; check that the server runs, the port, and its firewall"
+        }
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            "it cannot be reached from here; check this machine's network and the firewalls between"
+        }
+        io::ErrorKind::TimedOut => {
+            "it did not respond in time; check the address, the network and the firewalls between"
+        }
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
+            "it closed the connection; check the port, and https or http"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "this machine does not allow the connection; check IPAddressAllow= in the unit, and its firewall"
+        }
+        _ => return error.to_string(),
+    };
+    advice.to_owned()
 }
 
 /// What the TLS library's or the resolver's part of an error means; `None` for another error.

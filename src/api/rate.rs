@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::{AGE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 use crate::retry_after;
 
@@ -26,7 +26,7 @@ pub struct RateHeaders {
     pub refused: bool,
     /// `X-Business`: the response's business, if it is an integer as the contract shows.
     pub business: Option<i64>,
-    /// The server's clock, from `Date`.
+    /// The server's clock, from `Date`; absent if a cache may have kept the response.
     pub server_time: Option<Timestamp>,
     /// From sending the request to the end of the response.
     pub latency: Duration,
@@ -52,7 +52,8 @@ impl RateHeaders {
             refused: status == 429,
             business: text(headers, HeaderName::from_static("x-business"))
                 .and_then(|text| text.parse().ok()),
-            server_time: date,
+            // A cache repeats an old `Date`, and says so with `Age`.
+            server_time: date.filter(|_| !headers.contains_key(AGE)),
             latency,
         }
     }

@@ -135,7 +135,4 @@ fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
             format!("everyone may read {} (mode {mode:04o}), and the addresses of webhooks are secrets: run chmod 0640 on it", path.display()),
         );
     }
-    if let Some(warning) = config.workspace.key.warning() {
-        report.wrong(exit::CONFIG, "key", warning);
-    }
 }

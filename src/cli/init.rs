@@ -22,6 +22,7 @@ use super::{output, runtime};
 use crate::api::{Class, Client, HttpTransport};
 use crate::clock::Clock;
 use crate::config::{Config, KeySource, checked_key, workspace_address};
+use crate::poll::clock_advice;
 use files::{Files, KeyFile};
 use service::Service;
 
@@ -147,10 +148,14 @@ type Refused = (Class, u8, String);
 /// Asks the workspace whether it knows the key; costs one request, two if the key may not poll.
 async fn attempt(config: &Config, key: &SecretString) -> anyhow::Result<Result<String, Refused>> {
     let transport = Arc::new(HttpTransport::new(&config.workspace)?);
+    let clock = Clock::system();
     let client =
-        Client::new(&config.workspace, &config.poll, transport, key.clone(), Clock::system());
-    let greeted = greet(&client).await;
-    Ok(greeted.map_err(|(error, text)| {
+        Client::new(&config.workspace, &config.poll, transport, key.clone(), clock.clone());
+    let greeting = greet(&client, &clock).await;
+    if let Some(ahead_s) = greeting.ahead_s {
+        output::aside(&clock_advice(ahead_s));
+    }
+    Ok(greeting.result.map_err(|(error, text)| {
         let text = match error.class() {
             Class::KeyRefused => "the workspace refused this key: copy the current automation key from the portal's integrations settings".to_owned(),
             _ => text,

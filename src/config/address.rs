@@ -4,6 +4,18 @@
 
 use url::{Host, Url};
 
+/// Addresses that a message gives as examples: on another machine, and on this one.
+#[derive(Clone, Copy)]
+struct Example {
+    remote: &'static str,
+    local: &'static str,
+}
+
+const WORKSPACE: Example =
+    Example { remote: "https://myshop.example.com/api", local: "http://127.0.0.1:8080/api" };
+const WEBHOOK: Example =
+    Example { remote: "https://erp.example.com/hooks/shop", local: "http://127.0.0.1:8080/" };
+
 /// True if requests to this address stay on this machine: `localhost` or a loopback address.
 /// Every other name, also one under `.localhost`, is resolved by a name server.
 #[must_use]
@@ -21,7 +33,7 @@ pub fn is_loopback(url: &Url) -> bool {
 /// # Errors
 /// The problem and what to do about it; it follows a name, for example "`base_url` must end in /api".
 pub fn workspace(text: &str) -> Result<Url, String> {
-    let mut url = called(text)?;
+    let mut url = secure(text, WORKSPACE)?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("holds a user name or password: remove it, the API key is enough".to_owned());
     }
@@ -40,20 +52,26 @@ pub fn workspace(text: &str) -> Result<Url, String> {
 
 /// The address of a webhook, or the problem.
 pub(super) fn called(text: &str) -> Result<Url, String> {
-    let url = parsed(text)?;
+    secure(text, WEBHOOK)
+}
+
+/// An address with https, or with http on this machine.
+fn secure(text: &str, example: Example) -> Result<Url, String> {
+    let url = parsed(text, example.remote)?;
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_loopback(&url) => Ok(url),
-        "http" => Err("must begin with https://; http:// is only for this machine, \
-             for example http://127.0.0.1:8080/"
-            .to_owned()),
+        "http" => Err(format!(
+            "must begin with https://; http:// is only for this machine, for example {}",
+            example.local
+        )),
         _ => Err("must begin with https://".to_owned()),
     }
 }
 
 /// The address of a proxy, or the problem.
 pub(super) fn proxy(text: &str) -> Result<Url, String> {
-    let url = parsed(text)?;
+    let url = parsed(text, "http://127.0.0.1:3128")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with http:// or https://".to_owned());
     }
@@ -68,13 +86,12 @@ pub(super) fn proxy(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-fn parsed(text: &str) -> Result<Url, String> {
+fn parsed(text: &str, example: &str) -> Result<Url, String> {
     if text.chars().any(char::is_whitespace) {
         return Err("holds white space: remove it".to_owned());
     }
-    let url = Url::parse(text).map_err(|error| {
-        format!("is not a web address ({error}): write it as \"https://host.example.com/path\"")
-    })?;
+    let url = Url::parse(text)
+        .map_err(|error| format!("is not a web address ({error}): write it as \"{example}\""))?;
     if url.host().is_none() { Err("has no host name".to_owned()) } else { Ok(url) }
 }
 

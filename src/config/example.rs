@@ -1,5 +1,5 @@
-//! Keeps `config.example.toml` complete and true: every key the reader knows is in it, every
-//! key in it is known, and both the file as shipped and the file with every key on are valid.
+//! Keeps `config.example.toml` and `docs/configuration.md` complete and true: both have every key that
+//! the reader knows and no other, and the file is valid as shipped and with every key on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -13,6 +13,7 @@ use super::section::Section;
 use super::{Base, Config};
 
 const EXAMPLE: &str = include_str!("../../config.example.toml");
+const DOCUMENTATION: &str = include_str!("../../docs/configuration.md");
 
 /// The example with every key on, but those that its comment calls "instead of" another.
 fn everything_on(dir: &Path) -> String {
@@ -90,6 +91,94 @@ fn every_key_known_to_the_reader_stands_in_the_example() {
         .collect();
     assert_eq!(without_repeats(&known), without_repeats(&keys()));
     assert!(known.len() > 40, "{known:?}");
+}
+
+/// The type of each sink of the example.
+fn sink_types() -> BTreeMap<&'static str, &'static str> {
+    let mut types = BTreeMap::new();
+    let mut sink = "";
+    for line in EXAMPLE.lines() {
+        let line = line.trim_start_matches('#');
+        if let Some(name) = line.strip_prefix("[sinks.") {
+            sink = name.trim_end_matches(']');
+        } else if let Some(name) = line.strip_prefix("type = ") {
+            types.insert(sink, name.trim_matches('"'));
+        }
+    }
+    types
+}
+
+/// Every key in the table of the documentation: `poll.limit`, `sinks.NAME.type`, `webhook: url`.
+fn documented() -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    for row in DOCUMENTATION.lines().filter_map(|line| line.strip_prefix("| ")) {
+        let cell = row.split(" | ").next().unwrap();
+        let kind = cell.split_once(": ").map(|(kind, _)| format!("{kind}: "));
+        let mut section = String::new();
+        for name in cell.split('`').skip(1).step_by(2) {
+            let name =
+                name.strip_prefix('.').map_or(name.to_owned(), |key| format!("{section}.{key}"));
+            section =
+                name.rsplit_once('.').map(|(section, _)| section.to_owned()).unwrap_or_default();
+            keys.insert(format!("{}{name}", kind.as_deref().unwrap_or_default()));
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_documentation_has_every_key_and_no_other() {
+    let (documented, types) = (documented(), sink_types());
+    let mut found = BTreeSet::new();
+    for (section, key) in keys() {
+        let name = match section.split_once('.') {
+            Some(("routes", _)) => format!("routes.ROUTE.{key}"),
+            Some(("sinks", sink)) if documented.contains(&format!("sinks.NAME.{key}")) => {
+                assert!(types.contains_key(sink), "{sink}");
+                format!("sinks.NAME.{key}")
+            }
+            Some(("sinks", sink)) => format!("{}: {key}", types[sink]),
+            _ => format!("{section}.{key}"),
+        };
+        found.insert(name);
+    }
+    assert_eq!(found, documented);
+}
+
+#[test]
+fn the_values_that_the_documentation_shows_are_accepted() {
+    let (dir, base) = folder();
+    let example = everything_on(dir.path());
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let mut texts: Vec<String> = std::fs::read_dir(docs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    texts.push(include_str!("../../README.md").to_owned());
+    let known: BTreeSet<String> = keys().into_iter().map(|(_, key)| key).collect();
+    let mut tried = 0;
+    for (key, value) in texts
+        .iter()
+        .flat_map(|text| text.split('`'))
+        .filter_map(|span| span.split_once(" = ").filter(|(key, _)| known.contains(*key)))
+    {
+        let shown: Vec<String> = example
+            .lines()
+            .map(|line| match line.split_once(" = ") {
+                Some((name, _)) if name == key => format!("{key} = {value}"),
+                _ => line.to_owned(),
+            })
+            .collect();
+        let read = Config::parse(&shown.join("\n"), "docs", &base);
+        let wrong = |problem: &&super::Problem| problem.message().contains(&format!("`{key}`"));
+        let problems = read.err();
+        let refused = problems.as_ref().and_then(|problems| problems.iter().find(wrong));
+        assert!(refused.is_none(), "{key} = {value}: {refused:?}");
+        tried += 1;
+    }
+    assert!(tried >= 4, "only {tried} values were found");
 }
 
 #[test]

@@ -146,10 +146,10 @@ fn key_source(section: &mut Section<'_>, base: &Base) -> Option<KeySource> {
         return Some(KeySource::File(base.dir.join(file.value)));
     }
     if section.holds("api_key") {
-        // `finish` reports the unknown key with its line; this says what to do instead.
-        section.missing(
-            "api_key_file",
-            "write the key into a file of its own and name that file here",
+        section.refuse(
+            "api_key",
+            "the key is not written here, because everyone who may read this file would have it: \
+             write it into a file of its own and name that file with api_key_file",
         );
         return None;
     }
@@ -202,10 +202,13 @@ fn businesses(section: &mut Section<'_>) -> Vec<String> {
 
 fn budget(mut section: Section<'_>) -> BudgetSettings {
     let limit = section.integer("requests_per_minute", &(1..=1_000_000));
-    let requests_per_minute = limit.map_or(60, |found| found.value);
+    let requests_per_minute = limit.as_ref().map_or(60, |found| found.value);
     let usual = if requests_per_minute <= 20 { requests_per_minute / 4 } else { 15 };
     let reserve = section.integer("reserve", &(0..=999_999));
+    // A limit that could not be read was reported, and says nothing about the reserve.
+    let is_known = limit.is_some() || !section.holds("requests_per_minute");
     if let Some(Found { value, place }) = &reserve
+        && is_known
         && *value >= requests_per_minute
     {
         section.findings.note(place, format!(
@@ -226,24 +229,27 @@ struct Intervals {
 fn intervals(section: &mut Section<'_>, otherwise: Intervals) -> Intervals {
     let min = section.duration("min_interval", &INTERVAL);
     let max = section.duration("max_interval", &INTERVAL);
+    let unread = (min.is_none() && section.holds("min_interval"))
+        || (max.is_none() && section.holds("max_interval"));
     let read = Intervals {
         min: min.as_ref().map_or(otherwise.min, |found| found.value),
         max: max.as_ref().map_or(otherwise.max, |found| found.value),
     };
     if let Some(Found { place, .. }) = min.or(max)
+        && !unread
         && read.min > read.max
     {
-        let show = duration::exact;
         section.findings.note(
             &place,
             format!(
                 "min_interval is {} and max_interval is {}: min_interval must not be longer than max_interval",
-                show(read.min),
-                show(read.max)
+                duration::exact(read.min),
+                duration::exact(read.max)
             ),
         );
     }
-    read
+    // What was reported here is not reported again for each route that takes it over.
+    Intervals { min: read.min.min(read.max), max: read.max }
 }
 
 fn poll(mut section: Section<'_>) -> (PollSettings, Intervals) {

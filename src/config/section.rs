@@ -34,6 +34,8 @@ pub(super) struct Section<'d> {
     /// The value is not a table, which was noted. Its missing keys are not reported.
     broken: bool,
     known: Vec<&'static str>,
+    /// Keys that were reported already and that nothing reads.
+    refused: Vec<&'static str>,
 }
 
 impl<'d> Section<'d> {
@@ -45,6 +47,7 @@ impl<'d> Section<'d> {
             table: Some(table),
             broken: false,
             known: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -67,6 +70,7 @@ impl<'d> Section<'d> {
             table,
             broken: value.is_some() && table.is_none(),
             known: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -82,6 +86,14 @@ impl<'d> Section<'d> {
     pub(super) fn missing(&self, key: &str, advice: &str) {
         if !self.broken {
             self.note(format!("[{}] needs `{key}`: {advice}", self.name));
+        }
+    }
+
+    /// Notes a problem with a key that has another name; it is then not reported as unknown as well.
+    pub(super) fn refuse(&mut self, key: &'static str, message: &str) {
+        if let Some((name, _)) = self.table.and_then(|table| table.get_key_value(key)) {
+            self.findings.note_secret(&name.span(), message);
+            self.refused.push(key);
         }
     }
 
@@ -259,7 +271,7 @@ impl<'d> Section<'d> {
         let DeValue::String(text) = value else {
             self.wrong_type(
                 key,
-                "a duration in quotes, for example \"30s\"",
+                &format!("a duration in quotes, for example {}", example(bounds)),
                 value,
                 place,
                 Quote::Shown,
@@ -274,9 +286,10 @@ impl<'d> Section<'d> {
                 self.out_of_bounds(key, place, text, &show(*low), &show(*high));
                 None
             }
-            Err(error) => {
+            Err(_) => {
                 let message = format!(
-                    "`{key}` is not a duration: {error}; write for example \"500ms\", \"30s\", \"5m\" or \"1h 30m\""
+                    "`{key}` is not a duration: write a number and a unit (ms, s, m, h, d), for example {}",
+                    example(bounds)
                 );
                 self.findings.note(place, message);
                 None
@@ -373,19 +386,27 @@ impl<'d> Section<'d> {
 
     /// Notes every key that no getter read.
     pub(super) fn finish(self) {
-        let Self { findings, name, table, known, .. } = self;
+        let Self { findings, name: section, table, known, refused, .. } = self;
         for key in table.into_iter().flat_map(DeTable::keys) {
-            if !known.contains(&key.get_ref().as_ref()) {
+            let name = key.get_ref().as_ref();
+            if !known.contains(&name) && !refused.contains(&name) {
                 findings.unknown(Unknown {
-                    section: name.clone(),
+                    section: section.clone(),
                     key: key.get_ref().clone().into_owned(),
                     place: key.span(),
                     siblings: known.clone(),
                 });
             }
         }
-        findings.learn(&name, known);
+        findings.learn(&section, known);
     }
+}
+
+/// A duration within the bounds, as the file writes it.
+fn example(bounds: &RangeInclusive<Duration>) -> String {
+    let usual = [30, 300, 86_400].map(Duration::from_secs);
+    let fitting = usual.into_iter().find(|example| bounds.contains(example));
+    format!("\"{}\"", duration::exact(fitting.unwrap_or(*bounds.start())))
 }
 
 /// The problem with a text that should be a value on one line.

@@ -143,7 +143,7 @@ fn headers(section: &mut Section<'_>) -> BTreeMap<String, SecretString> {
     let Some(found) = section.value("headers") else { return BTreeMap::new() };
     let findings = section.findings;
     let DeValue::Table(table) = found.value else {
-        let wanted = "a table, for example { Authorization = \"Bearer …\" }";
+        let wanted = "a table, for example { Authorization = \"Bearer example\" }";
         section.wrong_type("headers", wanted, found.value, &found.place, Quote::Masked);
         return BTreeMap::new();
     };

@@ -134,6 +134,10 @@ pub struct PollingStatus {
     pub store_pause: Option<PauseReason>,
     /// Whether the guaranteed intervals keep every page from overflowing.
     pub forecast: Forecast,
+    /// By how many seconds this machine's clock is ahead of the workspace's, negative if behind; `None`
+    /// if they differ by a minute or less, or if the workspace sends no time.
+    #[serde(default)]
+    pub clock_ahead_s: Option<f64>,
 }
 
 impl Dispatcher {
@@ -155,6 +159,7 @@ impl Dispatcher {
             key_pause: key_pause.map(|pause| pause.reason()),
             store_pause: self.store_pause.as_ref().map(|pause| pause.reason()),
             forecast,
+            clock_ahead_s: self.clocks.ahead_s(),
         }
     }
 

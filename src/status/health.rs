@@ -8,7 +8,7 @@ use super::{EmptiedRoute, LastRun};
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
-use crate::poll::{PollerState, PollerStatus, PollingStatus};
+use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -61,6 +61,9 @@ impl HealthReport {
         if let Some(reason) = polling.store_pause {
             self.add(Health::Failing, reason.advice().to_owned());
         }
+        if let Some(ahead_s) = polling.clock_ahead_s {
+            self.add(Health::Degraded, clock_advice(ahead_s));
+        }
         if !polling.forecast.feasible {
             let first = polling.forecast.first_to_fail.and_then(|index| polling.pollers.get(index));
             let route = first.map_or("a route", |poller| poller.route.as_str());
@@ -71,18 +74,29 @@ impl HealthReport {
         }
     }
 
-    /// The pollers of a running daemon, one by one.
+    /// The pollers of a running daemon; those that fail for the same reason are named together.
     pub(super) fn judge_pollers(&mut self, pollers: &[PollerStatus]) {
         let fails = |p: &&PollerStatus| p.failures >= 2 || p.state == PollerState::RouteBroken;
-        let failing = pollers.iter().filter(fails).count();
+        let failing: Vec<&PollerStatus> = pollers.iter().filter(fails).collect();
+        let level = if failing.len() == pollers.len() { Health::Failing } else { Health::Degraded };
+        let mut alike: Vec<Vec<&PollerStatus>> = Vec::new();
+        for poller in failing {
+            match alike.iter_mut().find(|group| group[0].last_error == poller.last_error) {
+                Some(group) => group.push(poller),
+                None => alike.push(vec![poller]),
+            }
+        }
+        for group in alike {
+            let why = group[0].last_error_text.as_deref().unwrap_or("no reason is known");
+            let names = match group.len() {
+                all if all == pollers.len() && all > 1 => "every route".to_owned(),
+                _ => group.iter().map(|poller| poller.name()).collect::<Vec<_>>().join(", "),
+            };
+            self.add(level, format!("{names}: {why}"));
+        }
         for poller in pollers {
             let name = poller.name();
-            if fails(&poller) {
-                let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
-                let level =
-                    if failing == pollers.len() { Health::Failing } else { Health::Degraded };
-                self.add(level, format!("{name}: {why}"));
-            } else if is_stale(poller) {
+            if is_stale(poller) && !fails(&poller) {
                 let age = poller.last_success_age_s.unwrap_or_default();
                 self.add(
                     Health::Degraded,

@@ -64,6 +64,121 @@ fn valid(name: &str) -> Config {
     parse(&path, &base).unwrap()
 }
 
+/// The values that a message gives as examples or suggestions, as they are written in the file.
+fn suggested(message: &str) -> Vec<String> {
+    let after = |start: &str| Some(message[message.rfind(start)? + start.len()..].to_owned());
+    let quoted = |word: &str| match word {
+        word if word.starts_with('"') => word.to_owned(),
+        word => format!("\"{word}\""),
+    };
+    if let Some(word) = after("did you mean ") {
+        return vec![word.trim_end_matches('?').trim_matches('`').to_owned()];
+    }
+    if let Some(words) = after("use one of ") {
+        return words.split(", ").map(quoted).collect();
+    }
+    let Some(text) = after("for example ").or_else(|| after("write it as ")) else {
+        return Vec::new();
+    };
+    if let Some(end) = text.find(", not ") {
+        return vec![text[..end].to_owned()];
+    }
+    if text.starts_with(['[', '{']) || text.contains(" = ") {
+        let end = text.find("; ").unwrap_or(text.len());
+        return vec![text[..end].to_owned()];
+    }
+    if !text.starts_with('"') {
+        return vec![quoted(text.split([' ', ',', ';']).next().unwrap_or_default())];
+    }
+    // "one", "two" or "three"; then more words may follow.
+    let mut values = Vec::new();
+    let mut rest = text.as_str();
+    while let Some(end) = rest.strip_prefix('"').and_then(|inside| inside.find('"')) {
+        values.push(rest[..end + 2].to_owned());
+        rest = &rest[end + 2..];
+        rest = rest.strip_prefix(", ").or_else(|| rest.strip_prefix(" or ")).unwrap_or("");
+    }
+    values
+}
+
+/// Each problem as its line and column, from 1, its message, and how many characters are marked.
+fn problems(report: &str) -> Vec<(usize, usize, String, usize)> {
+    let mut found: Vec<(usize, usize, String, usize)> = Vec::new();
+    for line in report.lines().skip(1) {
+        if line.starts_with(' ') {
+            let marks = line.chars().filter(|c| *c == '^').count();
+            if line.trim_start().starts_with('|') && marks > 0 {
+                found.last_mut().unwrap().3 = marks;
+            }
+            continue;
+        }
+        let mut parts = line.splitn(4, ':');
+        let _file = parts.next();
+        let mut number = || parts.next().unwrap().parse::<usize>().unwrap();
+        let (row, column) = (number(), number());
+        found.push((row, column, parts.next().unwrap().to_owned(), 0));
+    }
+    found
+}
+
+/// The file with the marked part, or with a missing key, replaced by what a message suggests.
+fn corrected(text: &str, problem: &(usize, usize, String, usize), with: &str) -> String {
+    let (row, column, message, marks) = problem;
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if let Some(rest) = message.split_once(" needs `") {
+        let key = rest.1.split('`').next().unwrap();
+        let line = if with.contains(" = ") { with.to_owned() } else { format!("{key} = {with}") };
+        if rest.0.trim().starts_with("[workspace]") && !text.contains("[workspace]") {
+            lines.push("[workspace]".to_owned());
+            lines.push(line);
+        } else {
+            lines.insert(*row, line);
+        }
+    } else {
+        let line: Vec<char> = lines[row - 1].chars().collect();
+        let (before, after) = (&line[..column - 1], &line[column - 1 + marks..]);
+        lines[row - 1] =
+            before.iter().copied().chain(with.chars()).chain(after.iter().copied()).collect();
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn what_a_message_suggests_is_accepted_in_its_place() {
+    let (_dir, base) = folder();
+    let mut tried = 0;
+    for path in fixtures("invalid") {
+        let text = fs::read_to_string(&path).unwrap();
+        let report = parse(&path, &base).unwrap_err();
+        for problem in problems(&report) {
+            for with in suggested(&problem.2) {
+                let text = corrected(&text, &problem, &with);
+                let again = Config::parse(&text, "again.toml", &base);
+                let left = again.map_err(|problems| problems.to_string()).err().unwrap_or_default();
+                let still = problems_at(&left, &problem);
+                assert!(still.is_empty(), "{}: {with} is refused: {still:?}", path.display());
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 40, "only {tried} suggestions were tried");
+}
+
+/// The messages of a report about the place, or the missing key, of an earlier problem.
+fn problems_at(report: &str, earlier: &(usize, usize, String, usize)) -> Vec<String> {
+    let (row, column, message, _) = earlier;
+    let missing = message.contains(" needs `");
+    problems(report)
+        .into_iter()
+        .filter(|(at, from, now, _)| {
+            let same_place = (at, from) == (row, column) && !missing;
+            let same_key = missing && (now == message || *at == row + 1);
+            (same_place || same_key) && !now.contains("duplicate key")
+        })
+        .map(|(_, _, now, _)| now)
+        .collect()
+}
+
 #[test]
 fn every_invalid_file_gives_the_messages_beside_it() {
     let (_dir, base) = folder();

@@ -36,6 +36,7 @@ mod shapes;
 mod shutdown;
 mod sinks;
 mod support;
+mod tls;
 mod units;
 mod upgrades;
 mod virtual_time;

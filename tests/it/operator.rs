@@ -274,3 +274,26 @@ async fn after_a_restart_a_route_that_was_read_shortly_before_is_ok_before_its_n
     release.notify_one();
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_wrong_clock_is_reported_by_check_and_by_health() {
+    let workspace = Pages::start().await;
+    let place = workspace.place();
+    place.configure("");
+    let right = place.run(["check"]).await;
+    assert_eq!(right.code, Some(0), "{right:?}");
+    workspace.set_date("Thu, 01 Jan 2026 00:00:00 GMT");
+    let wrong = place.run(["check"]).await;
+    assert_eq!(wrong.code, Some(78), "{wrong:?}");
+    assert!(wrong.out.contains("WRONG clock      this machine's clock is "), "{wrong:?}");
+    assert!(wrong.out.contains("ahead of the workspace's: set it right"), "{wrong:?}");
+
+    let daemon = place.started().await;
+    workspace.polled("leads").await;
+    let status = place.status().await;
+    assert_eq!(status["health"], "degraded", "{status}");
+    assert!(reasons(&status).contains("ahead of the workspace's"), "{status}");
+    let line = "ahead of the workspace's";
+    assert_eq!(place.log().matches(line).count(), 1, "it is logged once");
+    daemon.stop().await;
+}

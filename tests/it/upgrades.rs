@@ -108,8 +108,7 @@ async fn what_an_earlier_version_left_behind_goes_on_where_it_was() {
         let after = place.rows(LOG);
         assert_eq!((&after[..78], after.len()), (&before[..], 78 + 12), "schema {schema}");
         assert!(after.iter().all(|row| row[3] != "gap"), "schema {schema}: nothing was missed");
-        let lines: Vec<Value> =
-            ids(place.lines("audit.ndjson").iter().map(|line| event(line)).collect());
+        let lines: Vec<Value> = ids(place.lines("audit.ndjson").iter().map(event).collect());
         let logged: Vec<Value> = after.iter().map(|row| row[0].clone()).collect();
         assert_eq!(lines, logged, "schema {schema}: the file has each change once and in order");
         let strict = |request: &&crate::support::Received| request.uri.path() == "/strict";

@@ -13,6 +13,7 @@ use crate::cli::direct::DirectClient;
 use crate::cli::exit;
 use crate::clock::Clock;
 use crate::config::{Config, KeyError, KeySource};
+use crate::poll::{clock_advice, clock_ahead_s};
 use crate::record::PollerId;
 
 pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport) {
@@ -23,7 +24,11 @@ pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport
     };
     let clock = Clock::system();
     let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
-    match greet(&client).await {
+    let Greeting { result, ahead_s } = greet(&client, &clock).await;
+    if let Some(ahead_s) = ahead_s {
+        report.wrong(exit::CONFIG, "clock", clock_advice(ahead_s));
+    }
+    match result {
         Ok(said) => {
             report.ok("workspace", said);
             check_businesses(config, client, clock, report).await;
@@ -32,22 +37,35 @@ pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport
     }
 }
 
-/// What the workspace says of itself and of the key; else the error and its text for people.
-pub(in crate::cli) async fn greet(client: &Client) -> Result<String, (ApiError, String)> {
-    match client.automation_ping().await.0 {
+/// The first response of the workspace.
+pub(in crate::cli) struct Greeting {
+    /// What the workspace says of itself and of the key; else the error and its text for people.
+    pub(in crate::cli) result: Result<String, (ApiError, String)>,
+    /// By how much this machine's clock is wrong; see [`clock_ahead_s`].
+    pub(in crate::cli) ahead_s: Option<f64>,
+}
+
+pub(in crate::cli) async fn greet(client: &Client, clock: &Clock) -> Greeting {
+    let (result, rate) = client.automation_ping().await;
+    let ahead_s = rate.server_time.and_then(|server| clock_ahead_s(clock.now().wall, server));
+    let result = match result {
         Ok(ping) => Ok(described(&ping)),
         Err(error) => {
             let text = explained(client, &error).await;
             Err((error, text))
         }
-    }
+    };
+    Greeting { result, ahead_s }
 }
 
 /// The key that the daemon will use; `None` if it cannot be read here, which is reported.
 fn check_key(path: &Path, config: &Config, report: &mut CheckReport) -> Option<SecretString> {
     let error = match config.workspace.key.read() {
         Ok(key) => {
-            report.ok("key", "readable");
+            match config.workspace.key.warning() {
+                Some(warning) => report.wrong(exit::CONFIG, "key", warning),
+                None => report.ok("key", "readable"),
+            }
             return Some(key);
         }
         Err(error) => error,

@@ -105,13 +105,18 @@ pub(super) fn failure(error: &reqwest::Error, timeout: Duration) -> String {
     match problem {
         Some(text) if error.is_connect() => format!("could not connect to the endpoint: {text}"),
         _ if error.is_connect() && error.is_timeout() => {
-            "could not connect to the endpoint: no response in time".to_owned()
+            "could not connect to the endpoint: it did not respond in time; check the address, the network and the firewalls between".to_owned()
         }
-        _ if error.is_connect() => "could not connect to the endpoint".to_owned(),
+        _ if error.is_connect() => {
+            "could not connect to the endpoint; check its address and the network".to_owned()
+        }
         _ if error.is_timeout() => {
-            format!("no response from the endpoint within {}", duration::exact(timeout))
+            format!(
+                "no response from the endpoint within {}; check it, or raise `timeout` of the sink",
+                duration::exact(timeout)
+            )
         }
         Some(text) => format!("the request to the endpoint failed: {text}"),
-        None => "the endpoint closed the connection, or its response is not HTTP".to_owned(),
+        None => "the endpoint closed the connection, or its response is not HTTP; check the port, and https or http".to_owned(),
     }
 }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
@@ -28,12 +29,16 @@ impl Shown {
     }
 }
 
+/// The header `Date` of every response; the machine's own time if it is not set.
+type Date = Arc<Mutex<Option<String>>>;
+
 type Routes = Arc<Mutex<HashMap<String, Shown>>>;
 
 /// The workspace; a route that shows nothing answers with an empty page.
 pub(crate) struct Pages {
     base_url: String,
     routes: Routes,
+    date: Date,
     server: JoinHandle<()>,
 }
 
@@ -41,13 +46,15 @@ impl Pages {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/api", listener.local_addr().unwrap());
-        let routes = Routes::default();
+        let (routes, date) = (Routes::default(), Date::default());
         let app = Router::new()
+            .route("/api/automation/ping", get(ping))
             .route("/api/automation/triggers/{route}", get(page))
             .route("/api/automation/search/{route}", get(found))
-            .with_state(Arc::clone(&routes));
+            .with_state(Arc::clone(&routes))
+            .layer(middleware::from_fn_with_state(Arc::clone(&date), dated));
         let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { base_url, routes, server }
+        Self { base_url, routes, date, server }
     }
 
     /// Its address as a configuration names it.
@@ -58,6 +65,11 @@ impl Pages {
     /// A folder whose daemon polls this workspace.
     pub(crate) fn place(&self) -> Place {
         Place::new(&self.base_url, "any-key")
+    }
+
+    /// Sets the workspace's clock, as every response shows it from now on.
+    pub(crate) fn set_date(&self, date: &str) {
+        *self.date.lock().unwrap() = Some(date.to_owned());
     }
 
     /// Sets the body a route answers with from now on.
@@ -105,6 +117,19 @@ impl Drop for Pages {
     fn drop(&mut self) {
         self.server.abort();
     }
+}
+
+async fn ping() -> Response {
+    let body = r#"{"status":"connected","workspace":"Shop","provider":"automation"}"#;
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn dated(State(date): State<Date>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if let Some(date) = date.lock().unwrap().as_deref() {
+        response.headers_mut().insert(header::DATE, date.parse().unwrap());
+    }
+    response
 }
 
 /// The customer search is the route `search`.
