@@ -287,6 +287,8 @@ pub struct SinkSettings {
     pub filter: SinkFilter,
     /// Where in the log a new sink starts.
     pub start: Start,
+    /// What order is kept for.
+    pub in_order: InOrder,
     /// The waits before each retry of a change that the sink refused. After the last retry the
     /// change is a dead letter.
     pub retry: Arc<[Duration]>,
@@ -303,6 +305,15 @@ pub struct SinkFilter {
     pub changes: Vec<Kind>,
     /// Top-level fields and the JSON value each must have.
     pub fields: BTreeMap<String, serde_json::Value>,
+}
+
+/// What a sink keeps the order of the log for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InOrder {
+    /// The changes of one record; a change that is refused delays only its own record.
+    Record,
+    /// All changes: a change that fails holds every later one until it is delivered or dead.
+    Sink,
 }
 
 /// Where in the log a new sink starts.

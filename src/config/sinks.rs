@@ -17,7 +17,9 @@ use super::postgres;
 use super::problem::{Quote, repeated, shown};
 use super::section::{Found, Section, unfit};
 use super::webhook::{self, TIMEOUT};
-use super::{Base, CommandSettings, FileSettings, SinkFilter, SinkKind, SinkSettings, Start};
+use super::{
+    Base, CommandSettings, FileSettings, InOrder, SinkFilter, SinkKind, SinkSettings, Start,
+};
 use crate::record::{Kind, Route};
 
 const SINKS_MAX: usize = 64;
@@ -30,6 +32,8 @@ const TYPES: [(&str, Type); 4] = [
     ("command", Type::Command),
     ("postgres", Type::Postgres),
 ];
+
+const IN_ORDER: [(&str, InOrder); 2] = [("record", InOrder::Record), ("sink", InOrder::Sink)];
 
 /// The kinds that most sinks get unless they ask for others.
 const NEWS: [Kind; 2] = [Kind::Created, Kind::Updated];
@@ -103,6 +107,7 @@ fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSe
     let is_copy = kind == Some(Type::Postgres);
     let filter = filter(&mut section, if is_copy { &Kind::ALL } else { &NEWS });
     let start = start(&mut section, if is_copy { Start::Beginning } else { Start::Now });
+    let in_order = section.word("in_order", &IN_ORDER).unwrap_or(InOrder::Record);
     let retry = section.durations("retry", &WAIT);
     if let Some(Found { value, place }) = &retry
         && value.len() > RETRIES_MAX
@@ -120,7 +125,7 @@ fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSe
         None => return None,
     };
     section.finish();
-    Some(SinkSettings { filter, start, retry: Arc::from(retry), kind: kind? })
+    Some(SinkSettings { filter, start, in_order, retry: Arc::from(retry), kind: kind? })
 }
 
 fn filter(section: &mut Section<'_>, usual_changes: &[Kind]) -> SinkFilter {

@@ -16,7 +16,7 @@ use crate::store::{DeliveryState, DueBy, PendingDelivery, Reader, StoreError};
 const SCAN: usize = 512;
 /// A round that holds this many bytes of records takes no further change, so that memory is bounded
 /// by the largest record and not by the batch.
-const ROUND_BYTES: usize = 4 * 1024 * 1024;
+const ROUND_BYTES: usize = 1024 * 1024;
 
 /// What a round may hold.
 pub(super) struct Limits<'a> {
@@ -24,9 +24,13 @@ pub(super) struct Limits<'a> {
     /// The sink's position in the log.
     pub(super) position: i64,
     pub(super) filter: &'a SinkFilter,
-    /// Changes that the sink takes at once.
-    pub(super) batch: usize,
+    /// The most changes to read.
+    pub(super) most: usize,
     pub(super) attempt: Attempt,
+    /// Whether several changes of one record are read.
+    pub(super) several: bool,
+    /// Deliveries that are under way and must not be read.
+    pub(super) under_way: &'a HashSet<i64>,
     pub(super) by: DueBy<'a>,
     /// Whether the sink has open deliveries.
     pub(super) any_open: bool,
@@ -43,6 +47,12 @@ pub(super) enum LogRow {
     Behind(PendingDelivery),
     /// It is handed over: the next of the round's new changes.
     Handed,
+    /// It is not handed over, and parked only if a later row was delivered.
+    Spared(PendingDelivery),
+    /// It was delivered before.
+    Delivered,
+    /// It was refused before.
+    Refused(PendingDelivery),
 }
 
 /// What one round hands over.
@@ -60,6 +70,8 @@ pub(super) struct Round {
     pub(super) vanished: Vec<PendingDelivery>,
     /// There is more to hand over than the round holds.
     pub(super) more: bool,
+    /// More deliveries are due than the round holds.
+    pub(super) more_due: bool,
     /// The round reaches the end of the log.
     pub(super) at_end: bool,
     /// When the next delivery becomes due.
@@ -83,15 +95,17 @@ impl Round {
 
     /// How many of the changes are new.
     pub(super) fn fresh(&self) -> usize {
-        self.changes.len() - self.due
+        self.deliveries.len() - self.due
     }
 
     fn read_due(&mut self, reader: &Reader, limits: &Limits<'_>) -> Result<usize, StoreError> {
-        let most = limits.attempt.most(limits.batch);
+        let most = limits.attempt.most(limits.most);
         // To compare, new changes are needed as well: all that is due may be to blame itself.
         let room = if limits.attempt.compares() { most.div_ceil(2) } else { most };
-        let mut due = reader.due_deliveries(limits.sink, &limits.by, room + 1)?;
-        self.more = due.len() > room;
+        let asked = room + 1 + limits.under_way.len();
+        let mut due = reader.due_deliveries(limits.sink, &limits.by, asked)?;
+        due.retain(|delivery| !limits.under_way.contains(&delivery.seq));
+        self.more_due = due.len() > room;
         due.truncate(room);
         self.next_due = reader.next_due_delivery(limits.sink, limits.by.now)?;
         let mut records = HashSet::new();
@@ -100,7 +114,7 @@ impl Round {
             let record = (delivery.route.clone(), delivery.record_id.clone());
             let full = bytes >= ROUND_BYTES && !limits.attempt.compares();
             if full || (!delivery.record_id.is_empty() && !records.insert(record)) {
-                self.more = true;
+                self.more_due = true;
                 continue;
             }
             match reader.changes(&[delivery.seq])?.pop() {
@@ -113,6 +127,7 @@ impl Round {
             }
         }
         self.due = self.changes.len();
+        self.more = self.more_due;
         Ok(bytes)
     }
 
@@ -122,7 +137,7 @@ impl Round {
         limits: &Limits<'_>,
         mut bytes: usize,
     ) -> Result<(), StoreError> {
-        let most = limits.attempt.most(limits.batch);
+        let most = limits.attempt.most(limits.most);
         let comparing = limits.attempt.compares();
         let mut in_round: HashSet<(String, String)> =
             self.changes.iter().filter_map(record_key).collect();
@@ -148,7 +163,7 @@ impl Round {
                     return ControlFlow::Break(());
                 }
             };
-            let in_hand = key.as_ref().is_some_and(|key| in_round.contains(key));
+            let in_hand = !limits.several && key.as_ref().is_some_and(|key| in_round.contains(key));
             // While comparing, a later version of a record is parked so that others are tried.
             if open || (in_hand && comparing) {
                 let behind = parked(&change, DeliveryState::Waiting, limits.by.now);
@@ -161,7 +176,9 @@ impl Round {
                 full = true;
                 return ControlFlow::Break(());
             }
-            in_round.extend(key);
+            if !limits.several {
+                in_round.extend(key);
+            }
             bytes += weight(&change);
             self.rows.push((seq, LogRow::Handed));
             self.deliveries.push(parked(&change, DeliveryState::Retrying, limits.by.now));
@@ -178,7 +195,7 @@ impl Round {
 }
 
 /// A delivery of `change` that was not attempted yet.
-fn parked(change: &Change, state: DeliveryState, now: &str) -> PendingDelivery {
+pub(super) fn parked(change: &Change, state: DeliveryState, now: &str) -> PendingDelivery {
     let next_attempt_at = (state == DeliveryState::Retrying).then(|| now.to_owned());
     PendingDelivery {
         seq: change.seq,
@@ -192,11 +209,11 @@ fn parked(change: &Change, state: DeliveryState, now: &str) -> PendingDelivery {
     }
 }
 
-fn weight(change: &Change) -> usize {
+pub(super) fn weight(change: &Change) -> usize {
     change.body.len() + change.before.as_ref().map_or(0, String::len)
 }
 
 /// What order is kept for: a gap belongs to no record and may pass any change.
-fn record_key(change: &Change) -> Option<(String, String)> {
+pub(super) fn record_key(change: &Change) -> Option<(String, String)> {
     Some((change.route.as_str().to_owned(), change.record_id.clone()?))
 }

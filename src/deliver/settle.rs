@@ -26,7 +26,7 @@ pub(super) struct RetrySchedule<'a> {
 
 impl RetrySchedule<'_> {
     /// The delivery after one more refusal; the next attempt is not before `asked`.
-    fn refused(
+    pub(super) fn refused(
         &self,
         mut delivery: PendingDelivery,
         reason: &str,
@@ -45,7 +45,11 @@ impl RetrySchedule<'_> {
         delivery
     }
 
-    fn refused_for_good(&self, mut delivery: PendingDelivery, reason: &str) -> PendingDelivery {
+    pub(super) fn refused_for_good(
+        &self,
+        mut delivery: PendingDelivery,
+        reason: &str,
+    ) -> PendingDelivery {
         delivery.attempts += 1;
         delivery.last_error = Some(reason.to_owned());
         dead(delivery)
@@ -142,7 +146,7 @@ fn rule(
     let only_blamed = attempt == Attempt::Batch && round.deliveries.iter().all(was_to_blame);
     let mut took_another = false;
     let mut ruling = Ruling {
-        fates: vec![Fate::Kept; round.changes.len()],
+        fates: vec![Fate::Kept; round.deliveries.len()],
         fault: None,
         gone: None,
         unfinished: false,
@@ -206,28 +210,38 @@ fn settle_new(
     handed: Vec<(PendingDelivery, Fate)>,
     progress: &mut SinkProgress,
 ) {
-    let last_delivered = handed.iter().rposition(|(_, fate)| *fate == Fate::Delivered);
-    let mut handed = handed.into_iter().enumerate();
-    for (seq, row) in rows {
+    let last = last_answered(&rows, &handed);
+    let mut handed = handed.into_iter();
+    for (place, (seq, row)) in rows.into_iter().enumerate() {
+        let is_passed = last.is_some_and(|last| place < last);
         match row {
             LogRow::Unwanted => {}
-            LogRow::Behind(delivery) => progress.put.push(delivery),
+            LogRow::Delivered => progress.delivered += 1,
+            LogRow::Behind(delivery) | LogRow::Refused(delivery) => progress.put.push(delivery),
+            LogRow::Spared(delivery) if is_passed => progress.put.push(delivery),
+            LogRow::Spared(_) => return,
             LogRow::Handed => match handed.next() {
-                Some((_, (_, Fate::Delivered))) => progress.delivered += 1,
-                Some((_, (_, Fate::Refused(refused)))) => progress.put.push(refused),
-                Some((place, (delivery, Fate::Kept)))
-                    if last_delivered.is_some_and(|last| place < last) =>
-                {
-                    progress.put.push(delivery);
-                }
-                Some((_, (_, Fate::Kept))) | None => return,
+                Some((_, Fate::Delivered)) => progress.delivered += 1,
+                Some((_, Fate::Refused(refused))) => progress.put.push(refused),
+                Some((delivery, Fate::Kept)) if is_passed => progress.put.push(delivery),
+                Some((_, Fate::Kept)) | None => return,
             },
         }
         progress.position = Some(seq);
     }
 }
 
-fn wait_until(due: Option<&str>, now: Timestamp) -> Option<Duration> {
+/// The place of the last row that was delivered in this round, or delivered or refused before it.
+fn last_answered(rows: &[(i64, LogRow)], handed: &[(PendingDelivery, Fate)]) -> Option<usize> {
+    let mut fates = handed.iter().map(|(_, fate)| fate);
+    let answered = rows.iter().map(|(_, row)| match row {
+        LogRow::Handed => fates.next() == Some(&Fate::Delivered),
+        row => matches!(row, LogRow::Delivered | LogRow::Refused(_)),
+    });
+    answered.enumerate().filter(|(_, answered)| *answered).last().map(|(place, _)| place)
+}
+
+pub(super) fn wait_until(due: Option<&str>, now: Timestamp) -> Option<Duration> {
     let due: Timestamp = due?.parse().ok()?;
     Some(Duration::try_from(due.duration_since(now)).unwrap_or_default())
 }

@@ -1,6 +1,7 @@
 //! Delivery tasks over a real store and scripted sinks, on virtual time.
 
 mod shop;
+mod sliding;
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::config::Start;
 use crate::record::{Change, Route};
-use crate::sink::Scripted;
+use crate::sink::{Scripted, Verdict};
 use shop::{HOUR, MINUTE, Shop, name, settings, until};
 
 fn fault() -> Verdict {

@@ -11,14 +11,17 @@ use super::Verdict;
 use crate::record::Change;
 
 type Verdicts = dyn FnMut(&Change) -> Verdict + Send;
+type Delay = dyn Fn(&Change) -> Duration + Send + Sync;
 
-/// Answers each change at once.
+/// Responds to each change at once, unless it was made [`Self::slow`].
 #[derive(Clone)]
 pub struct Scripted {
     at_once: usize,
     start: Instant,
     verdict_on: Arc<Mutex<Box<Verdicts>>>,
+    delay: Arc<Delay>,
     given: Arc<Mutex<Vec<(Duration, Change, Verdict)>>>,
+    under_way: Arc<Mutex<Vec<Change>>>,
 }
 
 impl Scripted {
@@ -30,8 +33,15 @@ impl Scripted {
             at_once,
             start: Instant::now(),
             verdict_on: Arc::new(Mutex::new(Box::new(verdict_on))),
+            delay: Arc::new(|_| Duration::ZERO),
             given: Arc::default(),
+            under_way: Arc::default(),
         }
+    }
+
+    /// Responds to each change after this time.
+    pub(crate) fn slow(self, delay: impl Fn(&Change) -> Duration + Send + Sync + 'static) -> Self {
+        Self { delay: Arc::new(delay), ..self }
     }
 
     /// From now on, gives these verdicts.
@@ -39,9 +49,14 @@ impl Scripted {
         *self.verdict_on.lock().unwrap() = Box::new(verdict_on);
     }
 
-    /// What it was given so far: when, what, and the verdict.
+    /// What it has responded to so far: when, what, and the verdict.
     pub(crate) fn given(&self) -> Vec<(Duration, Change, Verdict)> {
         self.given.lock().unwrap().clone()
+    }
+
+    /// How many changes it was given and has not responded to.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.lock().unwrap().len()
     }
 
     pub(super) fn concurrency(&self) -> usize {
@@ -52,12 +67,30 @@ impl Scripted {
         &self,
         change: &Change,
         _now: Timestamp,
-        _stop: &CancellationToken,
+        stop: &CancellationToken,
     ) -> Verdict {
+        self.begin(change);
+        let wait = tokio::time::sleep((self.delay)(change));
+        let waited = stop.run_until_cancelled(wait).await;
+        self.under_way.lock().unwrap().retain(|other| other.seq != change.seq);
+        if waited.is_none() {
+            return Verdict::CutShort;
+        }
         let verdict = (self.verdict_on.lock().unwrap())(change);
         let given = (self.start.elapsed(), change.clone(), verdict.clone());
         self.given.lock().unwrap().push(given);
         verdict
+    }
+
+    fn begin(&self, change: &Change) {
+        let mut under_way = self.under_way.lock().unwrap();
+        let same = |other: &Change| {
+            change.record_id.is_some()
+                && (other.route, &other.record_id) == (change.route, &change.record_id)
+        };
+        assert!(!under_way.iter().any(same), "two changes of one record are under way");
+        assert!(under_way.len() < self.at_once, "more are under way than the sink takes");
+        under_way.push(change.clone());
     }
 
     pub(super) async fn probe(&self) -> Result<String, String> {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, stamp};
-use crate::config::{self, CommandSettings, SinkFilter, SinkKind, Start};
+use crate::config::{self, CommandSettings, InOrder, SinkFilter, SinkKind, Start};
 use crate::deliver::{Deliverer, SinkStatus};
 use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
 use crate::sink::{Scripted, Verdict, WindowedSink};
@@ -131,6 +131,13 @@ impl Shop {
             .unwrap();
     }
 
+    pub(super) fn count(&self, sql: &str) -> i64 {
+        rusqlite::Connection::open(self.dir.path().join("mirror.db"))
+            .unwrap()
+            .query_row(sql, [], |row| row.get(0))
+            .unwrap()
+    }
+
     /// Transactions in the write-ahead log; each has cost one `fsync`.
     pub(super) fn commits(&self) -> usize {
         let wal = fs::read(PathBuf::from(self.dir.path()).join("mirror.db-wal")).unwrap();
@@ -180,6 +187,7 @@ pub(super) fn settings() -> config::SinkSettings {
             fields: BTreeMap::new(),
         },
         start: Start::Now,
+        in_order: InOrder::Record,
         retry: Arc::from(retry),
         kind: SinkKind::Command(CommandSettings { argv: Vec::new(), timeout: Duration::ZERO }),
     }

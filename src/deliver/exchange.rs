@@ -1,0 +1,140 @@
+//! Rounds: hands a batch over, or compares changes one by one, and settles what comes of it.
+
+use super::health::{Attempt, Comparing};
+use super::reading::Wanted;
+use super::round::Round;
+use super::settle::{RetrySchedule, Settlement, settle};
+use super::task_state::{Ends, TaskState};
+use super::{Deliverer, Wakes};
+use crate::clock::Moment;
+use crate::config::InOrder;
+use crate::sink::{Sink, Verdict};
+use crate::store::StoreError;
+use std::time::Duration;
+
+impl Deliverer {
+    /// Hands over what is due again and what is new. Returns how long to wait before the next call;
+    /// `None` if only new changes or an operator bring more work.
+    pub(super) async fn exchange(
+        &mut self,
+        known: &mut TaskState,
+        comparing: Comparing,
+        wakes: &mut Wakes,
+        ends: &Ends<'_>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let attempt = known.health.attempt(comparing);
+        if attempt == Attempt::Batch
+            && let Sink::Windowed(sink) = &self.sink
+        {
+            return self.flow(sink, known, wakes, ends).await;
+        }
+        self.round(known, attempt, ends).await
+    }
+
+    /// One round: one batch, or changes that are compared.
+    async fn round(
+        &mut self,
+        known: &mut TaskState,
+        attempt: Attempt,
+        ends: &Ends<'_>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let wanted = Wanted {
+            after: known.position,
+            attempt,
+            most: self.at_once(),
+            several: !self.sink.can_fail_for_one(),
+            under_way: std::collections::HashSet::new(),
+        };
+        let (row, round) = self.read(wanted).await?;
+        if let Some(row) = row {
+            known.row = row;
+        }
+        let Some(round) = round else { return Ok(None) };
+        let pause = known.health.pause(self.clock.now().elapsed);
+        let enough = known.health.ends_with_more_than();
+        if pause.is_some() && enough.is_some_and(|tried| round.fresh() <= tried) {
+            return Ok(pause);
+        }
+        if let Some(wait) = self.lingering(&round, attempt) {
+            return Ok(Some(wait));
+        }
+        let tried = self.hand_over(&round, attempt, ends).await;
+        let moment = self.clock.now();
+        let settlement = settle(round, attempt, &tried, &self.schedule(moment));
+        self.settled(known, settlement, moment, ends).await
+    }
+
+    /// The most changes that are handed over together.
+    fn at_once(&self) -> usize {
+        // Whatever is refused or fails must be the last that was handed over.
+        let strict = self.settings.in_order == InOrder::Sink && self.sink.can_fail_for_one();
+        if strict { 1 } else { self.sink.batch() }
+    }
+
+    /// How much longer a batch that is not full waits for more changes.
+    fn lingering(&self, round: &Round, attempt: Attempt) -> Option<Duration> {
+        let Sink::Batched(sink) = &self.sink else { return None };
+        let linger = sink.linger();
+        if linger.is_zero() || attempt != Attempt::Batch || round.more || round.due > 0 {
+            return None;
+        }
+        let oldest = round.changes.first()?.observed_at.parse::<jiff::Timestamp>().ok()?;
+        let until = oldest.checked_add(linger).ok()?;
+        let left = Duration::try_from(until.duration_since(self.clock.now().wall)).ok()?;
+        // A clock that was set back must not make the wait longer.
+        Some(left.min(linger)).filter(|left| !left.is_zero())
+    }
+
+    pub(super) fn schedule(&self, moment: Moment) -> RetrySchedule<'_> {
+        RetrySchedule { waits: &self.settings.retry, chance: fastrand::f64(), now: moment.wall }
+    }
+
+    /// Saves and reports what was settled, and learns from it.
+    pub(super) async fn settled(
+        &self,
+        known: &mut TaskState,
+        settlement: Settlement,
+        moment: Moment,
+        ends: &Ends<'_>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let Settlement { mut progress, observed, more, next_due } = settlement;
+        if let Some(observed) = &observed {
+            self.report(known, observed, &mut progress);
+        }
+        self.save(known, progress, ends).await?;
+        if let Some(observed) = observed {
+            known.health.observe(observed, moment.elapsed, fastrand::f64());
+        }
+        let pause = known.health.pause(moment.elapsed);
+        Ok(pause.or(more.then_some(Duration::ZERO)).or(next_due))
+    }
+
+    /// Hands the changes over, all at once or one by one to compare them. Returns the verdicts in
+    /// the order of the attempts, each with the index of its change.
+    async fn hand_over(
+        &mut self,
+        round: &Round,
+        attempt: Attempt,
+        ends: &Ends<'_>,
+    ) -> Vec<(usize, Verdict)> {
+        let changes = &round.changes;
+        if changes.is_empty() {
+            return Vec::new();
+        }
+        if !attempt.compares() {
+            let verdicts = self.sink.deliver(changes, self.clock.now().wall, ends.cut).await;
+            return verdicts.into_iter().enumerate().collect();
+        }
+        let mut tried = Vec::with_capacity(changes.len());
+        for index in attempt.order(changes.len()) {
+            let one = std::slice::from_ref(&changes[index]);
+            let verdicts = self.sink.deliver(one, self.clock.now().wall, ends.cut).await;
+            tried.extend(verdicts.into_iter().map(|verdict| (index, verdict)));
+            if let Some((_, Verdict::Fault { retry_after: Some(_), .. })) = tried.last() {
+                // The endpoint asks for a wait: nothing more is sent before it is over.
+                break;
+            }
+        }
+        tried
+    }
+}

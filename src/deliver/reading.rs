@@ -1,0 +1,64 @@
+//! Reads what a sink is given next, with the sink's row.
+
+use std::collections::HashSet;
+
+use super::Deliverer;
+use super::health::Attempt;
+use super::round::{Limits, Round};
+use super::task_state::TaskState;
+use crate::clock::stamp;
+use crate::retry_after;
+use crate::store::{DueBy, SinkRow, SinkState, StoreError};
+
+/// What is to be read.
+pub(super) struct Wanted {
+    /// New changes are those after this row.
+    pub(super) after: i64,
+    pub(super) attempt: Attempt,
+    /// The most changes.
+    pub(super) most: usize,
+    /// Whether several changes of one record are read.
+    pub(super) several: bool,
+    /// Deliveries that are under way.
+    pub(super) under_way: HashSet<i64>,
+}
+
+impl Deliverer {
+    /// The sink's row, `None` if it has none; and what it is given next, `None` if it is disabled.
+    pub(super) async fn read(
+        &self,
+        wanted: Wanted,
+    ) -> Result<(Option<SinkRow>, Option<Round>), StoreError> {
+        let name = self.name.clone();
+        let filter = self.settings.filter.clone();
+        let in_order = self.settings.in_order;
+        let now = self.clock.now();
+        // The longest wait with its jitter, and half as much again.
+        let longest = self.settings.retry.iter().max().copied().unwrap_or_default();
+        let longest = longest.max(retry_after::LONGEST).mul_f64(1.8);
+        let latest = now.wall.checked_add(longest).map(stamp).unwrap_or_default();
+        let now = now.stamp();
+        let read = self.store.read(move |reader| {
+            let Some(row) = reader.sink(&name)? else { return Ok((None, None)) };
+            let known = TaskState::of(row);
+            if known.row.state == SinkState::Disabled {
+                return Ok((Some(known.row), None));
+            }
+            let limits = Limits {
+                sink: &name,
+                position: wanted.after,
+                filter: &filter,
+                most: wanted.most,
+                attempt: wanted.attempt,
+                several: wanted.several,
+                under_way: &wanted.under_way,
+                by: DueBy { now: &now, latest: &latest },
+                any_open: known.row.retrying > 0,
+                only_due: known.only_due(in_order),
+            };
+            let round = Round::read(reader, &limits)?;
+            Ok((Some(known.row), Some(round)))
+        });
+        read.await
+    }
+}

@@ -1,0 +1,166 @@
+//! What a delivery task knows of its sink, and how it saves and reports what it came to.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::dead_log::{DeadLog, DeadReport};
+use super::health::{EndpointHealth, Observed};
+use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
+use crate::config::InOrder;
+use crate::store::{DeliveryState, SinkProgress, SinkRow, SinkState, StoreError};
+
+/// How long a delivery waits before it tries again to save its progress on a full disk.
+pub(super) const DISK_WAIT: Duration = Duration::from_secs(10);
+
+/// What a task knows between two rounds. A restart loses only the health.
+pub(super) struct TaskState {
+    pub(super) row: SinkRow,
+    pub(super) position: i64,
+    pub(super) health: EndpointHealth,
+    /// When a position that is not saved yet was noted.
+    pub(super) passed_at: Option<Duration>,
+    pub(super) dead_log: DeadLog,
+}
+
+/// What ends the work in hand.
+pub(super) struct Ends<'a> {
+    /// Nothing further is handed over; what is under way is finished.
+    pub(super) finish: &'a CancellationToken,
+    /// What is under way is cut short.
+    pub(super) cut: &'a CancellationToken,
+    /// Whether to wait until a full disk has room again.
+    pub(super) waits_for_disk: bool,
+}
+
+impl TaskState {
+    pub(super) fn of(row: SinkRow) -> Self {
+        Self {
+            position: row.position,
+            row,
+            health: EndpointHealth::Healthy,
+            passed_at: None,
+            dead_log: DeadLog::default(),
+        }
+    }
+
+    pub(super) fn is_holding(&self) -> bool {
+        self.row.retrying >= MOST_OPEN || self.row.dead >= MOST_DEAD
+    }
+
+    /// Whether new changes wait until what is parked is delivered or dead.
+    pub(super) fn only_due(&self, in_order: InOrder) -> bool {
+        self.is_holding() || (in_order == InOrder::Sink && self.row.retrying > 0)
+    }
+
+    pub(super) fn status(&self, now: Duration) -> SinkStatus {
+        let next_attempt_s = self.health.next_attempt_s(now);
+        let state = match self.row.state {
+            SinkState::Disabled => SinkActivity::Disabled,
+            _ if next_attempt_s.is_some() => SinkActivity::Paused,
+            _ if self.is_holding() => SinkActivity::Holding,
+            _ => SinkActivity::Active,
+        };
+        SinkStatus {
+            position: self.position,
+            next_attempt_s,
+            last_error: self.health.reason().map(str::to_owned),
+            ..SinkStatus::of_row(self.row.clone(), state)
+        }
+    }
+
+    /// Notes the dead letters of what is to be saved, for the log of the daemon.
+    pub(super) fn note_dead(&mut self, progress: &SinkProgress) {
+        let dead = progress.put.iter().filter(|delivery| delivery.state == DeliveryState::Dead);
+        dead.for_each(|letter| self.dead_log.add(letter));
+    }
+
+    /// Takes over what was saved.
+    pub(super) fn saved(&mut self, row: Option<SinkRow>, position: Option<i64>) {
+        if let Some(row) = row {
+            self.row = row;
+        }
+        self.position = position.unwrap_or_default().max(self.position);
+        self.passed_at = None;
+    }
+}
+
+impl Deliverer {
+    pub(super) fn publish(&self, known: &TaskState) {
+        self.view.send_replace(Some(known.status(self.clock.now().elapsed)));
+    }
+
+    /// Logs a turn of the endpoint's health, once, and stores its reason.
+    pub(super) fn report(
+        &self,
+        known: &TaskState,
+        observed: &Observed,
+        progress: &mut SinkProgress,
+    ) {
+        match (observed, &known.health) {
+            (Observed::Failed { fault, .. }, EndpointHealth::Healthy) => {
+                let reason = &fault.reason;
+                tracing::warn!(sink = %self.name, reason, "delivery failed; changes are kept and will be retried");
+                progress.fault = Some(reason.clone());
+            }
+            (Observed::Gone { .. }, _) => {
+                tracing::error!(sink = %self.name, "the endpoint is gone (410): the sink is disabled and keeps its changes; correct its url, then reload");
+            }
+            (Observed::Responded, health) if *health != EndpointHealth::Healthy => {
+                tracing::info!(sink = %self.name, "the sink takes changes again");
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn report_dead(&self, report: &DeadReport) {
+        let DeadReport { count, last } = report;
+        tracing::warn!(sink = %self.name, count, seq = last.seq, route = %last.route, reason = last.last_error.as_deref(),
+            "changes were refused for good, the last one for this reason: see `shopmirror dead {} list`", self.name);
+    }
+
+    /// Saves what a round came to.
+    pub(super) async fn save(
+        &self,
+        known: &mut TaskState,
+        progress: SinkProgress,
+        ends: &Ends<'_>,
+    ) -> Result<(), StoreError> {
+        let position = progress.position;
+        known.note_dead(&progress);
+        if progress.must_be_saved() {
+            let row = self.save_all(progress, ends).await?;
+            known.saved(row, position);
+        } else if let Some(position) = position.filter(|position| *position > known.position) {
+            self.store.pass_unwanted(&self.name, position);
+            known.position = position;
+            known.passed_at.get_or_insert(self.clock.now().elapsed);
+        }
+        Ok(())
+    }
+
+    /// Saves progress in one transaction. A full disk does not make the sink get changes again that
+    /// it has taken: only the saving is retried.
+    pub(super) async fn save_all(
+        &self,
+        progress: SinkProgress,
+        ends: &Ends<'_>,
+    ) -> Result<Option<SinkRow>, StoreError> {
+        let mut reported = false;
+        loop {
+            match self.store.save_progress(self.name.clone(), progress.clone()).await {
+                Err(error) if error.passes() && ends.waits_for_disk => {
+                    if !reported {
+                        tracing::warn!(sink = %self.name, %error, "could not save what was delivered; retrying");
+                        reported = true;
+                    }
+                    tokio::select! {
+                        () = ends.finish.cancelled() => return Err(error),
+                        () = tokio::time::sleep(DISK_WAIT) => {}
+                    }
+                }
+                saved => return saved,
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The sliding window: many changes under way, slow ones among them, ends at any moment.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
+use super::{fault, wait_for};
+use crate::config::{self, InOrder, Start};
+use crate::record::Change;
+use crate::sink::{Scripted, Verdict};
+
+fn leads(count: usize) -> Vec<(String, String)> {
+    (1..=count).map(|id| (id.to_string(), format!("Lead {id}"))).collect()
+}
+
+fn beginning() -> config::SinkSettings {
+    config::SinkSettings { start: Start::Beginning, ..settings() }
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_changes_are_under_way_as_the_sink_takes_all_the_time() {
+    let shop = Shop::new().await;
+    shop.see_all(&leads(1_000)).await;
+    let begun = Instant::now();
+    let sink = Scripted::new(8, |_| Verdict::Done).slow(|_| millis(50));
+    let task = shop.start("erp", sink, beginning()).await;
+    until("all have arrived", MINUTE, || task.status().delivered == 1_000).await;
+    let (took, ideal) = (begun.elapsed(), millis(50) * (1_000 / 8));
+    assert!(took <= ideal.mul_f64(1.1), "{took:?} instead of {ideal:?}");
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_stalls_no_change_of_another_record() {
+    let shop = Shop::new().await;
+    shop.see_all(&leads(1_000)).await;
+    shop.see("1", "Lead 1 again").await;
+    let slow = |change: &Change| if name(change) == "Lead 1" { MINUTE } else { millis(10) };
+    let sink = Scripted::new(4, |_| Verdict::Done).slow(slow);
+    let task = shop.start("erp", sink, beginning()).await;
+    tokio::time::sleep(millis(4_500)).await;
+    assert_eq!(task.taken().len(), 999, "the others have arrived");
+    assert_eq!(task.sink.under_way(), 1);
+    let row = shop.row("erp").await;
+    assert!(row.position >= 900, "the position passes it: {}", row.position);
+    tokio::time::sleep(2 * MINUTE).await;
+    assert!(task.taken().ends_with(&["Lead 1".to_owned(), "Lead 1 again".to_owned()]));
+    let row = shop.row("erp").await;
+    assert_eq!((row.delivered, row.retrying, row.position), (1_001, 0, shop.store.seq()));
+    task.stop().await;
+}
+
+/// What the sink acknowledged, as the numbers of the log.
+fn acknowledged(sink: &Scripted) -> Vec<i64> {
+    let given = sink.given();
+    let done = given.iter().filter(|(_, _, verdict)| *verdict == Verdict::Done);
+    done.map(|(_, change, _)| change.seq).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_repeats_at_most_two_groups_and_what_was_under_way() {
+    for (wait, slowest) in [(37, 5), (333, 40), (1_001, 3_000), (2_500, 60_000)] {
+        let shop = Shop::new().await;
+        shop.see_all(&leads(1_500)).await;
+        let delay = move |change: &Change| {
+            millis(if change.seq % 97 == 1 { slowest } else { 5 + change.seq.unsigned_abs() % 7 })
+        };
+        let sink = Scripted::new(16, |_| Verdict::Done).slow(delay);
+        let task = shop.start("erp", sink.clone(), beginning()).await;
+        tokio::time::sleep(millis(wait)).await;
+        task.handle.abort();
+        let _ = task.handle.await;
+        let before = acknowledged(&sink);
+        // What the dead process had under way is not known to its successor.
+        let after = Scripted::new(16, |_| Verdict::Done);
+        let task = shop.start("erp", after.clone(), beginning()).await;
+        until("the rest has arrived", HOUR, || task.status().position == shop.store.seq()).await;
+        until("nothing is parked", HOUR, || task.status().retrying == 0).await;
+        let mut times: BTreeMap<i64, usize> = BTreeMap::new();
+        for seq in before.iter().chain(&acknowledged(&after)) {
+            *times.entry(*seq).or_default() += 1;
+        }
+        assert_eq!(times.len(), 1_500, "nothing is lost");
+        let repeated = times.values().filter(|times| **times > 1).count();
+        assert!(repeated <= 128 + 16, "{repeated} repeated after {wait} ms");
+        assert_eq!(shop.row("erp").await.delivered, 1_500, "each is counted once");
+        task.stop().await;
+    }
+}
+
+/// A sink whose answers follow from a seed: some changes fail for a while, some for good.
+fn moody(seed: u64, at_once: usize) -> Scripted {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut tries: HashMap<i64, u32> = HashMap::new();
+    let delays = std::sync::Mutex::new(fastrand::Rng::with_seed(seed + 1));
+    Scripted::new(at_once, move |change| {
+        let tried = tries.entry(change.seq).or_default();
+        *tried += 1;
+        let refused = |for_good| Verdict::Refused { reason: "answered 422".into(), for_good };
+        match (random.u32(0..100), change.seq % 50) {
+            (_, 7) if *tried < 3 => refused(false),
+            (_, 19) => refused(true),
+            (0, _) => fault(),
+            (1, _) => wait_for(3),
+            _ => Verdict::Done,
+        }
+    })
+    .slow(move |_| {
+        let mut random = delays.lock().unwrap();
+        millis(if random.u32(0..20) == 0 { random.u64(500..4_000) } else { random.u64(0..20) })
+    })
+}
+
+/// Versions of each record that were acknowledged, in order.
+fn versions(task: &Task) -> HashMap<String, Vec<i64>> {
+    let mut versions: HashMap<String, Vec<i64>> = HashMap::new();
+    for (_, change, verdict) in task.sink.given() {
+        if verdict == Verdict::Done {
+            versions.entry(change.record_id.unwrap()).or_default().push(change.version);
+        }
+    }
+    versions
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_the_endpoint_does_each_record_arrives_in_order_and_each_change_is_accounted_for()
+{
+    for seed in 0..4 {
+        let shop = Shop::new().await;
+        let at_once = [1, 64, 4, 16][usize::try_from(seed).unwrap()];
+        let task = shop.start("erp", moody(seed, at_once), settings()).await;
+        let mut random = fastrand::Rng::with_seed(seed);
+        for round in 0..30 {
+            let ids = (0..random.u32(1..20)).map(|_| random.u32(1..60).to_string());
+            let ids: std::collections::BTreeSet<String> = ids.collect();
+            let page: Vec<_> = ids.into_iter().map(|id| (id, format!("Round {round}"))).collect();
+            shop.see_all(&page).await;
+            tokio::time::sleep(millis(random.u64(0..2_000))).await;
+            if random.u32(0..8) == 0 {
+                task.wake.send_replace(());
+            }
+        }
+        let last = shop.store.seq();
+        until("it is done", 24 * HOUR, || {
+            let status = task.status();
+            status.position == last && status.retrying == 0
+        })
+        .await;
+        let row = shop.row("erp").await;
+        let wanted =
+            shop.count("SELECT count(*) FROM changes WHERE kind IN ('created', 'updated')");
+        assert_eq!(row.delivered + row.dead, wanted, "seed {seed}");
+        assert_eq!(acknowledged(&task.sink).len(), usize::try_from(row.delivered).unwrap(), "once");
+        for (record, versions) in versions(&task) {
+            assert!(versions.is_sorted(), "seed {seed}: record {record}: {versions:?}");
+        }
+        task.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_wants_all_in_order_gets_nothing_past_a_change_that_fails() {
+    let shop = Shop::new().await;
+    shop.see_all(&leads(30)).await;
+    let mut tries = 0;
+    let sink = Scripted::new(8, move |change| {
+        let name = name(change);
+        tries += u32::from(name == "Lead 11");
+        match (name.as_str(), tries) {
+            ("Lead 11", ..3) => Verdict::Refused { reason: "answered 422".into(), for_good: false },
+            ("Lead 21", _) => Verdict::Refused { reason: "ended with 65".into(), for_good: true },
+            _ => Verdict::Done,
+        }
+    })
+    .slow(|change| millis(100 - change.seq.unsigned_abs()));
+    let task = shop
+        .start("erp", sink, config::SinkSettings { in_order: InOrder::Sink, ..beginning() })
+        .await;
+    until("it waits for the change that fails", MINUTE, || task.status().retrying == 1).await;
+    tokio::time::sleep(millis(3_000)).await;
+    // The log holds a page from its end: 19 are before it, of which one is dead.
+    assert_eq!(task.taken().len(), 18, "nothing passes it");
+    until("all have arrived", HOUR, || task.taken().len() == 29).await;
+    let seqs = acknowledged(&task.sink);
+    assert!(seqs.is_sorted(), "{seqs:?}");
+    assert_eq!(shop.row("erp").await.dead, 1);
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_what_is_under_way_end_and_saves_it() {
+    let shop = Shop::new().await;
+    shop.see_all(&leads(200)).await;
+    let sink = Scripted::new(8, |_| Verdict::Done).slow(|_| millis(700));
+    let task = shop.start("erp", sink.clone(), beginning()).await;
+    tokio::time::sleep(millis(1_000)).await;
+    task.stop().await;
+    assert_eq!(acknowledged(&sink).len(), 16);
+    let row = shop.row("erp").await;
+    assert_eq!((row.delivered, row.retrying), (16, 0));
+    assert_eq!(Some(&row.position), acknowledged(&sink).iter().max());
+}
