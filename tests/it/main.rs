@@ -27,6 +27,7 @@ mod locked;
 mod mirror;
 mod once;
 mod operator;
+mod packages;
 mod page;
 mod reload;
 mod repair;
