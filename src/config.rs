@@ -11,17 +11,21 @@ mod base;
 mod example;
 mod findings;
 mod key;
+mod mqtt;
+mod nats;
 mod postgres;
 #[cfg(feature = "postgres")]
 mod postgres_target;
 mod problem;
 mod read;
 mod reports;
+mod s3;
 mod secret_text;
 mod section;
 mod shape;
 mod sinks;
 mod status;
+mod topic;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -37,10 +41,14 @@ use url::Url;
 pub use address::{is_loopback, workspace as workspace_address};
 pub use base::Base;
 pub use key::{KeyError, checked as checked_key};
+pub use mqtt::MqttSettings;
+pub use nats::NatsSettings;
 pub use postgres::PostgresSettings;
 #[cfg(feature = "postgres")]
 pub use postgres_target::{is_on_this_machine, postgres_target};
 pub use problem::{Problem, Problems};
+pub use s3::S3Settings;
+pub use topic::Template;
 pub use webhook::OWN_HEADERS;
 
 use crate::record::{Kind, Route};
@@ -336,6 +344,12 @@ pub enum SinkKind {
     File(FileSettings),
     /// `type = "command"`
     Command(CommandSettings),
+    /// `type = "mqtt"`
+    Mqtt(MqttSettings),
+    /// `type = "nats"`
+    Nats(NatsSettings),
+    /// `type = "s3"`
+    S3(S3Settings),
     /// `type = "postgres"`
     Postgres(PostgresSettings),
 }
@@ -348,6 +362,9 @@ impl SinkKind {
             Self::Webhook(_) => "webhook",
             Self::File(_) => "file",
             Self::Command(_) => "command",
+            Self::Mqtt(_) => "mqtt",
+            Self::Nats(_) => "nats",
+            Self::S3(_) => "s3",
             Self::Postgres(_) => "postgres",
         }
     }

@@ -10,9 +10,15 @@
 
 mod command;
 mod file;
+#[cfg(feature = "mqtt")]
+mod mqtt;
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod reason;
+#[cfg(feature = "s3")]
+mod s3;
 #[cfg(test)]
 mod scripted;
 mod webhook;
@@ -271,6 +277,15 @@ registry! {
         /// Stores each change in PostgreSQL, exactly once.
         #[cfg(feature = "postgres")]
         Postgres(postgres::PostgresSink),
+        /// Publishes each change to a stream of NATS.
+        #[cfg(feature = "nats")]
+        Nats(nats::NatsSink),
+        /// Publishes each change to an MQTT broker.
+        #[cfg(feature = "mqtt")]
+        Mqtt(mqtt::MqttSink),
+        /// Stores objects of changes in S3-compatible storage.
+        #[cfg(feature = "s3")]
+        S3(s3::S3Sink),
     }
 }
 
@@ -290,7 +305,18 @@ impl Sink {
             SinkKind::Postgres(it) => {
                 BatchedSink::Postgres(postgres::PostgresSink::build(name, it)?.into()).into()
             }
-            #[cfg(not(feature = "postgres"))]
+            #[cfg(feature = "nats")]
+            SinkKind::Nats(it) => BatchedSink::Nats(nats::NatsSink::build(name, it)?.into()).into(),
+            #[cfg(feature = "mqtt")]
+            SinkKind::Mqtt(it) => BatchedSink::Mqtt(mqtt::MqttSink::build(name, it)?.into()).into(),
+            #[cfg(feature = "s3")]
+            SinkKind::S3(it) => BatchedSink::S3(s3::S3Sink::build(name, it)?.into()).into(),
+            #[cfg(not(all(
+                feature = "postgres",
+                feature = "nats",
+                feature = "mqtt",
+                feature = "s3"
+            )))]
             other => {
                 let sink = name.to_owned();
                 return Err(SinkBuildError::LeftOut { sink, kind: other.type_name() });

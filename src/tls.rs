@@ -18,12 +18,17 @@ use reqwest::redirect::Policy;
 
 static PROVIDER: Once = Once::new();
 
-/// A builder with the settings that every client of this program shares.
-pub fn client_builder() -> ClientBuilder {
+/// Makes `ring` what TLS uses wherever a library does not ask.
+pub fn use_ring() {
     PROVIDER.call_once(|| {
         // An error means that a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+}
+
+/// A builder with the settings that every client of this program shares.
+pub fn client_builder() -> ClientBuilder {
+    use_ring();
     reqwest::Client::builder()
         .redirect(Policy::none())
         .referer(false)

@@ -114,9 +114,9 @@ fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
     let Ok(found) = std::fs::metadata(path) else { return };
     let mode = found.permissions().mode() & 0o7777;
     let holds_secret = |kind: &SinkKind| match kind {
-        SinkKind::File(_) | SinkKind::Command(_) => false,
+        SinkKind::File(_) | SinkKind::Command(_) | SinkKind::S3(_) => false,
         SinkKind::Webhook(_) => true,
-        SinkKind::Postgres(_) => true,
+        SinkKind::Mqtt(_) | SinkKind::Nats(_) | SinkKind::Postgres(_) => true,
     };
     let holds_secrets = config.sinks.values().any(|sink| holds_secret(&sink.kind));
     if mode & 0o022 != 0 {

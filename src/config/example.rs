@@ -63,6 +63,7 @@ fn folder() -> (tempfile::TempDir, Base) {
     for (name, content) in [
         ("erp-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
         ("page-token", "0123456789abcdef"),
+        ("archive-key", "AKIDCANARY\nSECRETCANARY\n"),
         ("warehouse-url", "postgresql://shop:CANARY@db.example.com/shops"),
     ] {
         let path = dir.path().join(name);
@@ -189,7 +190,7 @@ fn the_example_is_valid_as_shipped_and_with_every_key_on() {
     assert!(shipped.sinks.is_empty() && shipped.status.is_none());
     let text = everything_on(dir.path());
     let all = Config::parse(&text, "config.example.toml", &base).unwrap_or_else(|p| panic!("{p}"));
-    assert_eq!(all.sinks.len(), 6);
+    assert_eq!(all.sinks.len(), 9);
 }
 
 #[test]

@@ -12,9 +12,11 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::findings::choice;
-#[cfg(feature = "postgres")]
+use super::mqtt;
+use super::nats;
 use super::postgres;
 use super::problem::{Quote, repeated, shown};
+use super::s3;
 use super::section::{Found, Section, unfit};
 use super::webhook::{self, TIMEOUT};
 use super::{
@@ -26,11 +28,14 @@ const SINKS_MAX: usize = 64;
 const NAME_LEN_MAX: usize = 64;
 const RETRIES_MAX: usize = 32;
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(30 * 86_400);
-const TYPES: [(&str, Type); 4] = [
+const TYPES: [(&str, Type); 7] = [
     ("webhook", Type::Webhook),
     ("file", Type::File),
     ("command", Type::Command),
     ("postgres", Type::Postgres),
+    ("nats", Type::Nats),
+    ("mqtt", Type::Mqtt),
+    ("s3", Type::S3),
 ];
 
 const IN_ORDER: [(&str, InOrder); 2] = [("record", InOrder::Record), ("sink", InOrder::Sink)];
@@ -48,6 +53,9 @@ enum Type {
     File,
     Command,
     Postgres,
+    Nats,
+    Mqtt,
+    S3,
 }
 
 /// Every sink of the file without a problem.
@@ -100,7 +108,7 @@ pub(super) fn read(
 /// One sink; `None` only if a problem was noted.
 fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSettings> {
     if !section.holds("type") {
-        section.missing("type", "one of webhook, file, command, postgres");
+        section.missing("type", "one of webhook, file, command, postgres, nats, mqtt, s3");
     }
     let kind = section.word("type", &TYPES);
     // A copy of everything is what a database is for.
@@ -120,6 +128,9 @@ fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSe
         Some(Type::Webhook) => webhook::read(&mut section, base, workspace).map(SinkKind::Webhook),
         Some(Type::File) => file(&mut section, base).map(SinkKind::File),
         Some(Type::Command) => command(&mut section).map(SinkKind::Command),
+        Some(Type::S3) => s3::read(&mut section, base).map(SinkKind::S3),
+        Some(Type::Mqtt) => mqtt::read(&mut section, base).map(SinkKind::Mqtt),
+        Some(Type::Nats) => nats::read(&mut section, base).map(SinkKind::Nats),
         Some(Type::Postgres) => postgres::read(&mut section, base).map(SinkKind::Postgres),
         // The other keys are checked when the type is known.
         None => return None,

@@ -2,8 +2,14 @@
 
 mod command;
 mod file;
+#[cfg(feature = "mqtt")]
+mod mqtt;
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "s3")]
+mod s3;
 mod suite;
 mod webhook;
 

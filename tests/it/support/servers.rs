@@ -4,6 +4,12 @@
 //! process ends in whatever way: it waits for the end of a pipe that this process holds open.
 //! Where a server is left out on purpose, its tests say so and do nothing.
 
+#[cfg(feature = "mqtt")]
+pub(crate) mod mosquitto;
+#[cfg(feature = "s3")]
+pub(crate) mod moto;
+#[cfg(feature = "nats")]
+pub(crate) mod nats;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 
@@ -103,4 +109,20 @@ pub(crate) fn folder_of(user: Option<(u32, u32)>) -> PathBuf {
         chown(&folder, Some(uid), Some(gid)).unwrap();
     }
     folder
+}
+
+/// Makes a certificate authority and a certificate for 127.0.0.1.
+pub(crate) fn certify(folder: &Path, user: Option<(u32, u32)>) {
+    let script = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+         -subj /CN=authority -keyout ca.key -out ca.pem \
+         && openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=server \
+         -keyout server.key -out server.csr \
+         && printf 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n' > server.ext \
+         && openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+         -extfile server.ext -out server.pem && chmod 0600 server.key && chmod 0644 ca.pem";
+    let made = Command::new("/bin/sh").args(["-c", script]).current_dir(folder).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    if let Some((uid, gid)) = user {
+        chown(folder.join("server.key"), Some(uid), Some(gid)).unwrap();
+    }
 }

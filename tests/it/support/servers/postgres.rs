@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 
-use super::{Server, folder_of, program};
+use super::{Server, certify, folder_of, program};
 use crate::support::LIMIT_S;
 
 const PLACES: [&str; 4] = [
@@ -117,22 +117,6 @@ impl Postgres {
         ))
         .await;
         role
-    }
-}
-
-/// Makes a certificate authority and a certificate for 127.0.0.1.
-fn certify(folder: &Path, user: Option<(u32, u32)>) {
-    let script = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-         -subj /CN=authority -keyout ca.key -out ca.pem \
-         && openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=server \
-         -keyout server.key -out server.csr \
-         && printf 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n' > server.ext \
-         && openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
-         -extfile server.ext -out server.pem && chmod 0600 server.key && chmod 0644 ca.pem";
-    let made = Command::new("/bin/sh").args(["-c", script]).current_dir(folder).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    if let Some((uid, gid)) = user {
-        std::os::unix::fs::chown(folder.join("server.key"), Some(uid), Some(gid)).unwrap();
     }
 }
 

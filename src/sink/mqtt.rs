@@ -1,0 +1,248 @@
+//! An MQTT broker: each change is published with quality of service 1 and acknowledged by the broker.
+//!
+//! MQTT knows no event id: a repeat after a crash is published again, with the same event id in its
+//! text. With a topic for states, the broker also keeps the newest version of each record, and a
+//! forgotten record is removed from there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use jiff::Timestamp;
+use rumqttc::{
+    AsyncClient, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions, QoS,
+    TlsConfiguration, Transport,
+};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::reason::Reason;
+use super::{SinkBuildError, Verdict};
+use crate::config::{MqttSettings, Template};
+use crate::duration;
+use crate::record::{Change, Kind};
+use crate::tls;
+
+/// The most changes that wait for their acknowledgement together.
+const BATCH: usize = 100;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_S: u16 = 30;
+
+/// One broker.
+pub struct MqttSink {
+    url: SecretString,
+    ca_file: Option<PathBuf>,
+    topic: Template,
+    state_topic: Option<Template>,
+    timeout: Duration,
+    /// `None` before the first delivery, and after a failure.
+    open: Option<Open>,
+}
+
+/// A connection; its task ends with the reason when the connection fails.
+struct Open {
+    client: AsyncClient,
+    task: JoinHandle<String>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl MqttSink {
+    pub(super) fn build(name: &str, settings: &MqttSettings) -> Result<Self, SinkBuildError> {
+        if Url::parse(settings.url.expose_secret()).is_err() {
+            let problem = "the url cannot be read: write it as mqtts://host".to_owned();
+            return Err(SinkBuildError::Server { sink: name.to_owned(), problem });
+        }
+        Ok(Self {
+            url: settings.url.clone(),
+            ca_file: settings.ca_file.clone(),
+            topic: settings.topic.clone(),
+            state_topic: settings.state_topic.clone(),
+            timeout: settings.timeout,
+            open: None,
+        })
+    }
+
+    pub(super) fn batch(&self) -> usize {
+        BATCH
+    }
+
+    /// The broker may close the connection because of one change, for its size.
+    pub(super) fn can_fail_for_one(&self) -> bool {
+        true
+    }
+
+    pub(super) fn linger(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    pub(super) async fn deliver(
+        &mut self,
+        changes: &[Change],
+        _now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let publishing = tokio::time::timeout(self.timeout, self.publish(changes));
+        let verdicts = match stop.run_until_cancelled(publishing).await {
+            None => vec![Verdict::CutShort; changes.len()],
+            Some(Ok(verdicts)) => verdicts,
+            Some(Err(_)) => {
+                let reason = format!(
+                    "no acknowledgement within {}: check the broker and the network",
+                    duration::text(self.timeout)
+                );
+                vec![Verdict::fault(reason); changes.len()]
+            }
+        };
+        if verdicts.iter().any(|verdict| *verdict != Verdict::Done) {
+            self.open = None;
+        }
+        verdicts
+    }
+
+    async fn publish(&mut self, changes: &[Change]) -> Vec<Verdict> {
+        if self.open.as_ref().is_none_or(|open| open.task.is_finished()) {
+            match self.connect() {
+                Ok(open) => self.open = Some(open),
+                Err(reason) => return vec![Verdict::fault(reason); changes.len()],
+            }
+        }
+        let Some(open) = &mut self.open else { unreachable!("it was opened above") };
+        let mut waits = FuturesUnordered::new();
+        // How many answers each change still waits for.
+        let mut left = vec![0_usize; changes.len()];
+        let mut begun = 0;
+        let mut lost = None;
+        'all: for (index, change) in changes.iter().enumerate() {
+            begun = index + 1;
+            for (topic, text, options) in messages(&self.topic, self.state_topic.as_ref(), change) {
+                left[index] += 1;
+                let publishing = open.client.publish_tracked(topic, text, options);
+                tokio::select! {
+                    biased;
+                    ended = &mut open.task => {
+                        lost = Some(ended.unwrap_or_default());
+                        break 'all;
+                    }
+                    notice = publishing => {
+                        let Ok(notice) = notice else { continue };
+                        waits.push(async move { (index, notice.wait_completion_async().await.err()) });
+                    }
+                }
+            }
+        }
+        let mut failures: Vec<Option<PublishNoticeError>> = vec![None; changes.len()];
+        while lost.is_none() && !waits.is_empty() {
+            tokio::select! {
+                biased;
+                Some((index, failure)) = waits.next() => {
+                    left[index] -= 1;
+                    failures[index] = failures[index].take().or(failure);
+                }
+                ended = &mut open.task => lost = Some(ended.unwrap_or_default()),
+            }
+        }
+        let lost = lost.unwrap_or_else(|| "the connection was closed".to_owned());
+        let verdict = |(index, failure): (usize, Option<PublishNoticeError>)| match failure {
+            None if left[index] == 0 && index < begun => Verdict::Done,
+            Some(PublishNoticeError::V5PubAck(reason)) => Verdict::fault(format!(
+                "the broker refused the change ({reason:?}): let this user publish to the topic"
+            )),
+            Some(PublishNoticeError::RetainNotSupported) => {
+                Verdict::fault("the broker keeps no retained messages: remove `state_topic`")
+            }
+            _ => Verdict::fault(&lost),
+        };
+        failures.into_iter().enumerate().map(verdict).collect()
+    }
+
+    fn connect(&self) -> Result<Open, String> {
+        let url = Url::parse(self.url.expose_secret()).map_err(|_| "the url cannot be read")?;
+        let encrypted = url.scheme() == "mqtts";
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = url.port().unwrap_or(if encrypted { 8883 } else { 1883 });
+        // Two connections with one name would end each other.
+        let id = format!("shopmirror-{:016x}", fastrand::u64(..));
+        let mut options = MqttOptions::new(id, (host, port));
+        options.set_keep_alive(KEEP_ALIVE_S).set_connect_timeout(CONNECT_TIMEOUT.min(self.timeout));
+        if !url.username().is_empty() {
+            let part =
+                |text| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+            options.set_credentials(part(url.username()), part(url.password().unwrap_or_default()));
+        }
+        if encrypted {
+            let tls = tls::client_config(self.ca_file.as_deref()).map_err(|e| e.to_string())?;
+            let tls = TlsConfiguration::Rustls(Arc::new(tls));
+            options.set_transport(Transport::tls_with_config(tls));
+        }
+        let (client, mut connection) = AsyncClient::builder(options).capacity(2 * BATCH).build();
+        let task = tokio::spawn(async move {
+            loop {
+                if let Err(error) = connection.poll().await {
+                    return told(&error);
+                }
+            }
+        });
+        Ok(Open { client, task })
+    }
+
+    /// Connects and publishes nothing.
+    pub(super) async fn probe(&self) -> Result<String, String> {
+        let mut open = self.connect()?;
+        // A subscription to a topic of our own is answered once the broker has let us in.
+        let asking = open.client.subscribe_tracked("shopmirror/probe", QoS::AtMostOnce);
+        let answered = async { asking.await.ok()?.wait_async().await.ok() };
+        let result = tokio::time::timeout(self.timeout, async {
+            tokio::select! {
+                Some(_) = answered => Ok("connected; nothing was published".to_owned()),
+                reason = &mut open.task => Err(reason.unwrap_or_default()),
+            }
+        });
+        match result.await {
+            Ok(result) => result.map_err(Reason::of),
+            Err(_) => Err("no answer in time; check the broker and the network".to_owned()),
+        }
+    }
+}
+
+/// What is published for a change: topic, text and options.
+fn messages(
+    topic: &Template,
+    state_topic: Option<&Template>,
+    change: &Change,
+) -> Vec<(String, String, PublishOptions)> {
+    let plain = PublishOptions::new(QoS::AtLeastOnce);
+    let mut messages = vec![(topic.name(change.route, change.kind), change.data_json(), plain)];
+    if let (Some(template), Some(id)) = (state_topic, &change.record_id) {
+        let kept = PublishOptions::new(QoS::AtLeastOnce).retained();
+        let name = template.record_name(change.route, change.kind, id);
+        // An empty text removes what the broker kept.
+        let text = if change.kind == Kind::Forgotten { String::new() } else { change.body.clone() };
+        messages.push((name, text, kept));
+    }
+    messages
+}
+
+/// Why the connection failed, with what to do about it.
+fn told(error: &ConnectionError) -> String {
+    let advice = match error {
+        ConnectionError::ConnectionRefused(_) => {
+            "; correct user and password in the url, or let this user connect"
+        }
+        ConnectionError::Io(_) | ConnectionError::Timeout(_) => {
+            "; start the broker, or correct host and port in the url"
+        }
+        ConnectionError::Tls(_) => "; check the broker's certificate and `ca_file`",
+        _ => "; check the broker's log",
+    };
+    let problem = tls::problem_of(error).unwrap_or_else(|| error.to_string());
+    format!("connecting to the MQTT broker: {problem}{advice}")
+}

@@ -1,0 +1,349 @@
+//! JetStream of NATS: each change is published with its event id, and acknowledged once it is stored.
+//!
+//! The stream drops what has an event id that it saw before, so that a repeat after a crash leaves no
+//! trace in it. Changes of a batch are published one behind the other and acknowledged together. A
+//! stream that exists is never changed.
+
+use std::error::Error as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{Config as StreamConfig, StorageType};
+use async_nats::jetstream::{self, Context, ErrorCode};
+use async_nats::{ConnectErrorKind, ConnectOptions};
+use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
+use secrecy::{ExposeSecret, SecretString};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::reason::Reason;
+use super::{SinkBuildError, Verdict};
+use crate::config::{NatsSettings, Template, is_loopback};
+use crate::duration;
+use crate::record::Change;
+use crate::tls;
+
+/// The most changes that wait for their acknowledgement together.
+const BATCH: usize = 512;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const NO_ANSWER: &str = "no answer in time: check the network, and that this user may look at the \
+     stream and make it ($JS.API.STREAM.INFO and CREATE)";
+/// How long a stream that is made here remembers event ids.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// One stream.
+pub struct NatsSink {
+    url: SecretString,
+    is_local: bool,
+    credentials_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    stream: String,
+    subject: Template,
+    timeout: Duration,
+    /// `None` before the first delivery, and after a failure.
+    open: Option<Context>,
+}
+
+impl NatsSink {
+    pub(super) fn build(name: &str, settings: &NatsSettings) -> Result<Self, SinkBuildError> {
+        let url = Url::parse(settings.url.expose_secret());
+        let is_local = url.map(|url| url.scheme() == "nats" && is_loopback(&http(&url)));
+        let is_local = is_local.map_err(|_| SinkBuildError::Server {
+            sink: name.to_owned(),
+            problem: "the url cannot be read: write it as nats://host:4222".to_owned(),
+        })?;
+        Ok(Self {
+            url: settings.url.clone(),
+            is_local,
+            credentials_file: settings.credentials_file.clone(),
+            ca_file: settings.ca_file.clone(),
+            stream: settings.stream.clone(),
+            subject: settings.subject.clone(),
+            timeout: settings.timeout,
+            open: None,
+        })
+    }
+
+    pub(super) fn batch(&self) -> usize {
+        BATCH
+    }
+
+    /// The stream may refuse one change for its size.
+    pub(super) fn can_fail_for_one(&self) -> bool {
+        true
+    }
+
+    pub(super) fn linger(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    pub(super) async fn deliver(
+        &mut self,
+        changes: &[Change],
+        _now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let verdicts = stop.run_until_cancelled(self.publish(changes)).await;
+        let verdicts = verdicts.unwrap_or_else(|| vec![Verdict::CutShort; changes.len()]);
+        let failed =
+            |verdict: &Verdict| matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort);
+        if verdicts.iter().any(failed) {
+            self.open = None;
+        }
+        verdicts
+    }
+
+    async fn publish(&mut self, changes: &[Change]) -> Vec<Verdict> {
+        if self.open.is_none() {
+            let connecting = tokio::time::timeout(self.timeout, self.connect());
+            match connecting.await.unwrap_or_else(|_| Err(NO_ANSWER.to_owned())) {
+                Ok(context) => self.open = Some(context),
+                Err(reason) => return vec![Verdict::fault(reason); changes.len()],
+            }
+        }
+        let Some(context) = &self.open else { unreachable!("it was opened above") };
+        let mut verdicts = vec![Verdict::NotTried; changes.len()];
+        let mut sent = Vec::with_capacity(changes.len());
+        for (index, change) in changes.iter().enumerate() {
+            let message = PublishMessage::build()
+                .payload(change.data_json().into())
+                .message_id(&change.event_id)
+                .expected_stream(&self.stream);
+            let subject = self.subject.name(change.route, change.kind);
+            match context.send_publish(subject, message).await {
+                Ok(acknowledged) => sent.push((index, acknowledged)),
+                Err(error) => {
+                    verdicts[index] = self.verdict(&error, change);
+                    if matches!(verdicts[index], Verdict::Fault { .. }) {
+                        break;
+                    }
+                }
+            }
+        }
+        let sent = sent
+            .into_iter()
+            .map(|(index, acknowledged)| async move { (index, acknowledged.await) });
+        for (index, outcome) in futures_util::future::join_all(sent).await {
+            verdicts[index] = match outcome {
+                // A duplicate is stored already.
+                Ok(_) => Verdict::Done,
+                Err(error) => self.verdict(&error, &changes[index]),
+            };
+        }
+        verdicts
+    }
+
+    fn verdict(&self, error: &jetstream::context::PublishError, change: &Change) -> Verdict {
+        let subject = || self.subject.name(change.route, change.kind);
+        let code = error
+            .source()
+            .and_then(|source| source.downcast_ref::<jetstream::Error>())
+            .map(jetstream::Error::error_code);
+        match (error.kind(), code) {
+            (PublishErrorKind::MaxPayloadExceeded, _) => Verdict::refused(
+                "larger than the server takes: raise max_payload in its configuration",
+            ),
+            (_, Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM)) => {
+                Verdict::refused("larger than the stream takes: raise its max_msg_size")
+            }
+            (PublishErrorKind::StreamNotFound, _) => Verdict::fault(format!(
+                "no stream takes the subject {}: add it to the stream {}, or correct `subject`",
+                subject(),
+                self.stream
+            )),
+            (_, Some(ErrorCode::STREAM_NOT_MATCH)) => Verdict::fault(format!(
+                "another stream than {} takes the subject {}: correct `stream` or `subject`",
+                self.stream,
+                subject()
+            )),
+            (PublishErrorKind::TimedOut, _) => Verdict::fault(format!(
+                "no acknowledgement within {}: check the server, and that this user may publish \
+                 to {}",
+                duration::text(self.timeout),
+                subject()
+            )),
+            _ => Verdict::fault(format!("publishing: {error}; check the server's log")),
+        }
+    }
+
+    async fn client(&self) -> Result<async_nats::Client, String> {
+        let mut options = ConnectOptions::new()
+            .name("shopmirror")
+            .connection_timeout(CONNECT_TIMEOUT.min(self.timeout));
+        if let Some(file) = &self.credentials_file {
+            options = options.credentials_file(file).await.map_err(|error| {
+                format!(
+                    "reading the credentials in {}: {error}; name a file that this user may read",
+                    file.display()
+                )
+            })?;
+        }
+        if !self.is_local || self.ca_file.is_some() {
+            let tls = tls::client_config(self.ca_file.as_deref()).map_err(|e| e.to_string())?;
+            options = options.require_tls(true).tls_client_config(tls);
+        }
+        let mut url = Url::parse(self.url.expose_secret()).map_err(|_| "the url cannot be read")?;
+        let part = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        match (url.username(), url.password()) {
+            ("", _) => {}
+            (token, None) => options = options.token(part(token)),
+            (user, Some(password)) => {
+                options = options.user_and_password(part(user), part(password));
+            }
+        }
+        // They are given above: in the address they would be sent as they are encoded.
+        let _ = url.set_username("").and_then(|()| url.set_password(None));
+        options.connect(url.as_str()).await.map_err(|error| {
+            let advice = match error.kind() {
+                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+                    "; correct user and password in the url, or the file of `credentials_file`"
+                }
+                ConnectErrorKind::Dns => "; correct the host in the url",
+                ConnectErrorKind::Tls => "; check the server's certificate and `ca_file`",
+                _ => "; start the server, or correct host and port in the url",
+            };
+            let causes = std::iter::successors(error.source(), |&cause| cause.source());
+            let problem = causes.map(ToString::to_string).last();
+            let detail = problem.unwrap_or_else(|| error.kind().to_string());
+            format!("connecting to NATS: {detail}{advice}")
+        })
+    }
+
+    /// Connects, and makes the stream if there is none of that name.
+    async fn connect(&self) -> Result<Context, String> {
+        let mut context = jetstream::new(self.client().await?);
+        context.set_timeout(self.timeout);
+        if self.look(&context).await? {
+            return Ok(context);
+        }
+        let made = context.create_stream(StreamConfig {
+            name: self.stream.clone(),
+            subjects: vec![self.subject.pattern("*")],
+            storage: StorageType::File,
+            duplicate_window: DUPLICATE_WINDOW,
+            ..StreamConfig::default()
+        });
+        match made.await {
+            Ok(_) => Ok(context),
+            Err(error) => {
+                let advice = match error.kind() {
+                    CreateStreamErrorKind::JetStream(problem)
+                        if problem.error_code() == ErrorCode::STREAM_SUBJECT_OVERLAP =>
+                    {
+                        "; name that stream in `stream`, or use another `subject`"
+                    }
+                    _ => "; make it by hand, or let this user make streams",
+                };
+                Err(format!("making the stream {}: {error}{advice}", self.stream))
+            }
+        }
+    }
+
+    /// Whether the stream is there; an error if it does not take our subjects.
+    async fn look(&self, context: &Context) -> Result<bool, String> {
+        use async_nats::jetstream::context::GetStreamErrorKind;
+        let stream = match context.get_stream(&self.stream).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                return match error.kind() {
+                    GetStreamErrorKind::JetStream(problem)
+                        if problem.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                    {
+                        Ok(false)
+                    }
+                    _ => Err(format!(
+                        "looking at the stream {}: {error}; start nats-server with JetStream (-js), \
+                         and let this user look at it",
+                        self.stream
+                    )),
+                };
+            }
+        };
+        let wanted = self.subject.pattern("x");
+        let subjects = &stream.cached_info().config.subjects;
+        if subjects.iter().any(|pattern| takes(pattern, &wanted)) {
+            return Ok(true);
+        }
+        Err(format!(
+            "the stream {} is of others: it takes {}, not {}; name another `stream`, or add the \
+             subject to it",
+            self.stream,
+            subjects.join(", "),
+            self.subject.pattern("*")
+        ))
+    }
+
+    /// Connects and looks at the stream; makes nothing.
+    pub(super) async fn probe(&self) -> Result<String, String> {
+        let looking = async {
+            let mut context = jetstream::new(self.client().await?);
+            context.set_timeout(self.timeout);
+            self.look(&context).await
+        };
+        match tokio::time::timeout(self.timeout, looking).await {
+            Ok(Ok(true)) => Ok(format!("connected; the stream {} is there", self.stream)),
+            Ok(Ok(false)) => Ok(format!(
+                "connected; the stream {} will be made by the first delivery",
+                self.stream
+            )),
+            Ok(Err(reason)) => Err(Reason::of(reason)),
+            Err(_) => Err(NO_ANSWER.to_owned()),
+        }
+    }
+}
+
+/// The same host with a scheme whose hosts are parsed: an address of `nats://` stays a name.
+fn http(url: &Url) -> Url {
+    let text = format!("http://{}/", url.host_str().unwrap_or_default());
+    Url::parse(&text).unwrap_or_else(|_| url.clone())
+}
+
+/// Whether a pattern of subjects takes a subject.
+fn takes(pattern: &str, subject: &str) -> bool {
+    let mut words = subject.split('.');
+    for part in pattern.split('.') {
+        match (part, words.next()) {
+            (">", Some(_)) => return true,
+            ("*", Some(_)) => {}
+            (part, Some(word)) if part == word => {}
+            _ => return false,
+        }
+    }
+    words.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_takes_what_its_words_and_wildcards_say() {
+        for (pattern, taken) in [
+            ("shop.north.leads.created", true),
+            ("shop.*.*.*", true),
+            ("shop.>", true),
+            (">", true),
+            ("shop.*.*", false),
+            ("shop.*.*.*.*", false),
+            ("shop.north.leads.created.>", false),
+            ("shop.south.>", false),
+        ] {
+            assert_eq!(takes(pattern, "shop.north.leads.created"), taken, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_known_as_such() {
+        for (url, local) in [
+            ("nats://127.0.0.1:4222", true),
+            ("nats://[::1]:4222", true),
+            ("nats://localhost", true),
+            ("nats://bus.example.com", false),
+        ] {
+            assert_eq!(is_loopback(&http(&Url::parse(url).unwrap())), local, "{url}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A mosquitto broker for one test, with TLS at a second port if asked for.
+
+use std::path::PathBuf;
+
+use rumqttc::{AsyncClient, Event, Incoming, MqttOptions, QoS};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::{Server, certify, folder_of, program};
+
+const PLACES: [&str; 2] = ["/usr/sbin/mosquitto", "/usr/bin/mosquitto"];
+
+/// A broker and what it runs from.
+pub(crate) struct Mosquitto {
+    server: Option<Server>,
+    program: PathBuf,
+    folder: PathBuf,
+    encrypted: bool,
+    port: u16,
+}
+
+impl Mosquitto {
+    /// A broker of its own; `None` if mosquitto is left out.
+    pub(crate) fn start(encrypted: bool) -> Option<Self> {
+        let program = program("mosquitto", &PLACES)?;
+        let mut broker =
+            Self { server: None, program, folder: folder_of(None), encrypted, port: 0 };
+        if encrypted {
+            certify(&broker.folder, None);
+        }
+        broker.begin();
+        Some(broker)
+    }
+
+    /// Starts it, at the port it had before.
+    pub(crate) fn begin(&mut self) {
+        let folder = self.folder.display().to_string();
+        let tls = if self.encrypted {
+            format!("certfile {folder}/server.pem\nkeyfile {folder}/server.key\n")
+        } else {
+            String::new()
+        };
+        std::fs::write(
+            self.folder.join("access"),
+            "user all\ntopic readwrite #\nuser few\ntopic write open/#\n",
+        )
+        .unwrap();
+        let passwords = std::process::Command::new("/usr/bin/mosquitto_passwd");
+        let mut passwords = passwords;
+        std::fs::write(self.folder.join("passwords"), "all:right\nfew:right\n").unwrap();
+        let made = passwords.arg("-U").arg(self.folder.join("passwords")).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let (program, config) = (self.program.clone(), self.folder.join("mosquitto.conf"));
+        let before = (self.port != 0).then_some(self.port);
+        let user = if rustix::process::geteuid().is_root() { "user root\n" } else { "" };
+        let server = Server::start(&self.folder, "TERM", before, |port| {
+            let text = format!(
+                "listener {port} 127.0.0.1\n{tls}{user}allow_anonymous false\n\
+                 password_file {folder}/passwords\nacl_file {folder}/access\npersistence true\n\
+                 persistence_location {folder}/\n"
+            );
+            std::fs::write(&config, text).unwrap();
+            vec![program.display().to_string(), "-c".into(), config.display().to_string()]
+        });
+        self.port = server.port;
+        self.server = Some(server);
+    }
+
+    /// Ends it; what it keeps stays.
+    pub(crate) fn end(&mut self) {
+        let keep = self.folder.join("keep");
+        std::fs::write(&keep, "").unwrap();
+        self.server = None;
+        std::fs::remove_file(keep).unwrap();
+    }
+
+    /// The certificate authority that vouches for the broker.
+    pub(crate) fn ca_file(&self) -> PathBuf {
+        self.folder.join("ca.pem")
+    }
+
+    /// The address for a user, whose password is `right`.
+    pub(crate) fn url(&self, user: &str, password: &str) -> String {
+        let scheme = if self.encrypted { "mqtts" } else { "mqtt" };
+        format!("{scheme}://{user}:{password}@127.0.0.1:{}", self.port)
+    }
+
+    /// Every message from now on, and what the broker has kept.
+    pub(crate) async fn messages(&self) -> Messages {
+        let mut options = MqttOptions::new("reader", ("127.0.0.1".to_owned(), self.port));
+        options.set_credentials("all", "right");
+        let (client, mut connection) = AsyncClient::builder(options).capacity(10).build();
+        client.subscribe("#", QoS::AtLeastOnce).await.unwrap();
+        let (tell, told) = mpsc::channel(10_000);
+        let (ready, is_ready) = tokio::sync::oneshot::channel();
+        let mut ready = Some(ready);
+        let task = tokio::spawn(async move {
+            while let Ok(event) = connection.poll().await {
+                match event {
+                    Event::Incoming(Incoming::SubAck(_)) => {
+                        let _ = ready.take().map(|ready| ready.send(()));
+                    }
+                    Event::Incoming(Incoming::Publish(message)) => {
+                        let topic = String::from_utf8(message.topic.to_vec()).unwrap();
+                        let text = String::from_utf8(message.payload.to_vec()).unwrap();
+                        let _ = tell.send((topic, text)).await;
+                    }
+                    _ => {}
+                }
+            }
+        });
+        is_ready.await.unwrap();
+        Messages { told, _client: client, task }
+    }
+}
+
+/// What a subscriber of every topic is told: topic and text.
+pub(crate) struct Messages {
+    told: mpsc::Receiver<(String, String)>,
+    _client: AsyncClient,
+    task: JoinHandle<()>,
+}
+
+impl Messages {
+    pub(crate) async fn next(&mut self) -> (String, String) {
+        self.told.recv().await.expect("the subscriber is connected")
+    }
+}
+
+impl Drop for Messages {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
