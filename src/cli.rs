@@ -15,6 +15,7 @@ mod dead;
 mod demo;
 mod direct;
 mod exit;
+mod find;
 mod forget;
 mod gaps;
 mod init;
@@ -99,6 +100,8 @@ enum Command {
     Records(records::Args),
     /// Answer a report about the shop, or list the reports
     Report(report::Args),
+    /// Find records of the mirror by words, ids or phone numbers; costs no request
+    Find(find::Args),
     /// Show one record and its history
     Show(show::Args),
     /// List changes, the latest last
@@ -188,6 +191,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => simulate::run(&args),
         Command::Trace => trace::run(&load(place)?),
         Command::Records(args) => records::run(&load(place)?, args),
+        Command::Find(args) => find::run(&load(place)?, &args),
         Command::Report(args) => report::run(&load(place)?, args),
         Command::Show(args) => show::run(&load(place)?, &args),
         Command::Log(args) => log::run(&load(place)?, &args),

@@ -279,6 +279,8 @@ pub struct StatusSettings {
     pub token: Option<SecretString>,
     /// Names in the header `Host` that the page accepts beside addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// Whether the page shows single records and the reports that contain them.
+    pub show_records: bool,
 }
 
 /// `[reports]`

@@ -336,8 +336,14 @@ impl RunningTasks {
         };
         if let Some(settings) = &config.status {
             let shop = config.workspace.base_url.host_str().unwrap_or_default().to_owned();
-            let page =
-                StatusPage { settings: settings.clone(), shop, store: store.clone(), opened };
+            let page = StatusPage {
+                settings: settings.clone(),
+                shop,
+                store: store.clone(),
+                zone: config.workspace.time_zone.clone(),
+                folder: config.reports.folder.clone(),
+                opened,
+            };
             let (watch, stop) = (watch.clone(), finish.clone());
             tasks.spawn(async move {
                 page.run(|| watch.snapshot(), stop).await;

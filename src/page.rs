@@ -1,16 +1,21 @@
 //! The status page: how the mirror and the daemon are doing, over HTTP, for people and tools.
 //!
-//! Serves the page, `/metrics`, `/healthz`, `/readyz` and `/api/status`. It only reads: counts,
-//! states and ids, no record's content. All requests share one snapshot per second;
-//! without requests, no snapshot is taken.
+//! Serves the status, `/metrics`, `/healthz`, `/readyz`, reports and, if `show_records` is on, the
+//! records. It only reads. Without `show_records`, it shows counts, states and ids, no record's
+//! content. All requests for the status share one snapshot per second; without requests, no snapshot
+//! is taken.
 
 mod access;
 mod context;
+mod frame;
 mod html;
 mod live;
 mod metrics;
 mod parts;
 mod ready;
+mod records;
+mod reports;
+mod request;
 mod respond;
 mod server;
 mod snapshot;
@@ -18,9 +23,11 @@ mod text;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +36,7 @@ use crate::config;
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
 use access::Access;
+use context::Records;
 use snapshot::{Snapshot, Snapshots};
 
 /// How long to wait before the address is tried again.
@@ -42,6 +50,10 @@ pub struct StatusPage {
     pub shop: String,
     /// The store, which is only read.
     pub store: Store,
+    /// The zone of the shop's dates.
+    pub zone: TimeZone,
+    /// The folder of the shop's own reports.
+    pub folder: Option<PathBuf>,
     /// Where the page's address is sent once it is open.
     pub opened: watch::Sender<Option<SocketAddr>>,
 }
@@ -63,7 +75,13 @@ impl StatusPage {
         self.opened.send_replace(Some(address));
         let snapshots = Arc::new(Snapshots::new());
         let access = Access::new(&self.settings);
-        let router = respond::router(access, self.shop, Arc::clone(&snapshots));
+        let records = Records {
+            store: self.store.clone(),
+            zone: self.zone,
+            folder: self.folder,
+            shows_records: self.settings.show_records,
+        };
+        let router = respond::router(access, self.shop, Arc::clone(&snapshots), records);
         let take = || async { Snapshot::take(status().await?, &self.store).await };
         tokio::select! {
             () = server::serve(listener, router, stop) => {}

@@ -21,6 +21,6 @@ pub use folder::{FolderError, find, list};
 pub use head::{Chart, Format, HeadError, Need, Parameter, ParameterKind, Report};
 pub use html::{document, fragment};
 pub use period::{By, Period, PeriodError};
-pub use value::shown;
+pub use value::{objects, shown};
 
 pub use chart::svg;

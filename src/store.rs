@@ -8,6 +8,7 @@ mod backup;
 mod backup_error;
 mod backup_folder;
 mod batch;
+mod browse;
 mod calls;
 mod checkpoint;
 mod deliveries;
@@ -17,6 +18,7 @@ mod error;
 mod fixtures;
 mod forget;
 mod forms;
+mod full_text;
 mod gaps;
 mod identity;
 mod ignored;
@@ -61,6 +63,7 @@ use tokio::sync::{Semaphore, watch};
 pub use backup::{CopyControl, CopyFacts, CopyProgress, back_up};
 pub use backup_error::BackupError;
 pub use backup_folder::{BackupFile, BackupFolder};
+pub use browse::RecordPage;
 pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
 pub use forget::Forgotten;
@@ -234,36 +237,6 @@ impl Store {
     /// Nothing is stored; the searches are repeated.
     pub async fn gap_searched(&self, id: i64, seq: i64, searches: i64) -> Result<(), StoreError> {
         self.write(move |writer| Ok(gaps::searched(&writer.connection, id, seq, searches)?)).await
-    }
-
-    /// Stores one form's custom fields, given as a JSON array; says what changed in meaning.
-    ///
-    /// # Errors
-    /// Nothing is stored.
-    pub async fn store_form(
-        &self,
-        form_type: String,
-        business: Option<String>,
-        definition: String,
-        at: Timestamp,
-    ) -> Result<Option<FormChange>, StoreError> {
-        self.write(move |writer| {
-            forms::store(&mut writer.connection, form_type, business, &definition, at)
-        })
-        .await
-    }
-
-    /// Forgets the forms that a business no longer lists, and remembers when they were read.
-    ///
-    /// # Errors
-    /// Nothing is changed.
-    pub async fn keep_forms(
-        &self,
-        business: Option<String>,
-        listed: Vec<String>,
-        at: Timestamp,
-    ) -> Result<Vec<FormChange>, StoreError> {
-        self.write(move |writer| forms::keep(writer, business.as_deref(), &listed, at)).await
     }
 
     /// Remembers a poll that failed; it is written with the next thing that is.

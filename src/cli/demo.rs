@@ -170,6 +170,7 @@ path = "mirror.db"
 
 [status]
 listen = "127.0.0.1:0"
+show_records = true
 
 [sinks.audit]
 type = "file"

@@ -214,7 +214,7 @@ fn missed(body: &str) -> String {
 }
 
 /// The fields by which a person recognises a record.
-fn title(body: &str) -> String {
+pub(super) fn title(body: &str) -> String {
     let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
     let words: Vec<String> =
         ["name", "customer_name", "device_brand", "device_model", "status", "amount"]

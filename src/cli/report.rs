@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::civil::Date;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::exit::{DATA, ExitError, USAGE};
 use super::moment;
@@ -109,7 +109,7 @@ fn print(answer: &Answer, form: Form, raw: bool) -> anyhow::Result<ExitCode> {
             let guard = if raw { Guard::Nothing } else { Guard::Formulas };
             output::raw(report::csv(answer, guard).as_bytes())
         }
-        Form::Json => output::json(&objects(answer)),
+        Form::Json => output::json(&report::objects(answer)),
         Form::Html => output::raw(report::document(answer).as_bytes()),
         Form::Svg => {
             let chart = report::svg(answer).with_context(|| {
@@ -175,19 +175,6 @@ fn table(answer: &Answer) -> anyhow::Result<ExitCode> {
         })
         .collect();
     output::table(&heads, &rows, "nothing in this period")
-}
-
-/// The rows as objects; amounts without the noise of binary fractions.
-pub(super) fn objects(answer: &Answer) -> Vec<Map<String, Value>> {
-    let value = |value: &SqlValue| match value {
-        SqlValue::Null => Value::Null,
-        SqlValue::Integer(number) => (*number).into(),
-        SqlValue::Real(number) => ((number * 1e9).round() / 1e9).into(),
-        SqlValue::Text(text) => text.as_str().into(),
-        SqlValue::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
-    };
-    let names = || answer.columns.iter().map(|column| column.name.clone());
-    answer.rows.iter().map(|row| names().zip(row.iter().map(value)).collect()).collect()
 }
 
 fn refused(error: FolderError) -> anyhow::Error {

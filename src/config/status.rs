@@ -22,6 +22,7 @@ pub(super) fn read(mut section: Section<'_>, base: &Base) -> Option<StatusSettin
     let token_given = section.holds("token_file");
     let token = token(&mut section, base);
     let hosts = hosts(&mut section);
+    let show_records = section.boolean("show_records").unwrap_or(false);
     if let Some(Found { value, place }) = &listen
         && !value.ip().is_loopback()
         && !token_given
@@ -33,7 +34,7 @@ pub(super) fn read(mut section: Section<'_>, base: &Base) -> Option<StatusSettin
         );
     }
     section.finish();
-    Some(StatusSettings { listen: listen?.value, token, hosts })
+    Some(StatusSettings { listen: listen?.value, token, hosts, show_records })
 }
 
 fn listen(section: &mut Section<'_>) -> Option<Found<SocketAddr>> {

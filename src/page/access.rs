@@ -143,6 +143,7 @@ mod tests {
             listen: listen.parse().unwrap(),
             token: token.map(SecretString::from),
             hosts: vec!["status.example.com".to_owned()],
+            show_records: false,
         })
     }
 

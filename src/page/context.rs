@@ -1,10 +1,21 @@
 //! What every response of the page is made from.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::snapshot::Snapshots;
+use crate::report::{self, Report};
+use crate::store::{Reader, Store};
+
+/// Reads of reports and records at the same time.
+const READS_MAX: usize = 2;
+/// How long a request waits for its turn.
+const TURN: Duration = Duration::from_secs(5);
 
 /// What the responses are made from.
 pub(super) struct Context {
@@ -12,4 +23,64 @@ pub(super) struct Context {
     pub(super) snapshots: Arc<Snapshots>,
     /// One permit per live stream that may still be opened.
     pub(super) streams: Arc<Semaphore>,
+    pub(super) store: Store,
+    /// The zone of the shop's dates.
+    pub(super) zone: TimeZone,
+    /// The folder of the shop's own reports.
+    pub(super) folder: Option<PathBuf>,
+    /// Whether single records may be shown.
+    pub(super) shows_records: bool,
+    reads: Semaphore,
+}
+
+impl Context {
+    pub(super) fn new(
+        shop: String,
+        snapshots: Arc<Snapshots>,
+        streams: usize,
+        records: Records,
+    ) -> Self {
+        let Records { store, zone, folder, shows_records } = records;
+        Self {
+            shop,
+            snapshots,
+            streams: Arc::new(Semaphore::new(streams)),
+            store,
+            zone,
+            folder,
+            shows_records,
+            reads: Semaphore::new(READS_MAX),
+        }
+    }
+
+    /// Reads the store on a connection of its own; `None` if others read for too long, or if the store
+    /// cannot be opened.
+    pub(super) async fn read<T, F>(&self, work: F) -> Option<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Reader) -> T + Send + 'static,
+    {
+        let _turn = timeout(TURN, self.reads.acquire()).await.ok()?.ok()?;
+        self.store.read_apart(work).await.ok()
+    }
+
+    /// The reports that may be shown, and what is wrong with the others.
+    pub(super) async fn reports(&self) -> (Vec<Report>, Vec<String>) {
+        let folder = self.folder.clone().filter(|_| self.shows_records);
+        let shows_records = self.shows_records;
+        let read = self.read(move |_| {
+            let (mut reports, errors) = report::list(folder.as_deref());
+            reports.retain(|report| shows_records || !report.shows_records);
+            (reports, errors.iter().map(ToString::to_string).collect())
+        });
+        read.await.unwrap_or_default()
+    }
+}
+
+/// What reports and the records browser read from.
+pub(super) struct Records {
+    pub(super) store: Store,
+    pub(super) zone: TimeZone,
+    pub(super) folder: Option<PathBuf>,
+    pub(super) shows_records: bool,
 }

@@ -2,20 +2,22 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+use super::context::Context;
+use super::frame::navigation;
 use super::parts;
 use super::snapshot::Snapshot;
 
 /// The whole page.
-pub(super) fn page(shop: &str, snapshot: &Snapshot) -> Markup {
-    document(&parts::title(shop, snapshot), shop, &parts::all(snapshot))
+pub(super) fn page(context: &Context, snapshot: &Snapshot) -> Markup {
+    document(&parts::title(&context.shop, snapshot), context, &parts::all(snapshot))
 }
 
 /// The page while the daemon's tasks do not answer.
-pub(super) fn stuck(shop: &str) -> Markup {
-    document(&parts::stuck_title(shop), shop, &parts::stuck())
+pub(super) fn stuck(context: &Context) -> Markup {
+    document(&parts::stuck_title(&context.shop), context, &parts::stuck())
 }
 
-fn document(title: &str, shop: &str, parts: &Markup) -> Markup {
+fn document(title: &str, context: &Context, parts: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -32,7 +34,8 @@ fn document(title: &str, shop: &str, parts: &Markup) -> Markup {
             body {
                 header {
                     h1 { "shopmirror" }
-                    p.shop { (shop) }
+                    p.shop { (context.shop) }
+                    (navigation(context.shows_records))
                     p #live role="status" { noscript { "renewed every 10 seconds" } }
                 }
                 main { (parts) }

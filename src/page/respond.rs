@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
+use super::access::{Access, Refusal};
+use super::context::{Context, Records};
+use super::server::{IsStream, STREAMS_MAX};
+use super::snapshot::{SharedSnapshot, Snapshots};
+use super::{html, live, metrics, ready, records, reports};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
-use tokio::sync::Semaphore;
-
-use super::access::{Access, Refusal};
-use super::context::Context;
-use super::server::{IsStream, STREAMS_MAX};
-use super::snapshot::{SharedSnapshot, Snapshots};
-use super::{html, live, metrics, ready};
 
 /// Sent with every response. Nothing but our own style, script and picture is loaded, no other page
 /// may frame or read this one, and nothing is kept.
@@ -22,7 +20,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+         connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
@@ -34,9 +32,13 @@ const HEADERS: [(HeaderName, &str); 7] = [
 const STUCK: &str = "the daemon's tasks do not answer: look at its log, restart it";
 
 /// Every address of the page.
-pub(super) fn router(access: Access, shop: String, snapshots: Arc<Snapshots>) -> Router {
-    let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-    let context = Arc::new(Context { shop, snapshots, streams });
+pub(super) fn router(
+    access: Access,
+    shop: String,
+    snapshots: Arc<Snapshots>,
+    records: Records,
+) -> Router {
+    let context = Arc::new(Context::new(shop, snapshots, STREAMS_MAX, records));
     Router::new()
         .route("/", get(page))
         .route("/live", get(stream))
@@ -44,6 +46,14 @@ pub(super) fn router(access: Access, shop: String, snapshots: Arc<Snapshots>) ->
         .route("/healthz", get(alive))
         .route("/readyz", get(fresh))
         .route("/api/status", get(status))
+        .route("/reports", get(reports::list))
+        .route("/report", get(reports::one))
+        .route("/records", get(records::list))
+        .route("/record", get(records::one))
+        .route("/api/reports", get(reports::list_json))
+        .route("/api/report", get(reports::one_json))
+        .route("/api/records", get(records::list_json))
+        .route("/api/record", get(records::one_json))
         .route("/page.css", get(|| asset("text/css", include_str!("assets/page.css"))))
         .route("/page.js", get(|| asset("text/javascript", include_str!("assets/page.js"))))
         .route("/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))
@@ -92,9 +102,9 @@ fn refused(refusal: Refusal) -> Response {
 
 async fn page(State(context): State<Arc<Context>>) -> Response {
     match context.snapshots.newest().await {
-        Some(snapshot) => Html(html::page(&context.shop, &snapshot).into_string()).into_response(),
+        Some(snapshot) => Html(html::page(&context, &snapshot).into_string()).into_response(),
         None => {
-            let page = html::stuck(&context.shop).into_string();
+            let page = html::stuck(&context).into_string();
             (StatusCode::SERVICE_UNAVAILABLE, Html(page)).into_response()
         }
     }

@@ -98,5 +98,9 @@ fn read(name: &str, path: &Path) -> Result<Report, FolderError> {
         return Err(failed(io::Error::other(format!("it is longer than {TEXT_MAX} bytes"))));
     }
     let text = fs::read_to_string(path).map_err(failed)?;
-    Report::parse(name, &text).map_err(|why| FolderError::Head { path: path.to_owned(), why })
+    let mut report = Report::parse(name, &text)
+        .map_err(|why| FolderError::Head { path: path.to_owned(), why })?;
+    // Nothing else is known of it.
+    report.shows_records = true;
+    Ok(report)
 }

@@ -27,6 +27,8 @@ pub struct Report {
     pub formats: Vec<(String, Format)>,
     /// The chart, if it has one.
     pub chart: Option<Chart>,
+    /// Whether its rows show single records, or may do so.
+    pub shows_records: bool,
     /// The SELECT, with its comment.
     pub sql: String,
 }
@@ -125,6 +127,7 @@ impl Report {
             parameters: Vec::new(),
             formats: Vec::new(),
             chart: None,
+            shows_records: false,
             sql: sql.to_owned(),
         };
         let comment = sql
@@ -144,6 +147,7 @@ impl Report {
     fn read(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "title" => self.title = value.chars().take(TITLE_MAX).collect(),
+            "shows" => self.shows_records = value == "records",
             "about" => self.about = value.to_owned(),
             "needs" => {
                 for name in value.split(',').map(str::trim).filter(|name| !name.is_empty()) {

@@ -1,5 +1,8 @@
 //! How one value of a report is written.
 
+use serde_json::{Map, Value};
+
+use super::answer::Answer;
 use super::head::Format;
 use crate::store::SqlValue;
 
@@ -28,6 +31,20 @@ pub(super) fn exact(value: &SqlValue, format: Option<Format>) -> String {
         (SqlValue::Integer(number), Some(Format::Money)) => money(*number as f64),
         _ => shown(value, None),
     }
+}
+
+/// The rows as objects; amounts without the noise of binary fractions.
+#[must_use]
+pub fn objects(answer: &Answer) -> Vec<Map<String, Value>> {
+    let value = |value: &SqlValue| match value {
+        SqlValue::Null => Value::Null,
+        SqlValue::Integer(number) => (*number).into(),
+        SqlValue::Real(number) => ((number * 1e9).round() / 1e9).into(),
+        SqlValue::Text(text) => text.as_str().into(),
+        SqlValue::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+    };
+    let names = || answer.columns.iter().map(|column| column.name.clone());
+    answer.rows.iter().map(|row| names().zip(row.iter().map(value)).collect()).collect()
 }
 
 /// Two decimals; up to four if the amount has them. Money of a sum of fractions is rounded.

@@ -3,8 +3,8 @@
 use super::error::StoreError;
 use super::log::{self, NewChange};
 use super::mirror::{Fields, RowFacts};
-use super::views;
 use super::writer::Batch;
+use super::{full_text, views};
 use crate::record::{Kind, Route};
 
 /// One version of a record, ready to be written.
@@ -53,6 +53,7 @@ impl Batch<'_> {
                 via: version.via,
             };
             self.mirror.put(self.tx, &facts, fields)?;
+            full_text::put(self.tx, route, version.id, version.version, seq, version.text)?;
         }
         Ok(())
     }

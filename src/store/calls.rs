@@ -123,7 +123,7 @@ async fn turn(permits: &Semaphore) -> SemaphorePermit<'_> {
     permits.acquire().await.expect("a store never closes its semaphores")
 }
 
-async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
+pub(super) async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T, StoreError> + Send + 'static,

@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::identity::Identities;
 use super::log::{self, NewChange};
 use super::operate::Operator;
-use super::{checkpoint, mirror};
+use super::{checkpoint, full_text, mirror};
 use crate::record::{Kind, Route, field};
 
 /// What forgetting a record came to.
@@ -40,7 +40,7 @@ impl Operator {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let Some((seq, version, kind, body, business)) = latest(&tx, route, id)? else {
+        let Some(Latest { seq, version, kind, body, business }) = latest(&tx, route, id)? else {
             return Ok(Forgotten::Unknown);
         };
         if kind == Kind::Forgotten.as_str() {
@@ -48,6 +48,7 @@ impl Operator {
         }
         let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
         mirror::delete(&tx, route, id)?;
+        full_text::remove(&tx, seq, &body)?;
         let versions = log::erase(&tx, route, id, &tombstone)?;
         tx.execute(
             "UPDATE deliveries SET last_error = NULL WHERE route = ?1 AND record_id = ?2",
@@ -78,19 +79,29 @@ impl Operator {
     }
 }
 
-type LatestVersion = (i64, i64, String, String, Option<String>);
+struct Latest {
+    seq: i64,
+    version: i64,
+    kind: String,
+    body: String,
+    business: Option<String>,
+}
 
-fn latest(
-    connection: &Connection,
-    route: Route,
-    id: &str,
-) -> rusqlite::Result<Option<LatestVersion>> {
+fn latest(connection: &Connection, route: Route, id: &str) -> rusqlite::Result<Option<Latest>> {
     connection
         .query_row(
             "SELECT seq, version, kind, body, business FROM changes WHERE route = ?1 AND record_id = ?2 \
              ORDER BY version DESC LIMIT 1",
             (route.as_str(), id),
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
+            |row| {
+                Ok(Latest {
+                    seq: row.get(0)?,
+                    version: row.get(1)?,
+                    kind: row.get(2)?,
+                    body: row.get(3)?,
+                    business: row.get(4)?,
+                })
+            },
         )
         .optional()
 }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::Store;
 use super::error::StoreError;
 use super::reader::Reader;
 use super::views;
@@ -42,7 +43,39 @@ pub struct Form {
     pub fields: Box<RawValue>,
 }
 
-pub(super) fn store(
+impl Store {
+    /// Stores one form's custom fields, given as a JSON array; says what changed in meaning.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn store_form(
+        &self,
+        form_type: String,
+        business: Option<String>,
+        definition: String,
+        at: Timestamp,
+    ) -> Result<Option<FormChange>, StoreError> {
+        self.write(move |writer| {
+            store(&mut writer.connection, form_type, business, &definition, at)
+        })
+        .await
+    }
+
+    /// Forgets the forms that a business no longer lists, and remembers when they were read.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub async fn keep_forms(
+        &self,
+        business: Option<String>,
+        listed: Vec<String>,
+        at: Timestamp,
+    ) -> Result<Vec<FormChange>, StoreError> {
+        self.write(move |writer| keep(writer, business.as_deref(), &listed, at)).await
+    }
+}
+
+fn store(
     connection: &mut Connection,
     form_type: String,
     business: Option<String>,
@@ -73,7 +106,7 @@ pub(super) fn store(
 }
 
 /// Deletes the forms that a business no longer lists, and notes when the forms were read.
-pub(super) fn keep(
+fn keep(
     writer: &mut Writer,
     business: Option<&str>,
     listed: &[String],

@@ -14,7 +14,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
-use super::views;
+use super::{full_text, views};
 
 /// `shmr`, in the file's header.
 const APPLICATION_ID: i64 = 0x7368_6d72;
@@ -36,11 +36,12 @@ const LOCK_TRIES: u32 = 5;
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Numbered schema steps; `user_version` is the number of steps that a file has.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_pollers.sql"),
     include_str!("migrations/0003_deliveries.sql"),
     include_str!("migrations/0004_reports.sql"),
+    include_str!("migrations/0005_find.sql"),
 ];
 
 /// The lock of the process that uses the store; its file names that process.
@@ -203,7 +204,8 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     }
     migrate(connection, version).map_err(failed(path))?;
     // Another version of the program may make other views of the same columns.
-    refresh_views(connection).map_err(failed(path))
+    refresh_views(connection).map_err(failed(path))?;
+    full_text::ensure(connection).map_err(failed(path))
 }
 
 fn refresh_views(connection: &mut Connection) -> rusqlite::Result<()> {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::{OpenError, StoreError};
 use super::mirror::{Fields, Mirror, RowFacts, lookup};
-use super::{checkpoint, open, views};
+use super::{checkpoint, full_text, open, views};
 use crate::record::{Kind, Route};
 
 /// What a rebuild made.
@@ -50,6 +50,7 @@ fn rebuild_all(connection: &mut Connection) -> Result<usize, StoreError> {
     }
     // The indexes went with the old tables.
     views::make_again(&tx)?;
+    full_text::make_again(&tx)?;
     tx.commit()?;
     Ok(records)
 }

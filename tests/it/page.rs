@@ -1,5 +1,7 @@
 //! The status page over real sockets: what it shows, what tools read, and who may read it.
 
+mod records;
+
 use std::process::Stdio;
 use std::time::Duration;
 

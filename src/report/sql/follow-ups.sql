@@ -1,5 +1,6 @@
 -- title: Follow-ups due
 -- about: The open leads whose next follow-up is due today or was due before.
+-- shows: records
 -- needs: leads.name, leads.status, leads.status_stage, leads.next_follow_up
 SELECT l.id, l.name, l.status, l.next_follow_up AS due,
     CAST(julianday(:today) - julianday(substr(l.next_follow_up, 1, 10)) AS INTEGER) AS days_late

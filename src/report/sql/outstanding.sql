@@ -1,5 +1,6 @@
 -- title: Outstanding amounts
 -- about: The repairs that are not paid in full: their sum, and the 500 highest.
+-- shows: records
 -- needs: jobs.job_number, jobs.customer_name, jobs.status, jobs.created_at, jobs.total_amount, jobs.paid_amount
 -- format: money total paid outstanding
 WITH owing AS (

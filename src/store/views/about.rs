@@ -20,6 +20,12 @@ const OWN: &[(&str, &str, &str)] = &[
     ),
     ("_time_zone_offsets", "from_at", "From this time (UTC) on, until the next row."),
     ("_time_zone_offsets", "seconds", "Seconds to add to UTC."),
+    (
+        "_search",
+        "",
+        "The index of all words, for `shopmirror find`; the tables `_search_…` belong to it.",
+    ),
+    ("_search", "text", "The words; they can only be searched."),
     ("meta", "", "Facts about this file."),
     ("meta", "name", "The name of the fact."),
     ("meta", "value", "Its value."),

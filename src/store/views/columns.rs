@@ -25,7 +25,10 @@ pub(in crate::store) struct RouteColumns {
 
 impl RouteColumns {
     pub(in crate::store) fn has(&self, column: &str) -> bool {
-        column == "id" || OWN.contains(&column) || self.fields.iter().any(|field| field == column)
+        column == "id"
+            || column == "_seq"
+            || OWN.contains(&column)
+            || self.fields.iter().any(|field| field == column)
     }
 }
 

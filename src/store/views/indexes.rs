@@ -18,6 +18,13 @@ const fn plain(name: &'static str, table: &'static str, columns: &'static [&'sta
 }
 
 const INDEXES: &[Index] = &[
+    // The last changed first, for the records browser and `shopmirror records`.
+    plain("report_jobs_seq", "jobs", &["_seq"]),
+    plain("report_customers_seq", "customers", &["_seq"]),
+    plain("report_leads_seq", "leads", &["_seq"]),
+    plain("report_payments_seq", "payments", &["_seq"]),
+    plain("report_changes_seq", "job_status_changes", &["_seq"]),
+    plain("report_outsourced_seq", "outsourced_jobs", &["_seq"]),
     plain("report_jobs_created", "jobs", &["created_at", "_business"]),
     plain("report_jobs_number", "jobs", &["job_number"]),
     plain("report_jobs_mobile", "jobs", &["mobile_number", "created_at"]),

@@ -102,7 +102,10 @@ async fn a_view_has_numbers_local_times_custom_fields_and_the_customer() {
         &path,
         "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'jobs' AND name LIKE 'report%' ORDER BY 1",
     );
-    assert_eq!(indexes, "report_jobs_created\nreport_jobs_mobile\nreport_jobs_number");
+    assert_eq!(
+        indexes,
+        "report_jobs_created\nreport_jobs_mobile\nreport_jobs_number\nreport_jobs_seq"
+    );
 }
 
 #[tokio::test]

@@ -1,0 +1,94 @@
+//! `find`: searches every record of the mirror by words and numbers.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::exit::{ExitError, USAGE};
+use super::log::title;
+use super::moment;
+use super::output::{self, cell};
+use super::route_name::RouteName;
+use crate::config::Config;
+use crate::record::Route;
+use crate::store::Reader;
+
+/// As many records as are looked at if only those of one route are wanted.
+const LOOKED_AT: usize = 1_000;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Words, beginnings of words, ids, e-mail addresses, or a phone number in any spelling
+    #[arg(required = true)]
+    term: Vec<String>,
+    /// Only records of this route
+    #[arg(long, value_parser = RouteName)]
+    route: Option<Route>,
+    /// At most this many
+    #[arg(long, default_value_t = 20)]
+    limit: u32,
+    #[command(flatten)]
+    json: super::Json,
+}
+
+#[derive(serde::Serialize)]
+struct Found {
+    route: String,
+    id: String,
+    changed_at: String,
+    business: Option<String>,
+    record: Box<serde_json::value::RawValue>,
+}
+
+pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+    let term = args.term.join(" ");
+    if !term.chars().any(char::is_alphanumeric) {
+        let text = "the term holds no letter and no digit: name a word or a number".to_owned();
+        return Err(ExitError { code: USAGE, text }.into());
+    }
+    let limit = args.limit as usize;
+    let reader = Reader::open(&config.store.path)?;
+    let mut found = reader.find(&term, if args.route.is_some() { LOOKED_AT } else { limit })?;
+    found.retain(|change| args.route.is_none_or(|route| change.route == route));
+    found.truncate(limit);
+    if args.json.json {
+        let found: Result<Vec<Found>, serde_json::Error> = found
+            .into_iter()
+            .map(|change| {
+                Ok(Found {
+                    route: change.route.to_string(),
+                    id: change.record_id.unwrap_or_default(),
+                    changed_at: change.observed_at,
+                    business: change.business,
+                    record: serde_json::from_str(&change.body)?,
+                })
+            })
+            .collect();
+        return output::json(&found?);
+    }
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|change| {
+            vec![
+                change.route.to_string(),
+                cell(change.record_id.as_deref().unwrap_or_default(), 24),
+                contact(&change.body),
+                title(&change.body),
+                moment::shown(&change.observed_at),
+            ]
+        })
+        .collect();
+    output::table(&["route", "id", "contact", "record", "changed"], &rows, "nothing found")
+}
+
+/// The number or the e-mail address of a record.
+fn contact(body: &str) -> String {
+    let record: serde_json::Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+    let text = |name: &str| record.get(name).and_then(Value::as_str).unwrap_or_default();
+    let number = format!("{} {}", text("mobile_country_code"), text("mobile_number"));
+    match (number.trim(), text("email")) {
+        ("", "") => "-".to_owned(),
+        ("", email) => cell(email, 40),
+        (number, _) => cell(number, 40),
+    }
+}

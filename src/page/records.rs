@@ -1,0 +1,352 @@
+//! The records browser, on only with `show_records = true`: a list with search, filter, sort and
+//! pages, and one record with its history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde_json::{Map, Value, json};
+
+use super::context::Context;
+use super::frame::{explained, framed};
+use super::reports::{csv, json as json_response};
+use super::request::{Query, link};
+use super::text::shown;
+use crate::record::{Change, Route};
+use crate::report::{Guard, csv_text, shown as value_shown};
+use crate::store::{QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue, StoreError};
+
+/// Records on one screen, and in one CSV file.
+const SCREEN: u32 = 50;
+const CSV_MOST: u32 = 10_000;
+const LIMITS: QueryLimits =
+    QueryLimits { time: Duration::from_secs(5), rows: CSV_MOST as usize, bytes: 16 * 1024 * 1024 };
+/// Records that a search shows.
+const FOUND_MOST: usize = 50;
+/// The columns of the list, those that exist.
+const SHOWN: [&str; 9] = [
+    "id",
+    "name",
+    "customer_name",
+    "job_number",
+    "device_brand",
+    "status",
+    "amount",
+    "created_at",
+    "_changed_at",
+];
+
+/// What the browser is asked for.
+struct Asked {
+    route: Route,
+    page: RecordPage,
+}
+
+impl Asked {
+    fn of(query: &Query, limit: u32) -> Self {
+        let route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
+        let number = query.number("page").unwrap_or(0).min(100_000);
+        let contains = query
+            .get("text")
+            .map(|text| (query.get("column").unwrap_or("status").to_owned(), text.to_owned()));
+        let sort =
+            query.get("sort").map(|column| (column.to_owned(), query.get("order") != Some("up")));
+        let page = RecordPage { route, contains, sort, offset: number * SCREEN, limit };
+        Self { route, page }
+    }
+}
+
+fn hidden(context: &Context, is_page: bool) -> Response {
+    let text =
+        "Records are not shown here: set `show_records = true` in `[status]` of the configuration.";
+    explained(context, StatusCode::FORBIDDEN, text, is_page)
+}
+
+fn failed(context: &Context, error: Option<&QueryError>, is_page: bool) -> Response {
+    let text = match error {
+        Some(error) => format!("The records cannot be listed: {error}."),
+        None => "Too many requests are being answered: try again in a few seconds.".to_owned(),
+    };
+    explained(context, StatusCode::SERVICE_UNAVAILABLE, &text, is_page)
+}
+
+/// The list as a page, or as CSV with `format=csv`.
+pub(super) async fn list(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+    if !context.shows_records {
+        return hidden(&context, true);
+    }
+    let query = Query::of(&uri);
+    if let Some(term) = query.get("q") {
+        return found(&context, term).await;
+    }
+    let is_csv = query.get("format") == Some("csv");
+    // One more than is shown says whether there is another screen.
+    let Asked { route, page } = Asked::of(&query, if is_csv { CSV_MOST } else { SCREEN + 1 });
+    let read = context.read(move |reader| -> Result<_, QueryError> {
+        Ok((reader.columns(route)?, reader.browse(&page, LIMITS)?))
+    });
+    match read.await {
+        None => failed(&context, None, true),
+        Some(Err(error)) => failed(&context, Some(&error), true),
+        Some(Ok((_, rows))) if is_csv => csv(route.as_str(), table_csv(&rows)),
+        Some(Ok((columns, rows))) => {
+            framed(&context, route.as_str(), &screen(route, &query, &columns, &rows))
+                .into_response()
+        }
+    }
+}
+
+/// The list for programs.
+pub(super) async fn list_json(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+    if !context.shows_records {
+        return hidden(&context, false);
+    }
+    let query = Query::of(&uri);
+    if let Some(term) = query.get("q").map(str::to_owned) {
+        let read = context.read(move |reader| reader.find(&term, FOUND_MOST)).await;
+        return match read {
+            Some(Ok(changes)) => json_response(&changes.iter().map(found_json).collect::<Vec<_>>()),
+            _ => failed(&context, None, false),
+        };
+    }
+    let Asked { page, .. } = Asked::of(&query, SCREEN);
+    match context.read(move |reader| reader.browse(&page, LIMITS)).await {
+        None => failed(&context, None, false),
+        Some(Err(error)) => failed(&context, Some(&error), false),
+        Some(Ok(rows)) => json_response(&objects(&rows)),
+    }
+}
+
+fn found_json(change: &Change) -> Value {
+    let record: Value = serde_json::from_str(&change.body).unwrap_or_default();
+    json!({"route": change.route.to_string(), "id": change.record_id, "changed_at": change.observed_at, "record": record})
+}
+
+fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {
+    let value = |value: &SqlValue| match value {
+        SqlValue::Null => Value::Null,
+        SqlValue::Integer(number) => (*number).into(),
+        SqlValue::Real(number) => (*number).into(),
+        other => value_shown(other, None).into(),
+    };
+    rows.rows
+        .iter()
+        .map(|row| rows.columns.iter().cloned().zip(row.iter().map(value)).collect())
+        .collect()
+}
+
+fn table_csv(rows: &QueryRows) -> String {
+    let mut text = String::new();
+    let names = rows.columns.iter().map(|name| csv_text(name, Guard::Formulas));
+    text.push_str(&names.collect::<Vec<_>>().join(","));
+    text.push_str("\r\n");
+    for row in &rows.rows {
+        let cells = row.iter().map(|value| csv_text(&value_shown(value, None), Guard::Formulas));
+        text.push_str(&cells.collect::<Vec<_>>().join(","));
+        text.push_str("\r\n");
+    }
+    text
+}
+
+fn screen(route: Route, query: &Query, columns: &[String], rows: &QueryRows) -> Markup {
+    let page = query.number("page").unwrap_or(0);
+    let get = |name: &str| query.get(name).unwrap_or_default();
+    let (column, text, sort, order) = (get("column"), get("text"), get("sort"), get("order"));
+    let address = |page: u32, format: &str| {
+        let number = page.to_string();
+        let page = if page == 0 { "" } else { &number };
+        link(
+            "records",
+            &[
+                ("route", route.as_str()),
+                ("column", column),
+                ("text", text),
+                ("sort", sort),
+                ("order", order),
+                ("page", page),
+                ("format", format),
+            ],
+        )
+    };
+    let choices = |chosen: &str| {
+        html! {
+            @for name in columns { option value=(name) selected[name == chosen] { (shown(name)) } }
+        }
+    };
+    html! {
+        section {
+            h2 { "Records" }
+            form.filter action="records" method="get" role="search" {
+                label { "Find in all records " input type="search" name="q"; }
+                button { "Find" }
+            }
+            form.filter action="records" method="get" {
+                label { "Route " select name="route" {
+                    @for each in Route::ALL { option value=(each.as_str()) selected[each == route] { (each.as_str()) } }
+                } }
+                label { "Column " select name="column" { (choices(if column.is_empty() { "status" } else { column })) } }
+                label { "contains " input type="text" name="text" value=(text); }
+                label { "Sort by " select name="sort" { option value="" { "last change" } (choices(sort)) } }
+                label { "Order " select name="order" {
+                    option value="down" { "highest first" }
+                    option value="up" selected[order == "up"] { "lowest first" }
+                } }
+                button { "Show" }
+            }
+            (listing(route, rows))
+            p.note {
+                @if page > 0 { a rel="prev" href=(address(page - 1, "")) { "Previous page" } " " }
+                @if rows.rows.len() > SCREEN as usize { a rel="next" href=(address(page + 1, "")) { "Next page" } " " }
+                a href=(address(0, "csv")) { "CSV" }
+            }
+        }
+    }
+}
+
+fn listing(route: Route, rows: &QueryRows) -> Markup {
+    let places: Vec<(usize, &str)> = SHOWN
+        .iter()
+        .filter_map(|name| Some((rows.columns.iter().position(|column| column == name)?, *name)))
+        .collect();
+    html! {
+        @if rows.rows.is_empty() { p { "No record matches." } } @else {
+            div.scroll tabindex="0" role="region" aria-label="Table of records" {
+                table.report #records {
+                    thead { tr { @for (_, name) in &places { th scope="col" { (name) } } } }
+                    tbody {
+                        @for row in rows.rows.iter().take(SCREEN as usize) {
+                            tr { @for (index, name) in &places {
+                                @let text = value_shown(&row[*index], None);
+                                @if *name == "id" {
+                                    td { a href=(link("record", &[("route", route.as_str()), ("id", &text)])) { (shown(&text)) } }
+                                } @else { td { (shown(&text)) } }
+                            } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn found(context: &Arc<Context>, term: &str) -> Response {
+    let asked = term.to_owned();
+    let read = context.read(move |reader| reader.find(&asked, FOUND_MOST)).await;
+    let Some(Ok(changes)) = read else { return failed(context, None, true) };
+    let body = html! {
+        section {
+            h2 { "Found" }
+            form.filter action="records" method="get" role="search" {
+                label { "Find in all records " input type="search" name="q" value=(term); }
+                button { "Find" }
+            }
+            @if changes.is_empty() { p { "Nothing found." } } @else {
+                div.scroll tabindex="0" role="region" aria-label="Table of what was found" {
+                    table.report #found {
+                        thead { tr { th scope="col" { "route" } th scope="col" { "id" } th scope="col" { "record" } } }
+                        tbody { @for change in &changes {
+                            @let id = change.record_id.as_deref().unwrap_or_default();
+                            tr {
+                                td { (change.route.as_str()) }
+                                td { a href=(link("record", &[("route", change.route.as_str()), ("id", id)])) { (shown(id)) } }
+                                td { (shown(&summary(&change.body))) }
+                            }
+                        } }
+                    }
+                }
+            }
+        }
+    };
+    framed(context, "Found", &body).into_response()
+}
+
+/// The texts of a record by which a person recognises it.
+fn summary(body: &str) -> String {
+    let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+    let texts = [
+        "name",
+        "customer_name",
+        "job_number",
+        "device_brand",
+        "device_model",
+        "status",
+        "mobile_number",
+        "email",
+    ];
+    let texts = texts.iter().filter_map(|name| record.get(*name)?.as_str());
+    texts.collect::<Vec<_>>().join(" · ")
+}
+
+/// One record and its history.
+pub(super) async fn one(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+    if !context.shows_records {
+        return hidden(&context, true);
+    }
+    let query = Query::of(&uri);
+    match history(&context, &query).await {
+        None => failed(&context, None, true),
+        Some((route, id, changes)) if changes.is_empty() => {
+            let text = format!("{route} {id:?} is not in the mirror.");
+            explained(&context, StatusCode::NOT_FOUND, &text, true)
+        }
+        Some((route, id, changes)) => {
+            framed(&context, &format!("{route} {id}"), &record_page(route, &id, &changes))
+                .into_response()
+        }
+    }
+}
+
+/// One record and its history for programs.
+pub(super) async fn one_json(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+    if !context.shows_records {
+        return hidden(&context, false);
+    }
+    match history(&context, &Query::of(&uri)).await {
+        Some((_, _, changes)) if !changes.is_empty() => json_response(&changes),
+        Some(_) => explained(&context, StatusCode::NOT_FOUND, "There is no such record.", false),
+        None => failed(&context, None, false),
+    }
+}
+
+async fn history(context: &Arc<Context>, query: &Query) -> Option<(Route, String, Vec<Change>)> {
+    let route: Route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
+    let id = query.get("id").unwrap_or_default().to_owned();
+    let asked = id.clone();
+    let read = move |reader: &mut Reader| -> Result<Vec<Change>, StoreError> {
+        reader.history(route, &asked)
+    };
+    let changes = context.read(read).await?.ok()?;
+    Some((route, id, changes))
+}
+
+fn record_page(route: Route, id: &str, changes: &[Change]) -> Markup {
+    let body = changes.last().map_or("{}", |change| change.body.as_str());
+    let fields: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    html! {
+        section {
+            h2 { (route.as_str()) " " (shown(id)) }
+            dl.record { @for (name, value) in &fields { dt { (shown(name)) } dd { (shown(&text(value))) } } }
+        }
+        section {
+            h2 { "History" }
+            @for change in changes.iter().rev() {
+                h3 { "Version " (change.version) ", " (change.kind.as_str()) ", " time datetime=(change.observed_at) { (change.observed_at) } }
+                @let differences = change.changed();
+                @if !differences.is_empty() {
+                    table.report.diff {
+                        thead { tr { th scope="col" { "field" } th scope="col" { "before" } th scope="col" { "after" } } }
+                        tbody { @for field in &differences { tr {
+                            td { (shown(&field.name)) }
+                            td { del { (shown(field.before.unwrap_or("(absent)"))) } }
+                            td { ins { (shown(field.after.unwrap_or("(absent)"))) } }
+                        } } }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The pages of reports: the list, and one report with its chart, as HTML, CSV, SVG or JSON.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::context::Context;
+use super::frame::{explained, framed};
+use super::request::{Query, link};
+use super::text::shown;
+use crate::report::{self, Answer, By, Guard, Question, Report, ReportError};
+
+/// The parameters of a report's address that every report has.
+const GIVEN: [&str; 6] = ["name", "from", "to", "by", "business", "format"];
+
+/// The list of the reports.
+pub(super) async fn list(State(context): State<Arc<Context>>) -> Response {
+    let (reports, errors) = context.reports().await;
+    let body = html! {
+        section {
+            h2 { "Reports" }
+            dl.reports {
+                @for report in &reports {
+                    dt { a href=(link("report", &[("name", &report.name)])) { (shown(&report.title)) } }
+                    dd { (shown(&report.about)) }
+                }
+            }
+            @for error in &errors { p.note { (shown(error)) } }
+            @if !context.shows_records {
+                p.note { "Reports that show single records or come from your own folder need " code { "show_records = true" } " in " code { "[status]" } "." }
+            }
+        }
+    };
+    framed(&context, "Reports", &body).into_response()
+}
+
+/// The list for programs.
+pub(super) async fn list_json(State(context): State<Arc<Context>>) -> Response {
+    let (reports, _) = context.reports().await;
+    let listed: Vec<serde_json::Value> = reports
+        .iter()
+        .map(|report| serde_json::json!({"name": report.name, "title": report.title, "about": report.about}))
+        .collect();
+    json(&listed)
+}
+
+/// One report as a page, or in the `format` that is asked for.
+pub(super) async fn one(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+    let query = Query::of(&uri);
+    let format = query.get("format").unwrap_or("html").to_owned();
+    respond(&context, &query, &format).await
+}
+
+/// One report for programs.
+pub(super) async fn one_json(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+    respond(&context, &Query::of(&uri), "json").await
+}
+
+async fn respond(context: &Arc<Context>, query: &Query, format: &str) -> Response {
+    let name = query.get("name").unwrap_or_default();
+    let (reports, _) = context.reports().await;
+    let Some(report) = reports.into_iter().find(|report| report.name == name) else {
+        return explained(
+            context,
+            StatusCode::NOT_FOUND,
+            "There is no such report here.",
+            format == "html",
+        );
+    };
+    let question = Question {
+        from: query.date("from"),
+        to: query.date("to"),
+        by: match query.get("by") {
+            Some("week") => By::Week,
+            Some("month") => By::Month,
+            _ => By::Day,
+        },
+        business: query.get("business").map(str::to_owned),
+        at: None,
+        set: query.others(&GIVEN),
+    };
+    let zone = context.zone.clone();
+    let asked = report.clone();
+    let answered = context
+        .read(move |reader| report::answer(reader, &asked, &question, &zone, Timestamp::now()))
+        .await;
+    let answer = match answered {
+        None => {
+            return explained(
+                context,
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Too many reports are being made: try again in a few seconds.",
+                format == "html",
+            );
+        }
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => {
+            let code = match &error {
+                ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+                ReportError::NotSent { .. } | ReportError::Query { .. } => StatusCode::OK,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            let code = if code == StatusCode::OK && format != "html" {
+                StatusCode::UNPROCESSABLE_ENTITY
+            } else {
+                code
+            };
+            return explained(context, code, &error.to_string(), format == "html");
+        }
+    };
+    match format {
+        "csv" => csv(&answer.report.name, report::csv(&answer, Guard::Formulas)),
+        "json" => json(&report::objects(&answer)),
+        "svg" => match report::svg(&answer) {
+            Some(chart) => ([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response(),
+            None => explained(context, StatusCode::NOT_FOUND, "This report has no chart.", false),
+        },
+        _ => framed(context, &report.title, &page(&report, query, &answer)).into_response(),
+    }
+}
+
+fn page(report: &Report, query: &Query, answer: &Answer) -> Markup {
+    let (from, to) = (answer.period.from.to_string(), answer.period.to.to_string());
+    let by = query.get("by").unwrap_or("day");
+    let business = query.get("business").unwrap_or_default();
+    let set = query.others(&GIVEN);
+    let format = |format: &'static str| {
+        let mut pairs = vec![
+            ("name", report.name.as_str()),
+            ("from", &from),
+            ("to", &to),
+            ("by", by),
+            ("business", business),
+            ("format", format),
+        ];
+        pairs.extend(set.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        link("report", &pairs)
+    };
+    html! {
+        section {
+            h2 { (shown(&report.title)) }
+            p { (shown(&report.about)) }
+            form.filter action="report" method="get" {
+                input type="hidden" name="name" value=(report.name);
+                label { "From " input type="date" name="from" value=(from); }
+                label { "To " input type="date" name="to" value=(to); }
+                label { "Count by "
+                    select name="by" {
+                        @for choice in ["day", "week", "month"] {
+                            option value=(choice) selected[choice == by] { (choice) }
+                        }
+                    }
+                }
+                label { "Business " input type="text" name="business" size="6" value=(business); }
+                @for parameter in &report.parameters {
+                    @let value = set.iter().find(|(name, _)| *name == parameter.name).map_or(parameter.default.as_str(), |(_, value)| value);
+                    label { (shown(&parameter.about)) " " input type="text" name=(parameter.name) size="6" value=(value); }
+                }
+                button { "Show" }
+            }
+            (report::fragment(answer))
+            p.note { "Download: " a href=(format("csv")) { "CSV" } ", " a href=(format("json")) { "JSON" }
+                @if report.chart.is_some() { ", " a href=(format("svg")) { "SVG" } } "." }
+        }
+    }
+}
+
+/// A file to download. The name holds no character that could end the header.
+pub(super) fn csv(name: &str, text: String) -> Response {
+    let name: String =
+        name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
+    let disposition = format!("attachment; filename=\"{name}.csv\"");
+    let headers = [
+        (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
+        (header::CONTENT_DISPOSITION, disposition),
+    ];
+    (headers, text).into_response()
+}
+
+pub(super) fn json<T: serde::Serialize>(value: &T) -> Response {
+    let mut text = serde_json::to_vec_pretty(value).expect("the values are plain");
+    text.push(b'\n');
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}

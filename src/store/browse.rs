@@ -1,0 +1,79 @@
+//! One screen of a mirror table for the records browser: filtered, sorted and paged within limits.
+
+use super::Store;
+use super::error::OpenError;
+use super::mirror::quoted;
+use super::query::{QueryError, QueryLimits, QueryRows};
+use super::reader::Reader;
+use crate::record::Route;
+use rusqlite::types::Value;
+
+/// Which records a screen shows.
+#[derive(Debug, Clone)]
+pub struct RecordPage {
+    /// The table.
+    pub route: Route,
+    /// A column and a text that its value must contain; letter case does not matter.
+    pub contains: Option<(String, String)>,
+    /// The column to sort by, and whether the highest comes first; else the last changed.
+    pub sort: Option<(String, bool)>,
+    /// How many records come before this screen.
+    pub offset: u32,
+    /// The most records.
+    pub limit: u32,
+}
+
+impl Reader {
+    /// The rows of a screen with all columns of the table. A column that does not exist is ignored.
+    ///
+    /// # Errors
+    /// [`QueryError`], for example if sorting takes too long.
+    pub fn browse(
+        &mut self,
+        page: &RecordPage,
+        limits: QueryLimits,
+    ) -> Result<QueryRows, QueryError> {
+        let columns = self.columns(page.route)?;
+        let exists = |name: &String| columns.contains(name);
+        let mut parameters = vec![
+            ("limit".to_owned(), Value::Integer(page.limit.into())),
+            ("offset".to_owned(), Value::Integer(page.offset.into())),
+        ];
+        let mut filter = String::new();
+        if let Some((column, text)) = page.contains.as_ref().filter(|(column, _)| exists(column)) {
+            filter =
+                format!(" WHERE instr(lower(CAST({} AS TEXT)), lower(:text)) > 0", quoted(column));
+            parameters.push(("text".to_owned(), Value::Text(text.clone())));
+        }
+        let order = match page.sort.as_ref().filter(|(column, _)| exists(column)) {
+            Some((column, true)) => format!("{} DESC, _seq DESC", quoted(column)),
+            Some((column, false)) => format!("{}, _seq DESC", quoted(column)),
+            None => "_seq DESC".to_owned(),
+        };
+        let sql = format!(
+            "SELECT * FROM \"{}\"{filter} ORDER BY {order} LIMIT :limit OFFSET :offset",
+            page.route
+        );
+        self.query(&sql, &parameters, limits)
+    }
+}
+
+impl Store {
+    /// Runs a read on a connection of its own, which is closed at the end, so that nothing it sets up
+    /// stays and no other read waits for it.
+    ///
+    /// # Errors
+    /// If the store cannot be opened.
+    pub async fn read_apart<T, F>(&self, work: F) -> Result<T, OpenError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Reader) -> T + Send + 'static,
+    {
+        let path = self.path().to_owned();
+        let opened = super::calls::run_blocking({
+            let path = path.clone();
+            move || Ok(Reader::open(&path).map(|mut reader| work(&mut reader)))
+        });
+        opened.await.unwrap_or_else(|source| Err(OpenError::Sqlite { path, source }))
+    }
+}

@@ -1,0 +1,122 @@
+use crate::record::{Kind, Route};
+use crate::store::fixtures::{Poll, open, record};
+use crate::store::operate::Operator;
+use crate::store::{Forgotten, Reader, Store, rebuild};
+
+fn found(reader: &Reader, term: &str) -> String {
+    let changes = reader.find(term, 10).unwrap();
+    let ids: Vec<&str> = changes.iter().map(|c| c.record_id.as_deref().unwrap()).collect();
+    ids.join(" ")
+}
+
+fn person(id: i64, name: &str, country: &str, number: &str) -> String {
+    format!(
+        r#"{{"id":{id},"name":"{name}","mobile_country_code":{country},"mobile_number":"{number}"}}"#
+    )
+}
+
+#[tokio::test]
+async fn a_record_is_found_by_its_newest_words_only() {
+    let (dir, store) = open();
+    let path = dir.path().join("mirror.db");
+    Poll::USUAL.shows(&store, &[record(2, "Łukasz Zoë"), record(1, "Ann Miller")]).await;
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(found(&reader, "zoe"), "2");
+    assert_eq!(found(&reader, "ann mill"), "1");
+    assert_eq!(found(&reader, "miller ann"), "1");
+    assert_eq!(found(&reader, "ann zoe"), "");
+    for name in ["Ann Baker", "Ann Cook", "Ann Dyer"] {
+        Poll::USUAL.shows(&store, &[record(2, "Łukasz Zoë"), record(1, name)]).await;
+    }
+    for old in ["miller", "baker", "cook"] {
+        assert_eq!(found(&reader, old), "", "{old}");
+    }
+    assert_eq!(found(&reader, "dyer"), "1");
+    store.close().await.unwrap();
+    drop((store, reader));
+    rebuild(&path).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!((found(&reader, "dyer"), found(&reader, "cook")), ("1".to_owned(), String::new()));
+}
+
+#[tokio::test]
+async fn a_phone_number_is_found_however_it_is_written() {
+    let (dir, store) = open();
+    let shown = [
+        person(3, "C", "null", "+1 (415) 555-0000"),
+        person(2, "B", "null", "07700900124"),
+        person(1, "A", "\"+44\"", "07700 900123"),
+    ];
+    Poll::USUAL.shows(&store, &shown).await;
+    let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+    for term in [
+        "07700 900123",
+        "07700900123",
+        "7700900123",
+        "+447700900123",
+        "+44 7700 900123",
+        "0044 7700-900-123",
+        "+44 (0)7700 900123",
+        "900123",
+        "0123",
+    ] {
+        assert_eq!(found(&reader, term), "1", "{term}");
+    }
+    for term in ["+44 7700 900124", "07700/900 124", "900124"] {
+        assert_eq!(found(&reader, term), "2", "{term}");
+    }
+    for term in ["4155550000", "+14155550000", "415 555 0000", "001 415 555 0000", "555-0000"] {
+        assert_eq!(found(&reader, term), "3", "{term}");
+    }
+    assert_eq!(found(&reader, "07700 900125"), "");
+}
+
+#[tokio::test]
+async fn what_is_forgotten_is_not_found_and_not_in_the_file() {
+    let (dir, store) = open();
+    let path = dir.path().join("mirror.db");
+    Poll::USUAL.shows(&store, &[record(1, "Xylophonist Quetzal"), record(2, "N")]).await;
+    Poll::USUAL.shows(&store, &[record(1, "Xylophonist Renamed"), record(2, "N")]).await;
+    store.close().await.unwrap();
+    drop(store);
+    let is_on_disk = || {
+        std::fs::read_dir(dir.path()).unwrap().any(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            bytes.windows(8).any(|window| window == b"ylophoni" || window == b"quetzal\0")
+        })
+    };
+    assert!(is_on_disk());
+    let mut operator = Operator::open(&path).unwrap();
+    let forgotten = operator.forget(Route::Leads, "1", "2026").unwrap();
+    assert_eq!(forgotten, Forgotten::Now { versions: 2, is_purged: true });
+    drop(operator);
+    assert!(!is_on_disk());
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(found(&reader, "xylophonist"), "");
+    drop(reader);
+    rebuild(&path).unwrap();
+    assert_eq!(found(&Reader::open(&path).unwrap(), "xylophonist"), "");
+}
+
+#[tokio::test]
+async fn an_older_index_is_made_again_at_the_next_start() {
+    let (dir, store) = open();
+    let path = dir.path().join("mirror.db");
+    Poll::USUAL.shows(&store, &[record(1, "Ann"), record(2, "Bob")]).await;
+    Poll::USUAL.shows(&store, &[record(1, "Ann"), record(2, "Bert")]).await;
+    store.close().await.unwrap();
+    drop(store);
+    let tool = rusqlite::Connection::open(&path).unwrap();
+    tool.execute_batch(
+        "INSERT INTO _search (_search) VALUES ('delete-all'); \
+         UPDATE meta SET value = '0' WHERE name = 'search_form'",
+    )
+    .unwrap();
+    drop(tool);
+    assert_eq!(found(&Reader::open(&path).unwrap(), "bert"), "");
+    drop(Store::open(&path).unwrap());
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!((found(&reader, "bert"), found(&reader, "bob")), ("2".to_owned(), String::new()));
+    let kinds: Vec<Kind> = reader.find("bert", 1).unwrap().iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [Kind::Updated]);
+}

@@ -1,0 +1,178 @@
+//! What is indexed of a record, and what a search term asks for. Pure.
+//!
+//! A number such as a phone number is indexed a second time: its digits backwards, as one word. A
+//! search for it in any spelling, with or without the country, or for its last digits, is then a
+//! search for the beginning of that word.
+
+use serde_json::{Map, Value};
+
+/// The most bytes of a record's words.
+const TEXT_MAX: usize = 8 * 1024;
+/// How deep objects and lists are read.
+const DEPTH_MAX: usize = 8;
+/// Fewer digits are not taken for a phone number.
+const NUMBER_MIN: usize = 6;
+/// Fewer digits of a term are not searched as the end of a phone number.
+const END_MIN: usize = 4;
+/// The most words of a term.
+const WORDS_MAX: usize = 12;
+/// The most digits that a country's code has.
+const COUNTRY_MAX: usize = 3;
+/// Fields that hold the same few words in every record.
+const LEFT_OUT: [&str; 1] = ["status_stage"];
+
+/// The words of a record, as text for the index. The same text is needed to remove them again.
+pub(super) fn of_record(body: &str) -> String {
+    let mut text = String::new();
+    match serde_json::from_str::<Map<String, Value>>(body) {
+        Ok(record) => read_object(&record, 0, &mut text),
+        // Half of a surrogate pair: the words are good enough.
+        Err(_) => push(&mut text, body),
+    }
+    text
+}
+
+fn read_object(object: &Map<String, Value>, depth: usize, text: &mut String) {
+    let country = object.get("mobile_country_code").and_then(Value::as_str).unwrap_or("");
+    for (name, value) in object {
+        if !LEFT_OUT.contains(&name.as_str()) {
+            read(name, value, country, depth, text);
+        }
+    }
+}
+
+fn read(name: &str, value: &Value, country: &str, depth: usize, text: &mut String) {
+    match value {
+        Value::String(said) if is_time(said) => {}
+        Value::String(said) => {
+            push(text, said);
+            let is_phone = name.contains("mobile") || name.contains("phone");
+            if let Some(word) = number_word(said, if is_phone { country } else { "" }) {
+                push(text, &word);
+            }
+        }
+        Value::Number(number) if number.is_i64() || number.is_u64() => {
+            push(text, &number.to_string());
+        }
+        Value::Array(items) if depth < DEPTH_MAX => {
+            items.iter().for_each(|item| read(name, item, country, depth + 1, text));
+        }
+        Value::Object(object) if depth < DEPTH_MAX => read_object(object, depth + 1, text),
+        _ => {}
+    }
+}
+
+fn push(text: &mut String, words: &str) {
+    let room = TEXT_MAX.saturating_sub(text.len() + 1);
+    let mut end = words.len().min(room);
+    while !words.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.push_str(&words[..end]);
+    text.push(' ');
+}
+
+/// A time as the workspace writes it, which nobody searches for.
+fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 20 && bytes[4] == b'-' && bytes[10] == b'T' && bytes.ends_with(b"Z")
+}
+
+/// The digits of text that looks like a phone number, and whether the country stands in front.
+fn digits(text: &str) -> Option<(String, bool)> {
+    let text = text.trim();
+    if !text.chars().all(|c| c.is_ascii_digit() || "+ ()-./".contains(c)) {
+        return None;
+    }
+    let plain = text.replace("(0)", "");
+    let mut digits: String = plain.chars().filter(char::is_ascii_digit).collect();
+    let is_international = plain.starts_with('+') || digits.starts_with("00");
+    if digits.starts_with("00") {
+        digits.drain(..2);
+    }
+    Some((digits.trim_start_matches('0').to_owned(), is_international))
+}
+
+/// The word of a phone number: `r` and its digits from the last to the first.
+fn number_word(text: &str, country: &str) -> Option<String> {
+    let (digits, is_international) = digits(text)?;
+    if digits.len() < NUMBER_MIN {
+        return None;
+    }
+    let country: String = match is_international {
+        true => String::new(),
+        false => country.chars().filter(char::is_ascii_digit).collect(),
+    };
+    Some(backwards(&format!("{country}{digits}")))
+}
+
+fn backwards(digits: &str) -> String {
+    std::iter::once('r').chain(digits.chars().rev()).collect()
+}
+
+/// The question of a term in the language of FTS5; `None` if it holds no word. With `begins`, its
+/// last word may be the beginning of a word.
+pub(super) fn question(term: &str, begins: bool) -> Option<String> {
+    let words: Vec<&str> = term
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(WORDS_MAX)
+        .collect();
+    if words.is_empty() {
+        return None;
+    }
+    let mut question =
+        words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" AND ");
+    if begins {
+        question.push('*');
+    }
+    let typed: String = term.chars().filter(char::is_ascii_digit).collect();
+    if let Some((digits, is_international)) = digits(term).filter(|_| typed.len() >= END_MIN) {
+        // As it is: the end of a number may begin with a zero.
+        question.push_str(&format!(" OR \"{}\"*", backwards(&typed)));
+        if typed != digits && digits.len() >= NUMBER_MIN {
+            question.push_str(&format!(" OR \"{}\"*", backwards(&digits)));
+        }
+        if is_international {
+            // The record may hold the number without its country.
+            for cut in 1..=COUNTRY_MAX.min(digits.len().saturating_sub(NUMBER_MIN)) {
+                let national = digits[cut..].trim_start_matches('0');
+                question.push_str(&format!(" OR \"{}\"", backwards(national)));
+            }
+        }
+    }
+    Some(question)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_indexed_by_its_words_and_the_end_of_its_numbers() {
+        let body = r#"{"id":12,"name":"Zoë","status_stage":"open","created_at":"2026-03-01T00:00:00.5Z",
+            "mobile_country_code":"+44","mobile_number":"07700 900123","tags":["a",{"b":"c"}],"paid":true,"amount":1.5}"#;
+        let text = of_record(body);
+        for word in ["12 ", "Zoë ", "07700 900123 ", "r321009007744 ", "a c "] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+        assert!(
+            !text.contains("open") && !text.contains("2026") && !text.contains("true"),
+            "{text}"
+        );
+        assert!(of_record(&format!("{{\"a\":\"{}\"}}", "é".repeat(10_000))).len() <= TEXT_MAX + 2);
+    }
+
+    #[test]
+    fn a_term_is_a_question_without_operators_of_its_own() {
+        assert_eq!(question("zoe smith", false).unwrap(), r#""zoe" AND "smith""#);
+        assert_eq!(question("a* OR \"b", true).unwrap(), r#""a" AND "OR" AND "b"*"#);
+        assert_eq!(question(" -*\" ", true), None);
+        let number = question("07700 900123", false).unwrap();
+        assert_eq!(number, r#""07700" AND "900123" OR "r32100900770"* OR "r3210090077"*"#);
+        let abroad = question("+44 (0)7700 900123", false).unwrap();
+        assert!(
+            abroad.contains(r#"OR "r321009007744"* "#) && abroad.contains(r#"OR "r3210090077""#)
+        );
+    }
+}
