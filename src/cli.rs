@@ -240,9 +240,9 @@ fn read_config(path: &Path) -> anyhow::Result<Config> {
     Ok(Config::load(path, credentials.as_deref(), key)?)
 }
 
-/// Threads for the store's two connections, for files and for name lookups. The unit's `TasksMax` must
-/// allow these and the programs of command sinks.
-const MOST_BLOCKING_THREADS: usize = 11;
+/// Threads for the store's connections, for files and for name lookups, and as many again for files on
+/// disks that hang. The unit's `TasksMax` must allow these and the programs of command sinks.
+const MOST_BLOCKING_THREADS: usize = 22;
 
 /// A runtime for one command, with one thread, because commands mostly wait.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -7,6 +7,7 @@
 mod address;
 mod backup;
 mod base;
+mod conditions;
 #[cfg(test)]
 mod example;
 mod findings;
@@ -313,8 +314,59 @@ pub struct SinkFilter {
     pub routes: Vec<Route>,
     /// The kinds of change.
     pub changes: Vec<Kind>,
-    /// Top-level fields and the JSON value each must have.
-    pub fields: BTreeMap<String, serde_json::Value>,
+    /// The businesses, as the change names them; empty for all.
+    pub businesses: Vec<String>,
+    /// The conditions on the record, all of which must hold.
+    pub conditions: Vec<Condition>,
+}
+
+/// One condition on the record of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// At least one of these top-level fields differs from the version before.
+    Changed(Vec<String>),
+    /// A top-level field is as wanted.
+    Field {
+        /// Which version of the record is looked at.
+        side: Side,
+        /// The field's name.
+        name: String,
+        /// What it must be.
+        wanted: Wanted,
+    },
+}
+
+/// A version of the record of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The version before the change; a first version has none.
+    Before,
+    /// The version after it.
+    After,
+}
+
+/// What a field must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// It is there, with any value, or it is not there.
+    Exists(bool),
+    /// It means the same as one of these.
+    In(Vec<serde_json::Value>),
+    /// It compares so with this value.
+    Compared(Comparison, serde_json::Value),
+}
+
+/// How a field compares with a value. Only two numbers, two times or two texts have an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// It means the same.
+    Equal,
+    /// It is there and means something else.
+    NotEqual,
+    /// It is smaller.
+    Less,
+    /// It is greater.
+    Greater,
 }
 
 /// What a sink keeps the order of the log for.

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use toml::de::DeValue;
 
+use super::conditions;
 use super::findings::choice;
 use super::mqtt;
 use super::nats;
@@ -42,6 +42,8 @@ const IN_ORDER: [(&str, InOrder); 2] = [("record", InOrder::Record), ("sink", In
 
 /// The kinds that most sinks get unless they ask for others.
 const NEWS: [Kind; 2] = [Kind::Created, Kind::Updated];
+/// The kinds that a sink gets which starts at the beginning.
+const FROM_THE_BEGINNING: [Kind; 3] = [Kind::Baseline, Kind::Created, Kind::Updated];
 
 /// The example schedule of the Standard Webhooks specification, in seconds. The first attempt is
 /// made at once.
@@ -113,8 +115,14 @@ fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSe
     let kind = section.word("type", &TYPES);
     // A copy of everything is what a database is for.
     let is_copy = kind == Some(Type::Postgres);
-    let filter = filter(&mut section, if is_copy { &Kind::ALL } else { &NEWS });
     let start = start(&mut section, if is_copy { Start::Beginning } else { Start::Now });
+    // Who asks for the beginning wants all there is.
+    let usual: &[Kind] = match (is_copy, start) {
+        (true, _) => &Kind::ALL,
+        (false, Start::Beginning) => &FROM_THE_BEGINNING,
+        (false, _) => &NEWS,
+    };
+    let filter = filter(&mut section, usual);
     let in_order = section.word("in_order", &IN_ORDER).unwrap_or(InOrder::Record);
     let retry = section.durations("retry", &WAIT);
     if let Some(Found { value, place }) = &retry
@@ -147,49 +155,25 @@ fn filter(section: &mut Section<'_>, usual_changes: &[Kind]) -> SinkFilter {
     SinkFilter {
         routes: routes.unwrap_or_else(|| Route::ALL.to_vec()),
         changes: changes.unwrap_or_else(|| usual_changes.to_vec()),
-        fields: fields(section),
+        businesses: businesses(section),
+        conditions: conditions::read(section),
     }
 }
 
-fn fields(section: &mut Section<'_>) -> BTreeMap<String, Value> {
-    let Some(found) = section.value("where") else { return BTreeMap::new() };
-    let DeValue::Table(table) = found.value else {
-        let wanted = "a table, for example { status_stage = \"completed\" }";
-        section.wrong_type("where", wanted, found.value, &found.place, Quote::Shown);
-        return BTreeMap::new();
-    };
-    let mut fields = BTreeMap::new();
-    for (field, value) in table {
-        let name = field.get_ref().clone().into_owned();
-        match scalar(value.get_ref()) {
-            Some(scalar) => {
-                fields.insert(name, scalar);
-            }
-            None => {
-                let wanted = "a string, a number or a boolean";
-                let key = format!("where.{}", shown(&name));
-                section.wrong_type(&key, wanted, value.get_ref(), &value.span(), Quote::Shown);
+fn businesses(section: &mut Section<'_>) -> Vec<String> {
+    let Some(list) = section.list("businesses") else { return Vec::new() };
+    let mut businesses = Vec::new();
+    for Found { value, place } in &list.value {
+        match value {
+            DeValue::String(text) => businesses.push(text.to_string()),
+            DeValue::Integer(number) => businesses.push(number.to_string()),
+            other => {
+                let wanted = "a list of the ids of businesses";
+                section.wrong_type("businesses", wanted, other, place, Quote::Shown);
             }
         }
     }
-    fields
-}
-
-fn scalar(value: &DeValue<'_>) -> Option<Value> {
-    match value {
-        DeValue::String(text) => Some(Value::from(text.as_ref())),
-        DeValue::Boolean(truth) => Some(Value::from(*truth)),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-            .map(Value::from)
-            .or_else(|_| u64::from_str_radix(number.as_str(), number.radix()).map(Value::from))
-            .ok(),
-        DeValue::Float(number) => number.as_str().parse().ok().and_then(finite),
-        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
-    }
-}
-
-fn finite(number: f64) -> Option<Value> {
-    serde_json::Number::from_f64(number).map(Value::Number)
+    businesses
 }
 
 fn start(section: &mut Section<'_>, usual: Start) -> Start {

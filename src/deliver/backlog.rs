@@ -34,7 +34,7 @@ impl Counted {
         position: i64,
         last: i64,
     ) -> Result<i64, StoreError> {
-        let most = if filter.fields.is_empty() { MOST_ROWS } else { MOST_PARSED };
+        let most = if filter.conditions.is_empty() { MOST_ROWS } else { MOST_PARSED };
         let passed = position - self.position;
         if (0..=most).contains(&passed) && position <= self.upto {
             self.changes -= count(reader, filter, self.position, position)?;
@@ -50,8 +50,9 @@ impl Counted {
 }
 
 fn count(reader: &Reader, filter: &SinkFilter, after: i64, upto: i64) -> Result<i64, StoreError> {
-    if filter.fields.is_empty() || after >= upto {
-        return reader.count_changes(after, upto, &filter.routes, &filter.changes);
+    if filter.conditions.is_empty() || after >= upto {
+        let SinkFilter { routes, changes, businesses, .. } = filter;
+        return reader.count_changes(after, upto, routes, changes, businesses);
     }
     let mut wanted = 0;
     reader.scan_after(after, usize::try_from(upto - after).unwrap_or(usize::MAX), |change| {

@@ -1,15 +1,193 @@
 //! Which changes a sink asked for: pure.
 
-use crate::config::SinkFilter;
+use std::cmp::Ordering;
+
+use crate::config::{Comparison, Condition, Side, SinkFilter, Wanted};
 use crate::record::{Change, Kind, field, same_meaning};
 
 /// Whether the sink asked for this change.
 pub(super) fn wants(filter: &SinkFilter, change: &Change) -> bool {
+    let of_business = || {
+        let business = change.business.as_deref().unwrap_or_default();
+        filter.businesses.is_empty() || filter.businesses.iter().any(|wanted| wanted == business)
+    };
     filter.changes.contains(&change.kind)
         && filter.routes.contains(&change.route)
-        && (change.kind == Kind::Gap
-            || filter.fields.iter().all(|(name, wanted)| {
-                field(&change.body, name)
-                    .is_some_and(|found| same_meaning(found, &wanted.to_string()))
-            }))
+        && of_business()
+        // A gap belongs to no record: no condition on a record leaves it out.
+        && (change.kind == Kind::Gap || filter.conditions.iter().all(|one| holds(one, change)))
+}
+
+fn holds(condition: &Condition, change: &Change) -> bool {
+    match condition {
+        Condition::Changed(fields) => {
+            let changed = change.changed();
+            fields.iter().any(|field| changed.iter().any(|change| change.name == *field))
+        }
+        Condition::Field { side, name, wanted } => {
+            let record = match side {
+                Side::After => Some(change.body.as_str()),
+                Side::Before => change.before.as_deref(),
+            };
+            fits(record.and_then(|record| field(record, name)), wanted)
+        }
+    }
+}
+
+/// Whether the JSON text of a field is what was asked for. A field that is absent fits nothing but
+/// `exists = false`.
+fn fits(found: Option<&str>, wanted: &Wanted) -> bool {
+    match (found, wanted) {
+        (found, Wanted::Exists(exists)) => found.is_some() == *exists,
+        (None, _) => false,
+        (Some(found), Wanted::In(values)) => {
+            values.iter().any(|value| same_meaning(found, &value.to_string()))
+        }
+        (Some(found), Wanted::Compared(comparison, value)) => {
+            let value = value.to_string();
+            match comparison {
+                Comparison::Equal => same_meaning(found, &value),
+                Comparison::NotEqual => !same_meaning(found, &value),
+                Comparison::Less => order(found, &value) == Some(Ordering::Less),
+                Comparison::Greater => order(found, &value) == Some(Ordering::Greater),
+            }
+        }
+    }
+}
+
+/// How two numbers or two texts are ordered; times in the form of the API sort as text. `None` if the
+/// values have no order.
+fn order(a: &str, b: &str) -> Option<Ordering> {
+    use serde_json::Value::{Number, String};
+    match (serde_json::from_str(a).ok()?, serde_json::from_str(b).ok()?) {
+        (Number(a), Number(b)) => match (a.as_i128(), b.as_i128()) {
+            (Some(a), Some(b)) => Some(a.cmp(&b)),
+            _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
+        },
+        (String(a), String(b)) => match (a.parse::<jiff::Timestamp>(), b.parse()) {
+            (Ok(a), Ok(b)) => Some(a.cmp(&b)),
+            _ => Some(a.cmp(&b)),
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::record::Route;
+
+    fn change(before: Option<&str>, after: &str) -> Change {
+        Change {
+            seq: 1,
+            event_id: "evt_1".into(),
+            route: Route::Jobs,
+            record_id: Some("1".into()),
+            kind: if before.is_some() { Kind::Updated } else { Kind::Created },
+            version: 1,
+            observed_at: "2026-01-01T00:00:00.000000Z".into(),
+            business: Some("7".into()),
+            body: after.into(),
+            before: before.map(str::to_owned),
+        }
+    }
+
+    fn filter(conditions: Vec<Condition>) -> SinkFilter {
+        SinkFilter {
+            routes: vec![Route::Jobs],
+            changes: vec![Kind::Created, Kind::Updated, Kind::Gap],
+            businesses: Vec::new(),
+            conditions,
+        }
+    }
+
+    fn compared(comparison: Comparison, value: Value) -> Wanted {
+        Wanted::Compared(comparison, value)
+    }
+
+    #[test]
+    fn a_field_is_compared_by_meaning() {
+        use Comparison::{Equal, Greater, Less, NotEqual};
+        let yes = |found: Option<&str>, wanted: Wanted| {
+            assert!(fits(found, &wanted), "{found:?} {wanted:?}")
+        };
+        let no = |found: Option<&str>, wanted: Wanted| {
+            assert!(!fits(found, &wanted), "{found:?} {wanted:?}")
+        };
+        for (found, comparison, value) in [
+            ("10.10", Equal, json!(10.1)),
+            ("\"a\"", Equal, json!("a")),
+            ("\"a\"", NotEqual, json!("b")),
+            ("1", NotEqual, json!("1")),
+            ("null", NotEqual, json!("1")),
+            ("9", Less, json!(10)),
+            ("9007199254740993", Greater, json!(9_007_199_254_740_992_i64)),
+            ("-0.5", Less, json!(0)),
+            ("\"2026-01-01T00:30:00+01:00\"", Less, json!("2026-01-01T00:00:00Z")),
+            ("\"b\"", Greater, json!("a")),
+        ] {
+            yes(Some(found), compared(comparison, value.clone()));
+            no(None, compared(comparison, value));
+        }
+        for (found, comparison, value) in [
+            ("\"9\"", Less, json!(10)),
+            ("null", Less, json!(10)),
+            ("[1]", Greater, json!(0)),
+            ("true", Greater, json!(false)),
+            ("10", Less, json!(10)),
+            ("10", Greater, json!(10)),
+            ("10", NotEqual, json!(10.0)),
+        ] {
+            no(Some(found), compared(comparison, value));
+        }
+        yes(Some("null"), Wanted::Exists(true));
+        no(None, Wanted::Exists(true));
+        yes(None, Wanted::Exists(false));
+        no(Some("null"), Wanted::Exists(false));
+        yes(Some("\"b\""), Wanted::In(vec![json!("a"), json!("b")]));
+        no(Some("\"c\""), Wanted::In(vec![json!("a"), json!("b")]));
+        no(Some("1"), Wanted::In(Vec::new()));
+    }
+
+    #[test]
+    fn a_condition_looks_at_the_record_before_or_after_the_change() {
+        let completed = |side| Condition::Field {
+            side,
+            name: "stage".into(),
+            wanted: compared(Comparison::Equal, json!("completed")),
+        };
+        let begins = change(Some(r#"{"id":1,"stage":"open"}"#), r#"{"id":1,"stage":"completed"}"#);
+        let ends = change(Some(r#"{"id":1,"stage":"completed"}"#), r#"{"id":1,"stage":"open"}"#);
+        let first = change(None, r#"{"id":1,"stage":"completed"}"#);
+        let wanted = |conditions: Vec<Condition>| {
+            [&begins, &ends, &first].map(|change| wants(&filter(conditions.clone()), change))
+        };
+        assert_eq!(wanted(vec![completed(Side::After)]), [true, false, true]);
+        assert_eq!(wanted(vec![completed(Side::Before)]), [false, true, false]);
+        assert_eq!(wanted(vec![completed(Side::Before), completed(Side::After)]), [false; 3]);
+        assert_eq!(wanted(vec![Condition::Changed(vec!["stage".into()])]), [true, true, false]);
+        assert_eq!(wanted(vec![Condition::Changed(vec!["note".into()])]), [false; 3]);
+        assert_eq!(wanted(Vec::new()), [true; 3]);
+    }
+
+    #[test]
+    fn routes_kinds_and_businesses_decide_before_any_condition() {
+        let never = Condition::Changed(Vec::new());
+        let of = |businesses: &[&str]| SinkFilter {
+            businesses: businesses.iter().map(|&text| text.to_owned()).collect(),
+            ..filter(Vec::new())
+        };
+        let job = change(None, "{}");
+        assert!(wants(&of(&["7", "8"]), &job) && !wants(&of(&["8"]), &job));
+        let of_default = Change { business: None, ..job.clone() };
+        assert!(wants(&of(&[]), &of_default) && !wants(&of(&["7"]), &of_default));
+        let lead = Change { route: Route::Leads, ..job.clone() };
+        assert!(!wants(&of(&[]), &lead));
+        let baseline = Change { kind: Kind::Baseline, ..job.clone() };
+        assert!(!wants(&of(&[]), &baseline));
+        let gap = Change { kind: Kind::Gap, record_id: None, ..job };
+        assert!(wants(&filter(vec![never]), &gap), "a gap has no record to look at");
+    }
 }

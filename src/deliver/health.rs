@@ -79,6 +79,15 @@ impl Attempt {
         }
     }
 
+    /// Among how many of the next changes those of the round are chosen: it doubles with each round,
+    /// so that a long run of changes that fail is passed.
+    pub(super) fn reach(self, batch: usize) -> usize {
+        match self {
+            Self::Compare { changes, .. } => changes.max(1 << changes.saturating_sub(1).min(9)),
+            _ => self.most(batch),
+        }
+    }
+
     /// Whether changes are compared.
     pub(super) fn compares(self) -> bool {
         matches!(self, Self::Compare { .. })
@@ -275,6 +284,13 @@ mod tests {
         ] {
             assert_eq!(after(&rounds).attempt(comparing), expected, "{comparing:?} {rounds:?}");
         }
+    }
+
+    #[test]
+    fn each_comparison_looks_twice_as_far_up_to_512_changes() {
+        let reach = |changes| Attempt::Compare { changes, in_turn: false }.reach(1);
+        assert_eq!([2, 3, 4, 8, 9, 10, 11, 60].map(reach), [2, 4, 8, 128, 256, 512, 512, 512]);
+        assert_eq!((Attempt::Probe.reach(9), Attempt::Batch.reach(9)), (1, 9));
     }
 
     #[test]

@@ -131,6 +131,21 @@ impl Round {
         Ok(bytes)
     }
 
+    /// Takes the second of the new changes out of the round, if there is one. The first stays, since it
+    /// is the one that failed.
+    fn spare(&mut self) -> bool {
+        let second = self.due + 1;
+        if second >= self.changes.len() {
+            return false;
+        }
+        let change = self.changes.remove(second);
+        let delivery = self.deliveries.remove(second);
+        if let Ok(place) = self.rows.binary_search_by_key(&change.seq, |(seq, _)| *seq) {
+            self.rows[place].1 = LogRow::Spared(delivery);
+        }
+        true
+    }
+
     fn read_new(
         &mut self,
         reader: &Reader,
@@ -142,6 +157,7 @@ impl Round {
         let mut in_round: HashSet<(String, String)> =
             self.changes.iter().filter_map(record_key).collect();
         let mut full = false;
+        let mut met = 0;
         let mut failure = None;
         let shown = reader.scan_after(limits.position, SCAN, |change| {
             let seq = change.seq;
@@ -172,10 +188,13 @@ impl Round {
             }
             // Few changes are compared, one by one: their size must not keep others out.
             let room = self.changes.len() < most && (bytes < ROUND_BYTES || comparing);
-            if !room || in_hand {
+            if comparing && !room && met < limits.attempt.reach(limits.most) && self.spare() {
+                // Its place is taken by a change further on.
+            } else if !room || in_hand {
                 full = true;
                 return ControlFlow::Break(());
             }
+            met += 1;
             if !limits.several {
                 in_round.extend(key);
             }

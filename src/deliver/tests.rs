@@ -111,16 +111,16 @@ async fn a_record_that_fails_and_changes_again_does_not_hold_up_others() {
 
 #[tokio::test(start_paused = true)]
 async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
-    for batch in [1, 16] {
+    for (batch, bad) in [(1, 7), (16, 7), (1, 40), (4, 100)] {
         let shop = Shop::new().await;
-        for id in 1..=7 {
+        for id in 1..=bad {
             shop.see(&id.to_string(), "Poison").await;
         }
-        shop.see("20", "Good").await;
+        shop.see("200", "Good").await;
         let beginning = config::SinkSettings { start: Start::Beginning, ..settings() };
         let task = shop.start("erp", refusing(batch, "Poison", fault()), beginning).await;
         until("the good one arrives", HOUR, || task.taken() == ["Good"]).await;
-        shop.see("21", "Late").await;
+        shop.see("201", "Late").await;
         until("the late one arrives", HOUR, || task.taken() == ["Good", "Late"]).await;
         task.stop().await;
     }
@@ -207,7 +207,11 @@ async fn a_sink_with_too_many_dead_letters_takes_nothing_new_until_they_are_drop
 async fn behind_counts_the_changes_that_the_sink_asked_for() {
     let shop = Shop::new().await;
     let mut settings = settings();
-    settings.filter.fields.insert("name".to_owned(), "Wanted".into());
+    settings.filter.conditions.push(config::Condition::Field {
+        side: config::Side::After,
+        name: "name".to_owned(),
+        wanted: config::Wanted::Compared(config::Comparison::Equal, "Wanted".into()),
+    });
     let (deliverer, _poke) = shop.deliverer("erp", &Scripted::new(4, |_| fault()), settings);
     deliverer.open().await.unwrap();
     let view = SinkView::of(&deliverer);

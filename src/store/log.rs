@@ -160,22 +160,28 @@ pub(super) fn of_record(
 }
 
 const COUNT: &str = "SELECT count(*) FROM changes WHERE seq > ?1 AND seq <= ?2 \
-     AND instr(?3, ' ' || route || ' ') AND instr(?4, ' ' || kind || ' ')";
+     AND instr(?3, ' ' || route || ' ') AND instr(?4, ' ' || kind || ' ') \
+     AND (?5 = '' OR instr(?5, ' ' || coalesce(business, '') || ' '))";
 
-/// How many rows after `after`, up to and with `upto`, are of these routes and kinds.
+/// How many rows after `after`, up to and with `upto`, are of these routes, kinds and
+/// businesses; no business means every one.
 pub(super) fn count(
     connection: &Connection,
     after: i64,
     upto: i64,
     routes: &[Route],
     kinds: &[Kind],
+    businesses: &[String],
 ) -> rusqlite::Result<i64> {
     if after >= upto {
         return Ok(0);
     }
     let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
     let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
-    connection.prepare_cached(COUNT)?.query_row((after, upto, routes, kinds), |row| row.get(0))
+    let businesses: String = businesses.iter().map(|business| format!(" {business} ")).collect();
+    connection
+        .prepare_cached(COUNT)?
+        .query_row((after, upto, routes, kinds, businesses), |row| row.get(0))
 }
 
 /// The number of the last row, 0 for none.

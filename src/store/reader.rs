@@ -146,8 +146,9 @@ impl Reader {
         upto: i64,
         routes: &[Route],
         kinds: &[Kind],
+        businesses: &[String],
     ) -> Result<i64, StoreError> {
-        Ok(log::count(&self.connection, after, upto, routes, kinds)?)
+        Ok(log::count(&self.connection, after, upto, routes, kinds, businesses)?)
     }
 
     /// Up to `limit` deliveries of one sink that are due, the longest due first.

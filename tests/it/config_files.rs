@@ -8,7 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use shopmirror::config::{Auth, Base, Config, ConfigError, KeySource, SinkKind, Start};
+use shopmirror::config::{
+    Auth, Base, Comparison, Condition, Config, ConfigError, KeySource, Side, SinkKind, Start,
+    Wanted,
+};
 use shopmirror::record::{Kind, Route};
 
 const INVALID_AT_LEAST: usize = 60;
@@ -249,8 +252,14 @@ fn every_key_sets_its_value() {
     let erp = &config.sinks["erp"];
     assert_eq!(erp.filter.routes, [Route::Payments, Route::Jobs]);
     assert_eq!(erp.filter.changes, [Kind::Created, Kind::Updated, Kind::Gap, Kind::Baseline]);
-    assert_eq!(erp.filter.fields["paid"], true);
-    assert_eq!(erp.filter.fields["amount"], 10);
+    let equals = |name: &str, value: serde_json::Value| Condition::Field {
+        side: Side::After,
+        name: name.to_owned(),
+        wanted: Wanted::Compared(Comparison::Equal, value),
+    };
+    for wanted in [equals("paid", true.into()), equals("amount", 10.into())] {
+        assert!(erp.filter.conditions.contains(&wanted), "{:?}", erp.filter.conditions);
+    }
     assert_eq!(erp.start, Start::At("2026-03-01T07:00:00Z".parse().unwrap()));
     assert_eq!(*erp.retry, [Duration::ZERO, Duration::from_secs(5)]);
     let SinkKind::Webhook(webhook) = &erp.kind else { panic!("{erp:?}") };

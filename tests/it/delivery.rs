@@ -166,8 +166,7 @@ async fn a_sink_gets_what_it_asked_for_and_nothing_else() {
         rows.iter().map(|row| row[0].as_i64().unwrap()).collect()
     };
     assert_eq!(got("all"), (1..=last).collect::<Vec<i64>>());
-    assert_eq!(got("jobs"), of("kind <> 'baseline' AND route IN ('jobs', 'payments')"));
-    assert_eq!(got("jobs").len(), 3);
+    assert_eq!(got("jobs"), of("route IN ('jobs', 'payments')"), "with the baseline");
     assert_eq!(got("updated"), of("kind = 'updated'"));
     assert_eq!(got("updated").len(), 1);
     let completed = of(
@@ -210,7 +209,7 @@ async fn a_new_sink_starts_where_its_configuration_says() {
     wait_until("every sink is done", || place.number(behind) == 0).await;
     let got = |name: &str| seqs(&place.lines(&format!("{name}.ndjson")));
     assert_eq!(got("now"), [first + 2]);
-    assert_eq!(got("beginning"), [first, first + 1, first + 2]);
+    assert_eq!(got("beginning"), (1..=first + 2).collect::<Vec<i64>>(), "with the baseline");
     assert_eq!(got("time"), [first, first + 1, first + 2]);
     daemon.stop().await;
 }

@@ -1,6 +1,5 @@
 //! A store that tests fill, delivery tasks over it, and the time they take.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -184,7 +183,8 @@ pub(super) fn settings() -> config::SinkSettings {
         filter: SinkFilter {
             routes: Route::ALL.to_vec(),
             changes: vec![Kind::Created, Kind::Updated],
-            fields: BTreeMap::new(),
+            businesses: Vec::new(),
+            conditions: Vec::new(),
         },
         start: Start::Now,
         in_order: InOrder::Record,

@@ -23,6 +23,8 @@ pub(super) struct Appender {
     sink: String,
     path: PathBuf,
     open: Option<OpenFile>,
+    #[cfg(test)]
+    before_writing: Option<Box<dyn FnMut() + Send + Sync>>,
 }
 
 /// The file as it was left by the last good write.
@@ -37,11 +39,27 @@ struct OpenFile {
 
 impl Appender {
     pub(super) fn new(sink: &str, path: &Path) -> Self {
-        Self { sink: sink.to_owned(), path: path.to_owned(), open: None }
+        Self {
+            sink: sink.to_owned(),
+            path: path.to_owned(),
+            open: None,
+            #[cfg(test)]
+            before_writing: None,
+        }
+    }
+
+    /// Calls this before each write, as a disk that hangs would.
+    #[cfg(test)]
+    pub(super) fn before_writing(&mut self, call: impl FnMut() + Send + Sync + 'static) {
+        self.before_writing = Some(Box::new(call));
     }
 
     /// Writes the lines that are not in the file yet, in one piece, and syncs.
     pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), FileError> {
+        #[cfg(test)]
+        if let Some(call) = &mut self.before_writing {
+            call();
+        }
         for _ in 0..ROTATIONS {
             let mut open = self.reopened()?;
             open.write(lines).map_err(FileError::io("appending to", &self.path))?;
