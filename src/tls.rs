@@ -45,7 +45,7 @@ const PROBLEMS: [(&str, &str); 10] = [
     ),
     (
         "UnknownIssuer",
-        "its certificate comes from an authority that this machine does not know; install the authority's certificate on this machine (update-ca-certificates)",
+        "its certificate comes from an authority that this machine does not know; install the authority's certificate on this machine (update-ca-certificates), or name it with ca_file where there is such a key",
     ),
     (
         "NotValidYet",
@@ -67,7 +67,7 @@ const PROBLEMS: [(&str, &str); 10] = [
 ];
 const NAME: &str = "its certificate is for another name; use a name that the certificate has, or renew it with this name";
 const DNS: &str =
-    "its name was not found; check the spelling of the host name, the network and /etc/resolv.conf";
+    "its name was not found; check the spelling of its host name, the network and /etc/resolv.conf";
 
 /// Why a request got no response, without the address; `None` if the cause is not known.
 #[must_use]

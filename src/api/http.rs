@@ -175,7 +175,11 @@ fn certificates(path: &std::path::Path) -> Result<Vec<Certificate>, TransportBui
 
 fn sending(error: &reqwest::Error) -> TransportError {
     if error.is_connect() {
-        TransportError::Connect(connection_problem(error).unwrap_or_else(|| causes(error)))
+        TransportError::Connect(
+            connection_problem(error).unwrap_or_else(|| {
+                format!("{}; check base_url, proxy and the network", causes(error))
+            }),
+        )
     } else if error.is_timeout() {
         TransportError::Timeout
     } else {

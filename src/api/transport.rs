@@ -51,10 +51,7 @@ impl fmt::Debug for ApiResponse {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// No connection: name, route, port or certificate.
-    #[error(
-        "could not connect to the workspace: {0}; check base_url, the network and, for a private \
-         certificate, ca_file"
-    )]
+    #[error("could not connect to the workspace: {0}")]
     Connect(String),
     /// The response was not complete in time.
     #[error("the workspace did not respond in time; if this continues, raise timeout in [poll]")]

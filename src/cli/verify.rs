@@ -40,7 +40,7 @@ pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     }
     if !sound {
         output::aside(
-            "shopmirror: the store disagrees with itself: keep the file, then restore a backup with `shopmirror restore FILE`",
+            "shopmirror: the parts of the store do not agree: keep the file, then restore a backup with `shopmirror restore FILE`",
         );
         return Ok(ExitCode::from(DATA));
     }

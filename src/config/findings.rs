@@ -102,7 +102,16 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .filter(|(distance, candidate)| *distance <= (candidate.len().max(word.len()) / 3).max(1))
         .min()
         .map(|(_, candidate)| candidate);
-    slips.or(begun.copied())
+    let alike = || known.iter().copied().find(|candidate| begins_alike(word, candidate));
+    slips.or(begun.copied()).or_else(alike)
+}
+
+/// True for `apikey` and `api_key_file`, and for `retries` and `retry`.
+fn begins_alike(word: &str, candidate: &str) -> bool {
+    let letters = |text: &str| text.replace(['_', '-'], "").to_ascii_lowercase();
+    let (word, candidate) = (letters(word), letters(candidate));
+    let shared = word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
+    shared >= 4 && shared + 3 >= word.chars().count()
 }
 
 /// Advice for a word that is not in `known`.

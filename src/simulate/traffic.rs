@@ -198,7 +198,7 @@ impl Traffic {
                 .parse::<f64>()
                 .ok()
                 .filter(|seconds| (0.0..1e11).contains(seconds))
-                .ok_or_else(|| wrong("the first field is no count of seconds"))?;
+                .ok_or_else(|| wrong("the first field is not a number of seconds"))?;
             routes.entry(route).or_default().push((seconds, id));
         }
         let times = || routes.values().flatten().map(|(seconds, _)| *seconds);

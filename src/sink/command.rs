@@ -64,9 +64,12 @@ impl CommandSink {
     pub(super) async fn probe(&self) -> Result<String, String> {
         let program = Path::new(&self.argv[0]);
         match program.metadata() {
-            Err(error) => Err(format!("looking at the program {}: {error}", program.display())),
+            Err(error) => Err(format!(
+                "the program {} cannot be found: {error}; install it, or correct `command`",
+                program.display()
+            )),
             Ok(metadata) if !metadata.is_file() => {
-                Err(format!("{} is not a program", program.display()))
+                Err(format!("{} is not a program; correct `command`", program.display()))
             }
             Ok(_) => match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
                 Ok(()) => Ok(format!("{} can be run; it was not run", program.display())),

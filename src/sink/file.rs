@@ -47,7 +47,7 @@ enum FileError {
     Held(PathBuf),
     #[error("{0} is moved away each time it is written: rotate it less often")]
     Moving(PathBuf),
-    #[error("{doing} {path}: {source}{}", hint(source))]
+    #[error("could not {doing} {path}: {source}{}", hint(source))]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
 

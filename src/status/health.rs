@@ -271,6 +271,33 @@ mod tests {
         }
     }
 
+    fn poller(route: &str, failures: u32, error: Option<&str>) -> PollerStatus {
+        serde_json::from_value(serde_json::json!({
+            "route": route, "business": null, "state": "backoff", "last_success_age_s": 1.0,
+            "interval_s": 5.0, "next_poll_s": 1.0, "rate_per_hour": 0.0, "plan": null, "gaps": 0,
+            "failures": failures, "refused_pages": 0, "last_error": error,
+            "last_error_text": error.map(|error| format!("{error} on {route}")),
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn routes_that_fail_alike_are_reported_together() {
+        let judged = |pollers: &[PollerStatus]| {
+            let mut health = HealthReport::default();
+            health.judge_pollers(pollers);
+            health.into_parts()
+        };
+        let (jobs, leads) = (poller("jobs", 3, Some("dns")), poller("leads", 2, Some("dns")));
+        let all = judged(&[jobs.clone(), leads.clone()]);
+        assert_eq!(all, (Health::Failing, vec!["every route: dns on jobs".to_owned()]));
+        let payments = poller("payments", 0, None);
+        let some = judged(&[jobs.clone(), leads, payments.clone()]);
+        assert_eq!(some, (Health::Degraded, vec!["jobs, leads: dns on jobs".to_owned()]));
+        let other = poller("customers", 2, Some("http_404"));
+        assert_eq!(judged(&[jobs, other, payments]).1.len(), 2);
+    }
+
     #[test]
     fn without_a_timer_no_daemon_is_a_failure_however_recent_the_last_run() {
         assert_eq!(judged(Some(&run(1.0, &[])), None).0, Health::Failing);

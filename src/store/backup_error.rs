@@ -24,7 +24,7 @@ pub enum BackupError {
     #[error("{0} is the store in use: name a backup of it")]
     IsTheStore(PathBuf),
     /// The file to restore is no usable backup.
-    #[error("{path} is no usable backup: {reason}; name another backup")]
+    #[error("{path} cannot be used as a backup: {reason}; name another backup")]
     NotABackup {
         /// The file.
         path: PathBuf,

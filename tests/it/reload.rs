@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use crate::support::{Place, Receiver, Workspace, wait_until};
+use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
 fn seqs(events: &[Value]) -> Vec<i64> {
     events.iter().map(|event| event["seq"].as_i64().unwrap()).collect()
@@ -209,5 +209,32 @@ async fn a_reload_stops_neither_polling_nor_a_delivery_whose_configuration_stays
     wait_until("the program has taken both", || place.number(done) == last).await;
     let runs = std::fs::read_to_string(place.path("runs")).unwrap();
     assert_eq!(runs.lines().count(), 2, "one run per change: {}", place.log());
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_reload_keeps_the_wait_that_an_unchanged_sink_was_asked_for() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    hook.always(Answer::status(503).header("retry-after", "600"));
+    let erp = Place::webhook_sink("erp", &hook.url("/"), "");
+    place.configure(&erp);
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.add(Route::Leads, json!({"name": "Ada"}));
+    let paused = |status: &Value| status["sinks"][0]["state"] == "paused";
+    place.status_when("it is asked to wait", paused).await;
+
+    place.configure(&[erp, Place::file_sink("audit", "")].concat());
+    daemon.signal(Signal::HUP);
+    wait_until("the reload is done", || place.log().matches(" running ").count() == 2).await;
+    workspace.add(Route::Leads, json!({"name": "Grace"}));
+    wait_until("the new sink has a change", || place.lines("audit.ndjson").len() == 1).await;
+    let status = place.status().await;
+    let sinks = status["sinks"].as_array().unwrap();
+    let erp = sinks.iter().find(|sink| sink["name"] == "erp").unwrap();
+    assert!(erp["next_attempt_s"].as_f64() > Some(0.0), "it still waits: {status}");
+    assert_eq!(hook.events().len(), 1, "nothing was sent before the wait was over");
     daemon.stop().await;
 }

@@ -23,7 +23,7 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
     if let Some(closed) = [existing, folder].iter().find(|p| closed(p)) {
         let text = format!(
             "this user may not write to {}: run check as the user of the service, change the owner, or change [store] path",
-            closed.display()
+            std::path::absolute(closed).unwrap_or_else(|_| closed.to_path_buf()).display()
         );
         return report.wrong(exit::CONFIG, "store", text);
     }

@@ -62,7 +62,7 @@ impl Appender {
         }
         for _ in 0..ROTATIONS {
             let mut open = self.reopened()?;
-            open.write(lines).map_err(FileError::io("appending to", &self.path))?;
+            open.write(lines).map_err(FileError::io("append to", &self.path))?;
             // The program that moved the file may have read it before these lines were in it.
             let named = fs::symlink_metadata(&self.path).is_ok_and(|now| open.is_in(&now));
             self.open = Some(open);
@@ -124,12 +124,12 @@ impl OpenFile {
         if torn > 0 {
             file.set_len(tail.length)
                 .and_then(|()| file.sync_data())
-                .map_err(FileError::io("cutting an unfinished line off", path))?;
+                .map_err(FileError::io("cut an unfinished line off", path))?;
         }
         // If the file's name were lost, a synced line would be lost with it.
         File::open(directory(path))
             .and_then(|directory| directory.sync_all())
-            .map_err(FileError::io("syncing the directory of", path))?;
+            .map_err(FileError::io("sync the folder of", path))?;
         let open = Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -184,13 +184,12 @@ pub(super) fn probe(path: &Path) -> Result<String, FileError> {
             let length = regular(&file, path)?.len();
             tail(&file, length, path)?;
             rustix::fs::access(path, Access::WRITE_OK)
-                .map_err(|error| FileError::io("writing to", path)(error.into()))?;
+                .map_err(|error| FileError::io("write to", path)(error.into()))?;
             Ok(format!("{} can be appended to", path.display()))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            rustix::fs::access(directory(path), Access::WRITE_OK | Access::EXEC_OK).map_err(
-                |error| FileError::io("creating a file in the directory of", path)(error.into()),
-            )?;
+            rustix::fs::access(directory(path), Access::WRITE_OK | Access::EXEC_OK)
+                .map_err(|error| FileError::io("create", path)(error.into()))?;
             Ok(format!("{} can be created", path.display()))
         }
         Err(error) => Err(refused(path)(error)),
@@ -208,19 +207,19 @@ fn options() -> OpenOptions {
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> FileError {
     move |error| match error.raw_os_error() {
         Some(code) if code == Errno::LOOP.raw_os_error() => FileError::Link(path.to_owned()),
-        _ => FileError::io("opening", path)(error),
+        _ => FileError::io("open", path)(error),
     }
 }
 
 fn regular(file: &File, path: &Path) -> Result<Metadata, FileError> {
-    let metadata = file.metadata().map_err(FileError::io("looking at", path))?;
+    let metadata = file.metadata().map_err(FileError::io("look at", path))?;
     if metadata.is_file() { Ok(metadata) } else { Err(FileError::NotRegular(path.to_owned())) }
 }
 
 fn tail(file: &File, length: u64, path: &Path) -> Result<Tail, FileError> {
     Tail::read(file, length).map_err(|error| match error {
         TailError::Foreign => FileError::Foreign(path.to_owned()),
-        TailError::Io(source) => FileError::io("reading the end of", path)(source),
+        TailError::Io(source) => FileError::io("read the end of", path)(source),
     })
 }
 

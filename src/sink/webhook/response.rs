@@ -68,7 +68,7 @@ fn judge(response: &Response, now: Timestamp) -> Verdict {
         404 | 405 => "check the address",
         423 | 429 => "the endpoint asks to wait",
         500..=599 => "the endpoint failed",
-        _ => "only 2xx is an acknowledgement",
+        _ => "only 2xx counts as delivered; check the address",
     };
     Verdict::Fault {
         reason: Reason::of(format!("answered {code}: {hint}")),
