@@ -15,6 +15,7 @@ mod dead;
 mod demo;
 mod direct;
 mod exit;
+mod export;
 mod find;
 mod forget;
 mod gaps;
@@ -100,6 +101,8 @@ enum Command {
     Records(records::Args),
     /// Answer a report about the shop, or list the reports
     Report(report::Args),
+    /// Write every record of a route, or a report, as CSV or NDJSON
+    Export(export::Args),
     /// Find records of the mirror by words, ids or phone numbers; costs no request
     Find(find::Args),
     /// Show one record and its history
@@ -191,6 +194,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => simulate::run(&args),
         Command::Trace => trace::run(&load(place)?),
         Command::Records(args) => records::run(&load(place)?, args),
+        Command::Export(args) => export::run(&load(place)?, &args),
         Command::Find(args) => find::run(&load(place)?, &args),
         Command::Report(args) => report::run(&load(place)?, args),
         Command::Show(args) => show::run(&load(place)?, &args),

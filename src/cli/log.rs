@@ -1,5 +1,7 @@
 //! `log`: lists changes, the latest last, and follows new ones.
 
+mod summary;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -32,6 +34,12 @@ pub(super) struct Args {
     /// Only changes seen since then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
     #[arg(long, value_name = "TIME", value_parser = moment::since)]
     since: Option<Timestamp>,
+    /// Only changes seen until then; written as --since
+    #[arg(long, value_name = "TIME", value_parser = moment::since, conflicts_with = "follow")]
+    until: Option<Timestamp>,
+    /// Count the changes by route, field and new value instead of listing them
+    #[arg(long, conflicts_with_all = ["follow", "limit"])]
+    summary: bool,
     /// Only changes of this route
     #[arg(long, value_parser = RouteName)]
     route: Option<Route>,
@@ -49,6 +57,7 @@ pub(super) struct Args {
 struct Filter {
     after: Option<i64>,
     since: Option<String>,
+    until: Option<String>,
     route: Option<Route>,
     kind: Option<Kind>,
     limit: usize,
@@ -56,10 +65,11 @@ struct Filter {
 
 impl Filter {
     fn of(args: &Args) -> Self {
-        let Args { after, since, route, kind, limit, .. } = args.clone();
+        let Args { after, since, until, route, kind, limit, .. } = args.clone();
         Self {
             after,
             since: since.map(stamp),
+            until: until.map(stamp),
             route,
             kind,
             limit: limit.map_or(LISTED, |limit| limit as usize),
@@ -70,16 +80,24 @@ impl Filter {
         self.route.is_none_or(|route| route == change.route)
             && self.kind.is_none_or(|kind| kind == change.kind)
             && self.since.as_ref().is_none_or(|since| change.observed_at >= *since)
+            && self.until.as_ref().is_none_or(|until| change.observed_at <= *until)
     }
 
     fn is_empty(&self) -> bool {
-        self.after.is_none() && self.since.is_none() && self.route.is_none() && self.kind.is_none()
+        self.after.is_none()
+            && self.since.is_none()
+            && self.until.is_none()
+            && self.route.is_none()
+            && self.kind.is_none()
     }
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(&config.store.path)?;
     let filter = Filter::of(args);
+    if args.summary {
+        return summary::run(&reader, &filter, args.json.json);
+    }
     let Found { changes: found, position, is_cut } = match filter.after {
         Some(after) => first_after(&reader, &filter, after)?,
         None => latest(&reader, &filter)?,

@@ -1,7 +1,7 @@
 //! One screen of a mirror table for the records browser: filtered, sorted and paged within limits.
 
 use super::Store;
-use super::error::OpenError;
+use super::error::{OpenError, StoreError};
 use super::mirror::quoted;
 use super::query::{QueryError, QueryLimits, QueryRows};
 use super::reader::Reader;
@@ -55,6 +55,44 @@ impl Reader {
             page.route
         );
         self.query(&sql, &parameters, limits)
+    }
+}
+
+impl Reader {
+    /// The numbers of the newest versions of a route's records, in their order.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn record_seqs_after(
+        &self,
+        route: Route,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<i64>, StoreError> {
+        let sql = format!("SELECT _seq FROM \"{route}\" WHERE _seq > ?1 ORDER BY _seq LIMIT ?2");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let rows = statement.query_map([after, limit], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The rows of a route's table in the order of their last change, with the values of
+    /// [`Reader::columns`].
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn record_rows_after(
+        &self,
+        route: Route,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<Vec<Value>>, StoreError> {
+        let sql = format!("SELECT * FROM \"{route}\" WHERE _seq > ?1 ORDER BY _seq LIMIT ?2");
+        let mut statement = self.connection.prepare(&sql)?;
+        let width = statement.column_count();
+        let rows = statement.query_map([after, limit], |row| {
+            (0..width).map(|index| row.get(index)).collect::<rusqlite::Result<Vec<Value>>>()
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
 

@@ -119,6 +119,55 @@ async fn hostile_text_is_text_in_every_format() {
 }
 
 #[tokio::test]
+async fn records_are_exported_without_loss_or_safe_for_a_spreadsheet() {
+    let place = place(&[
+        (Route::Leads, json!({"id": 1, "name": HOSTILE, "tags": ["a"]})),
+        (Route::Jobs, json!({"id": 2, "created_at": "2026-03-01T00:00:00Z"})),
+    ])
+    .await;
+    let lines = place.run(["export", "leads", "--format", "ndjson"]).await.out;
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (lines.len(), &lines[0]["name"], &lines[0]["tags"]),
+        (1, &json!(HOSTILE), &json!(["a"]))
+    );
+    let csv = place.run(["export", "leads"]).await.out;
+    assert!(
+        csv.starts_with("id,name,") && csv.contains("\"'=cmd") && !csv.contains('\u{1b}'),
+        "{csv}"
+    );
+    let raw = place.run(["export", "leads", "--raw"]).await.out;
+    assert!(raw.contains(&HOSTILE.replace('"', "\"\"")), "{raw}");
+    let report = place.run(["export", "busiest-hours", "--format", "ndjson"]).await;
+    assert_eq!((report.code, report.out.as_str()), (Some(0), ""));
+    let unknown = place.run(["export", "lorries"]).await;
+    assert!(unknown.code == Some(64) && unknown.err.contains("name a route"), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_summary_counts_changes_by_route_field_and_value() {
+    let place = place(&[(Route::Leads, json!({"id": 1, "status": "New"}))]).await;
+    let store = Store::open(&place.store()).unwrap();
+    for (hour, status) in [(13, "Called"), (14, "Won"), (15, "Called")] {
+        let at: Timestamp = format!("2026-03-10T{hour}:00:00Z").parse().unwrap();
+        show(&store, Route::Leads, at, &[json!({"id": 1, "status": status}).to_string()]).await;
+    }
+    store.close().await.unwrap();
+    let summary = async |more: &[&str]| {
+        let args = ["log", "--summary", "--json"];
+        place.run(args.iter().chain(more)).await.json()["leads"].clone()
+    };
+    let all = summary(&[]).await;
+    assert_eq!((&all["baseline"], &all["updated"]), (&json!(1), &json!(3)));
+    assert_eq!(all["fields"]["status"], json!({"\"Called\"": 2, "\"Won\"": 1}));
+    let some =
+        summary(&["--since", "2026-03-10T13:30:00Z", "--until", "2026-03-10T14:30:00Z"]).await;
+    assert_eq!((&some["baseline"], &some["fields"]["status"]), (&json!(0), &json!({"\"Won\"": 1})));
+    let table = place.run(["log", "--summary"]).await.out;
+    assert!(table.contains("status") && table.contains("Called"), "{table}");
+}
+
+#[tokio::test]
 async fn the_past_is_answered_from_the_log_with_how_far_it_reaches() {
     let place = place(&[(Route::Leads, json!({"id": 1, "status": "New", "name": "A"}))]).await;
     let store = Store::open(&place.store()).unwrap();
