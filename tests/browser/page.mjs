@@ -1,0 +1,178 @@
+// What a browser sees of the demo's page. Each test opens a page of its own and fails on an error in
+// the console, on a request to another host, and on a serious finding of axe-core.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const address = process.env.ADDRESS;
+const host = new URL(address).host;
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const LIMIT = 60000;
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+});
+let failures = 0;
+
+async function test(name, options, body) {
+  const faults = [];
+  // The checks are run from outside the page: its policy would refuse the script of axe-core.
+  const context = await browser.newContext({ ...options, bypassCSP: false });
+  context.setDefaultTimeout(LIMIT);
+  const page = await context.newPage();
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") faults.push(`console: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => faults.push(`error: ${error}`));
+  page.on("request", (request) => {
+    if (new URL(request.url()).host !== host) faults.push(`request to ${request.url()}`);
+  });
+  try {
+    await body(page);
+    assert.deepEqual(faults, []);
+    console.log(`ok      ${name}`);
+  } catch (error) {
+    failures += 1;
+    console.log(`FAILED  ${name}\n${error.stack ?? error}`);
+  }
+  await context.close();
+}
+
+const open = (page, path) => page.goto(new URL(path, address).href, { waitUntil: "load" });
+
+// axe-core is evaluated by the debugger, which a page's policy does not bind.
+async function accessible(page) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).slice(0, 3).join(" | ")}`);
+  assert.deepEqual(told, []);
+}
+
+async function fits(page) {
+  const [content, window] = await page.evaluate(() => [
+    document.documentElement.scrollWidth,
+    document.documentElement.clientWidth,
+  ]);
+  assert.ok(content <= window, `${page.url()} is ${content} px wide in a window of ${window} px`);
+}
+
+const reports = async () => (await fetch(new URL("api/reports", address))).json();
+
+await test("a new record appears without a reload", {}, async (page) => {
+  await open(page, "");
+  await page.evaluate(() => { window.loaded = true; });
+  const newest = () => page.locator("#changes tbody th").first().innerText();
+  await page.locator("#changes tbody th").first().waitFor();
+  const before = Number(await newest());
+  await page.waitForFunction((before) => {
+    const first = document.querySelector("#changes tbody th");
+    return first !== null && Number(first.innerText) > before;
+  }, before);
+  assert.equal(await page.evaluate(() => window.loaded), true);
+  await page.getByText("live", { exact: true }).waitFor();
+});
+
+await test("each report has its table, and each chart has its data", {}, async (page) => {
+  const all = await reports();
+  assert.ok(all.length >= 14, `${all.length} reports`);
+  let charts = 0;
+  for (const { name, title } of all) {
+    await open(page, `report?name=${name}`);
+    assert.equal(await page.locator("main h2").first().innerText(), title);
+    const rows = await (await fetch(new URL(`api/report?name=${name}`, address))).json();
+    if (rows.length === 0) continue;
+    assert.ok(await page.locator("table.report tbody tr").count() > 0, name);
+    const chart = page.locator("figure.chart svg");
+    if (await chart.count() === 0) continue;
+    charts += 1;
+    // Every chart draws shapes and writes its labels.
+    assert.ok(await chart.locator("rect, path, circle").count() >= rows.length, `${name}: the chart is empty`);
+    assert.ok(await chart.locator("text").count() > 2, `${name}: the chart has no labels`);
+    const box = await chart.boundingBox();
+    assert.ok(box.width > 200 && box.height > 80, `${name}: ${JSON.stringify(box)}`);
+  }
+  assert.ok(charts >= 8, `only ${charts} charts`);
+});
+
+await test("the chart of intake draws one bar for each number above zero", {}, async (page) => {
+  const rows = await (await fetch(new URL("api/report?name=intake", address))).json();
+  assert.ok(rows.some((row) => row.jobs > 0), "the demo has jobs");
+  await open(page, "report?name=intake");
+  const shown = await page.locator("table.report tbody tr").count();
+  assert.equal(shown, rows.length);
+});
+
+await test("filters, search, sorting and pages of records work", {}, async (page) => {
+  await open(page, "records?route=jobs");
+  await page.locator("#records tbody tr").first().waitFor();
+  await page.locator("select[name=column]").selectOption("status");
+  await page.locator("input[name=text]").fill("received");
+  await page.locator("form").nth(1).getByRole("button").click();
+  await page.waitForURL(/text=received/);
+  const heads = await page.locator("#records thead th").allInnerTexts();
+  const place = heads.indexOf("status");
+  for (const row of await page.locator("#records tbody tr").all()) {
+    assert.match(await row.locator("td").nth(place).innerText(), /received/i);
+  }
+  await page.locator("#records tbody a").first().click();
+  await page.getByText("History").waitFor();
+  const number = await page.locator("dl.record dt", { hasText: "job_number" }).locator("+ dd").innerText();
+  await open(page, "records");
+  await page.locator("input[name=q]").fill(number);
+  await page.locator("form").first().getByRole("button").click();
+  await page.locator("#found tbody tr").first().waitFor();
+  assert.match(await page.locator("#found").innerText(), new RegExp(number));
+});
+
+await test("the period of a report can be chosen", {}, async (page) => {
+  await open(page, "report?name=payments");
+  await page.locator("select[name=by]").selectOption("month");
+  await page.getByRole("button", { name: "Show" }).click();
+  await page.waitForURL(/by=month/);
+  assert.match(await page.locator("table.report tbody td").first().innerText(), /^\d{4}-\d{2}$/);
+});
+
+async function someJob() {
+  const [job] = await (await fetch(new URL("api/records?route=jobs", address))).json();
+  return job.id;
+}
+
+const PATHS = ["", "reports", "report?name=intake", "report?name=busiest-hours", "report?name=outstanding",
+  "records?route=jobs", `record?route=jobs&id=${await someJob()}`, "records?q=apple"];
+
+for (const scheme of ["light", "dark"]) {
+  await test(`no serious fault of accessibility, ${scheme}`, { colorScheme: scheme }, async (page) => {
+    for (const path of PATHS) {
+      await open(page, path);
+      await accessible(page);
+    }
+    const paper = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = paper.match(/\d+/g).slice(0, 3).every((part) => Number(part) > 128);
+    assert.equal(light, scheme === "light", paper);
+  });
+}
+
+await test("a phone shows every page without sideways scrolling", { viewport: { width: 360, height: 740 } }, async (page) => {
+  for (const path of PATHS) {
+    await open(page, path);
+    await fits(page);
+  }
+});
+
+await test("everything works with JavaScript off", { javaScriptEnabled: false }, async (page) => {
+  await open(page, "");
+  assert.ok(await page.locator("#pollers tbody tr").count() >= 6);
+  await open(page, "report?name=intake");
+  assert.ok(await page.locator("figure.chart svg rect, figure.chart svg path").count() > 2);
+  await open(page, "records?route=leads");
+  await page.locator("select[name=route]").selectOption("customers");
+  await page.locator("form").nth(1).getByRole("button").click();
+  await page.waitForURL(/route=customers/);
+  assert.ok(await page.locator("#records tbody tr").count() > 0);
+});
+
+await browser.close();
+console.log(failures === 0 ? "tests/browser: every test passed" : `tests/browser: ${failures} tests FAILED`);
+process.exit(failures === 0 ? 0 : 1);
