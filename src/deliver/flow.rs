@@ -284,6 +284,8 @@ impl<'a> Flow<'a> {
         let judged = &mut settlement.progress;
         judged.position = judged.position.max(progress.position);
         judged.delivered += progress.delivered;
+        judged.filtered += progress.filtered;
+        judged.skipped += progress.skipped;
         progress.put.append(&mut judged.put);
         progress.settled.append(&mut judged.settled);
         (judged.put, judged.settled) = (progress.put, progress.settled);

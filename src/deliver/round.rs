@@ -41,8 +41,8 @@ pub(super) struct Limits<'a> {
 /// A row of the log after the position.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LogRow {
-    /// The sink did not ask for it.
-    Unwanted,
+    /// The sink did not ask for it, nor for as many rows before it as make up this number.
+    Unwanted(i64),
     /// It is parked: an earlier change of its record is not delivered yet.
     Behind(PendingDelivery),
     /// It is handed over: the next of the round's new changes.
@@ -162,7 +162,7 @@ impl Round {
         let shown = reader.scan_after(limits.position, SCAN, |change| {
             let seq = change.seq;
             if !wants(limits.filter, &change) {
-                self.rows.push((seq, LogRow::Unwanted));
+                self.rows.push((seq, LogRow::Unwanted(1)));
                 return ControlFlow::Continue(());
             }
             let key = record_key(&change);

@@ -115,6 +115,7 @@ pub(super) fn settle(
     }
     let mut handed = round.deliveries.into_iter().zip(ruling.fates);
     settle_due(handed.by_ref().take(round.due), &mut progress);
+    progress.skipped += i64::try_from(round.vanished.len()).unwrap_or(i64::MAX);
     progress.settled.extend(round.vanished);
     settle_new(round.rows, handed.collect(), &mut progress);
     // What was settled or parked may have made another change due.
@@ -215,7 +216,7 @@ fn settle_new(
     for (place, (seq, row)) in rows.into_iter().enumerate() {
         let is_passed = last.is_some_and(|last| place < last);
         match row {
-            LogRow::Unwanted => {}
+            LogRow::Unwanted(rows) => progress.filtered += rows,
             LogRow::Delivered => progress.delivered += 1,
             LogRow::Behind(delivery) | LogRow::Refused(delivery) => progress.put.push(delivery),
             LogRow::Spared(delivery) if is_passed => progress.put.push(delivery),

@@ -132,7 +132,7 @@ impl Deliverer {
             let row = self.save_all(progress, ends).await?;
             known.saved(row, position);
         } else if let Some(position) = position.filter(|position| *position > known.position) {
-            self.store.pass_unwanted(&self.name, position);
+            self.store.pass_unwanted(&self.name, known.position, position, progress.filtered);
             known.position = position;
             known.passed_at.get_or_insert(self.clock.now().elapsed);
         }

@@ -18,6 +18,16 @@ pub(super) enum Row {
     Refused,
     /// It waits for one that was refused or is stored. It was not handed over.
     Behind,
+    /// It was stored so that the mark can pass it.
+    Aside,
+}
+
+/// A row after the mark, with the unwanted rows between it and the next one.
+#[derive(Debug)]
+struct Entry {
+    row: Row,
+    unwanted: usize,
+    last_unwanted: i64,
 }
 
 impl Row {
@@ -42,10 +52,12 @@ pub(super) enum Aside {
 pub(super) struct Window<K> {
     read_to: i64,
     /// After the mark; the first one is open.
-    rows: BTreeMap<i64, Row>,
+    rows: BTreeMap<i64, Entry>,
     answered_above: usize,
     /// Delivered changes that the mark has passed since [`Self::take_delivered`].
     passed: usize,
+    /// Unwanted rows that the mark has passed since [`Self::take_unwanted`].
+    unwanted: usize,
     keys: HashMap<i64, Option<K>>,
     /// For each record with a change that is handed over or ready: the later ones.
     waiting: HashMap<K, BTreeSet<i64>>,
@@ -60,6 +72,7 @@ impl<K: Clone + Eq + Hash> Window<K> {
             rows: BTreeMap::new(),
             answered_above: 0,
             passed: 0,
+            unwanted: 0,
             keys: HashMap::new(),
             waiting: HashMap::new(),
             ready: BTreeSet::new(),
@@ -91,6 +104,11 @@ impl<K: Clone + Eq + Hash> Window<K> {
         std::mem::take(&mut self.passed)
     }
 
+    /// Takes the number of unwanted rows that the mark has passed since the last call.
+    pub(super) fn take_unwanted(&mut self) -> usize {
+        std::mem::take(&mut self.unwanted)
+    }
+
     /// Changes that can be handed over now.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
@@ -106,27 +124,35 @@ impl<K: Clone + Eq + Hash> Window<K> {
         self.ready.contains(&seq)
     }
 
-    /// The rows after the mark, in order.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (i64, Row)> {
-        self.rows.iter().map(|(seq, row)| (*seq, *row))
+    /// The rows after the mark, in order; each with the number of unwanted rows after it, and the last
+    /// of them.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (i64, Row, usize, i64)> {
+        self.rows.iter().map(|(seq, entry)| (*seq, entry.row, entry.unwanted, entry.last_unwanted))
     }
 
     /// The next row of the log is unwanted.
     pub(super) fn pass(&mut self, seq: i64) {
         self.read_to = self.read_to.max(seq);
+        match self.rows.last_entry() {
+            Some(mut last) => {
+                last.get_mut().unwanted += 1;
+                last.get_mut().last_unwanted = seq;
+            }
+            None => self.unwanted += 1,
+        }
     }
 
     /// The next row of the log is to be stored behind an earlier change of its record.
     pub(super) fn add_behind(&mut self, seq: i64) {
         self.read_to = self.read_to.max(seq);
-        self.rows.insert(seq, Row::Behind);
+        self.rows.insert(seq, Entry { row: Row::Behind, unwanted: 0, last_unwanted: seq });
         self.settle_rows();
     }
 
     /// The next row of the log is to be handed over.
     pub(super) fn add(&mut self, seq: i64, key: Option<K>) {
         self.read_to = self.read_to.max(seq);
-        self.rows.insert(seq, Row::Open);
+        self.rows.insert(seq, Entry { row: Row::Open, unwanted: 0, last_unwanted: seq });
         self.add_due(seq, key);
     }
 
@@ -154,12 +180,12 @@ impl<K: Clone + Eq + Hash> Window<K> {
     /// A change that was handed over is delivered.
     pub(super) fn delivered(&mut self, seq: i64) {
         match self.rows.get_mut(&seq) {
-            Some(row) => {
-                *row = Row::Delivered;
+            Some(entry) if entry.row == Row::Open => {
+                entry.row = Row::Delivered;
                 self.answered_above += 1;
             }
-            // It was due: the mark had passed it.
-            None => self.passed += 1,
+            // It was due or set aside: the mark had passed it.
+            _ => self.passed += 1,
         }
         self.release(seq);
         self.settle_rows();
@@ -171,14 +197,14 @@ impl<K: Clone + Eq + Hash> Window<K> {
         let key = self.keys.remove(&seq).flatten();
         let behind = key.and_then(|key| self.waiting.remove(&key));
         let behind: Vec<i64> = behind.into_iter().flatten().collect();
-        if let Some(row) = self.rows.get_mut(&seq) {
-            *row = Row::Refused;
+        if let Some(entry) = self.rows.get_mut(&seq) {
+            entry.row = Row::Refused;
             self.answered_above += 1;
         }
         for seq in &behind {
             self.keys.remove(seq);
-            if let Some(row) = self.rows.get_mut(seq) {
-                *row = Row::Behind;
+            if let Some(entry) = self.rows.get_mut(seq) {
+                entry.row = Row::Behind;
             }
         }
         self.settle_rows();
@@ -187,8 +213,8 @@ impl<K: Clone + Eq + Hash> Window<K> {
 
     /// A change that was handed over is refused; the next one of its record can be handed over.
     pub(super) fn refused_alone(&mut self, seq: i64) {
-        if let Some(row) = self.rows.get_mut(&seq) {
-            *row = Row::Refused;
+        if let Some(entry) = self.rows.get_mut(&seq) {
+            entry.row = Row::Refused;
             self.answered_above += 1;
         }
         self.release(seq);
@@ -197,17 +223,19 @@ impl<K: Clone + Eq + Hash> Window<K> {
 
     /// Moves the mark up to the last change that was answered. Returns the rows that held it back.
     pub(super) fn set_aside(&mut self) -> Vec<Aside> {
-        let last = self.rows.iter().rev().find(|(_, row)| row.was_answered());
+        let last = self.rows.iter().rev().find(|(_, entry)| entry.row.was_answered());
         let Some(last) = last.map(|(seq, _)| *seq) else { return Vec::new() };
         let open: Vec<i64> = self
             .rows
             .range(..last)
-            .filter(|(_, row)| **row == Row::Open)
+            .filter(|(_, entry)| entry.row == Row::Open)
             .map(|(s, _)| *s)
             .collect();
         let mut aside = Vec::with_capacity(open.len());
         for seq in open {
-            self.rows.remove(&seq);
+            if let Some(entry) = self.rows.get_mut(&seq) {
+                entry.row = Row::Aside;
+            }
             let key = self.keys.get(&seq).and_then(Option::as_ref);
             let waiting = key.and_then(|key| self.waiting.get_mut(key));
             if waiting.is_some_and(|waiting| waiting.remove(&seq)) {
@@ -235,9 +263,10 @@ impl<K: Clone + Eq + Hash> Window<K> {
 
     fn settle_rows(&mut self) {
         while let Some(first) = self.rows.first_entry()
-            && *first.get() != Row::Open
+            && first.get().row != Row::Open
         {
-            let row = first.remove();
+            let Entry { row, unwanted, .. } = first.remove();
+            self.unwanted += unwanted;
             self.answered_above -= usize::from(row.was_answered());
             self.passed += usize::from(row == Row::Delivered);
         }

@@ -39,6 +39,11 @@ pub struct SinkRow {
     pub retrying: i64,
     /// Changes refused for good.
     pub dead: i64,
+    /// Changes that the sink did not ask for.
+    pub filtered: i64,
+    /// Changes before its beginning, dead letters that were dropped, and changes that were no longer
+    /// in the log.
+    pub skipped: i64,
 }
 
 /// Where a new sink begins.
@@ -59,6 +64,10 @@ pub struct SinkProgress {
     pub position: Option<i64>,
     /// Changes delivered.
     pub delivered: i64,
+    /// Changes that the sink did not ask for, up to the new position.
+    pub filtered: i64,
+    /// Parked changes that are no longer in the log.
+    pub skipped: i64,
     /// Deliveries to add or to bring up to date.
     pub put: Vec<PendingDelivery>,
     /// Deliveries that need no further attempt.
@@ -83,24 +92,40 @@ impl SinkProgress {
     }
 }
 
+/// A position that passed only changes its sink did not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Passed {
+    from: i64,
+    to: i64,
+    filtered: i64,
+}
+
 /// Positions that passed only changes their sinks did not ask for, until they are saved together.
 #[derive(Debug, Default)]
 pub(super) struct PassedPositions {
-    positions: Mutex<BTreeMap<String, i64>>,
+    positions: Mutex<BTreeMap<String, Passed>>,
 }
 
 impl PassedPositions {
-    pub(super) fn add(&self, sink: &str, position: i64) {
+    fn add(&self, sink: &str, passed: Passed) {
         let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = positions.entry(sink.to_owned()).or_default();
-        *known = position.max(*known);
+        match positions.get_mut(sink) {
+            Some(known) if known.to == passed.from => {
+                known.to = passed.to;
+                known.filtered += passed.filtered;
+            }
+            // It was read again from an earlier position.
+            _ => {
+                positions.insert(sink.to_owned(), passed);
+            }
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.positions.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    fn take(&self) -> BTreeMap<String, i64> {
+    fn take(&self) -> BTreeMap<String, Passed> {
         std::mem::take(&mut *self.positions.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -113,15 +138,26 @@ impl PassedPositions {
         let passed = self.take();
         let outcome = (|| {
             let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            for (sink, position) in &passed {
-                tx.prepare_cached(PASS)?.execute((sink, position))?;
+            for (sink, passed) in &passed {
+                let Passed { from, to, filtered } = passed;
+                tx.prepare_cached(PASS)?.execute((sink, from, to, filtered))?;
             }
             save(&tx)?;
             tx.commit()
         })();
         if outcome.is_err() {
-            for (sink, position) in passed {
-                self.add(&sink, position);
+            let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+            for (sink, before) in passed {
+                match positions.get_mut(&sink) {
+                    Some(later) if later.from == before.to => {
+                        later.from = before.from;
+                        later.filtered += before.filtered;
+                    }
+                    Some(_) => {}
+                    None => {
+                        positions.insert(sink, before);
+                    }
+                }
             }
         }
         Ok(outcome?)
@@ -166,10 +202,10 @@ impl Store {
             .await
     }
 
-    /// Notes a position that passed only changes its sink did not ask for. It is saved with the next
+    /// Notes a position that passed only `filtered` changes its sink did not ask for. It is saved with the next
     /// progress of any sink, by [`Store::save_passed_positions`], or on closing.
-    pub fn pass_unwanted(&self, sink: &str, position: i64) {
-        self.shared.passed.add(sink, position);
+    pub fn pass_unwanted(&self, sink: &str, from: i64, to: i64, filtered: i64) {
+        self.shared.passed.add(sink, Passed { from, to, filtered });
     }
 
     /// Saves all positions that [`Store::pass_unwanted`] noted, in one transaction.
@@ -186,14 +222,16 @@ impl Store {
 }
 
 const SELECT: &str = "SELECT name, type, state, position, delivered, last_success_at, last_error, last_error_at, \
-     retrying, dead FROM sinks";
+     retrying, dead, filtered, skipped FROM sinks";
 
-const PASS: &str = "UPDATE sinks SET position = ?2 WHERE name = ?1 AND position < ?2";
+const PASS: &str =
+    "UPDATE sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
 
 const SAVE: &str = "UPDATE sinks SET position = max(position, coalesce(?2, position)), delivered = delivered + ?3, \
      last_success_at = CASE WHEN ?3 > 0 THEN ?4 ELSE last_success_at END, \
      last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
-     state = CASE WHEN ?6 THEN 'disabled' ELSE state END WHERE name = ?1";
+     state = CASE WHEN ?6 THEN 'disabled' ELSE state END, \
+     filtered = filtered + ?7, skipped = skipped + ?8 WHERE name = ?1";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
     Ok(SinkRow {
@@ -207,6 +245,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
         last_error_at: row.get(7)?,
         retrying: row.get(8)?,
         dead: row.get(9)?,
+        filtered: row.get(10)?,
+        skipped: row.get(11)?,
     })
 }
 
@@ -242,6 +282,12 @@ pub(super) fn open(
     }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if find(&tx, name)?.is_some() {
+        // While it was removed the log may have lost changes that it did not get.
+        tx.execute(
+            "UPDATE sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
+             - (SELECT count(*) FROM changes c WHERE c.seq > sinks.position)) WHERE name = ?1 AND state = 'removed'",
+            [name],
+        )?;
         tx.execute(
             "UPDATE sinks SET type = ?2, state = 'active' WHERE name = ?1",
             (name, type_name),
@@ -253,7 +299,7 @@ pub(super) fn open(
             Begin::At(stamp) => log::position_at(&tx, stamp)?,
         };
         tx.execute(
-            "INSERT INTO sinks (name, type, state, position, created_at) VALUES (?1, ?2, 'active', ?3, ?4)",
+            "INSERT INTO sinks (name, type, state, position, skipped, created_at) VALUES (?1, ?2, 'active', ?3, ?3, ?4)",
             (name, type_name, position, at),
         )?;
     }
@@ -297,6 +343,8 @@ pub(super) fn save(
             &progress.at,
             &progress.fault,
             progress.disable,
+            progress.filtered,
+            progress.skipped,
         ))?;
         deliveries::save(tx, name, &progress.put, &progress.settled, &progress.at)
     })?;

@@ -93,10 +93,11 @@ impl Items {
             self.insert(change, delivery, true);
             self.window.add_due(seq, key);
         }
+        self.progress.skipped += count(round.vanished.len());
         self.progress.settled.extend(round.vanished);
         for (seq, row) in round.rows {
             match row {
-                LogRow::Unwanted | LogRow::Delivered => self.window.pass(seq),
+                LogRow::Unwanted(_) | LogRow::Delivered => self.window.pass(seq),
                 LogRow::Behind(delivery) | LogRow::Spared(delivery) | LogRow::Refused(delivery) => {
                     self.add_behind(seq, delivery);
                 }
@@ -211,7 +212,8 @@ impl Items {
         let mut progress = std::mem::take(&mut self.progress);
         let above = self.held.split_off(&(self.window.mark() + 1));
         progress.put.extend(std::mem::replace(&mut self.held, above).into_values());
-        progress.delivered = i64::try_from(delivered).unwrap_or(i64::MAX);
+        progress.delivered = count(delivered);
+        progress.filtered = count(self.window.take_unwanted());
         progress.position = Some(self.window.mark());
         progress.at = at;
         (progress, delivered)
@@ -229,7 +231,7 @@ impl Items {
         let tried: BTreeMap<i64, usize> =
             self.trouble.iter().enumerate().map(|(place, (seq, _))| (*seq, place)).collect();
         let mut round = Round { now, more: true, ..Round::default() };
-        for (seq, row) in self.window.rows() {
+        for (seq, row, unwanted, last_unwanted) in self.window.rows() {
             let held = self.held.remove(&seq);
             let row = match (row, self.items.get(&seq)) {
                 (Row::Delivered, _) => LogRow::Delivered,
@@ -246,9 +248,12 @@ impl Items {
                     LogRow::Spared(item.delivery.clone())
                 }
                 (Row::Open, Some(item)) => LogRow::Spared(waiting(item.delivery.clone())),
-                (Row::Open, None) => break,
+                (Row::Open, None) | (Row::Aside, _) => break,
             };
             round.rows.push((seq, row));
+            if unwanted > 0 {
+                round.rows.push((last_unwanted, LogRow::Unwanted(count(unwanted))));
+            }
         }
         let mut place_of = HashMap::new();
         for stored in [true, false] {
@@ -271,4 +276,8 @@ impl Items {
 /// A delivery that waits for an earlier change of its record.
 fn waiting(delivery: PendingDelivery) -> PendingDelivery {
     PendingDelivery { state: DeliveryState::Waiting, next_attempt_at: None, ..delivery }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

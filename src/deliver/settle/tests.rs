@@ -202,14 +202,14 @@ fn a_vanished_endpoint_disables_its_sink_and_keeps_the_change() {
 fn unwanted_and_waiting_changes_move_the_position_as_well() {
     let mut round = round(&[], &[2]);
     round.rows = vec![
-        (1, LogRow::Unwanted),
+        (1, LogRow::Unwanted(1)),
         (2, LogRow::Handed),
         (3, LogRow::Behind(delivery(3, 0, DeliveryState::Waiting))),
-        (4, LogRow::Unwanted),
+        (4, LogRow::Unwanted(1)),
     ];
     let settlement = settled(round, Attempt::Batch, &together(&[DONE]));
     assert_eq!(settlement.progress.position, Some(4));
-    assert_eq!(settlement.progress.put.len(), 1);
+    assert_eq!((settlement.progress.put.len(), settlement.progress.filtered), (1, 2));
     assert!(settlement.more, "what was parked may be due");
 }
 

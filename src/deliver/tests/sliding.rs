@@ -157,6 +157,8 @@ async fn whatever_the_endpoint_does_each_record_arrives_in_order_and_each_change
             shop.count("SELECT count(*) FROM changes WHERE kind IN ('created', 'updated')");
         assert_eq!(row.delivered + row.dead, wanted, "seed {seed}");
         assert_eq!(acknowledged(&task.sink).len(), usize::try_from(row.delivered).unwrap(), "once");
+        let accounted = row.delivered + row.retrying + row.dead + row.filtered + row.skipped;
+        assert_eq!(accounted, last, "seed {seed}: every stored change is accounted for");
         for (record, versions) in versions(&task) {
             assert!(versions.is_sorted(), "seed {seed}: record {record}: {versions:?}");
         }

@@ -62,6 +62,8 @@ struct Model {
     next_due: i64,
     delivered: usize,
     taken: usize,
+    unwanted: Vec<i64>,
+    passed: usize,
 }
 
 impl Model {
@@ -73,6 +75,8 @@ impl Model {
             next_due: 1,
             delivered: 0,
             taken: 0,
+            unwanted: Vec::new(),
+            passed: 0,
         }
     }
 
@@ -97,6 +101,7 @@ impl Model {
     fn take(&mut self, step: Step) {
         match step {
             Step::Pass => {
+                self.unwanted.push(self.next);
                 self.window.pass(self.next);
                 self.next += 1;
             }
@@ -195,6 +200,10 @@ impl Model {
         let first = self.rows.iter().filter(holds_back).map(|row| row.seq).min();
         let mark = first.map_or(self.next - 1, |first| first - 1);
         assert_eq!(self.window.mark(), mark);
+        self.passed += self.window.take_unwanted();
+        let unwanted = self.unwanted.iter().filter(|seq| **seq <= mark).count();
+        let above_it: usize = self.window.rows().map(|(_, _, unwanted, _)| unwanted).sum();
+        assert_eq!((self.passed, self.passed + above_it), (unwanted, self.unwanted.len()));
         let above = |fate| {
             let is_above = |row: &&Known| row.fate == fate && row.seq > mark && !row.aside;
             self.rows.iter().filter(is_above).count()

@@ -104,6 +104,12 @@ const OWN: &[(&str, &str, &str)] = &[
     ("sinks", "last_error_at", "When it happened (UTC)."),
     ("sinks", "retrying", "Changes that wait for a retry."),
     ("sinks", "dead", "Changes that the sink refused for good."),
+    ("sinks", "filtered", "Changes that the sink did not ask for."),
+    (
+        "sinks",
+        "skipped",
+        "Changes before its beginning, dropped dead letters, and changes no longer in the log.",
+    ),
     ("deliveries", "", "Changes that a sink could not take yet or refused for good."),
     ("deliveries", "sink", "The sink."),
     ("deliveries", "seq", "The change."),

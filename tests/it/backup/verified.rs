@@ -33,12 +33,12 @@ async fn every_change_of_a_sink_is_accounted_for() {
         verified.out.lines().find(|line| line.contains(&format!("sink {name}"))).unwrap().to_owned()
     };
     let audit = format!(
-        "{last} stored = {last} delivered + 0 pending + 0 retrying + 0 dead + 0 filtered or skipped"
+        "{last} stored = {last} delivered + 0 pending + 0 retrying + 0 dead + 0 filtered + 0 skipped"
     );
     assert!(line("audit").ends_with(&audit), "{verified:?}");
     let other = last - leads;
     let refused = format!(
-        "{last} stored = 0 delivered + 0 pending + 0 retrying + {leads} dead + {other} filtered or skipped"
+        "{last} stored = 0 delivered + 0 pending + 0 retrying + {leads} dead + {other} filtered + 0 skipped"
     );
     assert!(line("hook").ends_with(&refused), "{verified:?}");
 
@@ -90,7 +90,9 @@ async fn every_disagreement_is_found_and_ends_with_65() {
         ),
         (version, "mirror jobs", "is not the newest version"),
         ("UPDATE payments SET _seq = 9999999", "mirror payments", "has no version"),
-        ("UPDATE sinks SET delivered = delivered + 1", "sink audit", "more than"),
+        ("UPDATE sinks SET delivered = delivered + 1", "sink audit", "are stored"),
+        ("UPDATE sinks SET filtered = filtered - 1", "sink audit", "are stored"),
+        ("UPDATE sinks SET skipped = skipped + 1", "sink audit", "are stored"),
         ("UPDATE sinks SET position = 9999999", "sink audit", "outside the log"),
         (parked, "sink audit", "not in the log"),
     ];
