@@ -16,6 +16,7 @@ mod delivery;
 mod demo;
 mod dependencies;
 mod disk;
+mod documents;
 mod identity;
 mod init;
 mod instance;

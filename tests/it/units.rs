@@ -53,9 +53,9 @@ fn readers_of_the_mirror_and_readers_of_the_secrets_are_two_groups() {
     for line in of_etc {
         assert!(line.ends_with("root shopmirror-secrets -"), "{line}");
     }
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
-    let readme = readme.unwrap();
-    let installed = readme.lines().filter(|line| line.contains("install -m 640"));
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/install.md");
+    let document = fs::read_to_string(document).unwrap();
+    let installed = document.lines().filter(|line| line.contains("install -m 640"));
     assert!(installed.clone().count() >= 2);
     for line in installed {
         assert!(line.contains("-g shopmirror-secrets "), "{line}");
