@@ -262,3 +262,38 @@ async fn each_route_has_its_table_and_grows_by_the_fields_of_its_records() {
     );
     assert_eq!(cells(&role, "SELECT body->>'f399' FROM {s}.leads WHERE id = '20'").await, ["399"]);
 }
+
+#[tokio::test]
+async fn tables_that_an_administrator_partitioned_by_shop_are_used() {
+    let Some(server) = Postgres::shared() else { return };
+    let plain = server.role().await;
+    assert!(all_done(&deliver(&mut sink(&plain), &changes(1..=1)).await));
+    let role = server.role().await;
+    let (from, to) = (&plain.name, &role.name);
+    role.run(&format!("CREATE SCHEMA {to} AUTHORIZATION {to}")).await;
+    for table in ["changes", "positions"].into_iter().chain(Route::ALL.map(Route::as_str)) {
+        let mut sql = format!(
+            "CREATE TABLE {to}.{table} (LIKE {from}.{table} INCLUDING ALL) PARTITION BY HASH (workspace);\
+             ALTER TABLE {to}.{table} OWNER TO {to};"
+        );
+        for part in 0..2 {
+            sql.push_str(&format!(
+                "CREATE TABLE {to}.{table}_{part} PARTITION OF {to}.{table} \
+                 FOR VALUES WITH (MODULUS 2, REMAINDER {part}); ALTER TABLE {to}.{table}_{part} OWNER TO {to};"
+            ));
+        }
+        role.run(&sql).await;
+    }
+    for (shop, given) in [("north", changes(1..=5)), ("south", changes(1..=3))] {
+        let mut sink = build(&sink_kind(&role.url, &role.name, shop));
+        for _ in 0..2 {
+            let verdicts = deliver(&mut sink, &given).await;
+            assert!(all_done(&verdicts), "{verdicts:?}");
+        }
+    }
+    assert_eq!(
+        cells(&role, "SELECT workspace, count(*) FROM {s}.leads GROUP BY 1 ORDER BY 1").await,
+        ["north|5", "south|3"]
+    );
+    assert_eq!(role.number("SELECT count(*) FROM {s}.changes").await, 8);
+}
