@@ -49,25 +49,30 @@ pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<PostgresSet
             "a file that holds postgresql://user:password@host/database, mode 0640",
         );
     }
-    let url = secret_text::read(section, base, "url", "url_file").and_then(|secret| {
-        #[cfg(feature = "postgres")]
-        if let Err(why) = super::postgres_target(secret.value.expose_secret()) {
-            section.findings.note_secret(&secret.place, format!("`{}` {why}", secret.key));
-            return None;
-        }
-        Some(secret.value)
-    });
+    let url = secret_text::read(section, base, "url", "url_file");
+    #[cfg(feature = "postgres")]
+    let url = url.filter(|secret| is_usable(section, secret));
     let ca_file = section.text("ca_file").map(|file| base.dir.join(file.value));
     let schema = schema(section);
     let workspace = workspace(section);
     let timeout = section.duration("timeout", &TIMEOUT);
     Some(PostgresSettings {
-        url: url?,
+        url: url?.value,
         ca_file,
         schema: schema?,
         workspace: workspace?,
         timeout: timeout.map_or(Duration::from_secs(30), |found| found.value),
     })
+}
+
+/// Whether the connection string can be used; notes why it cannot.
+#[cfg(feature = "postgres")]
+fn is_usable(section: &Section<'_>, secret: &secret_text::Secret) -> bool {
+    let target = super::postgres_target(secret.value.expose_secret());
+    if let Err(why) = &target {
+        section.findings.note_secret(&secret.place, format!("`{}` {why}", secret.key));
+    }
+    target.is_ok()
 }
 
 fn schema(section: &mut Section<'_>) -> Option<String> {
