@@ -138,7 +138,8 @@ class Conveyor:
             disable_nagle_algorithm = True
 
             def do_GET(self):
-                body = conveyor.next_page()
+                # Searches find nobody.
+                body = conveyor.next_page() if "/triggers/" in self.path else b"[]"
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
                 self.send_header("x-ratelimit-limit", "1000000")

@@ -255,7 +255,7 @@ impl Dispatcher {
             let guarantee_s = self.schedule.guarantee(poller);
             tracing::debug!(poller = %self.pollers[poller].id(), guarantee_s, "poll");
             self.schedule.started(poller, now);
-            self.pollers[poller].started();
+            self.pollers[poller].started(now.elapsed);
             let (client, id) = (self.client.clone(), self.pollers[poller].id().clone());
             let asked_after = self.store.seq();
             under_way.spawn(async move {

@@ -298,7 +298,10 @@ impl People {
         };
         let name = Some(text("customer_name")).filter(|name| !name.is_empty());
         let person = [text("email"), text("mobile_number"), name.unwrap_or_else(|| text("name"))];
-        self.0.push(person);
+        // Many records of one person cost one look-up.
+        if !self.0.contains(&person) {
+            self.0.push(person);
+        }
     }
 
     /// Drops the people that the mirror has, found by e-mail or number, or by name if that is all a

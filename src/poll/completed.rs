@@ -97,7 +97,7 @@ impl Dispatcher {
             at: now.wall,
             asked_after,
             limit: self.limit,
-            latency: rate.latency,
+            latency: now.elapsed.saturating_sub(self.pollers[poller].started_at()),
             remaining: rate.remaining,
             served_business: rate.business.map(|id| id.to_string()),
         };

@@ -28,8 +28,9 @@ impl Dispatcher {
                 }
             }
             let id = self.pollers[poller].id().clone();
-            self.schedule.started(poller, self.clock.now());
-            self.pollers[poller].started();
+            let now = self.clock.now();
+            self.schedule.started(poller, now);
+            self.pollers[poller].started(now.elapsed);
             let asked_after = self.store.seq();
             let (result, rate) = tokio::select! {
                 () = stop.cancelled() => return Ok(failed),

@@ -44,6 +44,7 @@ pub(super) struct Failure {
 pub(super) struct PollerHealth {
     id: PollerId,
     is_under_way: bool,
+    started_at: Duration,
     failures: u32,
     /// Refusals in a row that concern this route only. The route is broken if there are any.
     refusals: usize,
@@ -66,6 +67,7 @@ impl PollerHealth {
         Self {
             id,
             is_under_way: false,
+            started_at: Duration::ZERO,
             failures: 0,
             refusals: 0,
             key_is_good: false,
@@ -83,8 +85,14 @@ impl PollerHealth {
         &self.id
     }
 
-    pub(super) fn started(&mut self) {
+    pub(super) fn started(&mut self, now: Duration) {
         self.is_under_way = true;
+        self.started_at = now;
+    }
+
+    /// When the last request was sent.
+    pub(super) fn started_at(&self) -> Duration {
+        self.started_at
     }
 
     /// True if a request has been sent that has no outcome yet.

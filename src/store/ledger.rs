@@ -144,7 +144,7 @@ pub(super) fn insert(
 }
 
 /// Extends the poller's last gap to `gap.to_at` if it is a suspect without bounds, as `gap` is, and ends
-/// where `gap` begins. A list whose every record changes between two polls, because of a field
+/// after `gap` begins. A list whose every record changes between two polls, because of a field
 /// that always changes, would otherwise fill the table with one suspect per poll.
 pub(super) fn extend_suspect(
     connection: &Connection,
@@ -154,7 +154,7 @@ pub(super) fn extend_suspect(
     let extended = connection
         .prepare_cached(
             "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
-             AND certainty = 'suspect' AND state = 'open' AND to_at = ?4 AND after_id IS NULL AND ?5",
+             AND certainty = 'suspect' AND state = 'open' AND ?4 BETWEEN from_at AND to_at AND after_id IS NULL AND ?5",
         )?
         .execute((
             poller.route.as_str(),

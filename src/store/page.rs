@@ -51,7 +51,7 @@ pub(super) fn note_unchanged(
         return None;
     }
     let stamp = crate::clock::stamp(facts.at);
-    known.row.last_success_at.clone_from(&stamp);
+    known.row.last_success_at = facts.asked_at();
     let records = known.len();
     let is_short = records < facts.limit as usize;
     let outcome = PageOutcome {
@@ -188,7 +188,7 @@ fn note_same_meaning(
 ) -> Result<PageOutcome, StoreError> {
     writer.note(arrival.poller, poll_note(&outcome, &arrival.stamp, arrival.facts));
     let known = writer.known.get_mut(arrival.poller).expect("an unchanged page has one before it");
-    known.row.last_success_at.clone_from(&arrival.stamp);
+    known.row.last_success_at = arrival.facts.asked_at();
     known.row.high_id = next_high_id(Some(&known.row), &arrival.page);
     known.take_page(arrival.page.clone(), judged.diff.undecided, judged.seen);
     writer.learn_ignored(arrival.poller.route, &judged.diff.ignored)?;
@@ -299,7 +299,7 @@ fn next_row(arrival: &Arrival<'_>, known: Option<&KnownPoller>, unchanged: bool)
         route: poller.route.as_str().to_owned(),
         business: poller.business.clone(),
         first_polled_at: before.map_or(stamp, |row| &row.first_polled_at).clone(),
-        last_success_at: stamp.clone(),
+        last_success_at: facts.asked_at(),
         last_change_at: if unchanged { last_change_at } else { Some(stamp.clone()) },
         emptied_at: None,
         high_id: next_high_id(before, page),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::ledger::Gap;
+use crate::clock::stamp;
 use crate::contiguity::Contiguity;
 
 /// What is known of a poll beside its page.
@@ -14,13 +15,21 @@ pub struct PollFacts {
     pub asked_after: i64,
     /// Records requested.
     pub limit: u32,
-    /// How long the request took.
+    /// How long ago the page was requested: what happened since then may be missing from it.
     pub latency: Duration,
     /// `X-RateLimit-Remaining` of the response.
     pub remaining: Option<i64>,
     /// `X-Business` of the response: the business it is of, whether it was requested or is the
     /// workspace default.
     pub served_business: Option<String>,
+}
+
+impl PollFacts {
+    /// When the page was requested. The poller is known to be complete up to then, not up to the time
+    /// at which the page was read.
+    pub(super) fn asked_at(&self) -> String {
+        stamp(self.at.checked_sub(self.latency).unwrap_or(self.at))
+    }
 }
 
 /// What storing a page changed and proved.

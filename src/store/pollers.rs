@@ -33,7 +33,7 @@ pub struct PollerRow {
     pub business: Option<String>,
     /// When its first page was stored.
     pub first_polled_at: String,
-    /// When a page was last stored, or found unchanged.
+    /// When the last page was requested that was stored or found unchanged.
     pub last_success_at: String,
     /// When a page last showed something new.
     pub last_change_at: Option<String>,

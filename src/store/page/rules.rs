@@ -1,10 +1,11 @@
 //! What a page proves and which of its records are new, seen through the store.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use crate::record::{Kind, Route};
-use crate::store::Store;
-use crate::store::fixtures::{Poll, count, gaps, open, record, records, with_text_ids};
+use crate::record::{Kind, PollerId, Route};
+use crate::store::fixtures::{Poll, count, gaps, open, page, record, records, with_text_ids};
+use crate::store::{PollFacts, Store};
 
 fn said(certainty: &'static str, bounds: &str) -> Vec<(&'static str, String)> {
     vec![(certainty, bounds.to_owned())]
@@ -257,4 +258,29 @@ async fn a_touched_record_proves_nothing_although_the_field_that_shows_it_is_ign
         assert_eq!((outcome.created, outcome.updated), (19, 0));
         assert_eq!(gaps(&store).await, said("gap", "21..52: 30"), "reopened: {reopens}");
     }
+}
+
+#[tokio::test]
+async fn a_gap_begins_when_the_page_before_was_requested_and_suspects_still_grow_into_one() {
+    let (_dir, store) = open();
+    let poller = PollerId { route: Route::Leads, business: None };
+    let show = async |second: i64, shown: Vec<String>| {
+        let poll = Poll { second, ..Poll::USUAL };
+        let facts = PollFacts { latency: Duration::from_millis(1_500), ..poll.facts(&store) };
+        store.store_page(poller.clone(), page(&shown), facts, None).await.unwrap();
+    };
+    show(10, records(1..=20)).await;
+    show(20, records(31..=50)).await;
+    for second in [30, 40, 50] {
+        let edited = (31..=50).rev().map(|id| record(id, &second.to_string())).collect();
+        show(second, edited).await;
+    }
+    let gaps = store.read(|reader| reader.gaps()).await.unwrap();
+    let at = |second: i64, millis: i64| {
+        let at = Poll { second, ..Poll::USUAL }.facts(&store).at;
+        crate::clock::stamp(at.checked_sub(jiff::SignedDuration::from_millis(millis)).unwrap())
+    };
+    let spans: Vec<_> = gaps.iter().rev().map(|g| (g.from_at.clone(), g.to_at.clone())).collect();
+    // What happened between the request and the response may be missing from the response.
+    assert_eq!(spans, [(at(10, 1_500), at(20, 0)), (at(20, 1_500), at(50, 0))]);
 }

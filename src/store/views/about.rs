@@ -47,7 +47,7 @@ const OWN: &[(&str, &str, &str)] = &[
     ("pollers", "route", "The route."),
     ("pollers", "business", "The business; empty for the default."),
     ("pollers", "first_polled_at", "When the route was first read (UTC)."),
-    ("pollers", "last_success_at", "When it was last read (UTC)."),
+    ("pollers", "last_success_at", "When the last page that was read was requested (UTC)."),
     ("pollers", "last_change_at", "When it last showed something new (UTC)."),
     ("pollers", "high_id", "The highest id seen, while ids are integers."),
     ("pollers", "page_limit", "The most records on its last page."),
