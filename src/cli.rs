@@ -117,8 +117,8 @@ enum Command {
     Gaps(gaps::Args),
     /// List the custom fields of the workspace's forms
     CustomFields(custom_fields::Args),
-    /// List the sinks with their position and backlog
-    Sinks(Json),
+    /// List the sinks with their position and backlog, or try one of them
+    Sinks(sinks::Args),
     /// List, retry or drop a sink's dead letters
     Dead(dead::Args),
     /// Remove one record's data from the mirror and the log, for example for a privacy request
@@ -203,7 +203,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backfill(args) => backfill::run(&load(place)?, &args),
         Command::Gaps(args) => gaps::run(&load(place)?, args),
         Command::CustomFields(args) => custom_fields::run(&load(place)?, args),
-        Command::Sinks(json) => sinks::run(&load(place)?, json.json),
+        Command::Sinks(args) => sinks::run(&load(place)?, &args),
         Command::Dead(args) => dead::run(&load(place)?, args),
         Command::Forget(args) => forget::run(&load(place)?, &args),
         Command::Rebuild(json) => rebuild::run(&load(place)?, json.json),

@@ -7,10 +7,14 @@
 mod address;
 mod backup;
 mod base;
+mod command;
 mod conditions;
+mod email;
 #[cfg(test)]
 mod example;
+mod file;
 mod findings;
+mod intake;
 mod key;
 mod mqtt;
 mod nats;
@@ -36,11 +40,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use url::Url;
 
 pub use address::{is_loopback, workspace as workspace_address};
 pub use base::Base;
+pub use command::CommandSettings;
+pub use email::{EmailSettings, MailTls};
+pub use file::{FileFormat, FileSettings};
+pub use intake::{Intake, IntakeSettings};
 pub use key::{KeyError, checked as checked_key};
 pub use mqtt::MqttSettings;
 pub use nats::NatsSettings;
@@ -50,10 +58,9 @@ pub use postgres_target::{is_on_this_machine, postgres_target};
 pub use problem::{Problem, Problems};
 pub use s3::S3Settings;
 pub use topic::Template;
-pub use webhook::OWN_HEADERS;
+pub use webhook::{OWN_HEADERS, WebhookSettings};
 
 use crate::record::{Kind, Route};
-use crate::shape::Format;
 
 /// A configuration file longer than this is refused.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -406,6 +413,10 @@ pub enum SinkKind {
     S3(S3Settings),
     /// `type = "postgres"`
     Postgres(PostgresSettings),
+    /// `type = "email"`
+    Email(EmailSettings),
+    /// `type = "intake"`
+    Intake(IntakeSettings),
 }
 
 impl SinkKind {
@@ -420,58 +431,8 @@ impl SinkKind {
             Self::Nats(_) => "nats",
             Self::S3(_) => "s3",
             Self::Postgres(_) => "postgres",
+            Self::Email(_) => "email",
+            Self::Intake(_) => "intake",
         }
     }
-}
-
-/// `type = "webhook"`
-#[derive(Debug, Clone)]
-pub struct WebhookSettings {
-    /// Where to post. A secret, because such addresses often contain a token.
-    pub url: SecretString,
-    /// Signing secrets, `whsec_…`, newest first. Each adds a signature; empty means unsigned.
-    pub secrets: Vec<SecretString>,
-    /// The shape of the body.
-    pub format: Format,
-    /// Further fixed headers.
-    pub headers: BTreeMap<String, SecretString>,
-    /// The longest time that one attempt may take.
-    pub timeout: Duration,
-    /// How many changes may be in flight at the same time.
-    pub concurrency: usize,
-}
-
-impl PartialEq for WebhookSettings {
-    /// Compares the secrets as well, so that a file with a new secret is a change.
-    fn eq(&self, other: &Self) -> bool {
-        let exposed = |secrets: &[SecretString]| -> Vec<String> {
-            secrets.iter().map(|secret| secret.expose_secret().to_owned()).collect()
-        };
-        let headers = |webhook: &Self| -> Vec<(String, String)> {
-            let all = webhook.headers.iter();
-            all.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
-        };
-        self.url.expose_secret() == other.url.expose_secret()
-            && exposed(&self.secrets) == exposed(&other.secrets)
-            && headers(self) == headers(other)
-            && self.format == other.format
-            && self.timeout == other.timeout
-            && self.concurrency == other.concurrency
-    }
-}
-
-/// `type = "file"`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSettings {
-    /// The NDJSON file that is appended to.
-    pub path: PathBuf,
-}
-
-/// `type = "command"`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandSettings {
-    /// The program as an absolute path, and its arguments. No shell is used.
-    pub argv: Vec<String>,
-    /// The time after which the process group is killed.
-    pub timeout: Duration,
 }

@@ -106,7 +106,11 @@ impl Deliverer {
             tokio::select! {
                 biased;
                 () = finish.cancelled() => break,
-                () = woken(&mut wakes.wake) => known.health.end_pause(self.clock.now().elapsed),
+                () = woken(&mut wakes.wake) => {
+                    known.health.end_pause(self.clock.now().elapsed);
+                    // After a reload, a file may have been renamed so that a new one begins.
+                    self.sink.reopen().await;
+                }
                 changed = wakes.log.changed(), if !deaf => match changed {
                     Ok(()) => grown = true,
                     Err(_) => break,

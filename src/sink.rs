@@ -9,13 +9,18 @@
 //! standard error.
 
 mod command;
+#[cfg(feature = "email")]
+mod email;
 mod file;
+mod intake;
+mod lookup;
 #[cfg(feature = "mqtt")]
 mod mqtt;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod preview;
 mod reason;
 #[cfg(feature = "s3")]
 mod s3;
@@ -33,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::SinkKind;
 use crate::record::Change;
+pub use preview::Preview;
 use reason::Reason;
 #[cfg(test)]
 pub(crate) use scripted::Scripted;
@@ -267,6 +273,11 @@ registry! {
         Webhook(webhook::WebhookSink),
         /// Runs a program for each change.
         Command(command::CommandSink),
+        /// Sends a mail about each change.
+        #[cfg(feature = "email")]
+        Email(email::EmailSink),
+        /// Makes a lead or a self check-in of each change in a workspace.
+        Intake(intake::IntakeSink),
         /// Answers as a test says.
         #[cfg(test)]
         Scripted(Scripted),
@@ -277,6 +288,11 @@ registry! {
         /// Stores each change in PostgreSQL, exactly once.
         #[cfg(feature = "postgres")]
         Postgres(postgres::PostgresSink),
+        /// Sends one mail about all changes of a while.
+        #[cfg(feature = "email")]
+        EmailDigest(email::DigestSink),
+        /// Runs a program for each batch of changes.
+        CommandBatch(command::CommandBatchSink),
         /// Publishes each change to a stream of NATS.
         #[cfg(feature = "nats")]
         Nats(nats::NatsSink),
@@ -295,12 +311,16 @@ impl Sink {
     /// # Errors
     /// [`SinkBuildError`] if the configuration can never work.
     pub fn build(name: &str, kind: &SinkKind) -> Result<Self, SinkBuildError> {
-        use BatchedSink::File;
-        use WindowedSink::{Command, Webhook};
+        use BatchedSink::{CommandBatch, File};
+        use WindowedSink::{Command, Intake, Webhook};
         Ok(match kind {
             SinkKind::Webhook(it) => Webhook(webhook::WebhookSink::build(name, it)?.into()).into(),
+            SinkKind::Command(it) if it.batch > 1 => {
+                CommandBatch(command::CommandBatchSink::build(name, it)?.into()).into()
+            }
             SinkKind::Command(it) => Command(command::CommandSink::build(name, it)?.into()).into(),
-            SinkKind::File(it) => File(file::FileSink::new(name, &it.path).into()).into(),
+            SinkKind::File(it) => File(file::FileSink::new(name, it).into()).into(),
+            SinkKind::Intake(it) => Intake(intake::IntakeSink::build(name, it)?.into()).into(),
             #[cfg(feature = "postgres")]
             SinkKind::Postgres(it) => {
                 BatchedSink::Postgres(postgres::PostgresSink::build(name, it)?.into()).into()
@@ -311,11 +331,20 @@ impl Sink {
             SinkKind::Mqtt(it) => BatchedSink::Mqtt(mqtt::MqttSink::build(name, it)?.into()).into(),
             #[cfg(feature = "s3")]
             SinkKind::S3(it) => BatchedSink::S3(s3::S3Sink::build(name, it)?.into()).into(),
+            #[cfg(feature = "email")]
+            SinkKind::Email(it) => match it.digest {
+                Some(window) => {
+                    let sink = email::DigestSink::build(name, it, window)?;
+                    BatchedSink::EmailDigest(sink.into()).into()
+                }
+                None => WindowedSink::Email(email::EmailSink::build(name, it)?.into()).into(),
+            },
             #[cfg(not(all(
                 feature = "postgres",
                 feature = "nats",
                 feature = "mqtt",
-                feature = "s3"
+                feature = "s3",
+                feature = "email"
             )))]
             other => {
                 let sink = name.to_owned();
@@ -355,6 +384,13 @@ impl Sink {
         match self {
             Self::Windowed(sink) => together(sink, changes, now, stop).await,
             Self::Batched(sink) => sink.deliver(changes, now, stop).await,
+        }
+    }
+
+    /// Opens again what another program may have renamed; only a file has something to open.
+    pub async fn reopen(&mut self) {
+        if let Self::Batched(BatchedSink::File(file)) = self {
+            file.reopen().await;
         }
     }
 

@@ -114,7 +114,11 @@ fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
     let Ok(found) = std::fs::metadata(path) else { return };
     let mode = found.permissions().mode() & 0o7777;
     let holds_secret = |kind: &SinkKind| match kind {
-        SinkKind::File(_) | SinkKind::Command(_) | SinkKind::S3(_) => false,
+        SinkKind::File(_)
+        | SinkKind::Command(_)
+        | SinkKind::Email(_)
+        | SinkKind::Intake(_)
+        | SinkKind::S3(_) => false,
         SinkKind::Webhook(_) => true,
         SinkKind::Mqtt(_) | SinkKind::Nats(_) | SinkKind::Postgres(_) => true,
     };

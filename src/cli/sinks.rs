@@ -1,15 +1,44 @@
-//! `sinks`: what each sink has received and what is still to be delivered.
+//! `sinks`: what each sink has received and what is still to be delivered; tries one of them.
+
+mod attempt;
 
 use std::process::ExitCode;
+
+use clap::Subcommand;
 
 use super::current_status::current;
 use super::output::{self, cell};
 use crate::config::Config;
 use crate::deliver::SinkStatus;
 
-pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let status = current(config)?;
-    if json { output::json(&status.sinks) } else { table(&status.sinks) }
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Option<SinkAction>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum SinkAction {
+    /// List the sinks with their position and backlog (the default)
+    List,
+    /// Send one change, marked as a test, and report what became of it
+    Test(attempt::Args),
+    /// Print what would be sent for a change, and send nothing
+    Preview(attempt::Args),
+}
+
+pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        None | Some(SinkAction::List) => {
+            let status = current(config)?;
+            if args.json { output::json(&status.sinks) } else { table(&status.sinks) }
+        }
+        Some(SinkAction::Test(which)) => attempt::test(config, which, args.json),
+        Some(SinkAction::Preview(which)) => attempt::preview(config, which, args.json),
+    }
 }
 
 /// The table of the sinks.

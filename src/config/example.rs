@@ -65,6 +65,7 @@ fn folder() -> (tempfile::TempDir, Base) {
         ("page-token", "0123456789abcdef"),
         ("archive-key", "AKIDCANARY\nSECRETCANARY\n"),
         ("warehouse-url", "postgresql://shop:CANARY@db.example.com/shops"),
+        ("smtp-login", "shop\nsecret"),
     ] {
         let path = dir.path().join(name);
         std::fs::write(&path, content).unwrap();
@@ -190,7 +191,7 @@ fn the_example_is_valid_as_shipped_and_with_every_key_on() {
     assert!(shipped.sinks.is_empty() && shipped.status.is_none());
     let text = everything_on(dir.path());
     let all = Config::parse(&text, "config.example.toml", &base).unwrap_or_else(|p| panic!("{p}"));
-    assert_eq!(all.sinks.len(), 9);
+    assert_eq!(all.sinks.len(), 12);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
+use super::intake::Mirrored;
 use super::problem::{Problem, Problems, Quote, repeated};
 use super::section::{Found, Section};
 use super::{
@@ -69,8 +70,8 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let backup = backup::read(root.section("backup"), base, &store.path);
     let status = status::read(root.section("status"), base);
     let reports = reports::read(root.section("reports"), base);
-    let source = workspace.as_ref().map_or("shopmirror", |found| found.base_url.as_str());
-    let sinks = sinks::read(root.section("sinks"), base, &store.path, source);
+    let mirrored = workspace.as_ref().map(|it| Mirrored { base_url: &it.base_url, key: &it.key });
+    let sinks = sinks::read(root.section("sinks"), base, &store.path, mirrored);
     root.finish();
     Some(Config {
         workspace: workspace?,

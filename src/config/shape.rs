@@ -26,8 +26,8 @@ enum Word {
     Template,
 }
 
-/// The shape; `None` only if a problem was noted. `workspace` is what CloudEvents name as the source
-/// unless the key `source` says otherwise.
+/// The shape of a webhook's body; `None` only if a problem was noted. `workspace` is what CloudEvents
+/// name as the source unless the key `source` says otherwise.
 pub(super) fn read(section: &mut Section<'_>, base: &Base, workspace: &str) -> Option<Format> {
     let words = [
         ("standard", Word::Standard),
@@ -35,40 +35,68 @@ pub(super) fn read(section: &mut Section<'_>, base: &Base, workspace: &str) -> O
         ("raw", Word::Raw),
         ("template", Word::Template),
     ];
-    let held = section.holds("format");
-    let word = section.word("format", &words);
-    match word {
-        None if held => None,
-        None | Some(Word::Standard) => Some(Format::Standard),
-        Some(Word::Raw) => Some(Format::Raw),
-        Some(Word::CloudEvents) => cloud_events(section, workspace).map(Format::CloudEvents),
-        Some(Word::Template) => {
-            let content_type = content_type(section);
-            let escape = Escape::of_media_type(&content_type);
-            let keys = ["template", "template_file"];
-            let template = template(section, base, keys, escape, &NAMES)?;
-            Some(Format::Template { template, content_type })
+    match word(section, &words)? {
+        Word::Standard => Some(Format::Standard),
+        Word::Raw => Some(Format::Raw),
+        Word::CloudEvents => {
+            let modes = [("structured", Mode::Structured), ("binary", Mode::Binary)];
+            let mode = section.word("mode", &modes).unwrap_or(Mode::Structured);
+            Some(Format::CloudEvents(CloudEvents { mode, source: source(section, workspace) }))
         }
+        Word::Template => shaped_by_template(section, base),
     }
 }
 
-/// The keys of CloudEvents.
-pub(super) fn cloud_events(section: &mut Section<'_>, workspace: &str) -> Option<CloudEvents> {
-    let modes = [("structured", Mode::Structured), ("binary", Mode::Binary)];
-    let mode = section.word("mode", &modes).unwrap_or(Mode::Structured);
-    let source = match section.text("source") {
-        None => workspace.to_owned(),
-        Some(Found { value, place }) => {
-            if value.len() > SOURCE_MAX || !value.bytes().all(|b| b.is_ascii_graphic()) {
-                let message = format!(
-                    "`source` must be an address or a path of at most {SOURCE_MAX} visible ASCII characters, for example \"/shops/north\""
-                );
-                section.findings.note(&place, message);
-            }
-            value.to_owned()
+/// The shape of what a program gets on its standard input; with `template`, also a template.
+pub(super) fn of_lines(
+    section: &mut Section<'_>,
+    base: &Base,
+    workspace: &str,
+    template: bool,
+) -> Option<Format> {
+    let words = [
+        ("standard", Word::Standard),
+        ("cloudevents", Word::CloudEvents),
+        ("raw", Word::Raw),
+        ("template", Word::Template),
+    ];
+    let allowed = if template { &words[..] } else { &words[..3] };
+    match word(section, allowed)? {
+        Word::Standard => Some(Format::Standard),
+        Word::Raw => Some(Format::Raw),
+        Word::CloudEvents => {
+            let source = source(section, workspace);
+            Some(Format::CloudEvents(CloudEvents { mode: Mode::Structured, source }))
         }
-    };
-    Some(CloudEvents { mode, source })
+        Word::Template => shaped_by_template(section, base),
+    }
+}
+
+/// The word of `format`; `None` if it is not one of these.
+fn word(section: &mut Section<'_>, words: &[(&str, Word)]) -> Option<Word> {
+    let held = section.holds("format");
+    let word = section.word("format", words);
+    if held { word } else { Some(Word::Standard) }
+}
+
+fn shaped_by_template(section: &mut Section<'_>, base: &Base) -> Option<Format> {
+    let content_type = content_type(section);
+    let escape = Escape::of_media_type(&content_type);
+    let keys = ["template", "template_file"];
+    let template = template(section, base, keys, escape, &NAMES)?;
+    Some(Format::Template { template, content_type })
+}
+
+/// The attribute `source` of CloudEvents.
+pub(super) fn source(section: &mut Section<'_>, workspace: &str) -> String {
+    let Some(Found { value, place }) = section.text("source") else { return workspace.to_owned() };
+    if value.len() > SOURCE_MAX || !value.bytes().all(|b| b.is_ascii_graphic()) {
+        let message = format!(
+            "`source` must be an address or a path of at most {SOURCE_MAX} visible ASCII characters, for example \"/shops/north\""
+        );
+        section.findings.note(&place, message);
+    }
+    value.to_owned()
 }
 
 fn content_type(section: &mut Section<'_>) -> String {

@@ -10,28 +10,32 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use super::command;
 use super::conditions;
+use super::email;
+use super::file;
 use super::findings::choice;
+use super::intake::{self, Mirrored};
 use super::mqtt;
 use super::nats;
 use super::postgres;
 use super::problem::{Quote, repeated, shown};
 use super::s3;
-use super::section::{Found, Section, unfit};
-use super::webhook::{self, TIMEOUT};
-use super::{
-    Base, CommandSettings, FileSettings, InOrder, SinkFilter, SinkKind, SinkSettings, Start,
-};
+use super::section::{Found, Section};
+use super::webhook;
+use super::{Base, FileSettings, InOrder, SinkFilter, SinkKind, SinkSettings, Start};
 use crate::record::{Kind, Route};
 
 const SINKS_MAX: usize = 64;
 const NAME_LEN_MAX: usize = 64;
 const RETRIES_MAX: usize = 32;
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(30 * 86_400);
-const TYPES: [(&str, Type); 7] = [
+const TYPES: [(&str, Type); 9] = [
     ("webhook", Type::Webhook),
     ("file", Type::File),
     ("command", Type::Command),
+    ("email", Type::Email),
+    ("intake", Type::Intake),
     ("postgres", Type::Postgres),
     ("nats", Type::Nats),
     ("mqtt", Type::Mqtt),
@@ -54,19 +58,20 @@ enum Type {
     Webhook,
     File,
     Command,
+    Email,
+    Intake,
     Postgres,
     Nats,
     Mqtt,
     S3,
 }
 
-/// Every sink of the file without a problem.
-/// `workspace` is what CloudEvents name as their source.
+/// Every sink of the file without a problem. `mirrored` is what [workspace] says, if it can be read.
 pub(super) fn read(
     section: Section<'_>,
     base: &Base,
     store: &Path,
-    workspace: &str,
+    mirrored: Option<Mirrored<'_>>,
 ) -> BTreeMap<String, SinkSettings> {
     let findings = section.findings;
     let mut sinks: BTreeMap<String, SinkSettings> = BTreeMap::new();
@@ -82,8 +87,8 @@ pub(super) fn read(
                 ),
             );
         }
-        let Some(sink) = sink(own, base, workspace) else { continue };
-        if let SinkKind::File(FileSettings { path }) = &sink.kind {
+        let Some(sink) = sink(own, base, mirrored) else { continue };
+        if let SinkKind::File(FileSettings { path, .. }) = &sink.kind {
             let same =
                 |other: &SinkSettings| matches!(&other.kind, SinkKind::File(f) if f.path == *path);
             if path == store {
@@ -108,19 +113,28 @@ pub(super) fn read(
 }
 
 /// One sink; `None` only if a problem was noted.
-fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSettings> {
+fn sink(
+    mut section: Section<'_>,
+    base: &Base,
+    mirrored: Option<Mirrored<'_>>,
+) -> Option<SinkSettings> {
     if !section.holds("type") {
-        section.missing("type", "one of webhook, file, command, postgres, nats, mqtt, s3");
+        section.missing(
+            "type",
+            "one of webhook, file, command, email, intake, postgres, nats, mqtt, s3",
+        );
     }
     let kind = section.word("type", &TYPES);
     // A copy of everything is what a database is for.
     let is_copy = kind == Some(Type::Postgres);
     let start = start(&mut section, if is_copy { Start::Beginning } else { Start::Now });
-    // Who asks for the beginning wants all there is.
-    let usual: &[Kind] = match (is_copy, start) {
-        (true, _) => &Kind::ALL,
-        (false, Start::Beginning) => &FROM_THE_BEGINNING,
-        (false, _) => &NEWS,
+    let usual: &[Kind] = match (kind, start) {
+        (Some(Type::Postgres), _) => &Kind::ALL,
+        // Another lead at each edit of a record is not wanted.
+        (Some(Type::Intake), _) => &NEWS[..1],
+        // Who asks for the beginning wants all there is.
+        (_, Start::Beginning) => &FROM_THE_BEGINNING,
+        _ => &NEWS,
     };
     let filter = filter(&mut section, usual);
     let in_order = section.word("in_order", &IN_ORDER).unwrap_or(InOrder::Record);
@@ -132,14 +146,19 @@ fn sink(mut section: Section<'_>, base: &Base, workspace: &str) -> Option<SinkSe
     }
     let retry =
         retry.map_or_else(|| STANDARD_RETRY.map(Duration::from_secs).to_vec(), |found| found.value);
+    let source = mirrored.map_or("shopmirror", |it| it.base_url.as_str());
     let kind = match kind {
-        Some(Type::Webhook) => webhook::read(&mut section, base, workspace).map(SinkKind::Webhook),
-        Some(Type::File) => file(&mut section, base).map(SinkKind::File),
-        Some(Type::Command) => command(&mut section).map(SinkKind::Command),
+        Some(Type::Webhook) => webhook::read(&mut section, base, source).map(SinkKind::Webhook),
+        Some(Type::File) => file::read(&mut section, base, source).map(SinkKind::File),
+        Some(Type::Command) => command::read(&mut section, base, source).map(SinkKind::Command),
         Some(Type::S3) => s3::read(&mut section, base).map(SinkKind::S3),
         Some(Type::Mqtt) => mqtt::read(&mut section, base).map(SinkKind::Mqtt),
         Some(Type::Nats) => nats::read(&mut section, base).map(SinkKind::Nats),
         Some(Type::Postgres) => postgres::read(&mut section, base).map(SinkKind::Postgres),
+        Some(Type::Email) => email::read(&mut section, base).map(SinkKind::Email),
+        Some(Type::Intake) => {
+            intake::read(&mut section, base, &filter, mirrored).map(SinkKind::Intake)
+        }
         // The other keys are checked when the type is known.
         None => return None,
     };
@@ -205,54 +224,4 @@ fn start(section: &mut Section<'_>, usual: Start) -> Start {
             }
         },
     }
-}
-
-fn file(section: &mut Section<'_>, base: &Base) -> Option<FileSettings> {
-    if !section.holds("path") {
-        section.missing("path", "the NDJSON file to append to");
-    }
-    let Found { value, place } = section.text("path")?;
-    if value.ends_with('/') {
-        section.findings.note(&place, "`path` must be the path of a file, not of a folder");
-    }
-    Some(FileSettings { path: base.state_path(value) })
-}
-
-fn command(section: &mut Section<'_>) -> Option<CommandSettings> {
-    if !section.holds("command") {
-        let advice = "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
-        section.missing("command", advice);
-    }
-    let timeout = section.duration("timeout", &TIMEOUT);
-    let timeout = timeout.map_or(Duration::from_secs(30), |found| found.value);
-    let list = section.list("command")?;
-    let mut argv = Vec::new();
-    for Found { value, place } in &list.value {
-        match value {
-            DeValue::String(word) if word.contains('\0') => {
-                section.findings.note(place, "an argument cannot hold a NUL character");
-            }
-            DeValue::String(word) => argv.push(word.clone().into_owned()),
-            other => {
-                let wanted = "a list of strings in quotes";
-                section.wrong_type("command", wanted, other, place, Quote::Shown);
-            }
-        }
-    }
-    let Some(program) = list.value.first() else {
-        section.findings.note(&list.place, "`command` is empty: name a program");
-        return None;
-    };
-    if let DeValue::String(name) = program.value {
-        if !Path::new(name.as_ref()).is_absolute() {
-            let message = format!(
-                "the program must be an absolute path, for example \"/usr/local/bin/print-label\", not {}; no shell and no PATH is used",
-                repeated(name)
-            );
-            section.findings.note(&program.place, message);
-        } else if let Some(why) = unfit(name) {
-            section.findings.note(&program.place, format!("the program's path {why}"));
-        }
-    }
-    Some(CommandSettings { argv, timeout })
 }

@@ -16,7 +16,7 @@ use super::address;
 use super::key::read_secret_file;
 use super::problem::{Quote, shown};
 use super::section::{Found, Section};
-use super::{Base, WebhookSettings, shape};
+use super::{Base, shape};
 use crate::shape::Format;
 
 /// Bounds of the time that one delivery may take, for every type of sink.
@@ -38,6 +38,42 @@ pub const OWN_HEADERS: [&str; 9] = [
     "webhook-signature",
     "webhook-timestamp",
 ];
+
+/// `type = "webhook"`
+#[derive(Debug, Clone)]
+pub struct WebhookSettings {
+    /// Where to post. A secret, because such addresses often contain a token.
+    pub url: SecretString,
+    /// Signing secrets, `whsec_…`, newest first. Each adds a signature; empty means unsigned.
+    pub secrets: Vec<SecretString>,
+    /// The shape of the body.
+    pub format: Format,
+    /// Further fixed headers.
+    pub headers: BTreeMap<String, SecretString>,
+    /// The longest time that one attempt may take.
+    pub timeout: Duration,
+    /// How many changes may be in flight at the same time.
+    pub concurrency: usize,
+}
+
+impl PartialEq for WebhookSettings {
+    /// Compares the secrets as well, so that a file with a new secret is a change.
+    fn eq(&self, other: &Self) -> bool {
+        let exposed = |secrets: &[SecretString]| -> Vec<String> {
+            secrets.iter().map(|secret| secret.expose_secret().to_owned()).collect()
+        };
+        let headers = |webhook: &Self| -> Vec<(String, String)> {
+            let all = webhook.headers.iter();
+            all.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
+        };
+        self.url.expose_secret() == other.url.expose_secret()
+            && exposed(&self.secrets) == exposed(&other.secrets)
+            && headers(self) == headers(other)
+            && self.format == other.format
+            && self.timeout == other.timeout
+            && self.concurrency == other.concurrency
+    }
+}
 
 /// The webhook; `None` only if a problem was noted.
 pub(super) fn read(

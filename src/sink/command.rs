@@ -1,9 +1,11 @@
-//! A program that is run once for each change, with the change as JSON on its standard input.
+//! A program that is run once for each change, with the change on its standard input.
 //!
 //! There is no shell, no inherited environment and no data in an argument. Exit 0 acknowledges the
 //! change; 65 refuses it for good. The sink pauses on 75 and 69 (try again, unavailable), 126, 127,
 //! a signal that tells the program to end, and a program that cannot be started. Any other code or
 //! signal and a time-out park only that change, so that it does not hold up the others.
+
+mod batch;
 
 use std::ffi::OsString;
 use std::io;
@@ -19,11 +21,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr};
 use tokio_util::sync::CancellationToken;
 
+pub(super) use batch::CommandBatchSink;
+
+use super::preview::Preview;
 use super::reason::Reason;
 use super::{SinkBuildError, Verdict};
 use crate::config::CommandSettings;
 use crate::duration;
 use crate::record::Change;
+use crate::shape::Format;
 
 /// The variables that a program gets. The environment of this process may hold a key.
 const ENVIRONMENT: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
@@ -42,6 +48,7 @@ const STDERR_GRACE: Duration = Duration::from_millis(100);
 /// One command.
 pub struct CommandSink {
     argv: Vec<String>,
+    format: Format,
     timeout: Duration,
 }
 
@@ -49,7 +56,8 @@ impl CommandSink {
     pub(super) fn build(name: &str, settings: &CommandSettings) -> Result<Self, SinkBuildError> {
         match settings.argv.first() {
             Some(program) if Path::new(program).is_absolute() => {
-                Ok(Self { argv: settings.argv.clone(), timeout: settings.timeout })
+                let (argv, format) = (settings.argv.clone(), settings.format.clone());
+                Ok(Self { argv, format, timeout: settings.timeout })
             }
             _ => Err(SinkBuildError::Program { sink: name.to_owned() }),
         }
@@ -87,6 +95,34 @@ impl CommandSink {
         _now: Timestamp,
         stop: &CancellationToken,
     ) -> Verdict {
+        match self.input(change) {
+            Ok(input) => self.run(input + "\n", stop).await,
+            Err(verdict) => verdict,
+        }
+    }
+
+    /// What the program gets for one change, without the end of the line.
+    pub(super) fn input(&self, change: &Change) -> Result<String, Verdict> {
+        let shaped = match &self.format {
+            Format::Template { .. } => self.format.shape(change).map(|shaped| shaped.body),
+            _ => self.format.line(change),
+        };
+        shaped.map_err(Verdict::refused)
+    }
+
+    /// What would be run. The arguments are left out, because one may be a secret.
+    pub(super) fn preview(&self, change: &Change) -> Result<Preview, Verdict> {
+        let arguments = match self.argv.len() - 1 {
+            0 => "no argument".to_owned(),
+            1 => "1 argument (hidden)".to_owned(),
+            many => format!("{many} arguments (hidden)"),
+        };
+        let how = format!("run {} with {arguments}, and on its standard input:", self.argv[0]);
+        Ok(Preview::of(how, self.input(change)?))
+    }
+
+    /// Runs the program with this on its standard input.
+    async fn run(&self, input: String, stop: &CancellationToken) -> Verdict {
         let mut child = match self.spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -103,7 +139,7 @@ impl CommandSink {
         let group = Group::of(&child);
         let mut said = Vec::new();
         let ended = {
-            let run = pin!(attend(&mut child, change.data_json(), &mut said));
+            let run = pin!(attend(&mut child, input, &mut said));
             tokio::select! {
                 biased;
                 ended = run => Some(ended),
@@ -170,7 +206,6 @@ async fn attend(
         if let Some(mut stdin) = stdin {
             // A program need not read its input: only its exit code decides.
             let _ = stdin.write_all(data.as_bytes()).await;
-            let _ = stdin.write_all(b"\n").await;
         }
     });
     let mut fed = false;

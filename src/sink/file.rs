@@ -1,10 +1,13 @@
-//! An NDJSON file: one line per change, on the disk before it is acknowledged.
+//! A file: one line per change, NDJSON or CSV, on the disk before it is acknowledged.
 //!
 //! Either all lines of a batch are in the file or none. A change whose line is already at the end of
 //! the file is not written again: a crash between the write and the saved position leaves such lines.
 //! Blocking work runs outside the runtime's thread.
 
 mod append;
+mod compress;
+mod layout;
+mod rotation;
 mod tail;
 
 use std::io;
@@ -12,14 +15,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Verdict;
+use super::preview::Preview;
 use super::reason::Reason;
+use crate::config::{FileFormat, FileSettings};
 use crate::record::Change;
 use append::Appender;
+use compress::Compressor;
+use layout::{Layout, Line};
 
 /// The most lines written at once. The caller saves its position after each batch, so a crash can
 /// repeat no more changes than these, and no more lines have to be compared.
@@ -68,47 +76,49 @@ impl FileError {
     }
 }
 
-/// One line to be written.
-struct Line {
-    event_id: String,
-    text: String,
+/// When a file is put aside and the next one begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rotate {
+    /// A file does not grow beyond this many bytes, unless one batch is longer.
+    size: Option<u64>,
+    /// A file holds the lines of one day.
+    daily: bool,
 }
 
-impl Line {
-    fn of(change: &Change) -> Self {
-        let mut text = change.data_json();
-        if text.contains(['\n', '\r']) {
-            // The record is in it as received, possibly with line breaks between its members. A JSON
-            // string never holds a line break itself.
-            text = text.replace(['\n', '\r'], " ");
-        }
-        text.push('\n');
-        Self { event_id: change.event_id.clone(), text }
-    }
-}
+type Written = (Appender, Result<bool, FileError>);
 
-type Written = (Appender, Result<(), FileError>);
-
-/// One NDJSON file.
+/// One file that is appended to.
 pub struct FileSink {
     name: String,
     path: PathBuf,
+    layout: Layout,
+    rotate: Rotate,
     /// `None` during a write, and before the first one.
     appender: Option<Appender>,
     /// A write that has not ended. No other is begun before it has.
     writing: Option<JoinHandle<Written>>,
     /// How long one call waits for the disk.
     patience: Duration,
+    /// What compresses the files that were put aside; `None` if they stay as they are.
+    compressor: Option<Compressor>,
 }
 
 impl FileSink {
-    pub(super) fn new(name: &str, path: &Path) -> Self {
+    pub(super) fn new(name: &str, settings: &FileSettings) -> Self {
+        let rotate = Rotate { size: settings.rotate_size, daily: settings.rotate_daily };
+        let rotates = rotate.daily || rotate.size.is_some();
         Self {
             name: name.to_owned(),
-            path: path.to_owned(),
+            path: settings.path.clone(),
+            layout: match &settings.format {
+                FileFormat::Lines(format) => Layout::Json(format.clone()),
+                FileFormat::Csv(columns) => Layout::Csv(columns.clone()),
+            },
+            rotate,
             appender: None,
             writing: None,
             patience: PATIENCE,
+            compressor: (rotates && settings.compress).then(Compressor::new),
         }
     }
 
@@ -128,10 +138,10 @@ impl FileSink {
     pub(super) async fn deliver(
         &mut self,
         changes: &[Change],
-        _now: Timestamp,
+        now: Timestamp,
         _stop: &CancellationToken,
     ) -> Vec<Verdict> {
-        let verdict = match tokio::time::timeout(self.patience, self.write(changes)).await {
+        let verdict = match tokio::time::timeout(self.patience, self.write(changes, now)).await {
             Ok(verdict) => verdict,
             Err(_) => Verdict::fault(format!(
                 "{} was not written within {} s: check the disk it is on; the write is awaited, and nothing else is written to this file before it has ended",
@@ -142,22 +152,22 @@ impl FileSink {
         vec![verdict; changes.len()]
     }
 
-    async fn write(&mut self, changes: &[Change]) -> Verdict {
+    async fn write(&mut self, changes: &[Change], now: Timestamp) -> Verdict {
         // What it writes may be these changes: the appender then leaves them out.
         let _ = self.ended().await;
         let turn = TURNS.acquire().await.expect("the semaphore is never closed");
-        let mut appender =
-            self.appender.take().unwrap_or_else(|| Appender::new(&self.name, &self.path));
-        let lines: Vec<Line> = changes.iter().map(Line::of).collect();
+        let mut appender = self.appender();
+        let lines: Vec<Line> = changes.iter().map(|change| self.layout.line(change)).collect();
+        let today = now.to_zoned(TimeZone::system()).date();
         self.writing = Some(tokio::task::spawn_blocking(move || {
-            let outcome = appender.append(&lines);
+            let outcome = appender.append(&lines, today);
             (appender, outcome)
         }));
         let ended = self.ended().await;
         // A write on a disk that hangs has given its turn to others long before it ends.
         drop(turn);
         match ended {
-            Some(Ok(())) => Verdict::Done,
+            Some(Ok(_)) => Verdict::Done,
             Some(Err(error)) => Verdict::fault(error),
             None => Verdict::fault("the write failed inside this program"),
         }
@@ -165,20 +175,59 @@ impl FileSink {
 
     /// Waits for the write that has not ended, if there is one; `None` if it has no outcome. May be
     /// called again after it was cancelled.
-    async fn ended(&mut self) -> Option<Result<(), FileError>> {
+    async fn ended(&mut self) -> Option<Result<bool, FileError>> {
         let written = self.writing.as_mut()?.await;
         self.writing = None;
         let (appender, outcome) = written.ok()?;
         self.appender = Some(appender);
+        if let Some(compressor) = &mut self.compressor {
+            compressor.look(&self.name, &self.path, matches!(outcome, Ok(true)));
+        }
         Some(outcome)
     }
 
+    /// The line as it would be appended.
+    pub(super) fn preview(&self, change: &Change) -> Preview {
+        let how = format!("append to {}:", self.path.display());
+        Preview::of(how, self.layout.line(change).text)
+    }
+
+    /// Opens the file that the path names now: the one before may have been renamed.
+    pub(super) async fn reopen(&mut self) {
+        if self.writing.is_some() {
+            // The write that hangs opens it when it ends.
+            return;
+        }
+        let mut appender = self.appender();
+        self.writing = Some(tokio::task::spawn_blocking(move || {
+            let outcome = appender.reopen().map(|()| false);
+            (appender, outcome)
+        }));
+        let ended = tokio::time::timeout(self.patience, self.ended()).await;
+        if let Ok(Some(Err(error))) = ended {
+            tracing::warn!(sink = %self.name, "opening the file again: {error}");
+        }
+    }
+
+    fn appender(&mut self) -> Appender {
+        self.appender
+            .take()
+            .unwrap_or_else(|| Appender::new(&self.name, &self.path, &self.layout, self.rotate))
+    }
+
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let path = self.path.clone();
-        tokio::task::spawn_blocking(move || append::probe(&path))
+        let (path, layout) = (self.path.clone(), self.layout.clone());
+        tokio::task::spawn_blocking(move || append::probe(&path, &layout))
             .await
             .map_err(|_| "the check of the file failed inside this program".to_owned())?
             .map_err(Reason::of)
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
     }
 }
 
@@ -202,6 +251,17 @@ mod tests {
         }
     }
 
+    fn sink(path: PathBuf) -> FileSink {
+        let settings = FileSettings {
+            path,
+            format: FileFormat::Lines(crate::shape::Format::Standard),
+            rotate_size: None,
+            rotate_daily: false,
+            compress: false,
+        };
+        FileSink::new("a", &settings)
+    }
+
     async fn deliver(sink: &mut FileSink, seq: i64) -> Verdict {
         let stop = CancellationToken::new();
         sink.deliver(&[change(seq)], Timestamp::UNIX_EPOCH, &stop).await.remove(0)
@@ -215,9 +275,8 @@ mod tests {
         let mut sinks: Vec<FileSink> = Vec::new();
         for number in 0..=MOST_WRITES {
             let path = dir.path().join(format!("hangs{number}"));
-            let mut sink =
-                FileSink { patience: Duration::from_millis(50), ..FileSink::new("a", &path) };
-            let mut appender = Appender::new("a", &path);
+            let mut sink = FileSink { patience: Duration::from_millis(50), ..sink(path) };
+            let mut appender = sink.appender();
             let disk = std::sync::Arc::clone(&disk);
             appender.before_writing(move || {
                 let _ = disk.lock().unwrap().recv();
@@ -232,7 +291,7 @@ mod tests {
                 assert!(reason.contains("check the disk"), "{reason}");
             }
         }
-        let mut well = FileSink::new("b", &dir.path().join("well"));
+        let mut well = sink(dir.path().join("well"));
         assert_eq!(deliver(&mut well, 1).await, Verdict::Done);
         drop(hanging);
         for sink in &mut sinks {

@@ -4,7 +4,6 @@
 //! the environment is used, no referer is sent. Only 2xx is an acknowledgement. The beginning of any
 //! other response's body is quoted; neither the address nor a secret is ever part of a text.
 
-mod lookup;
 mod redact;
 mod response;
 mod sign;
@@ -13,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::preview::{HIDDEN, Preview};
 use super::{SinkBuildError, Verdict};
 use crate::config::{OWN_HEADERS, WebhookSettings, is_loopback};
 use crate::record::Change;
@@ -81,6 +81,22 @@ impl WebhookSink {
         stop.run_until_cancelled(attempt).await.unwrap_or(Verdict::CutShort)
     }
 
+    /// The request as it would be sent. Configured headers may be secrets, and the address is one.
+    pub(super) fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
+        let request = self.request(change, now)?;
+        let shown = |name: &HeaderName, value: &HeaderValue| {
+            let own = !self.headers.contains_key(name) && name != AUTHORIZATION;
+            let value = if own { value.to_str().unwrap_or(HIDDEN) } else { HIDDEN };
+            (name.to_string(), value.to_owned())
+        };
+        let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
+        Ok(Preview {
+            how: "POST to the url of the configuration (hidden)".to_owned(),
+            headers: request.headers().iter().map(|(name, value)| shown(name, value)).collect(),
+            body: String::from_utf8_lossy(body).into_owned(),
+        })
+    }
+
     /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate.
     pub(super) async fn probe(&self) -> Result<String, String> {
         let request = self.client.request(Method::OPTIONS, self.url.clone());
@@ -134,7 +150,7 @@ fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, SinkBuildE
     let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
         .gzip(false)
-        .dns_resolver(Arc::new(lookup::BoundedLookup))
+        .dns_resolver(Arc::new(super::lookup::BoundedLookup))
         .pool_idle_timeout(IDLE_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))
         .timeout(timeout);

@@ -31,6 +31,7 @@ fn folder() -> (tempfile::TempDir, Base) {
         ("blank", " \n\n", 0o600),
         ("chat.json", "{\"text\": \"{{ record.name }} CANARY\"}\n", 0o640),
         ("database", "postgresql://shop:CANARY@db.example.com/shops\n", 0o640),
+        ("mail-login", "shop@example.com\nCANARY\n", 0o640),
         ("token", "CANARYCANARYCANARYCANARY\n", 0o640),
     ];
     for (name, content, mode) in files {

@@ -235,3 +235,32 @@ fn every_example_makes_json_of_hostile_text() {
     }
     assert!(paths.len() >= 7, "{paths:?}");
 }
+
+#[test]
+fn every_example_of_the_documentation_is_valid() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, content) in [
+        ("api-key", "ak_1"),
+        ("smtp-login", "shop\nsecret"),
+        ("partner-key", "ak_2"),
+        ("broker-url", "mqtts://shop:password@broker.example.com"),
+        ("archive-key", "AKID\nSECRET\n"),
+    ] {
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+        fs::set_permissions(path, mode).unwrap();
+    }
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/sinks.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let docs = docs.replace("/etc/shopmirror", dir.path().to_str().unwrap());
+    let mut checked = 0;
+    for block in docs.split("```toml\n").skip(1) {
+        let example = block.split("```").next().unwrap();
+        let text = format!("[workspace]\nbase_url = \"https://h.example/api\"\n\n{example}");
+        let read = Config::parse(&text, "docs/sinks.md", &Base::default());
+        read.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+        checked += 1;
+    }
+    assert!(checked >= 10, "only {checked} examples");
+}

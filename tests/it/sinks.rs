@@ -1,22 +1,28 @@
 //! Sinks: one suite that every sink passes, then what is particular to each.
 
 mod command;
+#[cfg(feature = "email")]
+mod email;
 mod file;
+mod intake;
 #[cfg(feature = "mqtt")]
 mod mqtt;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod rotation;
 #[cfg(feature = "s3")]
 mod s3;
 mod suite;
+#[cfg(feature = "email")]
+mod unusable;
 mod webhook;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use shopmirror::config::{CommandSettings, FileSettings, SinkKind, WebhookSettings};
+use shopmirror::config::{CommandSettings, FileFormat, FileSettings, SinkKind, WebhookSettings};
 use shopmirror::record::{Change, Kind, Route};
 use shopmirror::shape::Format;
 use shopmirror::sink::{Sink, Verdict};
@@ -96,11 +102,17 @@ fn webhook(url: impl Into<String>) -> WebhookSettings {
 }
 
 fn file(path: impl Into<std::path::PathBuf>) -> SinkKind {
-    SinkKind::File(FileSettings { path: path.into() })
+    SinkKind::File(FileSettings {
+        path: path.into(),
+        format: FileFormat::Lines(Format::Standard),
+        rotate_size: None,
+        rotate_daily: false,
+        compress: true,
+    })
 }
 
 fn command<const N: usize>(argv: [&str; N], timeout: Duration) -> SinkKind {
-    SinkKind::Command(CommandSettings { argv: argv.map(str::to_owned).to_vec(), timeout })
+    SinkKind::Command(CommandSettings::new(argv.map(str::to_owned).to_vec(), timeout))
 }
 
 fn build(kind: &SinkKind) -> Sink {

@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use daemon::{BUDGET, Daemon, EAGER, Ended, Place};
 pub(crate) use pages::Pages;
-pub(crate) use python::run_python;
+pub(crate) use python::{python, run_python};
 pub(crate) use router::RouterTransport;
 pub(crate) use workspace::{Workspace, text};
 

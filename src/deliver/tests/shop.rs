@@ -189,7 +189,7 @@ pub(super) fn settings() -> config::SinkSettings {
         start: Start::Now,
         in_order: InOrder::Record,
         retry: Arc::from(retry),
-        kind: SinkKind::Command(CommandSettings { argv: Vec::new(), timeout: Duration::ZERO }),
+        kind: SinkKind::Command(CommandSettings::new(Vec::new(), Duration::ZERO)),
     }
 }
 

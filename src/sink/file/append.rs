@@ -5,15 +5,19 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
 
+use super::layout::{Layout, Line};
 use super::tail::{Tail, TailError};
-use super::{FileError, Line};
+use super::{BATCH, FileError, Rotate, directory, rotation};
 
 /// How often the file may be moved away during one write.
 const ROTATIONS: usize = 3;
@@ -22,6 +26,8 @@ const ROTATIONS: usize = 3;
 pub(super) struct Appender {
     sink: String,
     path: PathBuf,
+    layout: Layout,
+    rotate: Rotate,
     open: Option<OpenFile>,
     #[cfg(test)]
     before_writing: Option<Box<dyn FnMut() + Send + Sync>>,
@@ -33,15 +39,19 @@ struct OpenFile {
     device: u64,
     inode: u64,
     length: u64,
+    /// The day of its last line, by the machine's time zone.
+    day: Date,
     /// The event ids of the last lines: all changes that may be handed over again are among them.
     recent: HashSet<String>,
 }
 
 impl Appender {
-    pub(super) fn new(sink: &str, path: &Path) -> Self {
+    pub(super) fn new(sink: &str, path: &Path, layout: &Layout, rotate: Rotate) -> Self {
         Self {
             sink: sink.to_owned(),
             path: path.to_owned(),
+            layout: layout.clone(),
+            rotate,
             open: None,
             #[cfg(test)]
             before_writing: None,
@@ -54,23 +64,46 @@ impl Appender {
         self.before_writing = Some(Box::new(call));
     }
 
-    /// Writes the lines that are not in the file yet, in one piece, and syncs.
-    pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), FileError> {
+    /// Opens the file that the path names now, and makes it if there is none.
+    pub(super) fn reopen(&mut self) -> Result<(), FileError> {
+        self.open = None;
+        self.open = Some(self.reopened()?);
+        Ok(())
+    }
+
+    /// Writes the lines that are not in the file yet, in one piece, and syncs. Before that, a file
+    /// that is full or of an earlier day is put aside; returns whether one was.
+    pub(super) fn append(&mut self, lines: &[Line], today: Date) -> Result<bool, FileError> {
         #[cfg(test)]
         if let Some(call) = &mut self.before_writing {
             call();
         }
+        let mut put_aside = false;
         for _ in 0..ROTATIONS {
             let mut open = self.reopened()?;
-            open.write(lines).map_err(FileError::io("append to", &self.path))?;
+            if open.must_be_put_aside(lines, today, self.rotate, &self.layout) {
+                open = self.begin_next(&open)?;
+                put_aside = true;
+            }
+            open.write(lines, today, &self.layout)
+                .map_err(FileError::io("append to", &self.path))?;
             // The program that moved the file may have read it before these lines were in it.
             let named = fs::symlink_metadata(&self.path).is_ok_and(|now| open.is_in(&now));
             self.open = Some(open);
             if named {
-                return Ok(());
+                return Ok(put_aside);
             }
         }
         Err(FileError::Moving(self.path.clone()))
+    }
+
+    /// Puts the open file aside and begins the next one. What the last lines held is still known.
+    fn begin_next(&self, full: &OpenFile) -> Result<OpenFile, FileError> {
+        rotation::put_aside(&self.path, full.day)?;
+        let mut next = OpenFile::at(&self.path, &self.layout)?.open;
+        next.recent.extend(full.recent.iter().cloned());
+        tracing::info!(sink = self.sink, "the file was put aside, and a new one begun");
+        Ok(next)
     }
 
     /// Returns the open file if the path still names it; otherwise opens the path.
@@ -84,7 +117,18 @@ impl Appender {
                 ),
             }
         }
-        let open = OpenFile::at(&self.path)?;
+        let mut open = match OpenFile::at(&self.path, &self.layout) {
+            // Rows of other columns stay in a file of their own.
+            Err(FileError::Foreign(_)) if has_other_columns(&self.path, &self.layout) => {
+                rotation::put_aside(&self.path, day_of(&self.path)?)?;
+                OpenFile::at(&self.path, &self.layout)?
+            }
+            opened => opened?,
+        };
+        if open.open.recent.len() < BATCH {
+            // The last batch may be in the file that was put aside.
+            open.open.recent.extend(rotation::recent_aside(&self.path, &self.layout)?);
+        }
         if open.torn > 0 {
             tracing::warn!(
                 sink = self.sink,
@@ -103,7 +147,7 @@ struct OpenedFile {
 }
 
 impl OpenFile {
-    fn at(path: &Path) -> Result<OpenedFile, FileError> {
+    fn at(path: &Path, layout: &Layout) -> Result<OpenedFile, FileError> {
         let mut options = options();
         options.append(true).mode(0o640);
         let file = match options.open(path) {
@@ -119,7 +163,7 @@ impl OpenFile {
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let metadata = regular(&file, path)?;
-        let tail = tail(&file, metadata.len(), path)?;
+        let tail = tail(&file, metadata.len(), path, layout)?;
         let torn = metadata.len() - tail.length;
         if torn > 0 {
             file.set_len(tail.length)
@@ -127,10 +171,9 @@ impl OpenFile {
                 .map_err(FileError::io("cut an unfinished line off", path))?;
         }
         // If the file's name were lost, a synced line would be lost with it.
-        File::open(directory(path))
-            .and_then(|directory| directory.sync_all())
-            .map_err(FileError::io("sync the folder of", path))?;
+        rotation::sync_folder(path).map_err(FileError::io("sync the folder of", path))?;
         let open = Self {
+            day: day_of(path)?,
             device: metadata.dev(),
             inode: metadata.ino(),
             length: tail.length,
@@ -140,10 +183,30 @@ impl OpenFile {
         Ok(OpenedFile { open, torn })
     }
 
-    fn write(&mut self, lines: &[Line]) -> io::Result<()> {
-        let fresh: Vec<&Line> =
-            lines.iter().filter(|line| !self.recent.contains(&line.event_id)).collect();
-        let bytes: String = fresh.iter().map(|line| line.text.as_str()).collect();
+    fn fresh<'l>(&self, lines: &'l [Line]) -> impl Iterator<Item = &'l Line> {
+        lines.iter().filter(|line| !self.recent.contains(&line.event_id))
+    }
+
+    /// Whether these lines belong into the next file.
+    fn must_be_put_aside(
+        &self,
+        lines: &[Line],
+        today: Date,
+        rotate: Rotate,
+        layout: &Layout,
+    ) -> bool {
+        let added: usize = self.fresh(lines).map(|line| line.text.len()).sum();
+        let full = rotate.size.is_some_and(|size| self.length + added as u64 > size);
+        let over = rotate.daily && today > self.day;
+        added > 0 && self.length > layout.header().len() as u64 && (full || over)
+    }
+
+    fn write(&mut self, lines: &[Line], today: Date, layout: &Layout) -> io::Result<()> {
+        let fresh: Vec<&Line> = self.fresh(lines).collect();
+        let mut bytes: String = fresh.iter().map(|line| line.text.as_str()).collect();
+        if self.length == 0 && !bytes.is_empty() {
+            bytes.insert_str(0, &layout.header());
+        }
         // Synced even if nothing is new: a line found after a crash may not be on the disk yet.
         let written = self.file.write_all(bytes.as_bytes()).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
@@ -152,6 +215,7 @@ impl OpenFile {
             return Err(error);
         }
         if !fresh.is_empty() {
+            self.day = today;
             self.length += bytes.len() as u64;
             self.recent = lines.iter().map(|line| line.event_id.clone()).collect();
         }
@@ -178,11 +242,14 @@ impl Drop for OpenFile {
 }
 
 /// What `check` reports about the path. Nothing is created or changed.
-pub(super) fn probe(path: &Path) -> Result<String, FileError> {
+pub(super) fn probe(path: &Path, layout: &Layout) -> Result<String, FileError> {
     match options().open(path) {
         Ok(file) => {
             let length = regular(&file, path)?.len();
-            tail(&file, length, path)?;
+            match tail(&file, length, path, layout) {
+                Err(FileError::Foreign(_)) if has_other_columns(path, layout) => {}
+                read => drop(read?),
+            }
             rustix::fs::access(path, Access::WRITE_OK)
                 .map_err(|error| FileError::io("write to", path)(error.into()))?;
             Ok(format!("{} can be appended to", path.display()))
@@ -216,16 +283,26 @@ fn regular(file: &File, path: &Path) -> Result<Metadata, FileError> {
     if metadata.is_file() { Ok(metadata) } else { Err(FileError::NotRegular(path.to_owned())) }
 }
 
-fn tail(file: &File, length: u64, path: &Path) -> Result<Tail, FileError> {
-    Tail::read(file, length).map_err(|error| match error {
+fn tail(file: &File, length: u64, path: &Path, layout: &Layout) -> Result<Tail, FileError> {
+    Tail::read(file, length, layout).map_err(|error| match error {
         TailError::Foreign => FileError::Foreign(path.to_owned()),
         TailError::Io(source) => FileError::io("read the end of", path)(source),
     })
 }
 
-fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
+/// Whether a CSV file was written by this program for other columns.
+fn has_other_columns(path: &Path, layout: &Layout) -> bool {
+    let first = layout.header().split(',').next().unwrap_or_default().to_owned() + ",";
+    let mut head = vec![0; first.len()];
+    let read = options().open(path).and_then(|mut file| file.read_exact(&mut head));
+    first.len() > 1 && read.is_ok() && head == first.as_bytes()
+}
+
+/// The day on which the file was last written, by the machine's time zone.
+fn day_of(path: &Path) -> Result<Date, FileError> {
+    let modified = fs::symlink_metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .map_err(FileError::io("look at", path))?;
+    let time = Timestamp::try_from(modified).unwrap_or(Timestamp::UNIX_EPOCH);
+    Ok(time.to_zoned(TimeZone::system()).date())
 }

@@ -1,4 +1,4 @@
-//! The end of an NDJSON file: where its last whole line ends, and which changes the lines before hold.
+//! The end of a file: where its last whole line ends, and which changes the lines before hold.
 //!
 //! It only reads, and needs little memory whatever the file holds. Text after the last line break is
 //! taken for an unfinished line of ours only if it begins like one.
@@ -9,9 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
 use super::BATCH;
-
-/// How every line of ours begins.
-const OPENING: &[u8] = b"{\"event_id\":\"";
+use super::layout::Layout;
 
 /// How much of the end of the file is read at most.
 const REACH: u64 = 64 * 1024 * 1024;
@@ -43,9 +41,12 @@ pub(super) struct Tail {
 
 impl Tail {
     /// Reads the end of a file of `size` bytes.
-    pub(super) fn read(file: &File, size: u64) -> Result<Self, TailError> {
+    pub(super) fn read(file: &File, size: u64, layout: &Layout) -> Result<Self, TailError> {
+        if !begins_with_header(file, size, layout)? {
+            return Err(TailError::Foreign);
+        }
         let Breaks { first, last } = Breaks::find(file, size)?;
-        if !unfinished_line_of_ours(file, last, size)? {
+        if !unfinished_line_of_ours(file, last, size, layout)? {
             return Err(TailError::Foreign);
         }
         let mut event_ids = HashSet::new();
@@ -53,13 +54,13 @@ impl Tail {
         reader.seek(SeekFrom::Start(first))?;
         let mut lines = reader.take(last - first);
         let mut line = Vec::new();
-        let mut last_is_object = true;
+        let mut last_fits = true;
         while lines.read_until(b'\n', &mut line)? > 0 {
-            last_is_object = line.first() == Some(&b'{');
-            event_ids.extend(event_id(&line));
+            last_fits = layout.fits(&line);
+            event_ids.extend(layout.event_id(&line));
             line.clear();
         }
-        if last_is_object { Ok(Self { length: last, event_ids }) } else { Err(TailError::Foreign) }
+        if last_fits { Ok(Self { length: last, event_ids }) } else { Err(TailError::Foreign) }
     }
 }
 
@@ -102,34 +103,68 @@ impl Breaks {
 
 /// Whether nothing follows the last line break, or the beginning of a line of ours. After a power
 /// failure, zeros may be in the place of its end.
-fn unfinished_line_of_ours(file: &File, start: u64, size: u64) -> Result<bool, TailError> {
-    let mut head = [0; OPENING.len()];
+fn unfinished_line_of_ours(
+    file: &File,
+    start: u64,
+    size: u64,
+    layout: &Layout,
+) -> Result<bool, TailError> {
+    let opening = layout.opening();
+    if opening.is_empty() {
+        // The header has shown that the file is ours.
+        return Ok(true);
+    }
+    let mut head = vec![0; opening.len()];
     let length = (size - start).min(head.len() as u64);
     let head = &mut head[..usize::try_from(length).expect("an opening at most")];
     file.read_exact_at(head, start)?;
     let text = head.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    Ok(OPENING.starts_with(&head[..text]))
+    Ok(opening.starts_with(&head[..text]))
 }
 
-/// The event id of a whole line. After a power failure, zeros may be inside a line as well.
-fn event_id(line: &[u8]) -> Option<String> {
-    if line.contains(&0) {
-        return None;
-    }
-    let rest = line.strip_prefix(OPENING)?;
-    let end = rest.iter().position(|byte| *byte == b'"')?;
-    String::from_utf8(rest[..end].to_vec()).ok()
+/// Whether the file begins with the layout's header, or with the part of it that a crash left.
+fn begins_with_header(file: &File, size: u64, layout: &Layout) -> Result<bool, TailError> {
+    let header = layout.header();
+    let length = usize::try_from(size).unwrap_or(usize::MAX).min(header.len());
+    let mut head = vec![0; length];
+    file.read_exact_at(&mut head, 0)?;
+    let text = head.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    // Zeros in the place of the header are all that a power failure left of the file.
+    let whole = size >= header.len() as u64 && text == header.len();
+    Ok(header.as_bytes().starts_with(&head[..text]) && (whole || !head[..text].contains(&b'\n')))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shape::{Columns, Format};
     use std::io::Write;
 
     fn tail(content: &[u8]) -> Result<Tail, TailError> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
-        Tail::read(&file, content.len() as u64)
+        Tail::read(&file, content.len() as u64, &Layout::Json(Format::Standard))
+    }
+
+    #[test]
+    fn every_cut_of_a_file_with_a_header_is_found_and_another_header_is_foreign() {
+        let layout = Layout::Csv(Columns::new(vec!["id".to_owned()]));
+        let whole = layout.header() + "evt_1,1\nevt_2,2\n";
+        let read = |content: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(content).unwrap();
+            Tail::read(&file, content.len() as u64, &layout)
+        };
+        for cut in 0..=whole.len() {
+            let tail = read(&whole.as_bytes()[..cut]).unwrap();
+            let kept = whole[..cut].rfind('\n').map_or(0, |at| at + 1);
+            assert_eq!(tail.length, kept as u64, "cut at {cut}");
+        }
+        assert!(read(whole.as_bytes()).unwrap().event_ids.contains("evt_2"));
+        assert_eq!(read(&[0; 4000]).unwrap().length, 0);
+        for foreign in ["event_id,seq\nevt_1,1\n", "root:x:0:0\n", "root", "\n"] {
+            assert!(matches!(read(foreign.as_bytes()), Err(TailError::Foreign)), "{foreign}");
+        }
     }
 
     fn line(id: usize) -> String {

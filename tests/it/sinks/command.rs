@@ -174,11 +174,53 @@ async fn a_missing_program_is_a_fault_and_a_relative_path_is_a_configuration_err
     assert!(no_program.probe().await.unwrap_err().contains("right to execute"));
     assert!(build(&command(["/tmp"], LONG)).probe().await.unwrap_err().contains("not a program"));
     for argv in [&["print-label"][..], &["./x"], &[""], &[]] {
-        let settings = shopmirror::config::CommandSettings {
-            argv: argv.iter().map(|&argument| argument.to_owned()).collect(),
-            timeout: LONG,
-        };
+        let argv = argv.iter().map(|&argument| argument.to_owned()).collect();
+        let settings = shopmirror::config::CommandSettings::new(argv, LONG);
         let kind = shopmirror::config::SinkKind::Command(settings);
         assert!(Sink::build("label", &kind).unwrap_err().to_string().contains("label"));
     }
+}
+
+fn batch(script: &str, argument: &Path, batch: usize) -> Sink {
+    let argv = ["/bin/sh", "-c", script, "sink", argument.to_str().unwrap()];
+    let settings = shopmirror::config::CommandSettings::new(argv.map(str::to_owned).to_vec(), LONG);
+    let settings = shopmirror::config::CommandSettings { batch, ..settings };
+    build(&shopmirror::config::SinkKind::Command(settings))
+}
+
+#[tokio::test]
+async fn a_batch_is_one_run_with_a_line_for_each_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "cat >> \"$1/taken\"; echo run >> \"$1/runs\"";
+    let mut sink = batch(script, dir.path(), 10);
+    assert_eq!(sink.batch(), 10);
+    let mut given = changes(1..=7);
+    given[2].body = "{\r\n\"id\": 3}".into();
+    assert!(deliver(&mut sink, &given).await.iter().all(|verdict| *verdict == Verdict::Done));
+    assert_eq!(fs::read_to_string(dir.path().join("runs")).unwrap(), "run\n");
+    let taken = fs::read_to_string(dir.path().join("taken")).unwrap();
+    let ids: Vec<String> = taken
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["event_id"].to_string()
+        })
+        .collect();
+    assert_eq!(ids, (1..=7).map(|seq| format!("\"evt_{seq:04}\"")).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn one_refused_change_of_a_batch_is_found_and_delays_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "lines=$(cat); case \"$lines\" in *evt_0005*) exit 65;; esac; \
+                  printf '%s\\n' \"$lines\" >> \"$1/taken\"";
+    let verdicts = deliver(&mut batch(script, dir.path(), 100), &changes(1..=9)).await;
+    for (index, verdict) in verdicts.iter().enumerate() {
+        let refused = matches!(verdict, Verdict::Refused { for_good: true, .. });
+        assert_eq!(refused, index == 4, "{index}: {verdict:?}");
+        assert!(refused || *verdict == Verdict::Done, "{verdict:?}");
+    }
+    let taken = fs::read_to_string(dir.path().join("taken")).unwrap();
+    assert_eq!(taken.lines().count(), 8, "{taken}");
+    let verdicts = deliver(&mut batch("exit 75", dir.path(), 100), &changes(1..=9)).await;
+    assert!(verdicts.iter().all(is_fault), "{verdicts:?}");
 }

@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shopmirror::config::SinkKind;
+use shopmirror::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 use shopmirror::sink::{Sink, Verdict};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "email")]
+use super::email::{MailServer, digest};
+use super::intake::Partner;
 #[cfg(feature = "postgres")]
 use super::postgres::sink_kind as postgres;
 use super::{
@@ -32,25 +36,49 @@ enum Subject {
     Webhook(Receiver),
     File(TempDir),
     Command(TempDir),
+    /// The same program for batches.
+    CommandBatch(TempDir),
+    Intake(Partner),
+    #[cfg(feature = "email")]
+    Email(MailServer),
+    #[cfg(feature = "email")]
+    EmailDigest(MailServer),
     #[cfg(feature = "postgres")]
     Postgres(Role),
 }
 
+/// The `data` object, as a template writes it for `change`.
+const DATA: &str = r#"{"event_id": {{ change.event_id }}, "seq": {{ change.seq }},
+    "route": {{ change.route }}, "record_id": {{ change.record_id }}, "kind": {{ change.kind }},
+    "version": {{ change.version }}, "observed_at": {{ change.observed_at }},
+    "business": {{ change.business }}, "record": {{ change.record }}, "changed": {{ change.changed }}}"#;
+
+fn data_template() -> Template {
+    Template::compile(&DATA.replace("change.", ""), Escape::Json, &NAMES).unwrap()
+}
+
+fn program(reads: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    // It takes the changes in only when it is to end with 0.
+    let rest = "code=$(cat \"$1/code\")\n\
+         [ \"$code\" = 0 ] && printf '%s\\n' \"$line\" >> \"$1/taken\"\nexit \"$code\"\n";
+    fs::write(dir.path().join("program"), format!("{reads}; {rest}")).unwrap();
+    dir
+}
+
 impl Subject {
     async fn all() -> Vec<Self> {
-        let command = tempfile::tempdir().unwrap();
-        // It takes the change in only when it is to end with 0.
-        fs::write(
-            command.path().join("program"),
-            "read -r line; code=$(cat \"$1/code\")\n\
-             [ \"$code\" = 0 ] && printf '%s\\n' \"$line\" >> \"$1/taken\"\nexit \"$code\"\n",
-        )
-        .unwrap();
         let file = tempfile::tempdir().unwrap();
         fs::create_dir(file.path().join("folder")).unwrap();
         #[allow(unused_mut, reason = "some sinks are left out of some builds")]
-        let mut all =
-            vec![Self::Webhook(Receiver::start().await), Self::File(file), Self::Command(command)];
+        let mut all = vec![Self::Webhook(Receiver::start().await), Self::File(file)];
+        all.push(Self::Command(program("read -r line")));
+        all.push(Self::CommandBatch(program("line=$(cat)")));
+        all.push(Self::Intake(Partner::start().await));
+        #[cfg(feature = "email")]
+        for make in [Self::Email, Self::EmailDigest] {
+            all.extend(MailServer::start().map(make));
+        }
         #[cfg(feature = "postgres")]
         if let Some(server) = Postgres::shared() {
             all.push(Self::Postgres(server.role().await));
@@ -73,6 +101,34 @@ impl Subject {
                 let path = dir.path().to_str().unwrap();
                 let program = format!("{path}/program");
                 command(["/bin/sh", &program, path], Duration::from_secs(20))
+            }
+            Self::CommandBatch(dir) => {
+                let path = dir.path().to_str().unwrap();
+                let program = format!("{path}/program");
+                let kind = command(["/bin/sh", &program, path], Duration::from_secs(20));
+                let SinkKind::Command(mut settings) = kind else { unreachable!() };
+                settings.batch = 10;
+                SinkKind::Command(settings)
+            }
+            Self::Intake(partner) => {
+                let mut settings = partner.settings();
+                settings.fields.insert("comment".to_owned(), data_template());
+                SinkKind::Intake(settings)
+            }
+            #[cfg(feature = "email")]
+            Self::Email(server) => {
+                let mut settings = server.settings();
+                settings.text = data_template();
+                SinkKind::Email(settings)
+            }
+            #[cfg(feature = "email")]
+            Self::EmailDigest(server) => {
+                let all = format!(
+                    "[{{% for change in changes %}}{DATA}{{% if not loop.last %}},{{% endif %}}{{% endfor %}}]"
+                );
+                let mut settings = digest(server, "");
+                settings.text = Template::compile(&all, Escape::Json, &DIGEST_NAMES).unwrap();
+                SinkKind::Email(settings)
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(role) => postgres(&role.url, &role.name, "shop"),
@@ -98,7 +154,18 @@ impl Subject {
                     Mood::Well | Mood::Refusing => {}
                 }
             }
-            Self::Command(dir) => {
+            Self::Intake(partner) => partner.be(match mood {
+                Mood::Well => None,
+                Mood::AtFault => Some(503),
+                Mood::Refusing => Some(422),
+            }),
+            #[cfg(feature = "email")]
+            Self::Email(server) | Self::EmailDigest(server) => server.be(match mood {
+                Mood::Well => "well",
+                Mood::AtFault => "data451",
+                Mood::Refusing => "data554",
+            }),
+            Self::Command(dir) | Self::CommandBatch(dir) => {
                 let code = match mood {
                     Mood::Well => "0",
                     Mood::AtFault => "75",
@@ -148,7 +215,21 @@ impl Subject {
                 })
                 .collect(),
             Self::File(dir) => lines(dir.path().join("folder/audit.ndjson")),
-            Self::Command(dir) => lines(dir.path().join("taken")),
+            Self::Command(dir) | Self::CommandBatch(dir) => lines(dir.path().join("taken")),
+            Self::Intake(partner) => partner
+                .leads()
+                .iter()
+                .map(|lead| serde_json::from_str(lead["comment"].as_str().unwrap()).unwrap())
+                .collect(),
+            #[cfg(feature = "email")]
+            Self::Email(server) | Self::EmailDigest(server) => {
+                let texts = server.mails();
+                let read = texts.iter().map(|mail| {
+                    let data: Value = serde_json::from_str(mail["text"].as_str().unwrap()).unwrap();
+                    if data.is_array() { data.as_array().unwrap().clone() } else { vec![data] }
+                });
+                read.flatten().collect()
+            }
             #[cfg(feature = "postgres")]
             Self::Postgres(role) => {
                 let rows = role.psql(
@@ -211,7 +292,7 @@ async fn a_refused_change_does_not_stop_the_next_one() {
         subject.be(Mood::Refusing);
         let verdicts = deliver(&mut sink, &given[..1]).await;
         assert!(
-            matches!(&verdicts[0], Verdict::Refused { for_good: false, .. }),
+            matches!(&verdicts[0], Verdict::Refused { .. }),
             "{}: {verdicts:?}",
             subject.name()
         );

@@ -1,8 +1,9 @@
 //! Looks up the names of endpoints on a bounded number of threads.
 //!
-//! The system's lookup blocks, for many seconds if no name server responds. Without a bound, a few
+//! The system's lookup blocks, for many seconds if no name server answers. Without a bound, a few
 //! dozen webhooks could take up all threads, and the store would have none.
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -15,6 +16,18 @@ static TURNS: Semaphore = Semaphore::const_new(MOST);
 
 /// The system's lookup, in turn.
 pub(super) struct BoundedLookup;
+
+/// The addresses of a host, in the system's order; never empty.
+pub(super) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let turn = TURNS.acquire().await.map_err(io::Error::other)?;
+    let place = (host.to_owned(), port);
+    let lookup = move || {
+        let _turn = turn;
+        place.to_socket_addrs().map(Iterator::collect::<Vec<SocketAddr>>)
+    };
+    let found = tokio::task::spawn_blocking(lookup).await.map_err(io::Error::other)??;
+    if found.is_empty() { Err(io::Error::other("no address is known")) } else { Ok(found) }
+}
 
 impl Resolve for BoundedLookup {
     fn resolve(&self, name: Name) -> Resolving {

@@ -1,0 +1,201 @@
+//! `sinks test` and `sinks preview`: one change, sent and marked as a test, or only shown.
+//!
+//! The change is the newest of the log that the sink asked for, or the one that is named. It gets an
+//! event id of its own, which begins with `test_`, so that no receiver takes it for the real one.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap_complete::ArgValueCandidates;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, UNAVAILABLE, USAGE};
+use crate::cli::{completions, output, runtime};
+use crate::clock::stamp;
+use crate::config::{Config, SinkKind, SinkSettings};
+use crate::record::{Change, Kind, TEST_ID};
+use crate::sink::{Preview, Sink, Verdict};
+use crate::store::Reader;
+use crate::sysexits::IO;
+
+/// How many of the latest changes are looked through for one that the sink asked for.
+const LOOKED_THROUGH: i64 = 2000;
+/// How many are read at once.
+const CHUNK: i64 = 200;
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// The sink's name in the configuration
+    #[arg(add = ArgValueCandidates::new(completions::sinks))]
+    name: String,
+    /// The number of a change in the log [default: the newest one that the sink asked for]
+    #[arg(long)]
+    seq: Option<i64>,
+}
+
+/// Sends one marked change and reports what became of it.
+pub(super) fn test(config: &Config, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
+    let settings = settings(config, &args.name)?;
+    if let SinkKind::File(file) = &settings.kind {
+        ensure_own(&file.path)?;
+    }
+    let now = Timestamp::now();
+    let change = marked(chosen(config, settings, args.seq, now)?, now);
+    let mut sink = Sink::build(&args.name, &settings.kind)?;
+    let given = [change];
+    let verdict = runtime()?
+        .block_on(sink.deliver(&given, now, &CancellationToken::new()))
+        .pop()
+        .unwrap_or(Verdict::NotTried);
+    let (code, word, reason) = match verdict {
+        Verdict::Done => (ExitCode::SUCCESS, "accepted", String::new()),
+        Verdict::Refused { reason, for_good: false } => (ExitCode::from(DATA), "refused", reason),
+        Verdict::Refused { reason, .. } => (ExitCode::from(DATA), "refused for good", reason),
+        Verdict::Fault { reason, .. } => (ExitCode::from(UNAVAILABLE), "fault", reason),
+        Verdict::Gone { reason } => (ExitCode::from(UNAVAILABLE), "gone", reason),
+        Verdict::NotTried | Verdict::CutShort => {
+            (ExitCode::from(TRY_AGAIN), "not tried", "run the command again".to_owned())
+        }
+    };
+    let [change] = given;
+    if json {
+        let said = (!reason.is_empty()).then_some(&reason);
+        output::json(&json!({
+            "sink": args.name, "event_id": change.event_id, "verdict": word, "reason": said,
+        }))?;
+        return Ok(code);
+    }
+    let colon = if reason.is_empty() { "" } else { ": " };
+    let line = format!("{word}{colon}{reason}");
+    output::text(&format!("{} {}\n", change.event_id, output::plain(&line)))?;
+    Ok(code)
+}
+
+/// Shows what would be sent, and sends nothing.
+pub(super) fn preview(config: &Config, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
+    let settings = settings(config, &args.name)?;
+    let now = Timestamp::now();
+    let change = chosen(config, settings, args.seq, now)?;
+    let sink = Sink::build(&args.name, &settings.kind)?;
+    // A sink that was built inside the runtime may need it to be dropped.
+    let Preview { how, headers, body } = match sink.preview(&change, now) {
+        Ok(preview) => preview,
+        Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => {
+            let text = format!("change {} cannot be sent: {reason}", change.seq);
+            return Err(ExitError { code: DATA, text }.into());
+        }
+        Err(other) => anyhow::bail!("the change cannot be shown: {other:?}"),
+    };
+    if json {
+        return output::json(&json!({
+            "sink": args.name, "seq": change.seq, "how": how, "headers": headers, "body": body,
+        }));
+    }
+    let mut text = format!("{}\n", output::plain(&how));
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {}\n", output::plain(&value)));
+    }
+    text.push('\n');
+    for line in body.lines() {
+        text.push_str(&format!("{}\n", output::plain(line)));
+    }
+    output::text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings<'c>(config: &'c Config, name: &str) -> anyhow::Result<&'c SinkSettings> {
+    config.sinks.get(name).ok_or_else(|| {
+        let names: Vec<&str> = config.sinks.keys().map(String::as_str).collect();
+        let text = match names.as_slice() {
+            [] => format!("there is no sink {name:?}: the configuration has no sinks"),
+            names => format!("there is no sink {name:?}; the sinks are: {}", names.join(", ")),
+        };
+        ExitError { code: USAGE, text }.into()
+    })
+}
+
+/// The change that is named, or the newest that the sink asked for, or one that is made up.
+fn chosen(
+    config: &Config,
+    settings: &SinkSettings,
+    seq: Option<i64>,
+    now: Timestamp,
+) -> anyhow::Result<Change> {
+    let reader = match Reader::open(&config.store.path) {
+        Ok(reader) => reader,
+        // Without a store there is no log yet.
+        Err(_) if seq.is_none() && !config.store.path.exists() => {
+            return Ok(made_up(settings, now));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(seq) = seq {
+        return reader.changes(&[seq])?.pop().ok_or_else(|| {
+            let text = format!("there is no change {seq} in the log: see `shopmirror log`");
+            ExitError { code: DATA, text }.into()
+        });
+    }
+    let filter = &settings.filter;
+    let last = reader.last_seq()?;
+    let mut end = last;
+    while end > 0 && end > last - LOOKED_THROUGH {
+        let seqs: Vec<i64> = ((end - CHUNK + 1).max(1)..=end).collect();
+        let mut changes = reader.changes(&seqs)?;
+        changes.sort_by_key(|change| change.seq);
+        let wanted = changes.into_iter().rev().find(|change| {
+            filter.routes.contains(&change.route) && filter.changes.contains(&change.kind)
+        });
+        if let Some(change) = wanted {
+            return Ok(change);
+        }
+        end -= CHUNK;
+    }
+    Ok(made_up(settings, now))
+}
+
+/// A change of a record that does not exist, for a log that has none.
+fn made_up(settings: &SinkSettings, now: Timestamp) -> Change {
+    let filter = &settings.filter;
+    let route = filter.routes.first().copied().unwrap_or(crate::record::Route::Leads);
+    let time = stamp(now);
+    let body = json!({
+        "id": "test", "name": "Test of shopmirror", "customer_name": "Test of shopmirror",
+        "status": "Test", "status_stage": "open", "created_at": time, "amount": 1,
+        "email": "test@example.com", "mobile_number": "5550100", "device_brand": "Test",
+    });
+    Change {
+        seq: 0,
+        event_id: format!("{TEST_ID}{}", now.as_nanosecond()),
+        route,
+        record_id: Some("test".to_owned()),
+        kind: Kind::Created,
+        version: 1,
+        observed_at: time,
+        business: None,
+        body: body.to_string(),
+        before: None,
+    }
+}
+
+/// The change under an event id that marks it as a test.
+fn marked(change: Change, now: Timestamp) -> Change {
+    Change { event_id: format!("{TEST_ID}{}", now.as_nanosecond()), ..change }
+}
+
+/// A file that this command would create for another user could not be written by the daemon.
+fn ensure_own(path: &Path) -> anyhow::Result<()> {
+    let owner = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.uid());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let me = rustix::process::geteuid().as_raw();
+    if path.exists() || owner(folder.unwrap_or(Path::new("."))).is_ok_and(|owner| owner == me) {
+        return Ok(());
+    }
+    let text = format!(
+        "{} does not exist, and the file would belong to the wrong user: run this command as the user of the service",
+        path.display()
+    );
+    Err(ExitError { code: IO, text }.into())
+}

@@ -1,0 +1,278 @@
+//! Reads the keys of a sink of type `intake`: a workspace, what is made in it, and from which fields.
+//!
+//! It refuses what would feed itself: a lead made of each lead of the same workspace, or a check-in
+//! of each job, without end.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::de::DeValue;
+use url::Url;
+
+use super::base::Base;
+use super::problem::{Quote, shown};
+use super::section::{Found, Section};
+use super::webhook::TIMEOUT;
+use super::{Auth, KeySource, SinkFilter, address};
+use crate::record::Route;
+use crate::shape::{Escape, NAMES, Template};
+
+const CUSTOM_FIELDS_MAX: usize = 20;
+const PACE_MAX: u32 = 60_000;
+const USUAL_PACE: u32 = 20;
+
+/// The input fields of the contract ("Lead (input)", "Self check-in (input)") that hold text.
+const BOTH: [&str; 8] = [
+    "name",
+    "mobile_number",
+    "email",
+    "mobile_country_code",
+    "device_type",
+    "device_brand",
+    "device_model",
+    "comment",
+];
+const LEAD: [&str; 4] = ["phone_number", "contact_person_name", "source", "next_follow_up"];
+const CHECKIN: [&str; 7] = [
+    "serial_number",
+    "serial_number_2",
+    "device_password",
+    "accessories",
+    "is_recovery",
+    "is_pickup_booked",
+    "scheduled_on",
+];
+const ADDRESS: [&str; 4] = ["address_line", "city", "state", "zip_code"];
+
+/// `type = "intake"`
+#[derive(Debug, Clone)]
+pub struct IntakeSettings {
+    /// The address of the workspace, ending in `/api`.
+    pub base_url: Url,
+    /// Where the key is read from, at each attempt.
+    pub key: KeySource,
+    /// How the key is sent.
+    pub auth: Auth,
+    /// What is made.
+    pub create: Intake,
+    /// The business (branch) it is made in; `None` is the workspace's default.
+    pub business: Option<String>,
+    /// The text fields, by name.
+    pub fields: BTreeMap<String, Template>,
+    /// The parts of the address.
+    pub address: BTreeMap<String, Template>,
+    /// The custom fields, by label.
+    pub custom_fields: BTreeMap<String, Template>,
+    /// The most requests in a minute.
+    pub requests_per_minute: u32,
+    /// The longest time that one request may take.
+    pub timeout: Duration,
+}
+
+/// What an intake sink makes of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intake {
+    /// A lead.
+    Lead,
+    /// A self check-in.
+    SelfCheckin,
+}
+
+impl PartialEq for IntakeSettings {
+    fn eq(&self, other: &Self) -> bool {
+        let plain = |sink: &Self| {
+            let KeySource::File(path) = &sink.key else { return None };
+            let maps = [sink.fields.clone(), sink.address.clone(), sink.custom_fields.clone()];
+            let place = (sink.base_url.clone(), path.clone(), sink.auth, sink.create);
+            Some((place, sink.business.clone(), maps, sink.requests_per_minute, sink.timeout))
+        };
+        plain(self) == plain(other)
+    }
+}
+
+/// What is known of the workspace that is mirrored.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mirrored<'a> {
+    pub(super) base_url: &'a Url,
+    pub(super) key: &'a KeySource,
+}
+
+/// The sink; `None` only if a problem was noted.
+pub(super) fn read(
+    section: &mut Section<'_>,
+    base: &Base,
+    filter: &SinkFilter,
+    mirrored: Option<Mirrored<'_>>,
+) -> Option<IntakeSettings> {
+    let base_url = base_url(section);
+    let key = key_file(section, base);
+    let auths = [("bearer", Auth::Bearer), ("x-api-key", Auth::XApiKey)];
+    let auth = section.word("auth", &auths).unwrap_or(Auth::Bearer);
+    if !section.holds("create") {
+        section.missing("create", "\"lead\" or \"self_checkin\"");
+    }
+    let words = [("lead", Intake::Lead), ("self_checkin", Intake::SelfCheckin)];
+    let create = section.word("create", &words);
+    let business = section.text("business").map(|found| found.value.to_owned());
+    let pace = section.integer("requests_per_minute", &(1..=PACE_MAX));
+    let timeout = section.duration("timeout", &TIMEOUT);
+    let maps = fields(section, create);
+    let (base_url, (key, key_place), create) = (base_url?, key?, create?);
+    if let Some(mirrored) = mirrored {
+        refuse_loop(section, create, filter, &base_url, mirrored);
+        if matches!(mirrored.key, KeySource::File(path) if *path == key) {
+            let message = "`api_key_file` is the key of [workspace], whose requests the polls use: create another key in the portal, of the type REST API";
+            section.findings.note(&key_place, message);
+        }
+    }
+    let [fields, address, custom_fields] = maps?;
+    Some(IntakeSettings {
+        base_url,
+        key: KeySource::File(key),
+        auth,
+        create,
+        business,
+        fields,
+        address,
+        custom_fields,
+        requests_per_minute: pace.map_or(USUAL_PACE, |found| found.value),
+        timeout: timeout.map_or(Duration::from_secs(20), |found| found.value),
+    })
+}
+
+fn base_url(section: &mut Section<'_>) -> Option<Url> {
+    if !section.holds("base_url") {
+        section.missing("base_url", "the workspace's address ending in /api");
+    }
+    let Found { value, place } = section.text("base_url")?;
+    address::workspace(value)
+        .map_err(|why| section.findings.note_secret(&place, format!("`base_url` {why}")))
+        .ok()
+}
+
+fn key_file(section: &mut Section<'_>, base: &Base) -> Option<(PathBuf, Range<usize>)> {
+    if !section.holds("api_key_file") {
+        let advice = "a file with a key of that workspace, of the type REST API, mode 0640";
+        section.missing("api_key_file", advice);
+    }
+    let Found { value, place } = section.text("api_key_file")?;
+    Some((base.dir.join(value), place))
+}
+
+fn refuse_loop(
+    section: &Section<'_>,
+    create: Intake,
+    filter: &SinkFilter,
+    base_url: &Url,
+    mirrored: Mirrored<'_>,
+) {
+    let place =
+        |url: &Url| (url.host_str().map(str::to_ascii_lowercase), url.port_or_known_default());
+    let (route, made) = match create {
+        Intake::Lead => (Route::Leads, "a lead"),
+        Intake::SelfCheckin => (Route::Jobs, "a check-in"),
+    };
+    if place(base_url) == place(mirrored.base_url) && filter.routes.contains(&route) {
+        section.note(format!(
+            "this sink would make {made} of each record of `{route}` in the same workspace, and again of what comes of it, without end: set `routes` without \"{route}\", or name another workspace"
+        ));
+    }
+}
+
+type Fields = BTreeMap<String, Template>;
+
+/// The maps `fields`, `fields.address` and `fields.custom_fields`.
+fn fields(section: &mut Section<'_>, create: Option<Intake>) -> Option<[Fields; 3]> {
+    if !section.holds("fields") {
+        section.missing(
+            "fields",
+            "a table of the values that a lead or check-in gets: name, and mobile_number or email",
+        );
+    }
+    let found = section.value("fields")?;
+    let DeValue::Table(table) = found.value else {
+        section.wrong_type("fields", "a table", found.value, &found.place, Quote::Masked);
+        return None;
+    };
+    let mut maps: [Fields; 3] = Default::default();
+    for (key, value) in table {
+        let name = key.get_ref().as_ref();
+        match (name, value.get_ref()) {
+            ("address" | "custom_fields", DeValue::Table(inner)) => {
+                let map = &mut maps[if name == "address" { 1 } else { 2 }];
+                for (key, value) in inner {
+                    let label = key.get_ref().as_ref();
+                    if name == "address" && !ADDRESS.contains(&label) {
+                        let message = format!(
+                            "an address has no `{}`; its fields are: {}",
+                            shown(label),
+                            ADDRESS.join(", ")
+                        );
+                        section.findings.note(&key.span(), message);
+                    }
+                    put(section, map, label, value.get_ref(), &value.span());
+                }
+            }
+            _ if is_known(name, create) => {
+                put(section, &mut maps[0], name, value.get_ref(), &value.span());
+            }
+            _ => {
+                let message = format!(
+                    "there is no input field `{}` here; put a field of your own into `custom_fields`",
+                    shown(name)
+                );
+                section.findings.note(&key.span(), message);
+            }
+        }
+    }
+    if maps[2].len() > CUSTOM_FIELDS_MAX {
+        let message = format!("`custom_fields` holds more than {CUSTOM_FIELDS_MAX} fields");
+        section.findings.note(&found.place, message);
+    }
+    let has = |name: &str| maps[0].contains_key(name);
+    if !has("name") || !(has("mobile_number") || has("email")) {
+        let message = "`fields` needs `name`, and `mobile_number` or `email`";
+        section.findings.note_secret(&found.place, message);
+        return None;
+    }
+    Some(maps)
+}
+
+fn is_known(name: &str, create: Option<Intake>) -> bool {
+    let more: &[&str] = match create {
+        Some(Intake::Lead) => &LEAD,
+        Some(Intake::SelfCheckin) => &CHECKIN,
+        // The other keys are checked when it is known what is made.
+        None => return true,
+    };
+    BOTH.contains(&name) || more.contains(&name)
+}
+
+fn put(
+    section: &Section<'_>,
+    map: &mut Fields,
+    name: &str,
+    value: &DeValue<'_>,
+    place: &Range<usize>,
+) {
+    let source = match value {
+        DeValue::String(text) => text.as_ref().to_owned(),
+        DeValue::Boolean(yes) => yes.to_string(),
+        other => {
+            let key = format!("fields.{}", shown(name));
+            section.wrong_type(&key, "a string in quotes", other, place, Quote::Shown);
+            return;
+        }
+    };
+    match Template::compile(&source, Escape::Text, &NAMES) {
+        Ok(template) => {
+            map.insert(name.to_owned(), template);
+        }
+        Err(error) => {
+            let message = format!("`fields.{}`: {error}", shown(name));
+            section.findings.note_secret(place, message);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Writes mails. A header holds no text of a record but the subject, which is one line.
+
+use jiff::Timestamp;
+use lettre::address::Envelope;
+use lettre::message::header::{HeaderName, HeaderValue};
+use lettre::message::{Mailbox, Message, MultiPart, SinglePart};
+
+use crate::config::EmailSettings;
+use crate::escape::is_unsafe;
+use crate::shape::{Context, Template, TemplateError};
+
+/// The longest subject, in characters.
+const SUBJECT_CHARS: usize = 200;
+
+/// A mail ready to be sent.
+#[derive(Debug)]
+pub(super) struct Mail {
+    /// Who sends it and who gets it.
+    pub(super) envelope: Envelope,
+    /// Headers and body.
+    pub(super) text: Vec<u8>,
+}
+
+/// Why a mail cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriteError {
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error("the mail cannot be written: {0}")]
+    Mail(#[from] lettre::error::Error),
+}
+
+/// Writes the mails of one sink.
+pub(super) struct Writer {
+    from: Mailbox,
+    to: Vec<Mailbox>,
+    subject: Template,
+    text: Template,
+    html: Option<Template>,
+}
+
+impl Writer {
+    pub(super) fn build(settings: &EmailSettings) -> Result<Self, String> {
+        let mailbox = |text: &String| {
+            text.parse::<Mailbox>()
+                .map_err(|error| format!("{text:?} is not a mail address ({error}): correct it"))
+        };
+        Ok(Self {
+            from: mailbox(&settings.from)?,
+            to: settings.to.iter().map(mailbox).collect::<Result<_, _>>()?,
+            subject: settings.subject.clone(),
+            text: settings.text.clone(),
+            html: settings.html.clone(),
+        })
+    }
+
+    /// One mail. `id` is the same each time that the mail is sent.
+    pub(super) fn mail(
+        &self,
+        context: &Context,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Mail, WriteError> {
+        let subject = one_line(&self.subject.render(context)?);
+        let text = self.text.render(context)?;
+        let html = self.html.as_ref().map(|html| html.render(context)).transpose()?;
+        let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
+        let mut builder = Message::builder()
+            .from(self.from.clone())
+            .date(now.into())
+            .message_id(Some(format!("<{id}@{}>", self.from.email.domain())))
+            .subject(subject)
+            // No program answers such a mail.
+            .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()));
+        for recipient in &self.to {
+            builder = builder.to(recipient.clone());
+        }
+        let message = match html {
+            None => builder.singlepart(SinglePart::plain(text))?,
+            Some(html) => builder.multipart(MultiPart::alternative_plain_html(text, html))?,
+        };
+        Ok(Mail { envelope: message.envelope().clone(), text: message.formatted() })
+    }
+}
+
+/// A text that can be a header: no character in it ends a line or steers a display.
+fn one_line(text: &str) -> String {
+    let spaced = text.replace(is_unsafe, " ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let line: String = words.join(" ").chars().take(SUBJECT_CHARS).collect();
+    if line.is_empty() { "shopmirror".to_owned() } else { line }
+}

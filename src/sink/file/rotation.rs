@@ -1,0 +1,240 @@
+//! Puts a full file aside and compresses it.
+//!
+//! A file that was put aside has the day of its last line and a number that grows:
+//! `audit.ndjson` becomes `audit.2026-11-21.000007.ndjson`, and then `….ndjson.gz`. Each step is a
+//! rename whose folder is synced, so that after a crash at any moment every line is in exactly one
+//! whole file. The number, not the day, says which one is the newest: a clock may be set back.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use jiff::civil::Date;
+use rustix::fs::OFlags;
+
+use super::layout::Layout;
+use super::{BATCH, FileError, directory};
+
+const DIGITS: usize = 6;
+const CHUNK: usize = 64 * 1024;
+
+/// A file that was put aside.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Aside {
+    number: u64,
+    /// True if it is whole in its compressed form.
+    compressed: bool,
+    path: PathBuf,
+}
+
+/// The part of the name before the day, and the part behind the number.
+fn name_parts(path: &Path) -> (String, String) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => {
+            (format!("{stem}."), format!(".{extension}"))
+        }
+        _ => (format!("{name}."), String::new()),
+    }
+}
+
+/// The files that were put aside from `path`, the oldest first.
+pub(super) fn aside(path: &Path) -> io::Result<Vec<Aside>> {
+    let (stem, extension) = name_parts(path);
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(directory(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let (plain, compressed) = match name.strip_suffix(".gz") {
+            Some(plain) => (plain, true),
+            None => (name.as_str(), false),
+        };
+        let middle = plain.strip_prefix(&stem).and_then(|rest| rest.strip_suffix(&extension));
+        let number = middle.and_then(|middle| {
+            let (day, number) = middle.split_once('.')?;
+            day.parse::<Date>().ok()?;
+            number.parse().ok().filter(|_| number.len() >= DIGITS)
+        });
+        if let Some(number) = number {
+            found.push(Aside { number, compressed, path: entry.path() });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Puts the file at `path` aside, under the day of its last line.
+pub(super) fn put_aside(path: &Path, day: Date) -> Result<(), FileError> {
+    let listing = FileError::io("list the folder of", path);
+    let last = aside(path).map_err(listing)?.last().map_or(0, |newest| newest.number);
+    let (stem, extension) = name_parts(path);
+    let number = last + 1;
+    let target = directory(path).join(format!("{stem}{day}.{number:0DIGITS$}{extension}"));
+    fs::rename(path, &target)
+        .and_then(|()| sync_folder(path))
+        .map_err(FileError::io("put aside", path))
+}
+
+/// The event ids of the last lines that were put aside, up to [`BATCH`].
+pub(super) fn recent_aside(path: &Path, layout: &Layout) -> Result<Vec<String>, FileError> {
+    let reading = || FileError::io("read what was put aside from", path);
+    // Between the listing and the opening, the file may have been compressed.
+    let mut tries = 0;
+    loop {
+        let Some(newest) = aside(path).map_err(reading())?.pop() else { return Ok(Vec::new()) };
+        match last_ids(&newest, layout) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 2 => tries += 1,
+            ids => return ids.map_err(reading()),
+        }
+    }
+}
+
+fn last_ids(file: &Aside, layout: &Layout) -> io::Result<Vec<String>> {
+    let opened = OpenOptions::new().read(true).custom_flags(nofollow()).open(&file.path)?;
+    let mut lines: Box<dyn BufRead> = if file.compressed {
+        Box::new(BufReader::new(MultiGzDecoder::new(opened)))
+    } else {
+        Box::new(BufReader::new(opened))
+    };
+    let mut ids = VecDeque::with_capacity(BATCH);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        if let Some(id) = layout.event_id(&line) {
+            if ids.len() == BATCH {
+                ids.pop_front();
+            }
+            ids.push_back(id);
+        }
+        line.clear();
+    }
+    Ok(ids.into())
+}
+
+/// Compresses every file that was put aside and is not compressed yet, until `stop`.
+///
+/// The plain file is removed when the compressed one is whole and on the disk. What a crash leaves
+/// half done is begun again.
+pub(super) fn compress_all(path: &Path, stop: &AtomicBool) -> io::Result<()> {
+    let files = aside(path)?;
+    for plain in files.iter().filter(|file| !file.compressed) {
+        let whole = files.iter().any(|other| other.compressed && other.number == plain.number);
+        if !whole && !compress(&plain.path, stop)? {
+            return Ok(());
+        }
+        fs::remove_file(&plain.path)?;
+        sync_folder(path)?;
+    }
+    Ok(())
+}
+
+/// Writes the compressed form of a file; false if `stop` came first.
+fn compress(plain: &Path, stop: &AtomicBool) -> io::Result<bool> {
+    let with = |suffix: &str| {
+        let mut name = plain.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let (half, whole) = (with(".gz.part"), with(".gz"));
+    let mut source = OpenOptions::new().read(true).custom_flags(nofollow()).open(plain)?;
+    match fs::remove_file(&half) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let target = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&half)?;
+    target.set_permissions(fs::Permissions::from_mode(
+        source.metadata()?.permissions().mode() & 0o777,
+    ))?;
+    let mut encoder = GzEncoder::new(target, Compression::default());
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        match source.read(&mut chunk)? {
+            0 => break,
+            length => encoder.write_all(&chunk[..length])?,
+        }
+    }
+    encoder.finish()?.sync_all()?;
+    fs::rename(&half, &whole)?;
+    sync_folder(plain)?;
+    Ok(true)
+}
+
+/// Makes the names in the folder of `path` survive a power failure.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(directory(path))?.sync_all()
+}
+
+fn nofollow() -> i32 {
+    OFlags::NOFOLLOW.bits().cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_this_name_are_taken_for_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.ndjson");
+        for name in [
+            "audit.ndjson",
+            "audit.2026-11-21.000002.ndjson",
+            "audit.2026-11-22.000001.ndjson.gz",
+            "audit.2026-11-20.000010.ndjson.gz",
+            "audit.2026-11-21.000003.ndjson.gz.part",
+            "audit.ndjson.1",
+            "audit.x.000009.ndjson",
+            "other.2026-11-21.000011.ndjson",
+        ] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let numbers: Vec<u64> = aside(&path).unwrap().iter().map(|file| file.number).collect();
+        assert_eq!(numbers, [1, 2, 10]);
+        put_aside(&path, "2026-11-23".parse().unwrap()).unwrap();
+        assert!(dir.path().join("audit.2026-11-23.000011.ndjson").exists() && !path.exists());
+        assert_eq!(name_parts(Path::new("/x/.log")), (".log.".to_owned(), String::new()));
+        assert_eq!(name_parts(Path::new("/x/log")), ("log.".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn a_compression_that_a_crash_ended_anywhere_is_finished() {
+        let text: String = (0..5000).map(|n| format!("{{\"event_id\":\"evt_{n}\"}}\n")).collect();
+        for left in ["", "part", "both"] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("audit.ndjson");
+            let plain = dir.path().join("audit.2026-11-21.000001.ndjson");
+            fs::write(&plain, &text).unwrap();
+            let go_on = AtomicBool::new(false);
+            match left {
+                "part" => fs::write(dir.path().join("audit.2026-11-21.000001.ndjson.gz.part"), "x"),
+                "both" => compress(&plain, &go_on).map(drop),
+                _ => Ok(()),
+            }
+            .unwrap();
+            compress_all(&path, &AtomicBool::new(true)).unwrap();
+            assert!(left == "both" || plain.exists(), "a stop leaves the plain file");
+            compress_all(&path, &go_on).unwrap();
+            let files = aside(&path).unwrap();
+            assert_eq!(files.len(), 1, "{left}: {files:?}");
+            let mut whole = String::new();
+            let file = File::open(&files[0].path).unwrap();
+            MultiGzDecoder::new(file).read_to_string(&mut whole).unwrap();
+            assert_eq!(whole, text);
+            let layout = Layout::Json(crate::shape::Format::Standard);
+            let ids = recent_aside(&path, &layout).unwrap();
+            assert_eq!((ids.len(), ids.last().unwrap().as_str()), (BATCH, "evt_4999"));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Makes a lead or a self check-in of a change, in a workspace, through its intake routes.
+//!
+//! The `Idempotency-Key` comes from the event id, so that a repeat makes nothing (contract,
+//! "Idempotency" 2). `completed`, `duplicate` and `received` are successes. The sink keeps to a pace
+//! of its own; the key goes to the configured address only.
+
+mod input;
+mod response;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::Client;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use secrecy::ExposeSecret;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::lookup::BoundedLookup;
+use super::preview::{HIDDEN, Preview};
+use super::{SinkBuildError, Verdict};
+use crate::config::{Auth, Intake, IntakeSettings};
+use crate::record::Change;
+use crate::tls::client_builder;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
+/// How long the sink rests when the key has no request left, unless the answer says how long.
+const EXHAUSTED: Duration = Duration::from_secs(5);
+
+/// One intake route of one workspace.
+pub struct IntakeSink {
+    client: Client,
+    url: Url,
+    settings: IntakeSettings,
+    /// When the next request may be sent.
+    next: Mutex<Instant>,
+}
+
+impl IntakeSink {
+    pub(super) fn build(name: &str, settings: &IntakeSettings) -> Result<Self, SinkBuildError> {
+        let refuse = |problem: String| SinkBuildError::Server { sink: name.to_owned(), problem };
+        let mut builder = client_builder()
+            .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
+            .dns_resolver(std::sync::Arc::new(BoundedLookup))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .timeout(settings.timeout);
+        if settings.base_url.scheme() != "https" {
+            // A loopback address, which needs no certificate authorities.
+            builder = builder.tls_certs_only(std::iter::empty());
+        }
+        let client = builder.build().map_err(|_| {
+            refuse("making the HTTPS client failed; install the package ca-certificates".to_owned())
+        })?;
+        let url = place(&settings.base_url, settings.create);
+        Ok(Self { client, url, settings: settings.clone(), next: Mutex::new(Instant::now()) })
+    }
+
+    /// One request at a time: the pace is the limit.
+    pub(super) fn concurrency(&self) -> usize {
+        1
+    }
+
+    pub(super) async fn deliver(
+        &self,
+        change: &Change,
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Verdict {
+        let body = match input::of(&self.settings, change) {
+            Ok(body) => body,
+            Err(verdict) => return verdict,
+        };
+        let headers = match self.headers(change) {
+            Ok(headers) => headers,
+            Err(verdict) => return verdict,
+        };
+        let sending = async {
+            tokio::time::sleep_until(self.take_turn()).await;
+            let request = self.client.post(self.url.clone()).headers(headers).body(body);
+            let said = response::read(request.send().await, self.settings.timeout, now).await;
+            if said.remaining == Some(0) {
+                self.rest();
+            }
+            said.verdict
+        };
+        stop.run_until_cancelled(sending).await.unwrap_or(Verdict::CutShort)
+    }
+
+    /// Asks for a connection test with the key, which makes nothing.
+    pub(super) async fn probe(&self) -> Result<String, String> {
+        let key = self.key().map_err(|error| error.to_string())?;
+        let (name, value) = key.ok_or("the key cannot be sent in a header: correct its file")?;
+        let mut url = self.settings.base_url.clone();
+        url.set_path(&format!("{}/integrations/ping", url.path().trim_end_matches('/')));
+        let sent = self.client.get(url).header(name, value).send().await;
+        let said = response::read(sent, self.settings.timeout, Timestamp::UNIX_EPOCH).await;
+        match (said.status, said.verdict) {
+            (Some(200), _) => Ok("the workspace accepts the key; nothing was created".to_owned()),
+            (_, Verdict::Fault { reason, .. } | Verdict::Refused { reason, .. }) => Err(reason),
+            _ => {
+                Err("the response to a connection test is not understood; check base_url"
+                    .to_owned())
+            }
+        }
+    }
+
+    /// The request as it would be sent, without the key.
+    pub(super) fn preview(&self, change: &Change) -> Result<Preview, Verdict> {
+        let key = ("idempotency-key".to_owned(), idempotency_key(&self.settings, change));
+        Ok(Preview {
+            how: format!("POST {}", self.url),
+            headers: vec![key, ("authorization".to_owned(), HIDDEN.to_owned())],
+            body: input::of(&self.settings, change)?,
+        })
+    }
+
+    /// The moment of the next free turn, which is taken.
+    fn take_turn(&self) -> Instant {
+        let pause = Duration::from_secs(60) / self.settings.requests_per_minute;
+        let mut next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let turn = (*next).max(Instant::now());
+        *next = turn + pause;
+        turn
+    }
+
+    fn rest(&self) {
+        let mut next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *next = (*next).max(Instant::now() + EXHAUSTED);
+    }
+
+    fn headers(&self, change: &Change) -> Result<HeaderMap, Verdict> {
+        let (name, value) = self.key().map_err(Verdict::fault)?.ok_or_else(|| {
+            Verdict::fault("the key cannot be sent in a header: correct its file")
+        })?;
+        let text = |text: &str, what: &str| {
+            HeaderValue::from_str(text)
+                .map_err(|_| Verdict::fault(format!("{what} cannot be sent in a header")))
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let id = idempotency_key(&self.settings, change);
+        headers.insert("idempotency-key", text(&id, "the event id")?);
+        if let Some(business) = &self.settings.business {
+            headers.insert("x-business", text(business, "`business`")?);
+        }
+        Ok(headers)
+    }
+
+    /// The header with the key. Its file is read each time, so that a new key counts at once.
+    fn key(&self) -> Result<Option<(HeaderName, HeaderValue)>, crate::config::KeyError> {
+        let key = self.settings.key.read()?;
+        let (name, text) = match self.settings.auth {
+            Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
+            Auth::XApiKey => (HeaderName::from_static("x-api-key"), key.expose_secret().to_owned()),
+        };
+        Ok(HeaderValue::from_str(&text).ok().map(|mut value| {
+            value.set_sensitive(true);
+            (name, value)
+        }))
+    }
+}
+
+/// A key counts for all routes of an integration, so a lead and a check-in of one change need two.
+fn idempotency_key(settings: &IntakeSettings, change: &Change) -> String {
+    let kind = match settings.create {
+        Intake::Lead => "lead",
+        Intake::SelfCheckin => "checkin",
+    };
+    format!("{}-{kind}", change.event_id)
+}
+
+fn place(base_url: &Url, create: Intake) -> Url {
+    let route = match create {
+        Intake::Lead => "leads",
+        Intake::SelfCheckin => "self-checkin",
+    };
+    let mut url = base_url.clone();
+    url.set_path(&format!("{}/integrations/{route}", url.path().trim_end_matches('/')));
+    url
+}
