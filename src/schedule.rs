@@ -51,8 +51,6 @@ pub struct Observation {
     pub records: u32,
     /// Ids not known before.
     pub new: u32,
-    /// Ids that were on the poller's previous page too.
-    pub overlap: u32,
     /// Whether the page proved that nothing was missed before it.
     pub contiguous: bool,
     /// How long ago each record on the page was created, youngest first; empty if the page does

@@ -257,7 +257,6 @@ pub(super) fn outcome_of(stored: &PageOutcome, ages: Vec<Duration>) -> PollResul
     PollResult::Page(Observation {
         records: count(stored.records),
         new: count(stored.created),
-        overlap: count(stored.overlap),
         contiguous: stored.contiguity.is_proven(),
         ages,
     })

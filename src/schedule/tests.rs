@@ -23,13 +23,7 @@ fn settings() -> PollerSettings {
 
 /// A page with `new` records whose ages are given, youngest first.
 fn aged(new: u32, ages: Vec<Duration>) -> PollResult {
-    PollResult::Page(Observation {
-        records: 100,
-        new: new.min(100),
-        overlap: 100 - new.min(100),
-        contiguous: new < 100,
-        ages,
-    })
+    PollResult::Page(Observation { records: 100, new: new.min(100), contiguous: new < 100, ages })
 }
 
 fn page(new: u32) -> PollResult {
@@ -204,7 +198,7 @@ fn the_first_page_is_no_import_and_hints_at_the_rate() {
     for (place, hours) in [(0, 5), (1, 50)] {
         schedule.started(place, at(1.0));
         let ages = (1..=100).map(|k| Duration::from_secs(3600 * hours * k / 100)).collect();
-        let page = Observation { records: 100, new: 100, overlap: 0, contiguous: true, ages };
+        let page = Observation { records: 100, new: 100, contiguous: true, ages };
         schedule.observe(place, &PollResult::Page(page), at(1.2));
     }
     let views = [0, 1, 2].map(|place| schedule.view(place, at(2.0)));

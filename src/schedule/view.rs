@@ -140,9 +140,9 @@ impl Schedule {
         let guarantee = poller.guarantee;
         if poller.interval >= guarantee * 0.999 {
             if self.thrift {
-                "few records arrive and poll.thrift is on"
+                "its guarantee; poll.thrift leaves requests unused while few records arrive"
             } else {
-                "few records arrive, so the guarantee is enough"
+                "its guarantee; its share of the budget alone would be fewer polls"
             }
             .into()
         } else if poller.interval <= poller.settings.min_interval.as_secs_f64() * 1.001 {

@@ -253,8 +253,8 @@ fn overflow(view: &PollerView) -> String {
             .to_owned();
     }
     let watched = span(view.watched_s);
-    let chance =
-        format!("chance below 1 in {:.0} per poll", (1.0 / view.overflow_chance.max(1e-9)).floor());
+    let polls = (1.0 / view.overflow_chance.max(1e-9)).floor();
+    let chance = format!("estimated chance: about 1 in {polls:.0} polls");
     match view.overflows_seen {
         0 => format!("no page filled within the guarantee in the {watched} watched; {chance}"),
         1 => format!("a page filled within the guarantee once in the {watched} watched; {chance}"),
@@ -318,7 +318,7 @@ mod tests {
             "planned every 9.6s: its share of the budget",
             "every 9.5s on average over the last polls, at most 11s",
             "at the latest every 24s; an import of up to 242 records a minute",
-            "no page filled within the guarantee in the 1d watched; chance below 1 in 5000 per poll",
+            "no page filled within the guarantee in the 1d watched; estimated chance: about 1 in 5000 polls",
             "in 4s",
             "44 of 60 requests used in the last minute, 16 left on the key",
             "ok: at the rates seen no page overflows",

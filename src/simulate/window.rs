@@ -82,7 +82,6 @@ impl<'a> Window<'a> {
         PollResult::Page(Observation {
             records: count(records),
             new: count(shown_new),
-            overlap: count(proof.shared),
             contiguous: proof.contiguity.is_proven(),
             ages: page.iter().rev().map(age).collect(),
         })

@@ -28,6 +28,22 @@ fn ages_that_cannot_be_true_count_as_none() {
 }
 
 #[test]
+fn a_page_that_fills_fast_is_a_danger_by_its_count_where_ages_cannot_be_true() {
+    let hour = Duration::from_secs(3600);
+    for ages in [Vec::new(), vec![hour; 50], vec![hour * 9000; 100], vec![Duration::MAX; 100]] {
+        let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+        drive(&mut schedule, 0.0, 120.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
+        let before = schedule.guarantee(2);
+        schedule.started(2, at(121.0));
+        schedule.observe(2, &aged(98, ages.clone()), at(121.0));
+        let (view, first) = (schedule.view(2, at(121.0)), ages.first());
+        assert!(schedule.guarantee(2) < before, "{view:?} with {first:?}");
+        assert_eq!(view.overflows_seen, 1, "{view:?} with {first:?}");
+        assert!(view.reason.contains("import of about"), "{view:?} with {first:?}");
+    }
+}
+
+#[test]
 fn clock_steps_and_strange_pages_do_no_harm() {
     let mut schedule = Schedule::new(vec![settings(); 2], 30.0, at(0.0));
     let (mut now, mut polls) = (0.0, 0);
@@ -42,7 +58,6 @@ fn clock_steps_and_strange_pages_do_no_harm() {
                 let outcome = PollResult::Page(Observation {
                     records: 100,
                     new: [0, 1, 100, u32::MAX][step % 4],
-                    overlap: 0,
                     contiguous: step % 3 == 0,
                     ages: vec![[Duration::ZERO, Duration::MAX][step % 2]; step % 120],
                 });

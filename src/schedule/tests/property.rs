@@ -146,7 +146,6 @@ fn run(seed: u64) -> (usize, usize) {
             PollResult::Page(Observation {
                 records: (arrived - first) as u32,
                 new: new as u32,
-                overlap: (arrived - first - new) as u32,
                 contiguous: first <= known[poller],
                 ages: ages(shown, &times[first..arrived], now, &mut chance),
             })
