@@ -57,7 +57,7 @@ pub use postgres::PostgresSettings;
 pub use postgres_target::{is_on_this_machine, postgres_target};
 pub use problem::{Problem, Problems};
 pub use s3::S3Settings;
-pub use topic::Template;
+pub use topic::NameTemplate;
 pub use webhook::{OWN_HEADERS, WebhookSettings};
 
 use crate::record::{Kind, Route};

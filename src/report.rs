@@ -18,7 +18,7 @@ pub use answer::{Answer, Column, Question, ReportError, answer, reach_note};
 pub use builtin::built_in;
 pub use csv::{Guard, csv, csv_text};
 pub use folder::{FolderError, find, list};
-pub use head::{Chart, Format, HeadError, Need, Parameter, ParameterKind, Report};
+pub use head::{Chart, ColumnFormat, HeadError, Need, Parameter, ParameterKind, Report};
 pub use html::{document, fragment};
 pub use period::{By, Period, PeriodError};
 pub use value::{objects, shown};

@@ -53,7 +53,7 @@ impl Default for SimulationSettings {
 
 /// The outcome of all schedules over the same records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct ScheduleComparison {
     /// `adaptive`, `uniform`, `proportional`, `cron`, in this order.
     pub schedules: Vec<ScheduleResult>,
     /// The least mean delay that known rates allow under this budget; absent for a trace.
@@ -146,7 +146,7 @@ fn quantile(delays: &mut [f32], part: f64) -> f64 {
 
 /// Runs the adaptive schedule over `traffic`, then the fixed ones with the whole budget.
 #[must_use]
-pub fn compare(traffic: &Traffic, settings: &SimulationSettings) -> Comparison {
+pub fn compare(traffic: &Traffic, settings: &SimulationSettings) -> ScheduleComparison {
     let adaptive = adaptive::run(traffic, settings);
     let requests = traffic.span_s / optimum::SPAN_S * f64::from(settings.requests_per_minute);
     let requests = (requests.floor() as u64).max(1);
@@ -155,7 +155,7 @@ pub fn compare(traffic: &Traffic, settings: &SimulationSettings) -> Comparison {
     };
     let (uniform, proportional, cron) =
         (fixed(fixed::uniform), fixed(fixed::proportional), fixed(fixed::cron));
-    Comparison {
+    ScheduleComparison {
         schedules: vec![
             adaptive.result("adaptive"),
             uniform.result("uniform"),

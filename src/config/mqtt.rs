@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::section::Section;
-use super::topic::{Form, Template};
+use super::topic::{NameForm, NameTemplate};
 use super::webhook::TIMEOUT;
 use super::{Base, secret_text, topic};
 
@@ -23,9 +23,9 @@ pub struct MqttSettings {
     /// A PEM file with the certificate authorities of the broker; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// Where each change is published.
-    pub topic: Template,
+    pub topic: NameTemplate,
     /// Where the newest version of each record is kept by the broker.
-    pub state_topic: Option<Template>,
+    pub state_topic: Option<NameTemplate>,
     /// The longest time until the broker acknowledges a batch.
     pub timeout: Duration,
 }
@@ -62,9 +62,9 @@ pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<MqttSetting
     });
     let ca_file = section.text("ca_file").map(|file| base.dir.join(file.value));
     let workspace = topic::workspace(section);
-    let form = Form { separator: '/', parts: &["{workspace}", "{route}", "{kind}"] };
+    let form = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{kind}"] };
     let topic = topic::read(section, "topic", DEFAULT_TOPIC, workspace.as_deref(), &form);
-    let form = Form { separator: '/', parts: &["{workspace}", "{route}", "{record}"] };
+    let form = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{record}"] };
     let wants_state = section.holds("state_topic");
     let state = topic::read(section, "state_topic", "{record}", workspace.as_deref(), &form);
     let timeout = section.duration("timeout", &TIMEOUT);

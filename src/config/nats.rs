@@ -10,7 +10,7 @@ use url::Url;
 
 use super::problem::repeated;
 use super::section::{Found, Section};
-use super::topic::{Form, Template};
+use super::topic::{NameForm, NameTemplate};
 use super::webhook::TIMEOUT;
 use super::{Base, secret_text, topic};
 
@@ -29,7 +29,7 @@ pub struct NatsSettings {
     /// The stream that takes the changes.
     pub stream: String,
     /// What each change is published as.
-    pub subject: Template,
+    pub subject: NameTemplate,
     /// The longest time until the server acknowledges a batch.
     pub timeout: Duration,
 }
@@ -70,7 +70,7 @@ pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<NatsSetting
     let ca_file = section.text("ca_file").map(|file| base.dir.join(file.value));
     let stream = stream(section);
     let workspace = topic::workspace(section);
-    let form = Form { separator: '.', parts: &["{workspace}", "{route}", "{kind}"] };
+    let form = NameForm { separator: '.', parts: &["{workspace}", "{route}", "{kind}"] };
     let subject = topic::read(section, "subject", DEFAULT_SUBJECT, workspace.as_deref(), &form);
     let timeout = section.duration("timeout", &TIMEOUT);
     Some(NatsSettings {

@@ -12,7 +12,7 @@ use url::Url;
 use super::key::read_secret_file;
 use super::problem::repeated;
 use super::section::{Found, Section};
-use super::topic::{Form, Template};
+use super::topic::{NameForm, NameTemplate};
 use super::webhook::TIMEOUT;
 use super::{Base, address, topic};
 
@@ -36,7 +36,7 @@ pub struct S3Settings {
     /// A PEM file with the certificate authorities of the service; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// How the names of objects begin.
-    pub prefix: Template,
+    pub prefix: NameTemplate,
     /// How long the oldest change waits for others to share its object.
     pub every: Duration,
     /// The longest time that one request may take.
@@ -66,7 +66,7 @@ pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<S3Settings>
     let key = access_key(section, base);
     let ca_file = section.text("ca_file").map(|file| base.dir.join(file.value));
     let workspace = topic::workspace(section);
-    let form = Form { separator: '/', parts: &["{workspace}"] };
+    let form = NameForm { separator: '/', parts: &["{workspace}"] };
     let prefix = topic::read(section, "prefix", DEFAULT_PREFIX, workspace.as_deref(), &form);
     let every = section.duration("every", &EVERY);
     let timeout = section.duration("timeout", &TIMEOUT);

@@ -17,11 +17,11 @@ const WORD_MAX: usize = 64;
 
 /// A template with the name of the shop filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
+pub struct NameTemplate {
     text: String,
 }
 
-impl Template {
+impl NameTemplate {
     /// The name for changes of this route and kind.
     #[must_use]
     pub fn name(&self, route: Route, kind: Kind) -> String {
@@ -42,8 +42,8 @@ impl Template {
 }
 
 /// How the words of a name may look.
-pub(super) struct Form {
-    /// Stands between two words.
+pub(super) struct NameForm {
+    /// Separates two words.
     pub(super) separator: char,
     /// What is filled in.
     pub(super) parts: &'static [&'static str],
@@ -56,8 +56,8 @@ pub(super) fn read(
     key: &'static str,
     usual: &str,
     workspace: Option<&str>,
-    form: &Form,
-) -> Option<Template> {
+    form: &NameForm,
+) -> Option<NameTemplate> {
     let named = section.holds(key);
     let (text, place) = match (section.text(key), named) {
         (Some(Found { value, place }), _) => (value.to_owned(), Some(place)),
@@ -80,7 +80,7 @@ pub(super) fn read(
         }
         return None;
     }
-    Some(Template { text: text.replace("{workspace}", workspace?) })
+    Some(NameTemplate { text: text.replace("{workspace}", workspace?) })
 }
 
 /// The name of the shop; `None` only if a problem was noted.
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn no_text_of_a_record_breaks_out_of_its_word() {
-        let template = Template { text: "shop/north/{route}/{record}".to_owned() };
+        let template = NameTemplate { text: "shop/north/{route}/{record}".to_owned() };
         for (id, name) in [
             ("12", "shop/north/leads/12"),
             ("a/+/#\0\n", "shop/north/leads/a%2F%2B%2F%23%00%0A"),

@@ -1,7 +1,7 @@
 //! Rounds: hands a batch over, or compares changes one by one, and settles what comes of it.
 
 use super::health::{Attempt, Comparing};
-use super::reading::Wanted;
+use super::reading::ReadLimits;
 use super::round::Round;
 use super::settle::{RetrySchedule, Settlement, settle};
 use super::task_state::{Ends, TaskState};
@@ -38,7 +38,7 @@ impl Deliverer {
         attempt: Attempt,
         ends: &Ends<'_>,
     ) -> Result<Option<Duration>, StoreError> {
-        let wanted = Wanted {
+        let wanted = ReadLimits {
             after: known.position,
             attempt,
             most: self.at_once(),

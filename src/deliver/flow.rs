@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use super::health::Attempt;
-use super::reading::Wanted;
+use super::reading::ReadLimits;
 use super::round::Round;
 use super::settle::{settle, wait_until};
 use super::task_state::{Ends, TaskState};
@@ -159,7 +159,7 @@ impl<'a> Flow<'a> {
         self.read_at = Some(last);
         self.items.begin_to_read();
         let deliverer = self.deliverer;
-        let wanted = Wanted {
+        let wanted = ReadLimits {
             after: self.items.window.read_to(),
             attempt: Attempt::Batch,
             most: AHEAD - self.items.window.held(),

@@ -11,7 +11,7 @@ use crate::retry_after;
 use crate::store::{DueBy, SinkRow, SinkState, StoreError};
 
 /// What is to be read.
-pub(super) struct Wanted {
+pub(super) struct ReadLimits {
     /// New changes are those after this row.
     pub(super) after: i64,
     pub(super) attempt: Attempt,
@@ -27,7 +27,7 @@ impl Deliverer {
     /// The sink's row, `None` if it has none; and what it is given next, `None` if it is disabled.
     pub(super) async fn read(
         &self,
-        wanted: Wanted,
+        wanted: ReadLimits,
     ) -> Result<(Option<SinkRow>, Option<Round>), StoreError> {
         let name = self.name.clone();
         let filter = self.settings.filter.clone();

@@ -18,7 +18,7 @@ const READS_MAX: usize = 2;
 const TURN: Duration = Duration::from_secs(5);
 
 /// What the responses are made from.
-pub(super) struct Context {
+pub(super) struct PageContext {
     pub(super) shop: String,
     pub(super) snapshots: Arc<Snapshots>,
     /// One permit per live stream that may still be opened.
@@ -33,7 +33,7 @@ pub(super) struct Context {
     reads: Semaphore,
 }
 
-impl Context {
+impl PageContext {
     pub(super) fn new(
         shop: String,
         snapshots: Arc<Snapshots>,

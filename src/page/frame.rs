@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
-use super::context::Context;
+use super::context::PageContext;
 use super::text::{message, shown};
 
 /// A whole page around its body.
-pub(super) fn framed(context: &Context, title: &str, body: &Markup) -> Html<String> {
+pub(super) fn framed(context: &PageContext, title: &str, body: &Markup) -> Html<String> {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -46,7 +46,7 @@ pub(super) fn navigation(shows_records: bool) -> Markup {
 
 /// A sentence instead of what was asked for: as a page, or as plain text for a program.
 pub(super) fn explained(
-    context: &Context,
+    context: &PageContext,
     code: StatusCode,
     text: &str,
     is_page: bool,

@@ -2,22 +2,22 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use super::context::Context;
+use super::context::PageContext;
 use super::frame::navigation;
 use super::parts;
 use super::snapshot::Snapshot;
 
 /// The whole page.
-pub(super) fn page(context: &Context, snapshot: &Snapshot) -> Markup {
+pub(super) fn page(context: &PageContext, snapshot: &Snapshot) -> Markup {
     document(&parts::title(&context.shop, snapshot), context, &parts::all(snapshot))
 }
 
 /// The page while the daemon's tasks do not answer.
-pub(super) fn stuck(context: &Context) -> Markup {
+pub(super) fn stuck(context: &PageContext) -> Markup {
     document(&parts::stuck_title(&context.shop), context, &parts::stuck())
 }
 
-fn document(title: &str, context: &Context, parts: &Markup) -> Markup {
+fn document(title: &str, context: &PageContext, parts: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {

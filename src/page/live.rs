@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::context::Context;
+use super::context::PageContext;
 use super::parts;
 use super::server::IsStream;
 use super::snapshot::{Follower, SharedSnapshot};
@@ -23,7 +23,7 @@ const RETRY_MS: u32 = 3000;
 const BUSY_RETRY_S: &str = "30";
 
 struct Viewer {
-    context: Arc<Context>,
+    context: Arc<PageContext>,
     follower: Follower,
     first: Option<SharedSnapshot>,
     /// Gives the viewer's place back when it leaves.
@@ -31,7 +31,7 @@ struct Viewer {
 }
 
 /// The stream, or 503 if all of them are taken.
-pub(super) async fn stream(context: Arc<Context>, is_stream: IsStream) -> Response {
+pub(super) async fn stream(context: Arc<PageContext>, is_stream: IsStream) -> Response {
     let Ok(place) = Arc::clone(&context.streams).try_acquire_owned() else {
         let retry = [(header::RETRY_AFTER, BUSY_RETRY_S)];
         return (StatusCode::SERVICE_UNAVAILABLE, retry, "too many live pages are open\n")

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
-use super::context::Context;
+use super::context::PageContext;
 use super::frame::{explained, framed};
 use super::reports::{csv, json as json_response};
 use super::request::{Query, link};
@@ -59,13 +59,13 @@ impl Asked {
     }
 }
 
-fn hidden(context: &Context, is_page: bool) -> Response {
+fn hidden(context: &PageContext, is_page: bool) -> Response {
     let text =
         "Records are not shown here: set `show_records = true` in `[status]` of the configuration.";
     explained(context, StatusCode::FORBIDDEN, text, is_page)
 }
 
-fn failed(context: &Context, error: Option<&QueryError>, is_page: bool) -> Response {
+fn failed(context: &PageContext, error: Option<&QueryError>, is_page: bool) -> Response {
     let text = match error {
         Some(error) => format!("The records cannot be listed: {error}."),
         None => "Too many requests are being answered: try again in a few seconds.".to_owned(),
@@ -74,7 +74,7 @@ fn failed(context: &Context, error: Option<&QueryError>, is_page: bool) -> Respo
 }
 
 /// The list as a page, or as CSV with `format=csv`.
-pub(super) async fn list(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     if !context.shows_records {
         return hidden(&context, true);
     }
@@ -100,7 +100,7 @@ pub(super) async fn list(State(context): State<Arc<Context>>, uri: Uri) -> Respo
 }
 
 /// The list for programs.
-pub(super) async fn list_json(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     if !context.shows_records {
         return hidden(&context, false);
     }
@@ -232,7 +232,7 @@ fn listing(route: Route, rows: &QueryRows) -> Markup {
     }
 }
 
-async fn found(context: &Arc<Context>, term: &str) -> Response {
+async fn found(context: &Arc<PageContext>, term: &str) -> Response {
     let asked = term.to_owned();
     let read = context.read(move |reader| reader.find(&asked, FOUND_MOST)).await;
     let Some(Ok(changes)) = read else { return failed(context, None, true) };
@@ -281,7 +281,7 @@ fn summary(body: &str) -> String {
 }
 
 /// One record and its history.
-pub(super) async fn one(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     if !context.shows_records {
         return hidden(&context, true);
     }
@@ -300,7 +300,7 @@ pub(super) async fn one(State(context): State<Arc<Context>>, uri: Uri) -> Respon
 }
 
 /// One record and its history for programs.
-pub(super) async fn one_json(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     if !context.shows_records {
         return hidden(&context, false);
     }
@@ -311,7 +311,10 @@ pub(super) async fn one_json(State(context): State<Arc<Context>>, uri: Uri) -> R
     }
 }
 
-async fn history(context: &Arc<Context>, query: &Query) -> Option<(Route, String, Vec<Change>)> {
+async fn history(
+    context: &Arc<PageContext>,
+    query: &Query,
+) -> Option<(Route, String, Vec<Change>)> {
     let route: Route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
     let id = query.get("id").unwrap_or_default().to_owned();
     let asked = id.clone();

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::context::Context;
+use super::context::PageContext;
 use super::frame::{explained, framed};
 use super::request::{Query, link};
 use super::text::shown;
@@ -18,7 +18,7 @@ use crate::report::{self, Answer, By, Guard, Question, Report, ReportError};
 const GIVEN: [&str; 6] = ["name", "from", "to", "by", "business", "format"];
 
 /// The list of the reports.
-pub(super) async fn list(State(context): State<Arc<Context>>) -> Response {
+pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
     let (reports, errors) = context.reports().await;
     let body = html! {
         section {
@@ -39,7 +39,7 @@ pub(super) async fn list(State(context): State<Arc<Context>>) -> Response {
 }
 
 /// The list for programs.
-pub(super) async fn list_json(State(context): State<Arc<Context>>) -> Response {
+pub(super) async fn list_json(State(context): State<Arc<PageContext>>) -> Response {
     let (reports, _) = context.reports().await;
     let listed: Vec<serde_json::Value> = reports
         .iter()
@@ -49,18 +49,18 @@ pub(super) async fn list_json(State(context): State<Arc<Context>>) -> Response {
 }
 
 /// One report as a page, or in the `format` that is asked for.
-pub(super) async fn one(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     let query = Query::of(&uri);
     let format = query.get("format").unwrap_or("html").to_owned();
     respond(&context, &query, &format).await
 }
 
 /// One report for programs.
-pub(super) async fn one_json(State(context): State<Arc<Context>>, uri: Uri) -> Response {
+pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     respond(&context, &Query::of(&uri), "json").await
 }
 
-async fn respond(context: &Arc<Context>, query: &Query, format: &str) -> Response {
+async fn respond(context: &Arc<PageContext>, query: &Query, format: &str) -> Response {
     let name = query.get("name").unwrap_or_default();
     let (reports, _) = context.reports().await;
     let Some(report) = reports.into_iter().find(|report| report.name == name) else {

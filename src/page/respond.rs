@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::{Access, Refusal};
-use super::context::{Context, Records};
+use super::context::{PageContext, Records};
 use super::server::{IsStream, STREAMS_MAX};
 use super::snapshot::{SharedSnapshot, Snapshots};
 use super::{html, live, metrics, ready, records, reports};
@@ -38,7 +38,7 @@ pub(super) fn router(
     snapshots: Arc<Snapshots>,
     records: Records,
 ) -> Router {
-    let context = Arc::new(Context::new(shop, snapshots, STREAMS_MAX, records));
+    let context = Arc::new(PageContext::new(shop, snapshots, STREAMS_MAX, records));
     Router::new()
         .route("/", get(page))
         .route("/live", get(stream))
@@ -100,7 +100,7 @@ fn refused(refusal: Refusal) -> Response {
     }
 }
 
-async fn page(State(context): State<Arc<Context>>) -> Response {
+async fn page(State(context): State<Arc<PageContext>>) -> Response {
     match context.snapshots.newest().await {
         Some(snapshot) => Html(html::page(&context, &snapshot).into_string()).into_response(),
         None => {
@@ -111,13 +111,13 @@ async fn page(State(context): State<Arc<Context>>) -> Response {
 }
 
 async fn stream(
-    State(context): State<Arc<Context>>,
+    State(context): State<Arc<PageContext>>,
     Extension(is_stream): Extension<IsStream>,
 ) -> Response {
     live::stream(context, is_stream).await
 }
 
-async fn scrape(State(context): State<Arc<Context>>) -> Response {
+async fn scrape(State(context): State<Arc<PageContext>>) -> Response {
     let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
     match context.snapshots.newest().await {
         Some(snapshot) => (kind, metrics::text(&snapshot)).into_response(),
@@ -126,7 +126,7 @@ async fn scrape(State(context): State<Arc<Context>>) -> Response {
 }
 
 /// Alive means that the dispatcher and the store answer, whatever they say.
-async fn alive(State(context): State<Arc<Context>>) -> Response {
+async fn alive(State(context): State<Arc<PageContext>>) -> Response {
     match context.snapshots.newest().await {
         Some(_) => "alive\n".into_response(),
         None => stuck(),
@@ -134,7 +134,7 @@ async fn alive(State(context): State<Arc<Context>>) -> Response {
 }
 
 /// Fresh means that every poller was read in time.
-async fn fresh(State(context): State<Arc<Context>>) -> Response {
+async fn fresh(State(context): State<Arc<PageContext>>) -> Response {
     let Some(snapshot) = context.snapshots.newest().await else { return stuck() };
     let hindrances = ready::hindrances(&snapshot.status);
     if hindrances.is_empty() {
@@ -146,7 +146,7 @@ async fn fresh(State(context): State<Arc<Context>>) -> Response {
 }
 
 /// The same JSON as `shopmirror status --json`.
-async fn status(State(context): State<Arc<Context>>) -> Response {
+async fn status(State(context): State<Arc<PageContext>>) -> Response {
     let shared: SharedSnapshot = context.snapshots.newest().await;
     let Some(snapshot) = shared else { return stuck() };
     let mut json =

@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use super::head::{Format, Report};
+use super::head::{ColumnFormat, Report};
 use super::period::{By, Period, PeriodError};
 use crate::clock::stamp;
 use crate::record::Route;
@@ -39,7 +39,7 @@ pub struct Column {
     /// Its name.
     pub name: String,
     /// How its values are shown.
-    pub format: Option<Format>,
+    pub format: Option<ColumnFormat>,
 }
 
 /// The answer of a report.

@@ -24,7 +24,7 @@ pub struct Report {
     /// What can be set beside the period and the business.
     pub parameters: Vec<Parameter>,
     /// How columns are shown, by name.
-    pub formats: Vec<(String, Format)>,
+    pub formats: Vec<(String, ColumnFormat)>,
     /// The chart, if it has one.
     pub chart: Option<Chart>,
     /// Whether its rows show single records, or may do so.
@@ -68,7 +68,7 @@ pub enum ParameterKind {
 
 /// How the values of a column are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ColumnFormat {
     /// With two decimals.
     Money,
     /// With one decimal and a percent sign.
@@ -169,8 +169,8 @@ impl Report {
             "format" => {
                 let mut words = value.split_whitespace();
                 let format = match words.next() {
-                    Some("money") => Format::Money,
-                    Some("percent") => Format::Percent,
+                    Some("money") => ColumnFormat::Money,
+                    Some("percent") => ColumnFormat::Percent,
                     _ => {
                         return Err("write `format: money COLUMN …` or `format: percent COLUMN …`"
                             .to_owned());
@@ -186,7 +186,7 @@ impl Report {
 
     /// How a column is shown.
     #[must_use]
-    pub fn format(&self, column: &str) -> Option<Format> {
+    pub fn format(&self, column: &str) -> Option<ColumnFormat> {
         self.formats.iter().find(|(name, _)| name == column).map(|(_, format)| *format)
     }
 }
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(report.needs[1], Need { route: Route::Jobs, column: "problem".to_owned() });
         assert_eq!(report.parameters[0].default, "crack");
         assert_eq!(report.parameters[1].about, "the smallest number");
-        assert_eq!(report.format("total"), Some(Format::Money));
+        assert_eq!(report.format("total"), Some(ColumnFormat::Money));
         let series = vec!["jobs".to_owned()];
         assert_eq!(report.chart, Some(Chart::Bars { x: "brand".to_owned(), series }));
         assert_eq!(Report::parse("plain", "SELECT 1").unwrap().title, "plain");

@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::answer::Answer;
-use super::head::Format;
+use super::head::ColumnFormat;
 use crate::store::SqlValue;
 
 /// A value as text for people; nothing for NULL. Text is not escaped.
 #[must_use]
-pub fn shown(value: &SqlValue, format: Option<Format>) -> String {
+pub fn shown(value: &SqlValue, format: Option<ColumnFormat>) -> String {
     let number = match value {
         SqlValue::Null => return String::new(),
         SqlValue::Text(text) => return text.clone(),
@@ -18,17 +18,17 @@ pub fn shown(value: &SqlValue, format: Option<Format>) -> String {
         SqlValue::Real(number) => *number,
     };
     match format {
-        Some(Format::Money) => money(number),
-        Some(Format::Percent) => format!("{number:.1} %"),
+        Some(ColumnFormat::Money) => money(number),
+        Some(ColumnFormat::Percent) => format!("{number:.1} %"),
         None => plain(number),
     }
 }
 
 /// A value as a number for programs, or its text.
-pub(super) fn exact(value: &SqlValue, format: Option<Format>) -> String {
+pub(super) fn exact(value: &SqlValue, format: Option<ColumnFormat>) -> String {
     match (value, format) {
-        (SqlValue::Real(number), Some(Format::Money)) => money(*number),
-        (SqlValue::Integer(number), Some(Format::Money)) => money(*number as f64),
+        (SqlValue::Real(number), Some(ColumnFormat::Money)) => money(*number),
+        (SqlValue::Integer(number), Some(ColumnFormat::Money)) => money(*number as f64),
         _ => shown(value, None),
     }
 }
@@ -69,15 +69,15 @@ mod tests {
 
     #[test]
     fn no_error_of_binary_fractions_is_visible() {
-        let money = |amount: f64| shown(&SqlValue::Real(amount), Some(Format::Money));
+        let money = |amount: f64| shown(&SqlValue::Real(amount), Some(ColumnFormat::Money));
         assert_eq!(money(0.1 + 0.2), "0.30");
         assert_eq!(money(1234.5), "1234.50");
         assert_eq!(money(-0.000_000_1), "0.00");
         assert_eq!(money(2.345), "2.345");
-        assert_eq!(shown(&SqlValue::Integer(7), Some(Format::Money)), "7.00");
+        assert_eq!(shown(&SqlValue::Integer(7), Some(ColumnFormat::Money)), "7.00");
         assert_eq!(shown(&SqlValue::Real(0.1 + 0.2), None), "0.3");
-        assert_eq!(shown(&SqlValue::Real(12.5), Some(Format::Percent)), "12.5 %");
-        assert_eq!(exact(&SqlValue::Real(12.5), Some(Format::Percent)), "12.5");
-        assert_eq!(shown(&SqlValue::Null, Some(Format::Money)), "");
+        assert_eq!(shown(&SqlValue::Real(12.5), Some(ColumnFormat::Percent)), "12.5 %");
+        assert_eq!(exact(&SqlValue::Real(12.5), Some(ColumnFormat::Percent)), "12.5");
+        assert_eq!(shown(&SqlValue::Null, Some(ColumnFormat::Money)), "");
     }
 }

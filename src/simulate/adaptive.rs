@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::traffic::Traffic;
-use super::window::{Rule, SlidingKey, Window};
+use super::window::{RouteWindow, Rule, SlidingKey};
 use super::{RunTotals, SimulationSettings};
 use crate::budget::{Budget, Purpose};
 use crate::clock::Moment;
@@ -114,7 +114,7 @@ pub(super) fn run_by(
     mut watch: impl FnMut(&Schedule, &RunTotals, usize, f64),
 ) -> RunTotals {
     let mut run = RunTotals::default();
-    let mut windows = Window::all_by(traffic, settings.limit, rule);
+    let mut windows = RouteWindow::all_by(traffic, settings.limit, rule);
     let mut key = SlidingKey::new(settings.requests_per_minute);
     let mut daemon = SimulatedDaemon::new(traffic, settings);
     let mut chance = settings.faults.as_ref().map(|faults| fastrand::Rng::with_seed(faults.seed));

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Comparison, ScheduleResult};
+use super::{ScheduleComparison, ScheduleResult};
 
 const WIDTH: f64 = 720.0;
 const LABEL: f64 = 110.0;
@@ -13,7 +13,7 @@ const COLOURS: [&str; 4] = ["#1b7f5c", "#8a8f98", "#b9a44c", "#b0584a"];
 
 /// Draws the comparison.
 #[must_use]
-pub fn svg(comparison: &Comparison) -> String {
+pub fn svg(comparison: &ScheduleComparison) -> String {
     let results = &comparison.schedules;
     let rows = results.len() as f64 * (BAR + GAP);
     let height = 40.0 + rows + 40.0 + HOURS_HEIGHT + 30.0;

@@ -1,7 +1,7 @@
 //! The fixed schedules the adaptive one is compared with: as a careful script would poll.
 
 use super::traffic::Traffic;
-use super::window::{SlidingKey, Window};
+use super::window::{RouteWindow, SlidingKey};
 use super::{RunTotals, SimulationSettings};
 
 /// Polls as (time, route), in order of time.
@@ -49,7 +49,7 @@ pub(super) fn run(
     plan: &[(f64, usize)],
 ) -> RunTotals {
     let mut run = RunTotals::default();
-    let mut windows = Window::all(traffic, settings.limit);
+    let mut windows = RouteWindow::all(traffic, settings.limit);
     let mut key = SlidingKey::new(settings.requests_per_minute);
     for &(at, route) in plan {
         run.count_request(at);

@@ -6,7 +6,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
 
-use super::{Comparison, ScheduleResult};
+use super::{ScheduleComparison, ScheduleResult};
 use crate::budget::BudgetStatus;
 use crate::duration::seconds as span;
 use crate::schedule::{Forecast, PollerView};
@@ -17,7 +17,7 @@ const RAISE: &str =
 
 /// The comparison as a table for people.
 #[must_use]
-pub fn table(comparison: &Comparison) -> String {
+pub fn table(comparison: &ScheduleComparison) -> String {
     let mut table = columns(&[
         "schedule",
         "requests",

@@ -17,7 +17,7 @@ pub(super) type Rule = fn(Option<&PreviousPage>, &[Sighting], usize) -> Proof;
 
 /// The window of one route and what its poller knows about it.
 #[derive(Debug, Clone)]
-pub(super) struct Window<'a> {
+pub(super) struct RouteWindow<'a> {
     arrivals: &'a [f64],
     limit: usize,
     rule: Rule,
@@ -28,7 +28,7 @@ pub(super) struct Window<'a> {
     previous: Option<PreviousPage>,
 }
 
-impl<'a> Window<'a> {
+impl<'a> RouteWindow<'a> {
     /// One window a route, judged by the daemon's rule.
     pub(super) fn all(traffic: &'a Traffic, limit: u32) -> Vec<Self> {
         Self::all_by(traffic, limit, contiguity::classify)

@@ -22,7 +22,7 @@ use url::Url;
 
 use super::reason::Reason;
 use super::{SinkBuildError, Verdict};
-use crate::config::{MqttSettings, Template};
+use crate::config::{MqttSettings, NameTemplate};
 use crate::duration;
 use crate::record::{Change, Kind};
 use crate::tls;
@@ -36,8 +36,8 @@ const KEEP_ALIVE_S: u16 = 30;
 pub struct MqttSink {
     url: SecretString,
     ca_file: Option<PathBuf>,
-    topic: Template,
-    state_topic: Option<Template>,
+    topic: NameTemplate,
+    state_topic: Option<NameTemplate>,
     timeout: Duration,
     /// `None` before the first delivery, and after a failure.
     open: Option<Open>,
@@ -215,8 +215,8 @@ impl MqttSink {
 
 /// What is published for a change: topic, text and options.
 fn messages(
-    topic: &Template,
-    state_topic: Option<&Template>,
+    topic: &NameTemplate,
+    state_topic: Option<&NameTemplate>,
     change: &Change,
 ) -> Vec<(String, String, PublishOptions)> {
     let plain = PublishOptions::new(QoS::AtLeastOnce);

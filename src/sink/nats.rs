@@ -21,7 +21,7 @@ use url::Url;
 
 use super::reason::Reason;
 use super::{SinkBuildError, Verdict};
-use crate::config::{NatsSettings, Template, is_loopback};
+use crate::config::{NameTemplate, NatsSettings, is_loopback};
 use crate::duration;
 use crate::record::Change;
 use crate::tls;
@@ -41,7 +41,7 @@ pub struct NatsSink {
     credentials_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
     stream: String,
-    subject: Template,
+    subject: NameTemplate,
     timeout: Duration,
     /// `None` before the first delivery, and after a failure.
     open: Option<Context>,

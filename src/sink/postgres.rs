@@ -27,7 +27,7 @@ use crate::record::{Change, TEST_ID};
 use layout::Layout;
 use session::Session;
 use trouble::Trouble;
-use write::{Owner, Row, Statements};
+use write::{ChangeRow, Owner, Statements};
 
 /// The most changes in one transaction.
 const BATCH: usize = 1024;
@@ -125,7 +125,7 @@ impl PostgresSink {
     async fn store(&mut self, changes: &[Change]) -> Result<(), Trouble> {
         // A change that only tries the sink is no row of the log.
         let logged = changes.iter().filter(|change| !change.event_id.starts_with(TEST_ID));
-        let rows = logged.map(Row::of).collect::<Result<Vec<_>, _>>()?;
+        let rows = logged.map(ChangeRow::of).collect::<Result<Vec<_>, _>>()?;
         if self.open.as_ref().is_none_or(|open| open.session.is_closed()) {
             self.open = None;
             self.open = Some(self.connect().await?);

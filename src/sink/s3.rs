@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::reason::Reason;
 use super::{SinkBuildError, Verdict};
-use crate::config::{S3Settings, Template};
+use crate::config::{NameTemplate, S3Settings};
 use crate::record::{Change, TEST_ID};
 use crate::tls;
 
@@ -30,7 +30,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct S3Sink {
     store: AmazonS3,
     bucket: String,
-    prefix: Template,
+    prefix: NameTemplate,
     every: Duration,
 }
 

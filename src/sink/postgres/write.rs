@@ -36,13 +36,13 @@ const COPIED: [Type; 11] = [
 ];
 
 /// A change as it is stored.
-pub(super) struct Row<'a> {
+pub(super) struct ChangeRow<'a> {
     change: &'a Change,
     observed_at: Timestamp,
     body: Cow<'a, str>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> ChangeRow<'a> {
     /// The row of a change; an error if its time cannot be read.
     pub(super) fn of(change: &'a Change) -> Result<Self, Trouble> {
         let observed_at =
@@ -59,7 +59,7 @@ impl<'a> Row<'a> {
 }
 
 /// The names of the fields of these rows, by route.
-pub(super) fn fields(rows: &[Row<'_>], layout: &Layout) -> HashMap<Route, HashSet<String>> {
+pub(super) fn fields(rows: &[ChangeRow<'_>], layout: &Layout) -> HashMap<Route, HashSet<String>> {
     let mut new: HashMap<Route, HashSet<String>> = HashMap::new();
     for row in rows.iter().filter(|row| row.mirrored().is_some()) {
         let columns = layout.columns(row.change.route);
@@ -184,7 +184,7 @@ pub(super) async fn store(
     statements: &Statements,
     layout: &Layout,
     owner: &Owner<'_>,
-    rows: &[Row<'_>],
+    rows: &[ChangeRow<'_>],
 ) -> Result<(), Trouble> {
     let failed = |error| Trouble::of(STORING, &error);
     let tx = client.transaction().await.map_err(failed)?;
@@ -232,7 +232,7 @@ async fn copy(
     tx: &Transaction<'_>,
     statements: &Statements,
     workspace: &str,
-    rows: &[&Row<'_>],
+    rows: &[&ChangeRow<'_>],
 ) -> Result<(), Trouble> {
     let failed = |error| Trouble::of(STORING, &error);
     let sink = tx.copy_in(&statements.copy).await.map_err(failed)?;
@@ -265,7 +265,7 @@ async fn mirror(
     tx: &Transaction<'_>,
     statements: &Statements,
     workspace: &str,
-    rows: &[&Row<'_>],
+    rows: &[&ChangeRow<'_>],
 ) -> Result<(), Trouble> {
     let mut newest: HashMap<(Route, &str), (i64, Timestamp)> = HashMap::new();
     for row in rows {
@@ -295,7 +295,7 @@ async fn forget(
     tx: &Transaction<'_>,
     layout: &Layout,
     workspace: &str,
-    rows: &[&Row<'_>],
+    rows: &[&ChangeRow<'_>],
 ) -> Result<(), Trouble> {
     let failed = |error| Trouble::of("removing a forgotten record", &error);
     let schema = quoted(&layout.schema);
