@@ -44,6 +44,7 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use address::{is_loopback, workspace as workspace_address};
+pub use backup::BackupSettings;
 pub use base::Base;
 pub use command::CommandSettings;
 pub use email::{EmailSettings, MailTls};
@@ -56,7 +57,9 @@ pub use postgres::PostgresSettings;
 #[cfg(feature = "postgres")]
 pub use postgres_target::{is_on_this_machine, postgres_target};
 pub use problem::{Problem, Problems};
+pub use reports::ReportsSettings;
 pub use s3::S3Settings;
+pub use status::StatusSettings;
 pub use topic::NameTemplate;
 pub use webhook::{OWN_HEADERS, WebhookSettings};
 
@@ -265,37 +268,6 @@ pub struct StoreSettings {
     pub path: PathBuf,
     /// How long older versions stay in the log. The newest version of a record is always kept.
     pub log_retention: Duration,
-}
-
-/// `[backup]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BackupSettings {
-    /// How many daily backups are kept; 0 makes none.
-    pub keep: usize,
-    /// When the daily backup is made, by the machine's time zone.
-    pub at: jiff::civil::Time,
-    /// The folder they are written to.
-    pub path: PathBuf,
-}
-
-/// `[status]`
-#[derive(Debug, Clone)]
-pub struct StatusSettings {
-    /// Where the status page listens; port 0 takes a free port.
-    pub listen: std::net::SocketAddr,
-    /// What a client must send to read the page; always set if other machines reach `listen`.
-    pub token: Option<SecretString>,
-    /// Names in the header `Host` that the page accepts beside addresses and `localhost`.
-    pub hosts: Vec<String>,
-    /// Whether the page shows single records and the reports that contain them.
-    pub show_records: bool,
-}
-
-/// `[reports]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReportsSettings {
-    /// The folder of the shop's own reports, `*.sql`.
-    pub folder: Option<PathBuf>,
 }
 
 /// `[sinks.NAME]`

@@ -1,14 +1,25 @@
 //! `[backup]`: when the daemon copies its store, where to, and how many copies it keeps.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::civil::Time;
 
+use super::Base;
 use super::section::{Found, Section};
-use super::{BackupSettings, Base};
 
 /// A year of daily backups.
 const KEEP_MAX: u32 = 366;
+
+/// `[backup]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupSettings {
+    /// How many daily backups are kept; 0 makes none.
+    pub keep: usize,
+    /// When the daily backup is made, by the machine's time zone.
+    pub at: Time,
+    /// The folder they are written to.
+    pub path: PathBuf,
+}
 
 /// Reads the section; `store` is where the store is.
 pub(super) fn read(mut section: Section<'_>, base: &Base, store: &Path) -> BackupSettings {

@@ -1,7 +1,16 @@
 //! Reads `[reports]`: where the shop's own reports are.
 
+use std::path::PathBuf;
+
+use super::Base;
 use super::section::Section;
-use super::{Base, ReportsSettings};
+
+/// `[reports]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportsSettings {
+    /// The folder of the shop's own reports, `*.sql`.
+    pub folder: Option<PathBuf>,
+}
 
 /// The section.
 pub(super) fn read(mut section: Section<'_>, base: &Base) -> ReportsSettings {

@@ -8,13 +8,26 @@ use std::ops::Range;
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::Base;
 use super::key::read_secret_file;
 use super::section::{Found, Section};
-use super::{Base, StatusSettings};
 
 const TOKEN_LENGTH_MIN: usize = 16;
 const HOSTS_MAX: usize = 32;
 const HOST_LENGTH_MAX: usize = 253;
+
+/// `[status]`
+#[derive(Debug, Clone)]
+pub struct StatusSettings {
+    /// Where the status page listens; port 0 takes a free port.
+    pub listen: SocketAddr,
+    /// What a client must send to read the page; always set if other machines reach `listen`.
+    pub token: Option<SecretString>,
+    /// Names in the header `Host` that the page accepts beside addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Whether the page shows single records and the reports that contain them.
+    pub show_records: bool,
+}
 
 /// The section; `None` if no address is given or a problem was noted.
 pub(super) fn read(mut section: Section<'_>, base: &Base) -> Option<StatusSettings> {

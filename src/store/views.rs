@@ -39,7 +39,7 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
         make_view(connection, *route, sql)?;
     }
     for sql in &plan.indexes {
-        connection.execute_batch(sql)?;
+        indexes::make(connection, sql)?;
     }
     about::write(connection, &plan.routes)?;
     connection.execute(

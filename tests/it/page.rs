@@ -1,5 +1,6 @@
 //! The status page over real sockets: what it shows, what tools read, and who may read it.
 
+mod dashboard;
 mod records;
 
 use std::process::Stdio;

@@ -21,7 +21,7 @@ FROM (
             WHERE j.job_number = s.job_number), '(nobody)') AS person
         FROM days d CROSS JOIN job_status_changes s
             ON s.created_at >= d.from_at AND s.created_at < d.to_at
-        WHERE s.status_stage = 'completed' AND (:business IS NULL OR s._business = :business)
+        WHERE +s.status_stage = 'completed' AND (:business IS NULL OR s._business = :business)
     )
     GROUP BY person
 )

@@ -1,5 +1,7 @@
 //! The indexes of the built-in reports; each is made once its columns exist.
 
+use rusqlite::{Connection, OptionalExtension};
+
 use super::columns::RouteColumns;
 use crate::record::Route;
 
@@ -31,16 +33,25 @@ const INDEXES: &[Index] = &[
     Index {
         name: "report_jobs_open",
         table: "jobs",
-        columns: &["status_stage", "status", "created_at", "_business"],
+        columns: &["status_stage", "status", "created_at", "assigned_to", "_business"],
         condition: "status_stage <> 'completed'",
         also_needs: &[],
     },
     Index {
         name: "report_jobs_owing",
         table: "jobs",
-        columns: &["created_at", "_business"],
+        // Every column that the report reads: otherwise SQLite reads the whole table.
+        columns: &[
+            "total_amount",
+            "paid_amount",
+            "job_number",
+            "customer_name",
+            "status",
+            "created_at",
+            "_business",
+        ],
         condition: "total_amount > paid_amount",
-        also_needs: &["total_amount", "paid_amount"],
+        also_needs: &[],
     },
     plain("report_customers_created", "customers", &["created_at", "_business"]),
     plain("report_customers_mobile", "customers", &["mobile_number", "created_at"]),
@@ -71,7 +82,22 @@ const INDEXES: &[Index] = &[
 
 /// The statements that make the indexes whose columns exist.
 pub(super) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
-    possible(routes).map(|index| index.sql("CREATE INDEX IF NOT EXISTS ")).collect()
+    possible(routes).map(|index| index.sql("CREATE INDEX ")).collect()
+}
+
+/// Makes an index by its statement, in place of one that another version of the program made.
+pub(super) fn make(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    let name = sql.split(' ').nth(2).unwrap_or_default();
+    let found: Option<String> = connection
+        .prepare_cached("SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?1")?
+        .query_row([name], |row| row.get(0))
+        .optional()?;
+    match found {
+        Some(same) if same == sql => return Ok(()),
+        Some(_) => connection.execute_batch(&format!("DROP INDEX {name}"))?,
+        None => {}
+    }
+    connection.execute_batch(sql)
 }
 
 /// The same for temporary tables of these routes.
