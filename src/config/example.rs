@@ -166,10 +166,15 @@ fn the_values_that_the_documentation_shows_are_accepted() {
         .flat_map(|text| text.split('`'))
         .filter_map(|span| span.split_once(" = ").filter(|(key, _)| known.contains(*key)))
     {
+        // Only the first of several keys of this name: a later one may be of another kind.
+        let mut is_replaced = false;
         let shown: Vec<String> = example
             .lines()
             .map(|line| match line.split_once(" = ") {
-                Some((name, _)) if name == key => format!("{key} = {value}"),
+                Some((name, _)) if name == key && !is_replaced => {
+                    is_replaced = true;
+                    format!("{key} = {value}")
+                }
                 _ => line.to_owned(),
             })
             .collect();
