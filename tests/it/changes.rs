@@ -10,7 +10,8 @@ async fn stored(body: &str) -> (Pages, Place, Daemon) {
     let pages = Pages::start().await;
     pages.show("leads", body);
     let place = pages.place();
-    place.configure(&Place::file_sink("audit", "start = \"beginning\""));
+    let sink = "start = \"beginning\"\nchanges = [\"created\", \"updated\"]";
+    place.configure(&Place::file_sink("audit", sink));
     let daemon = place.daemon();
     pages.polled("leads").await;
     (pages, place, daemon)

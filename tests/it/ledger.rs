@@ -53,7 +53,7 @@ async fn a_burst_longer_than_a_page_is_one_gap_with_its_bounds_told_everywhere()
     let sinks = format!(
         "{}{}{}",
         Place::file_sink("asked", "changes = [\"gap\"]\nstart = \"beginning\""),
-        Place::file_sink("usual", "start = \"beginning\""),
+        Place::file_sink("usual", "changes = [\"created\", \"updated\"]\nstart = \"beginning\""),
         Place::webhook_sink("hook", &hook.url("/"), "changes = [\"gap\"]"),
     );
     let (pages, place, _daemon) = baseline(&sinks).await;
