@@ -22,6 +22,7 @@ pub(super) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAdd
     let turn = TURNS.acquire().await.map_err(io::Error::other)?;
     let place = (host.to_owned(), port);
     let lookup = move || {
+        // Held until the thread is free, even if the caller was given up.
         let _turn = turn;
         place.to_socket_addrs().map(Iterator::collect::<Vec<SocketAddr>>)
     };
@@ -32,13 +33,7 @@ pub(super) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAdd
 impl Resolve for BoundedLookup {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let turn = TURNS.acquire().await?;
-            let lookup = move || {
-                // Held until the thread is free, even if the request was given up.
-                let _turn = turn;
-                (name.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<SocketAddr>>)
-            };
-            let found = tokio::task::spawn_blocking(lookup).await??;
+            let found = addresses(name.as_str(), 0).await?;
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }

@@ -41,6 +41,13 @@ impl Sink {
             Self::Batched(BatchedSink::EmailDigest(sink)) => sink.preview(change, now),
             Self::Batched(BatchedSink::CommandBatch(sink)) => sink.preview(change),
             Self::Batched(BatchedSink::File(sink)) => Ok(sink.preview(change)),
+            #[cfg(any(
+                test,
+                feature = "postgres",
+                feature = "nats",
+                feature = "mqtt",
+                feature = "s3"
+            ))]
             other => {
                 let how = format!("handed over to {other:?}, which stores the parts of this");
                 Ok(Preview::of(how, change.data_json()))
