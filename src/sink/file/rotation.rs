@@ -127,7 +127,8 @@ fn last_ids(file: &Aside, layout: &Layout) -> io::Result<Vec<String>> {
 pub(super) fn compress_all(path: &Path, stop: &AtomicBool) -> io::Result<()> {
     let files = aside(path)?;
     for plain in files.iter().filter(|file| !file.compressed) {
-        let whole = files.iter().any(|other| other.compressed && other.number == plain.number);
+        // Another file may have the same number, for example one that was copied back.
+        let whole = files.iter().any(|other| other.compressed && other.path == gz(&plain.path));
         if !whole && !compress(&plain.path, stop)? {
             return Ok(());
         }
@@ -137,14 +138,19 @@ pub(super) fn compress_all(path: &Path, stop: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
+/// The name of the compressed form of a file.
+fn gz(plain: &Path) -> PathBuf {
+    let mut name = plain.as_os_str().to_owned();
+    name.push(".gz");
+    PathBuf::from(name)
+}
+
 /// Writes the compressed form of a file; false if `stop` came first.
 fn compress(plain: &Path, stop: &AtomicBool) -> io::Result<bool> {
-    let with = |suffix: &str| {
-        let mut name = plain.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    let (half, whole) = (with(".gz.part"), with(".gz"));
+    let whole = gz(plain);
+    let mut half = whole.clone().into_os_string();
+    half.push(".part");
+    let half = PathBuf::from(half);
     let mut source = OpenOptions::new().read(true).custom_flags(nofollow()).open(plain)?;
     match fs::remove_file(&half) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -206,6 +212,16 @@ mod tests {
         assert!(dir.path().join("audit.2026-11-23.000011.ndjson").exists() && !path.exists());
         assert_eq!(name_parts(Path::new("/x/.log")), (".log.".to_owned(), String::new()));
         assert_eq!(name_parts(Path::new("/x/log")), ("log.".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn a_compressed_file_of_another_day_does_not_replace_a_plain_one_of_the_same_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = dir.path().join("audit.2026-11-21.000001.ndjson");
+        fs::write(&plain, "new").unwrap();
+        fs::write(dir.path().join("audit.2026-10-01.000001.ndjson.gz"), "old").unwrap();
+        compress_all(&dir.path().join("audit.ndjson"), &AtomicBool::new(false)).unwrap();
+        assert!(gz(&plain).exists() && !plain.exists());
     }
 
     #[test]
