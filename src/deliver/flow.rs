@@ -63,6 +63,8 @@ struct Flow<'a> {
     /// Deliveries may be due that are not under way.
     look_for_due: bool,
     next_due: Option<String>,
+    /// The sink takes nothing before it is configured again.
+    is_disabled: bool,
 }
 
 impl Deliverer {
@@ -112,6 +114,7 @@ impl<'a> Flow<'a> {
             read_at: None,
             look_for_due: true,
             next_due: None,
+            is_disabled: false,
         }
     }
 
@@ -256,6 +259,7 @@ impl<'a> Flow<'a> {
             known.row = row;
         }
         let Some(mut round) = round else {
+            self.is_disabled = true;
             return self.end();
         };
         if !round.at_end {
@@ -272,6 +276,9 @@ impl<'a> Flow<'a> {
         if self.items.trouble.is_empty() {
             let (progress, _) = self.items.take_last_progress(moment.stamp());
             self.deliverer.save(known, progress, self.ends).await?;
+            if self.is_disabled {
+                return Ok(None);
+            }
             if self.items.ending && !self.ends.finish.is_cancelled() {
                 return Ok(Some(Duration::ZERO));
             }
