@@ -12,6 +12,8 @@ use crate::sink::postgres::trouble::Trouble;
 const MOST: usize = 256;
 /// The longest name of a column in PostgreSQL, in bytes.
 const LONGEST_NAME: usize = 63;
+/// Columns that every table has; PostgreSQL refuses others of these names.
+const SYSTEM: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
 
 /// The columns of one mirror table that hold fields.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +61,9 @@ impl Columns {
         let base = if base.is_empty() { "field" } else { base.as_str() };
         let free = |name: &str| {
             let lower = name.to_lowercase();
-            !self.taken.contains(&lower) && MIRROR.iter().all(|(own, _)| *own != lower)
+            !self.taken.contains(&lower)
+                && !SYSTEM.contains(&lower.as_str())
+                && MIRROR.iter().all(|(own, _)| *own != lower)
         };
         let column = std::iter::once(cut(base, LONGEST_NAME).to_owned())
             .chain((2..).map(|n| {
@@ -128,6 +132,7 @@ mod tests {
             ("workspace", "workspace_2"),
             ("body", "body_2"),
             ("_seq", "_seq_2"),
+            ("xmin", "xmin_2"),
             ("", "field"),
             ("a\nb", "a_b"),
             ("a\u{1}b", "a_b_2"),
