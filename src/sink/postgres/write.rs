@@ -15,7 +15,7 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Statement, Transaction};
 
-use super::layout::{Layout, quoted};
+use super::layout::{Layout, literal, quoted};
 use super::text::{plain, storable};
 use super::trouble::Trouble;
 use crate::record::{Change, FieldName, Kind, Route};
@@ -219,12 +219,12 @@ pub(super) async fn store(
 }
 
 fn another_store(layout: &Layout, owner: &Owner<'_>, seq: i64) -> Trouble {
-    let (schema, workspace) = (&layout.schema, owner.workspace);
+    let (schema, workspace) = (&layout.schema, literal(owner.workspace));
+    // Short, and with the number first: a reason may be cut, and a DELETE without it removes all.
     Trouble::Server(format!(
-        "change {seq} of workspace {workspace:?} in {schema} is another change: another store \
-         writes under this name, or this one was restored from a backup; give each its own \
-         `workspace`, or after a restore run DELETE FROM {schema}.changes WHERE workspace = \
-         '{workspace}' AND seq >= {seq}"
+        "change {seq} is another change in the database: give each store its own `workspace`; \
+         after a restore run DELETE FROM {schema}.changes WHERE seq >= {seq} AND workspace = \
+         {workspace}"
     ))
 }
 
