@@ -22,6 +22,8 @@ use super::layout::Layout;
 use super::{BATCH, FileError, directory};
 
 const DIGITS: usize = 6;
+/// A longer number is not ours; the one after it might not fit.
+const MOST_DIGITS: usize = 18;
 const CHUNK: usize = 64 * 1024;
 
 /// A file that was put aside.
@@ -63,7 +65,7 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<Aside>> {
         let number = middle.and_then(|middle| {
             let (day, number) = middle.split_once('.')?;
             day.parse::<Date>().ok()?;
-            number.parse().ok().filter(|_| number.len() >= DIGITS)
+            number.parse().ok().filter(|_| (DIGITS..=MOST_DIGITS).contains(&number.len()))
         });
         if let Some(number) = number {
             found.push(Aside { number, compressed, path: entry.path() });
@@ -202,6 +204,7 @@ mod tests {
             "audit.2026-11-21.000003.ndjson.gz.part",
             "audit.ndjson.1",
             "audit.x.000009.ndjson",
+            "audit.2026-11-21.18446744073709551615.ndjson",
             "other.2026-11-21.000011.ndjson",
         ] {
             fs::write(dir.path().join(name), "").unwrap();
