@@ -301,15 +301,15 @@ async fn forget(
     let schema = quoted(&layout.schema);
     for row in rows.iter().filter(|row| row.change.kind == Kind::Forgotten) {
         let route = row.change.route.as_str();
-        let Some(id) = &row.change.record_id else { continue };
+        let Some(id) = row.change.record_id.as_deref().map(plain) else { continue };
         let delete =
             format!("DELETE FROM {schema}.{} WHERE workspace = $1 AND id = $2", quoted(route));
-        tx.execute(&delete, &[&workspace, id]).await.map_err(failed)?;
+        tx.execute(&delete, &[&workspace, &id]).await.map_err(failed)?;
         let erase = format!(
             "UPDATE {schema}.changes SET body = $4, exact = NULL \
              WHERE workspace = $1 AND route = $2 AND record_id = $3"
         );
-        let values: [&(dyn ToSql + Sync); 4] = [&workspace, &route, id, &Jsonb(&row.body)];
+        let values: [&(dyn ToSql + Sync); 4] = [&workspace, &route, &id, &Jsonb(&row.body)];
         tx.execute(&erase, &values).await.map_err(failed)?;
     }
     Ok(())
