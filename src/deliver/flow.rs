@@ -31,6 +31,8 @@ const SAVE_AFTER: Duration = Duration::from_millis(100);
 const UNSAVED: usize = 2 * GROUP;
 /// Changes read ahead.
 const AHEAD: usize = 256;
+/// Deliveries that wait to be stored, above which nothing more is read.
+const MOST_HELD: usize = 4 * AHEAD;
 /// Bytes of records read ahead, above which nothing more is read.
 const AHEAD_BYTES: usize = 1024 * 1024;
 
@@ -148,7 +150,9 @@ impl<'a> Flow<'a> {
         let only_due = known.only_due(self.deliverer.settings.in_order);
         let wanted = self.look_for_due || (!only_due && self.read_at != Some(last));
         let parks = self.saving.as_ref().is_some_and(|saving| saving.parks);
-        let room = self.items.window.held() < AHEAD / 2 && self.items.bytes < AHEAD_BYTES;
+        let room = self.items.window.held() < AHEAD / 2
+            && self.items.held() < MOST_HELD
+            && self.items.bytes < AHEAD_BYTES;
         if !wanted
             || !room
             || self.items.ending

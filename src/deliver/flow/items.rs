@@ -80,6 +80,11 @@ impl Items {
             || self.held.first_key_value().is_some_and(|(s, _)| *s <= mark)
     }
 
+    /// Deliveries that cannot be stored before the mark has passed them.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// The stored deliveries that are in the window.
     pub(super) fn stored(&self) -> HashSet<i64> {
         self.items.iter().filter(|(_, item)| item.stored).map(|(seq, _)| *seq).collect()
