@@ -29,6 +29,7 @@ use crate::config;
 use crate::sink::Sink;
 use crate::store::{Begin, Reader, SinkRow, Store, StoreError};
 pub use backlog::{SinkView, behind};
+pub use filter::wants;
 use health::{Comparing, EndpointHealth};
 pub use redrive::{Redrive, Redriven, redrive};
 pub use status::{SinkActivity, SinkStatus};

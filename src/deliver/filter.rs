@@ -6,7 +6,8 @@ use crate::config::{Comparison, Condition, Side, SinkFilter, Wanted};
 use crate::record::{Change, Kind, field, same_meaning};
 
 /// Whether the sink asked for this change.
-pub(super) fn wants(filter: &SinkFilter, change: &Change) -> bool {
+#[must_use]
+pub fn wants(filter: &SinkFilter, change: &Change) -> bool {
     let of_business = || {
         let business = change.business.as_deref().unwrap_or_default();
         filter.businesses.is_empty() || filter.businesses.iter().any(|wanted| wanted == business)

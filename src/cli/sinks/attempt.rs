@@ -16,6 +16,7 @@ use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, UNAVAILABLE, USAGE};
 use crate::cli::{completions, output, runtime};
 use crate::clock::stamp;
 use crate::config::{Config, SinkKind, SinkSettings};
+use crate::deliver::wants;
 use crate::record::{Change, Kind, TEST_ID};
 use crate::sink::{Preview, Sink, Verdict};
 use crate::store::Reader;
@@ -145,9 +146,7 @@ fn chosen(
         let seqs: Vec<i64> = ((end - CHUNK + 1).max(1)..=end).collect();
         let mut changes = reader.changes(&seqs)?;
         changes.sort_by_key(|change| change.seq);
-        let wanted = changes.into_iter().rev().find(|change| {
-            filter.routes.contains(&change.route) && filter.changes.contains(&change.kind)
-        });
+        let wanted = changes.into_iter().rev().find(|change| wants(filter, change));
         if let Some(change) = wanted {
             return Ok(change);
         }
