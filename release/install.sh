@@ -6,6 +6,8 @@
 #
 # DESTDIR=/some/root installs into another root and asks systemd for nothing.
 set -eu
+# Every user may read what is installed, whatever root's own umask is.
+umask 022
 cd "$(dirname "$0")"
 root=${DESTDIR:-}
 list=/usr/share/doc/shopmirror/installed-files

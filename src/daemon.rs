@@ -38,6 +38,9 @@ pub use requests::exit_code;
 
 /// How long a task other than a delivery may take to end before it is cancelled.
 const GRACE: Duration = Duration::from_secs(6);
+/// How often the service manager is told that the store is still being opened; more often than its
+/// time limit for a start, which each time is extended.
+const OPENING_EVERY: Duration = Duration::from_secs(20);
 /// How often to retry when the store cannot be written while the sinks are opened.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
@@ -90,6 +93,9 @@ async fn open(
     loop {
         tokio::select! {
             opened = &mut opening => return Ok(Some((opened??, reload))),
+            () = tokio::time::sleep(OPENING_EVERY) => {
+                notify::waiting("opening the store; after an update this can take minutes");
+            }
             signal = signals.recv() => match signal {
                 Some(Signal::Reload) => reload = true,
                 _ => return Ok(None),

@@ -30,7 +30,7 @@ pub(super) struct PageContext {
     pub(super) folder: Option<PathBuf>,
     /// Whether single records may be shown.
     pub(super) shows_records: bool,
-    reads: Semaphore,
+    reads: Arc<Semaphore>,
 }
 
 impl PageContext {
@@ -49,7 +49,7 @@ impl PageContext {
             zone,
             folder,
             shows_records,
-            reads: Semaphore::new(READS_MAX),
+            reads: Arc::new(Semaphore::new(READS_MAX)),
         }
     }
 
@@ -60,7 +60,13 @@ impl PageContext {
         T: Send + 'static,
         F: FnOnce(&mut Reader) -> T + Send + 'static,
     {
-        let _turn = timeout(TURN, self.reads.acquire()).await.ok()?.ok()?;
+        let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await.ok()?.ok()?;
+        // A read continues although its client has left, so it keeps its turn until it ends.
+        let work = move |reader: &mut Reader| {
+            let found = work(reader);
+            drop(turn);
+            found
+        };
         self.store.read_apart(work).await.ok()
     }
 

@@ -113,7 +113,7 @@ fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<HeatmapChart> 
                 let low = rest.iter().fold(*first, |low, n| low.min(*n));
                 let high = rest.iter().fold(*first, |high, n| high.max(*n));
                 let most = i64::try_from(LABELS_MAX).unwrap_or(i64::MAX);
-                if high - low < most {
+                if high.checked_sub(low).is_some_and(|width| width < most) {
                     (low..=high).map(|n| n.to_string()).collect()
                 } else {
                     labels

@@ -71,8 +71,10 @@ pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("INSERT INTO _search (_search) VALUES ('delete-all')", [])?;
     let mut insert = connection.prepare(INSERT)?;
     for route in Route::ALL {
+        // In the order of the rows' numbers: FTS5 writes a new segment for each number below the last.
         let mut statement = connection.prepare(&format!(
-            "SELECT c.seq, c.body FROM \"{route}\" r JOIN changes c ON c.seq = r._seq"
+            "SELECT c.seq, c.body FROM \"{route}\" r CROSS JOIN changes c ON c.seq = r._seq \
+             ORDER BY r._seq"
         ))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {

@@ -3,7 +3,7 @@
 //!
 //! A view gives numeric ids where ids are integers, times in the workspace's time zone and a column
 //! for each defined custom field. It uses only columns that exist. A view of the same name that
-//! somebody else made is left alone.
+//! another program or person made is left alone.
 
 mod about;
 mod columns;
@@ -110,7 +110,9 @@ pub(super) fn make_temporary(connection: &Connection, routes: &[Route]) -> rusql
 fn make_view(connection: &Connection, route: Route, sql: &str) -> rusqlite::Result<()> {
     let name = view_name(route);
     let found: Option<String> = connection
-        .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [&name], |row| row.get(0))
+        .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE", [&name], |row| {
+            row.get(0)
+        })
         .optional()?;
     match found {
         Some(other) if !other.contains(MARK) => return Ok(()),

@@ -1,7 +1,7 @@
 //! The two files that `init` writes: where, for whom, and both or none.
 //!
 //! Each file is written whole beside its place and then linked there, which fails if the place is
-//! taken. So no file is overwritten and nobody sees half a file.
+//! taken. So no file is overwritten, and no reader sees half a file.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};

@@ -72,7 +72,7 @@ fn push(text: &mut String, words: &str) {
     text.push(' ');
 }
 
-/// A time as the workspace writes it, which nobody searches for.
+/// A time as the workspace writes it, for which no search is made.
 fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 20 && bytes[4] == b'-' && bytes[10] == b'T' && bytes.ends_with(b"Z")

@@ -132,7 +132,8 @@ pub(super) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
     let joins = joined(table, all, &mut columns);
     if table.has("custom_fields") {
         for label in &table.custom {
-            let path = format!("'$.\"{}\"'", label.replace('\'', "''").replace('"', "\\\""));
+            let key = label.replace('\\', "\\\\").replace('"', "\\\"").replace('\'', "''");
+            let path = format!("'$.\"{key}\"'");
             let sql = format!(
                 "CASE WHEN json_valid(r.custom_fields) THEN json_extract(r.custom_fields, {path}) END"
             );
