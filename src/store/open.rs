@@ -192,8 +192,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
              PRAGMA trusted_schema = OFF;
              PRAGMA cell_size_check = ON;
              PRAGMA wal_autocheckpoint = 0;
-             PRAGMA journal_size_limit = 16777216;
-             PRAGMA temp_store = MEMORY;",
+             PRAGMA journal_size_limit = 16777216;",
         )
         .map_err(failed(path))?;
     connection.set_prepared_statement_cache_capacity(64);
@@ -206,7 +205,9 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     migrate(connection, version).map_err(failed(path))?;
     // Another version of the program may make other views of the same columns.
     refresh_views(connection).map_err(failed(path))?;
-    full_text::ensure(connection).map_err(failed(path))
+    full_text::ensure(connection).map_err(failed(path))?;
+    // Not before: the rows of a large index are then sorted in a file and not all in memory.
+    connection.execute_batch("PRAGMA temp_store = MEMORY;").map_err(failed(path))
 }
 
 fn refresh_views(connection: &mut Connection) -> rusqlite::Result<()> {
