@@ -1,9 +1,9 @@
 //! The status page: how the mirror and the daemon are doing, over HTTP, for people and tools.
 //!
 //! Serves the status, `/metrics`, `/healthz`, `/readyz`, reports and, if `show_records` is on, the
-//! records. It only reads. Without `show_records`, it shows counts, states and ids, no record's
-//! content. All requests for the status share one snapshot per second; without requests, no snapshot
-//! is taken.
+//! records. It only reads. Without `show_records`, it shows counts, states, ids and reports that name
+//! no customer. All requests for the status share one snapshot per second; without requests, no
+//! snapshot is taken.
 
 mod access;
 mod context;
