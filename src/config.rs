@@ -279,6 +279,8 @@ pub struct SinkSettings {
     pub start: Start,
     /// What order is kept for.
     pub in_order: InOrder,
+    /// More changes than this within a minute are held until an operator releases them.
+    pub hold_above: Option<u32>,
     /// The waits before each retry of a change that the sink refused. After the last retry the
     /// change is a dead letter.
     pub retry: Arc<[Duration]>,

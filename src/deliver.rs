@@ -9,6 +9,7 @@ mod backlog;
 mod dead_log;
 mod exchange;
 mod filter;
+mod flood;
 mod flow;
 mod health;
 mod reading;
@@ -30,6 +31,7 @@ use crate::sink::Sink;
 use crate::store::{Begin, Reader, SinkRow, Store, StoreError};
 pub use backlog::{SinkView, behind};
 pub use filter::wants;
+pub use flood::FloodGate;
 use health::{Comparing, EndpointHealth};
 pub use redrive::{Redrive, Redriven, redrive};
 pub use status::{SinkActivity, SinkStatus};
@@ -56,6 +58,8 @@ pub struct Deliverer {
     pub store: Store,
     /// The time.
     pub clock: Clock,
+    /// What holds back a flood of changes.
+    pub gate: FloodGate,
     /// Woken when an operator changed something about this sink.
     pub wake: watch::Receiver<()>,
     /// Where the sink's status is published.

@@ -84,7 +84,7 @@ pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
 pub use restore::{Restored, restore};
 pub use search::{Search, SearchOutcome};
-pub use sink_state::{DeliveryState, SinkState};
+pub use sink_state::{DeliveryState, GateState, SinkState};
 pub use sinks::{Begin, SinkProgress, SinkRow};
 pub use travel::LogReach;
 pub use verify::{Verification, VerifyFinding};

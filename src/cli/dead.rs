@@ -134,7 +134,7 @@ fn send_again(
 }
 
 /// Makes the daemon look at the sink's deliveries; returns whether one runs.
-fn wake(store: &Path, sink: &str) -> anyhow::Result<bool> {
+pub(super) fn wake(store: &Path, sink: &str) -> anyhow::Result<bool> {
     let request = ControlRequest::Wake { sink: Some(sink.to_owned()) };
     Ok(runtime()?.block_on(control::send(store, &request)).is_ok())
 }

@@ -127,7 +127,15 @@ fn print(result: &OnceResult) -> anyhow::Result<ExitCode> {
         printed => printed?,
     }
     for sink in unsettled {
-        let why = sink.last_error.as_deref().unwrap_or("the sink accepts nothing now");
+        let held = format!(
+            "the sink is held because too many changes came at once: run `shopmirror sinks release {}`, or add --skip to drop them",
+            sink.name
+        );
+        let why = match (sink.state, &sink.last_error) {
+            (SinkActivity::Held, _) => &held,
+            (_, Some(error)) => error,
+            (_, None) => "the sink accepts nothing now",
+        };
         let behind = output::count(sink.behind + sink.retrying, "change", "changes");
         output::aside(&format!("sink {}: {behind} not delivered: {why}", sink.name));
     }

@@ -1,6 +1,8 @@
-//! `sinks`: what each sink has received and what is still to be delivered; tries one of them.
+//! `sinks`: what each sink has received and what is still to be delivered; tries one of them, or
+//! releases it.
 
 mod attempt;
+mod release;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,8 @@ enum SinkAction {
     Test(attempt::Args),
     /// Print what would be sent for a change, and send nothing
     Preview(attempt::Args),
+    /// Let the changes of a held sink go, or drop them
+    Release(release::Args),
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -38,6 +42,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         }
         Some(SinkAction::Test(which)) => attempt::test(config, which, args.json),
         Some(SinkAction::Preview(which)) => attempt::preview(config, which, args.json),
+        Some(SinkAction::Release(which)) => release::run(config, which, args.json),
     }
 }
 

@@ -28,6 +28,7 @@ use crate::record::{Kind, Route};
 
 const SINKS_MAX: usize = 64;
 const NAME_LEN_MAX: usize = 64;
+const MOST_AT_ONCE: u32 = 1_000_000;
 const RETRIES_MAX: usize = 32;
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(30 * 86_400);
 const TYPES: [(&str, Type); 9] = [
@@ -138,6 +139,7 @@ fn sink(
     };
     let filter = filter(&mut section, usual);
     let in_order = section.word("in_order", &IN_ORDER).unwrap_or(InOrder::Record);
+    let hold_above = section.integer("hold_above", &(1..=MOST_AT_ONCE)).map(|found| found.value);
     let retry = section.durations("retry", &WAIT);
     if let Some(Found { value, place }) = &retry
         && value.len() > RETRIES_MAX
@@ -163,7 +165,7 @@ fn sink(
         None => return None,
     };
     section.finish();
-    Some(SinkSettings { filter, start, in_order, retry: Arc::from(retry), kind: kind? })
+    Some(SinkSettings { filter, start, in_order, hold_above, retry: Arc::from(retry), kind: kind? })
 }
 
 fn filter(section: &mut Section<'_>, usual_changes: &[Kind]) -> SinkFilter {

@@ -10,7 +10,7 @@ use crate::api::{Client, HttpTransport, Transport};
 use crate::budget::Budget;
 use crate::clock::{Clock, Moment, stamp};
 use crate::config::{self, Config, KeySource};
-use crate::deliver::{self, Deliverer, SinkStatus};
+use crate::deliver::{self, Deliverer, FloodGate, SinkStatus};
 use crate::poll::{Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
@@ -37,6 +37,7 @@ pub(super) fn deliverer(
         settings: settings.clone(),
         store: store.clone(),
         clock: clock.clone(),
+        gate: FloodGate::default(),
         wake: woken,
         view: watch::Sender::new(None::<SinkStatus>),
     };

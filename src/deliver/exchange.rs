@@ -26,7 +26,9 @@ impl Deliverer {
         if attempt == Attempt::Batch
             && let Sink::Windowed(sink) = &self.sink
         {
-            return self.flow(sink, known, wakes, ends).await;
+            let wait = self.flow(sink, known, wakes, ends).await?;
+            self.hold(known).await?;
+            return Ok(wait);
         }
         self.round(known, attempt, ends).await
     }
@@ -46,10 +48,13 @@ impl Deliverer {
             under_way: std::collections::HashSet::new(),
         };
         let (row, round) = self.read(wanted).await?;
-        if let Some(row) = row {
-            known.row = row;
+        let moved = row.is_some_and(|row| known.adopt(row));
+        let Some(round) = round else { return Ok(moved.then_some(Duration::ZERO)) };
+        if round.flood {
+            known.flooded = true;
+            self.hold(known).await?;
+            return Ok(Some(Duration::ZERO));
         }
-        let Some(round) = round else { return Ok(None) };
         let pause = known.health.pause(self.clock.now().elapsed);
         let enough = known.health.ends_with_more_than();
         if pause.is_some() && enough.is_some_and(|tried| round.fresh() <= tried) {

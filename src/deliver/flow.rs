@@ -260,12 +260,16 @@ impl<'a> Flow<'a> {
 
     fn take_in(&mut self, known: &mut TaskState, (row, round): (Option<SinkRow>, Option<Round>)) {
         if let Some(row) = row {
-            known.row = row;
+            known.adopt(row);
         }
         let Some(mut round) = round else {
             self.is_disabled = true;
             return self.end();
         };
+        if round.flood {
+            known.flooded = true;
+            return self.end();
+        }
         if !round.at_end {
             self.read_at = None;
         }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::Deliverer;
+use super::flood::Passage;
 use super::health::Attempt;
 use super::round::{Limits, Round};
 use super::task_state::TaskState;
@@ -24,7 +25,8 @@ pub(super) struct ReadLimits {
 }
 
 impl Deliverer {
-    /// The sink's row, `None` if it has none; and what it is given next, `None` if it is disabled.
+    /// The sink's row, `None` if it has none; and what it is given next, `None` if it is disabled or
+    /// its position was moved on.
     pub(super) async fn read(
         &self,
         wanted: ReadLimits,
@@ -32,6 +34,8 @@ impl Deliverer {
         let name = self.name.clone();
         let filter = self.settings.filter.clone();
         let in_order = self.settings.in_order;
+        let hold_above = self.settings.hold_above;
+        let gate = self.gate.clone();
         let now = self.clock.now();
         // The longest wait with its jitter, and half as much again.
         let longest = self.settings.retry.iter().max().copied().unwrap_or_default();
@@ -41,8 +45,13 @@ impl Deliverer {
         let read = self.store.read(move |reader| {
             let Some(row) = reader.sink(&name)? else { return Ok((None, None)) };
             let known = TaskState::of(row);
-            if known.row.state == SinkState::Disabled {
+            let moved = known.row.position > wanted.after;
+            if known.row.state == SinkState::Disabled || moved {
                 return Ok((Some(known.row), None));
+            }
+            let passage = gate.look(reader, &filter, hold_above, &known.row, wanted.after)?;
+            if passage == Passage::Flood {
+                return Ok((Some(known.row), Some(Round { flood: true, ..Round::default() })));
             }
             let limits = Limits {
                 sink: &name,
@@ -55,6 +64,10 @@ impl Deliverer {
                 by: DueBy { now: &now, latest: &latest },
                 any_open: known.row.retrying > 0,
                 only_due: known.only_due(in_order),
+                upto: match passage {
+                    Passage::UpTo(row) => row,
+                    Passage::Flood | Passage::Held => wanted.after,
+                },
             };
             let round = Round::read(reader, &limits)?;
             Ok((Some(known.row), Some(round)))

@@ -34,8 +34,10 @@ pub(super) struct Limits<'a> {
     pub(super) by: DueBy<'a>,
     /// Whether the sink has open deliveries.
     pub(super) any_open: bool,
-    /// Too many changes are parked: only what is due is handed over.
+    /// Only what is due is handed over.
     pub(super) only_due: bool,
+    /// The last row of the log that may be handed over.
+    pub(super) upto: i64,
 }
 
 /// A row of the log after the position.
@@ -76,6 +78,8 @@ pub(super) struct Round {
     pub(super) at_end: bool,
     /// When the next delivery becomes due.
     pub(super) next_due: Option<String>,
+    /// More changes came at once than the sink is to get: nothing of the round is handed over.
+    pub(super) flood: bool,
     /// When the round was read.
     pub(super) now: String,
 }
@@ -161,6 +165,10 @@ impl Round {
         let mut failure = None;
         let shown = reader.scan_after(limits.position, SCAN, |change| {
             let seq = change.seq;
+            if seq > limits.upto {
+                full = true;
+                return ControlFlow::Break(());
+            }
             if !wants(limits.filter, &change) {
                 self.rows.push((seq, LogRow::Unwanted(1)));
                 return ControlFlow::Continue(());

@@ -16,6 +16,8 @@ pub enum SinkActivity {
     Paused,
     /// Too many changes were refused; it takes no new ones.
     Holding,
+    /// Too many changes came at once; an operator has to release them.
+    Held,
     /// The endpoint returned 410; the changes are kept.
     Disabled,
     /// No daemon runs.
@@ -30,6 +32,7 @@ impl SinkActivity {
             Self::Active => "active",
             Self::Paused => "paused",
             Self::Holding => "holding",
+            Self::Held => "held",
             Self::Disabled => "disabled",
             Self::Stopped => "stopped",
         }

@@ -8,7 +8,7 @@ use super::dead_log::{DeadLog, DeadReport};
 use super::health::{EndpointHealth, Observed};
 use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
 use crate::config::InOrder;
-use crate::store::{DeliveryState, SinkProgress, SinkRow, SinkState, StoreError};
+use crate::store::{DeliveryState, GateState, SinkProgress, SinkRow, SinkState, StoreError};
 
 /// How long a delivery waits before it tries again to save its progress on a full disk.
 pub(super) const DISK_WAIT: Duration = Duration::from_secs(10);
@@ -21,6 +21,8 @@ pub(super) struct TaskState {
     /// When a position that is not saved yet was noted.
     pub(super) passed_at: Option<Duration>,
     pub(super) dead_log: DeadLog,
+    /// More changes came at once than the sink is to get, and it is not held yet.
+    pub(super) flooded: bool,
 }
 
 /// What ends the work in hand.
@@ -41,6 +43,7 @@ impl TaskState {
             health: EndpointHealth::Healthy,
             passed_at: None,
             dead_log: DeadLog::default(),
+            flooded: false,
         }
     }
 
@@ -48,15 +51,21 @@ impl TaskState {
         self.row.retrying >= MOST_OPEN || self.row.dead >= MOST_DEAD
     }
 
-    /// Whether new changes wait until what is parked is delivered or dead.
+    /// Whether an operator has to release new changes.
+    pub(super) fn is_held(&self) -> bool {
+        self.row.gate == GateState::Held
+    }
+
+    /// Whether only what is parked is delivered.
     pub(super) fn only_due(&self, in_order: InOrder) -> bool {
-        self.is_holding() || (in_order == InOrder::Sink && self.row.retrying > 0)
+        self.is_held() || self.is_holding() || (in_order == InOrder::Sink && self.row.retrying > 0)
     }
 
     pub(super) fn status(&self, now: Duration) -> SinkStatus {
         let next_attempt_s = self.health.next_attempt_s(now);
         let state = match self.row.state {
             SinkState::Disabled => SinkActivity::Disabled,
+            _ if self.is_held() => SinkActivity::Held,
             _ if next_attempt_s.is_some() => SinkActivity::Paused,
             _ if self.is_holding() => SinkActivity::Holding,
             _ => SinkActivity::Active,
@@ -73,6 +82,14 @@ impl TaskState {
     pub(super) fn note_dead(&mut self, progress: &SinkProgress) {
         let dead = progress.put.iter().filter(|delivery| delivery.state == DeliveryState::Dead);
         dead.for_each(|letter| self.dead_log.add(letter));
+    }
+
+    /// Takes over the row as it was read; returns whether an operator moved the position on.
+    pub(super) fn adopt(&mut self, row: SinkRow) -> bool {
+        let moved = row.position > self.position;
+        self.position = self.position.max(row.position);
+        self.row = row;
+        moved
     }
 
     /// Takes over what was saved.

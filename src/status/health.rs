@@ -199,6 +199,9 @@ impl HealthReport {
                 SinkActivity::Holding => format!(
                     "sink {name} refuses too many changes and receives no new ones: correct the receiver, or see `shopmirror dead {name} list`"
                 ),
+                SinkActivity::Held => format!(
+                    "sink {name} is held because more changes than its hold_above came within a minute: see `shopmirror log`, then run `shopmirror sinks release {name}`, or add --skip to drop them"
+                ),
                 SinkActivity::Disabled => format!(
                     "sink {name} is disabled because its endpoint is gone (410): correct its url, then reload"
                 ),

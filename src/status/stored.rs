@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
-use crate::store::{Gap, PollerRow, Reader, SinkState, StoreError};
+use crate::store::{Gap, GateState, PollerRow, Reader, SinkState, StoreError};
 
 /// A route whose last page was empty although the mirror has records of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +135,7 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
         .map(|row| {
             let state = match row.state {
                 SinkState::Disabled => SinkActivity::Disabled,
+                _ if row.gate == GateState::Held => SinkActivity::Held,
                 SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
             };
             let behind = (last_seq - row.position).max(0);

@@ -1,7 +1,7 @@
 //! What an operator changes from the command line, beside a running daemon or without one.
 //!
 //! Short write transactions of its own; only [`Operator::forget`] changes the mirror and the log, and
-//! nothing changes a position.
+//! only [`Operator::skip_held`] changes a position.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rustix::fs::Access;
 
 use super::deliveries::{self, PendingDelivery};
 use super::error::{OpenError, StoreError};
-use super::{gaps, open};
+use super::{gaps, open, sinks};
 
 /// Dead letters deleted in one transaction.
 const DROP_STEP: usize = 10_000;
@@ -80,6 +80,28 @@ impl Operator {
                 return Ok(dropped);
             }
         }
+    }
+
+    /// Lets the changes of a held sink go, all that the log has now; false if it is not held.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn release_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
+        Ok(sinks::release(&mut self.connection, sink)?)
+    }
+
+    /// Moves a held sink on from one row of the log to another without delivering what lies between,
+    /// of which it asked for `wanted`; false if it is not held, or not at the first row any more.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn skip_held(
+        &mut self,
+        sink: &str,
+        rows: (i64, i64),
+        wanted: i64,
+    ) -> Result<bool, StoreError> {
+        Ok(sinks::skip(&mut self.connection, sink, rows, wanted)?)
     }
 
     /// Accepts gaps that are not repaired, one or all; returns how many.

@@ -15,6 +15,16 @@ pub enum SinkState {
     Removed,
 }
 
+/// Whether new changes are handed to a sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateState {
+    /// They are.
+    Open,
+    /// Too many came at once: they wait until an operator releases or drops them.
+    Held,
+}
+
 /// What happens next to a change that a sink has not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,6 +49,17 @@ impl SinkState {
     }
 }
 
+impl GateState {
+    /// The word in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Held => "held",
+        }
+    }
+}
+
 impl DeliveryState {
     /// The word in the store.
     #[must_use]
@@ -57,6 +78,12 @@ impl ToSql for SinkState {
     }
 }
 
+impl ToSql for GateState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
 impl ToSql for DeliveryState {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
@@ -67,6 +94,16 @@ impl FromSql for SinkState {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let word = value.as_str()?;
         [Self::Active, Self::Disabled, Self::Removed]
+            .into_iter()
+            .find(|state| state.as_str() == word)
+            .ok_or(FromSqlError::InvalidType)
+    }
+}
+
+impl FromSql for GateState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let word = value.as_str()?;
+        [Self::Open, Self::Held]
             .into_iter()
             .find(|state| state.as_str() == word)
             .ok_or(FromSqlError::InvalidType)
@@ -97,6 +134,11 @@ mod tests {
         for state in [DeliveryState::Retrying, DeliveryState::Waiting, DeliveryState::Dead] {
             let word = ValueRef::Text(state.as_str().as_bytes());
             assert_eq!(DeliveryState::column_result(word), Ok(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        for state in [GateState::Open, GateState::Held] {
+            let word = ValueRef::Text(state.as_str().as_bytes());
+            assert_eq!(GateState::column_result(word), Ok(state));
             assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
         }
         assert!(SinkState::column_result(ValueRef::Text(b"gone")).is_err());

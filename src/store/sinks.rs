@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::deliveries::{self, PendingDelivery};
 use super::error::StoreError;
-use super::sink_state::SinkState;
+use super::sink_state::{GateState, SinkState};
 use super::{Store, log};
 
 /// A sink's row.
@@ -41,9 +41,13 @@ pub struct SinkRow {
     pub dead: i64,
     /// Changes that the sink did not ask for.
     pub filtered: i64,
-    /// Changes before its beginning, dead letters that were dropped, and changes that were no longer
-    /// in the log.
+    /// Changes before its beginning, changes that were dropped, and changes that were no longer in the
+    /// log.
     pub skipped: i64,
+    /// Whether new changes are handed to it.
+    pub gate: GateState,
+    /// The flood gate does not count changes up to this row of the log.
+    pub released_to: i64,
 }
 
 /// Where a new sink begins.
@@ -202,6 +206,14 @@ impl Store {
             .await
     }
 
+    /// Holds a sink back until an operator releases it; returns its row.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn hold_sink(&self, sink: String) -> Result<Option<SinkRow>, StoreError> {
+        self.write(move |writer| Ok(hold(&mut writer.connection, &sink)?)).await
+    }
+
     /// Notes a position that passed only `filtered` changes its sink did not ask for. It is saved with the next
     /// progress of any sink, by [`Store::save_passed_positions`], or on closing.
     pub fn pass_unwanted(&self, sink: &str, from: i64, to: i64, filtered: i64) {
@@ -222,10 +234,18 @@ impl Store {
 }
 
 const SELECT: &str = "SELECT name, type, state, position, delivered, last_success_at, last_error, last_error_at, \
-     retrying, dead, filtered, skipped FROM sinks";
+     retrying, dead, filtered, skipped, gate, released_to FROM sinks";
 
 const PASS: &str =
     "UPDATE sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
+
+const HOLD: &str = "UPDATE sinks SET gate = 'held' WHERE name = ?1";
+
+const RELEASE: &str =
+    "UPDATE sinks SET gate = 'open', released_to = ?2 WHERE name = ?1 AND gate = 'held'";
+
+const SKIP: &str = "UPDATE sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
+     filtered = filtered + ?3 - ?2 - ?4 WHERE name = ?1 AND gate = 'held' AND position = ?2";
 
 const SAVE: &str = "UPDATE sinks SET position = max(position, coalesce(?2, position)), delivered = delivered + ?3, \
      last_success_at = CASE WHEN ?3 > 0 THEN ?4 ELSE last_success_at END, \
@@ -247,6 +267,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
         dead: row.get(9)?,
         filtered: row.get(10)?,
         skipped: row.get(11)?,
+        gate: row.get(12)?,
+        released_to: row.get(13)?,
     })
 }
 
@@ -299,8 +321,8 @@ pub(super) fn open(
             Begin::At(stamp) => log::position_at(&tx, stamp)?,
         };
         tx.execute(
-            "INSERT INTO sinks (name, type, state, position, skipped, created_at) VALUES (?1, ?2, 'active', ?3, ?3, ?4)",
-            (name, type_name, position, at),
+            "INSERT INTO sinks (name, type, state, position, skipped, created_at, released_to) VALUES (?1, ?2, 'active', ?3, ?3, ?4, ?5)",
+            (name, type_name, position, at, log::last_seq(&tx)?),
         )?;
     }
     let row = tx.query_row(&find_sql(), [name], read)?;
@@ -359,8 +381,45 @@ pub(super) fn save_passed(
     if passed.is_empty() { Ok(()) } else { passed.saved_with(connection, |_| Ok(())) }
 }
 
+fn hold(connection: &mut Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.prepare_cached(HOLD)?.execute([name])?;
+    let row = find(&tx, name)?;
+    tx.commit()?;
+    Ok(row)
+}
+
+/// Lets the changes of a held sink go; false if it is not held.
+pub(super) fn release(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let released = tx.execute(RELEASE, (name, log::last_seq(&tx)?))?;
+    tx.commit()?;
+    Ok(released > 0)
+}
+
+/// Moves a held sink on to the row `to` without delivering what lies between, of which it asked for
+/// `wanted`; false if it is not held, or not at the position `from` any more.
+pub(super) fn skip(
+    connection: &mut Connection,
+    name: &str,
+    (from, to): (i64, i64),
+    wanted: i64,
+) -> rusqlite::Result<bool> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let skipped = tx.execute(SKIP, (name, from, to, wanted))?;
+    tx.commit()?;
+    Ok(skipped > 0)
+}
+
 /// Every statement that runs for each delivery, for the test of their plans.
 #[cfg(test)]
 pub(super) fn hot_statements() -> Vec<String> {
-    vec![find_sql(), PASS.to_owned(), SAVE.to_owned()]
+    vec![
+        find_sql(),
+        PASS.to_owned(),
+        SAVE.to_owned(),
+        HOLD.to_owned(),
+        RELEASE.to_owned(),
+        SKIP.to_owned(),
+    ]
 }

@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod exceptions;
+mod flood;
 
 use std::collections::{HashMap, HashSet};
 

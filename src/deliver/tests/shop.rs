@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, stamp};
 use crate::config::{self, CommandSettings, InOrder, SinkFilter, SinkKind, Start};
-use crate::deliver::{Deliverer, SinkStatus};
+use crate::deliver::{Deliverer, FloodGate, SinkStatus};
 use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
 use crate::sink::{Scripted, Verdict, WindowedSink};
 use crate::store::{DueBy, PendingDelivery, PollFacts, SinkRow, Store, StoreError};
@@ -87,6 +87,7 @@ impl Shop {
             settings,
             store: self.store.clone(),
             clock: self.clock.clone(),
+            gate: FloodGate::default(),
             wake: woken,
             view: watch::Sender::new(None),
         };
@@ -188,6 +189,7 @@ pub(super) fn settings() -> config::SinkSettings {
         },
         start: Start::Now,
         in_order: InOrder::Record,
+        hold_above: None,
         retry: Arc::from(retry),
         kind: SinkKind::Command(CommandSettings::new(Vec::new(), Duration::ZERO)),
     }

@@ -108,8 +108,10 @@ const OWN: &[(&str, &str, &str)] = &[
     (
         "sinks",
         "skipped",
-        "Changes before its beginning, dropped dead letters, and changes no longer in the log.",
+        "Changes before its beginning, those that were dropped, and changes no longer in the log.",
     ),
+    ("sinks", "gate", "open, or held: too many changes came at once and wait for an operator."),
+    ("sinks", "released_to", "Changes up to this row of the log are not counted by hold_above."),
     ("deliveries", "", "Changes that a sink could not take yet or refused for good."),
     ("deliveries", "sink", "The sink."),
     ("deliveries", "seq", "The change."),
