@@ -34,6 +34,7 @@ const EXHAUSTED: Duration = Duration::from_secs(5);
 pub struct IntakeSink {
     client: Client,
     url: Url,
+    name: String,
     settings: IntakeSettings,
     /// When the next request may be sent.
     next: Mutex<Instant>,
@@ -56,7 +57,13 @@ impl IntakeSink {
             refuse("making the HTTPS client failed; install the package ca-certificates".to_owned())
         })?;
         let url = place(&settings.base_url, settings.create);
-        Ok(Self { client, url, settings: settings.clone(), next: Mutex::new(Instant::now()) })
+        Ok(Self {
+            client,
+            url,
+            name: name.to_owned(),
+            settings: settings.clone(),
+            next: Mutex::new(Instant::now()),
+        })
     }
 
     /// One request at a time: the pace is the limit.
@@ -110,7 +117,8 @@ impl IntakeSink {
 
     /// The request as it would be sent, without the key.
     pub(super) fn preview(&self, change: &Change) -> Result<Preview, Verdict> {
-        let key = ("idempotency-key".to_owned(), idempotency_key(&self.settings, change));
+        let key =
+            ("idempotency-key".to_owned(), idempotency_key(&self.name, &self.settings, change));
         Ok(Preview {
             how: format!("POST {}", self.url),
             headers: vec![key, ("authorization".to_owned(), HIDDEN.to_owned())],
@@ -143,7 +151,7 @@ impl IntakeSink {
         let mut headers = HeaderMap::new();
         headers.insert(name, value);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let id = idempotency_key(&self.settings, change);
+        let id = idempotency_key(&self.name, &self.settings, change);
         headers.insert("idempotency-key", text(&id, "the event id")?);
         if let Some(business) = &self.settings.business {
             headers.insert("x-business", text(business, "`business`")?);
@@ -165,13 +173,14 @@ impl IntakeSink {
     }
 }
 
-/// A key counts for all routes of an integration, so a lead and a check-in of one change need two.
-fn idempotency_key(settings: &IntakeSettings, change: &Change) -> String {
+/// A key counts for all routes of an integration, so a lead and a check-in of one change need two,
+/// as do two sinks with one API key. At most 112 characters; the API takes 191.
+fn idempotency_key(name: &str, settings: &IntakeSettings, change: &Change) -> String {
     let kind = match settings.create {
         Intake::Lead => "lead",
         Intake::SelfCheckin => "checkin",
     };
-    format!("{}-{kind}", change.event_id)
+    format!("{}-{kind}-{name}", change.event_id)
 }
 
 fn place(base_url: &Url, create: Intake) -> Url {

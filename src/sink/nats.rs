@@ -228,6 +228,9 @@ impl NatsSink {
         });
         match made.await {
             Ok(_) => Ok(context),
+            Err(error) if error.kind() == CreateStreamErrorKind::TimedOut => {
+                Err(NO_ANSWER.to_owned())
+            }
             Err(error) => {
                 let advice = match error.kind() {
                     CreateStreamErrorKind::JetStream(problem)

@@ -207,7 +207,7 @@ async fn a_new_key_counts_at_once_and_a_page_is_no_acknowledgement() {
     }
     let request = &receiver.received()[0];
     assert_eq!(request.uri, "/api/integrations/leads");
-    assert_eq!(request.header("idempotency-key"), "evt_0001-lead");
+    assert_eq!(request.header("idempotency-key"), "evt_0001-lead-test");
 }
 
 #[tokio::test]
