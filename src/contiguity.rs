@@ -3,10 +3,16 @@
 //! Pure: no I/O, no clock. The store and the simulation decide by this one rule. A page proves that
 //! nothing was missed when it holds a record of the previous page that still means the same, or
 //! when it is the whole list. This holds whether the workspace orders a list by creation or by last
-//! change; the order of the page itself is never used.
+//! change. The order of a page proves nothing, but it can make a proof doubtful: an edit that sets a
+//! value that the record already had moves it to the front, and the record looks unchanged.
 
 /// A hole counts as wide when it is more than this many times as wide as the usual one.
 const WIDE: i64 = 4;
+/// Unchanged records needed for each record that is out of place. Records that leave a list, and
+/// records that change places without an edit, put a few others out of place.
+const UNCHANGED_PER_MISPLACED: usize = 4;
+/// Unchanged records are few when they are at most one of this many on the page.
+const FEW: usize = 10;
 
 /// What one page proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,18 +49,35 @@ impl Contiguity {
     }
 }
 
-/// How a record of the new page relates to the poller's previous page.
+/// How a record of the new page relates to the poller's previous page. The number is its place on
+/// that page, counted from 0 for the newest record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// It was on the previous page and still means the same.
-    Unchanged,
+    Unchanged(usize),
     /// It was on the previous page, but it changed since, or nothing shows that it did not.
-    Changed,
+    Changed(usize),
     /// It was not on the previous page, whether or not the mirror knows it.
     NotShown,
 }
 
-/// One record of the new page.
+impl Relation {
+    /// True if nothing shows that the record changed since the previous page.
+    #[must_use]
+    pub fn is_unchanged(self) -> bool {
+        matches!(self, Self::Unchanged(_))
+    }
+
+    /// The record's place on the previous page.
+    fn place(self) -> Option<usize> {
+        match self {
+            Self::Unchanged(place) | Self::Changed(place) => Some(place),
+            Self::NotShown => None,
+        }
+    }
+}
+
+/// One record of the new page, which is listed as it was read: newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sighting {
     /// The record's id while it is an integer; only used for bounds and estimates.
@@ -103,18 +126,20 @@ pub struct Proof {
 /// Decides what a page proves; `previous` is `None` for the first page of a poller.
 ///
 /// A record that changed proves nothing: where the list is ordered by last change, the change moved
-/// it to the front, past others that were not shown. One case escapes every rule: a record that
-/// changed and changed back between two polls looks unchanged.
+/// it to the front, past others that were not shown. A record that changed and changed back, or that
+/// an edit left as it was, looks unchanged. It is recognised by where it lies; see [`misplaced`].
 #[must_use]
 pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize) -> Proof {
-    let count = |relation| page.iter().filter(|record| record.relation == relation).count();
-    let unchanged = count(Relation::Unchanged);
-    let shared = unchanged + count(Relation::Changed);
+    let unchanged = page.iter().filter(|record| record.relation.is_unchanged()).count();
+    let shared = page.iter().filter(|record| record.relation.place().is_some()).count();
     let proof = |contiguity| Proof { contiguity, shared, bounds: Bounds::default() };
     let Some(previous) = previous else { return proof(Contiguity::Baseline) };
     let is_short = page.len() < limit;
-    if unchanged > 0 {
-        return proof(if is_short { Contiguity::Complete } else { Contiguity::Contiguous });
+    let whole = if is_short { Contiguity::Complete } else { Contiguity::Contiguous };
+    let is_in_place = unchanged > 0
+        && misplaced(previous, page).saturating_mul(UNCHANGED_PER_MISPLACED) <= unchanged;
+    if is_in_place && unchanged * FEW > page.len() {
+        return proof(whole);
     }
     // The API deletes nothing, so a whole list still shows all of the previous page. A server that
     // returns fewer records than requested does not.
@@ -122,19 +147,51 @@ pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize
         return proof(Contiguity::Complete);
     }
     let holes = Holes::above(previous, page);
+    let widest = holes.as_ref().map(Holes::widest);
+    let is_wider_than = |usual: i64| widest.is_some_and(|width| width > WIDE.saturating_mul(usual));
+    // One id that is never used is no hole worth a doubt: a creation that failed leaves it.
+    if is_in_place && !is_wider_than(previous.usual_hole.max(1)) {
+        return proof(whole);
+    }
     let bounds = match (&holes, previous.high_id) {
         (Some(holes), _) => holes.bounds(previous.usual_hole),
         (None, None) => Bounds { before: lowest(page), ..Bounds::default() },
         (None, Some(_)) => Bounds::default(),
     };
-    let widest = holes.as_ref().map(Holes::widest);
-    let is_wide = widest.is_some_and(|width| width > WIDE.saturating_mul(previous.usual_hole));
-    let contiguity = if is_short || widest == Some(0) || (shared * 2 >= page.len() && !is_wide) {
-        Contiguity::Suspect
-    } else {
-        Contiguity::Gap
-    };
-    Proof { bounds, ..proof(contiguity) }
+    let is_wide = is_wider_than(previous.usual_hole);
+    let shares_most = shared * 2 >= page.len() && !is_wide;
+    let is_suspect = is_in_place || is_short || widest == Some(0) || shares_most;
+    Proof { bounds, ..proof(if is_suspect { Contiguity::Suspect } else { Contiguity::Gap }) }
+}
+
+/// How many records lie where they cannot lie if nothing was missed, seen from the unchanged record
+/// that lies best; `usize::MAX` if none is unchanged.
+///
+/// If nothing was missed, a record that was not touched has all records above it on the new page
+/// that were above it on the previous one, and below it only records that were below it. This holds
+/// for lists ordered by creation and for lists ordered by last change. A record that an edit brought
+/// to the front lacks the first, or lies above new records.
+fn misplaced(previous: &PreviousPage, page: &[Sighting]) -> usize {
+    let mut is_shown = vec![false; previous.records];
+    for place in page.iter().filter_map(|record| record.relation.place()) {
+        if let Some(is_shown) = is_shown.get_mut(place) {
+            *is_shown = true;
+        }
+    }
+    // A longer page shows older records below those of the previous page.
+    let older = page.len().saturating_sub(previous.records);
+    let mut least = usize::MAX;
+    for (at, record) in page.iter().enumerate().rev() {
+        let Relation::Unchanged(place) = record.relation else { continue };
+        let absent = is_shown.iter().take(place).filter(|is_shown| !**is_shown).count();
+        let below = page[at + 1..].iter().map(|record| record.relation.place());
+        let strange = below.filter(|below| below.is_none_or(|below| below < place)).count();
+        least = least.min(absent + strange.saturating_sub(older));
+        if least == 0 {
+            break;
+        }
+    }
+    least
 }
 
 /// The width that 9 of 10 holes between neighbouring ids do not exceed; 0 while ids are dense.

@@ -94,12 +94,12 @@ impl<'a> RouteWindow<'a> {
         let sighting = |place: usize| Sighting {
             id: i64::try_from(place + 1).ok(),
             relation: if (previous_first..self.known).contains(&place) {
-                Relation::Unchanged
+                Relation::Unchanged(self.known - 1 - place)
             } else {
                 Relation::NotShown
             },
         };
-        let page: Vec<Sighting> = (first_shown..self.arrived).map(sighting).collect();
+        let page: Vec<Sighting> = (first_shown..self.arrived).rev().map(sighting).collect();
         (self.rule)(self.previous.as_ref(), &page, self.limit)
     }
 }

@@ -99,12 +99,14 @@ pub(super) fn compare(
     let mut diff = PageDiff::default();
     for (place, record) in page.records().iter().enumerate() {
         let (id, text) = (record.id.as_str(), page.text(record));
-        let shown_before = known.and_then(|known| known.text_of(id));
-        if let Some(before) = shown_before {
+        let shown_before = known.and_then(|known| known.shown(id));
+        if let Some((_, before)) = shown_before {
             diff.ignored.count(ignored, before, text);
         }
-        let relation = if shown_before == Some(text) && known.is_some_and(|known| !known.is_stale) {
-            Relation::Unchanged
+        let same_text = shown_before
+            .filter(|(_, before)| *before == text && known.is_some_and(|known| !known.is_stale));
+        let relation = if let Some((before, _)) = same_text {
+            Relation::Unchanged(before)
         } else {
             let found = find(&mut statement, id)?;
             let same = found

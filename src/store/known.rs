@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::ignored::IgnoredFields;
 use super::pollers::{self, PollerRow};
 use crate::contiguity::{PreviousPage, Relation, usual_hole};
-use crate::record::{Page, PollerId, Record, same_record_except};
+use crate::record::{Page, PollerId, same_record_except};
 
 /// What a poller knows, in memory.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(super) struct KnownPoller {
 /// The poller's last page that held records.
 #[derive(Debug)]
 enum Previous {
-    /// As the store holds it: ids in order.
-    Ids(Vec<String>),
+    /// As the store holds it: ids in order, each with its place on the page.
+    Ids(Vec<(String, usize)>),
     /// As it was read, and its records' places in the order of their ids.
     Page { page: Page, by_id: Vec<usize>, undecided: Vec<usize> },
 }
@@ -38,7 +38,8 @@ pub(super) struct StoredVersion {
 
 impl KnownPoller {
     pub(super) fn new(row: PollerRow) -> Self {
-        let mut ids: Vec<String> = serde_json::from_str(&row.head).unwrap_or_default();
+        let ids: Vec<String> = serde_json::from_str(&row.head).unwrap_or_default();
+        let mut ids: Vec<(String, usize)> = ids.into_iter().zip(0..).collect();
         ids.sort_unstable();
         let seq = row.head_seq;
         Self { row, previous: Previous::Ids(ids), seq, head_is_current: true, is_stale: false }
@@ -67,22 +68,29 @@ impl KnownPoller {
     }
 
     pub(super) fn contains(&self, id: &str) -> bool {
+        self.place_of(id).is_some()
+    }
+
+    /// The place of a record on the previous page, counted from 0 for the newest.
+    fn place_of(&self, id: &str) -> Option<usize> {
         match &self.previous {
-            Previous::Ids(ids) => ids.binary_search_by(|known| known.as_str().cmp(id)).is_ok(),
-            Previous::Page { .. } => self.record(id).is_some(),
+            Previous::Ids(ids) => {
+                let found = ids.binary_search_by(|(known, _)| known.as_str().cmp(id)).ok()?;
+                Some(ids[found].1)
+            }
+            Previous::Page { page, by_id, .. } => {
+                let records = page.records();
+                let found = by_id.binary_search_by(|&at| records[at].id.as_str().cmp(id)).ok()?;
+                Some(by_id[found])
+            }
         }
     }
 
-    fn record(&self, id: &str) -> Option<(&Page, &Record)> {
-        let Previous::Page { page, by_id, .. } = &self.previous else { return None };
-        let records = page.records();
-        let place = by_id.binary_search_by(|&at| records[at].id.as_str().cmp(id)).ok()?;
-        Some((page, &records[by_id[place]]))
-    }
-
-    /// The text that the previous page showed of a record.
-    pub(super) fn text_of(&self, id: &str) -> Option<&str> {
-        self.record(id).map(|(page, record)| page.text(record))
+    /// The place of a record on the previous page and the text that the page showed of it.
+    pub(super) fn shown(&self, id: &str) -> Option<(usize, &str)> {
+        let Previous::Page { page, .. } = &self.previous else { return None };
+        let place = self.place_of(id)?;
+        Some((place, page.text(&page.records()[place])))
     }
 
     /// How a record relates to the previous page, given its latest version in the store. A version
@@ -95,15 +103,14 @@ impl KnownPoller {
         stored: Option<&StoredVersion>,
         ignored: &IgnoredFields,
     ) -> Relation {
-        if !self.contains(id) {
-            return Relation::NotShown;
-        }
+        let Some(place) = self.place_of(id) else { return Relation::NotShown };
         let untouched = stored.is_none_or(|version| version.seq <= self.seq);
         let same = self
-            .text_of(id)
+            .shown(id)
+            .map(|(_, text)| text)
             .or(stored.map(|version| version.body.as_str()))
             .is_some_and(|before| same_record_except(before, text, ignored.moving()));
-        if untouched && same { Relation::Unchanged } else { Relation::Changed }
+        if untouched && same { Relation::Unchanged(place) } else { Relation::Changed(place) }
     }
 
     /// What the contiguity rule has to know of the previous page.
@@ -118,7 +125,7 @@ impl KnownPoller {
     /// The ids of the previous page while all are integers.
     fn integers(&self) -> Option<Vec<i64>> {
         match &self.previous {
-            Previous::Ids(ids) => ids.iter().map(|id| id.parse().ok()).collect(),
+            Previous::Ids(ids) => ids.iter().map(|(id, _)| id.parse().ok()).collect(),
             Previous::Page { page, .. } => {
                 page.records().iter().map(|record| record.id.as_integer()).collect()
             }

@@ -13,7 +13,7 @@ use super::known::KnownPoller;
 use super::page_facts::PollFacts;
 use super::pollers::{self, PollerRow};
 use super::writer::Writer;
-use crate::contiguity::{Contiguity, Proof, Relation};
+use crate::contiguity::{Contiguity, Proof};
 use crate::record::PollerId;
 
 /// Pollers that replace another all read their first page within this time of each other. A
@@ -75,8 +75,7 @@ impl Predecessor {
     /// Settles whether both show the same list, now that the page is compared with what the
     /// predecessor knew. When nothing shows it, the step is a suspect.
     pub(super) fn settle(mut self, diff: &PageDiff, proof: &mut Proof) -> Option<Self> {
-        self.is_certain |=
-            diff.sightings.iter().any(|sighting| sighting.relation == Relation::Unchanged);
+        self.is_certain |= diff.sightings.iter().any(|sighting| sighting.relation.is_unchanged());
         if self.is_certain {
             return Some(self);
         }

@@ -28,6 +28,27 @@ async fn an_edited_record_does_not_hide_what_was_missed() {
 }
 
 #[tokio::test]
+async fn an_edit_that_leaves_a_record_as_it_was_does_not_hide_what_was_missed() {
+    for (reopens, text_ids) in [(false, false), (true, false), (false, true), (true, true)] {
+        let shape = |records: &[String]| match text_ids {
+            true => with_text_ids(records),
+            false => records.to_vec(),
+        };
+        let (dir, mut store) = open();
+        Poll::USUAL.shows(&store, &shape(&records(1..=20))).await;
+        if reopens {
+            drop(store);
+            store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        }
+        let mut shown = records(42..=60);
+        shown.insert(0, record(10, "N"));
+        Poll::USUAL.shows(&store, &shape(&shown)).await;
+        let bounds = if text_ids { "-..-: ?" } else { "20..42: 21" };
+        assert_eq!(gaps(&store).await, said("gap", bounds), "reopened: {reopens}");
+    }
+}
+
+#[tokio::test]
 async fn a_record_past_a_hole_does_not_make_the_gap_small() {
     let (_dir, store) = open();
     Poll::USUAL.shows(&store, &records(1..=20)).await;
