@@ -96,7 +96,7 @@ impl CommandSink {
         stop: &CancellationToken,
     ) -> Verdict {
         match self.input(change) {
-            Ok(input) => self.run(input + "\n", stop).await,
+            Ok(input) => self.run(input + "\n", stop).await.verdict,
             Err(verdict) => verdict,
         }
     }
@@ -122,7 +122,7 @@ impl CommandSink {
     }
 
     /// Runs the program with this on its standard input.
-    async fn run(&self, input: String, stop: &CancellationToken) -> Verdict {
+    async fn run(&self, input: String, stop: &CancellationToken) -> Run {
         let mut child = match self.spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -133,7 +133,10 @@ impl CommandSink {
                     }
                     _ => "",
                 };
-                return Verdict::fault(format!("starting {}: {error}{hint}", self.argv[0]));
+                return Run::ended(Verdict::fault(format!(
+                    "starting {}: {error}{hint}",
+                    self.argv[0]
+                )));
             }
         };
         let group = Group::of(&child);
@@ -154,20 +157,21 @@ impl CommandSink {
                 group.leave();
                 let rest = async { while listen(&mut stderr, &mut said).await {} };
                 let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
-                judge(status, &said)
+                Run::ended(judge(status, &said))
             }
             Some(Err(NoStatus::TimedOut)) => {
                 group.kill(&mut child).await;
                 let limit = duration::exact(self.timeout);
-                Verdict::refused(format!("killed after its time-out of {limit}{}", quote(&said)))
+                let reason = format!("killed after its time-out of {limit}{}", quote(&said));
+                Run { verdict: Verdict::refused(reason), timed_out: true }
             }
             Some(Err(NoStatus::Unknown(error))) => {
                 group.kill(&mut child).await;
-                Verdict::fault(format!("waiting for {}: {error}", self.argv[0]))
+                Run::ended(Verdict::fault(format!("waiting for {}: {error}", self.argv[0])))
             }
             None => {
                 group.kill(&mut child).await;
-                Verdict::CutShort
+                Run::ended(Verdict::CutShort)
             }
         }
     }
@@ -185,6 +189,19 @@ impl CommandSink {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
+    }
+}
+
+/// What one run of the program came to.
+struct Run {
+    verdict: Verdict,
+    /// It was killed because it took too long.
+    timed_out: bool,
+}
+
+impl Run {
+    fn ended(verdict: Verdict) -> Self {
+        Self { verdict, timed_out: false }
     }
 }
 

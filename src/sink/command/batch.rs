@@ -2,14 +2,15 @@
 //! input, and one exit code for all.
 //!
 //! A batch that the program refuses is handed over again in halves, until the change that it refuses
-//! stands alone. So one bad change delays no other.
+//! stands alone. So one bad change delays no other. A program that hangs may take its whole time-out
+//! in each of these runs: a call ends after as many time-outs as one bad change can cause.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::CommandSink;
+use super::{CommandSink, Run};
 use crate::config::CommandSettings;
 use crate::record::Change;
 use crate::sink::{Preview, SinkBuildError, Verdict};
@@ -55,14 +56,49 @@ impl CommandBatchSink {
                 Err(verdict) => verdicts[index] = verdict,
             }
         }
+        self.run_parts(&lines, &mut verdicts, stop).await;
+        verdicts
+    }
+
+    /// Hands over the lines of the changes that are not tried yet, in halves where it must be.
+    async fn run_parts(
+        &self,
+        lines: &[String],
+        verdicts: &mut [Verdict],
+        stop: &CancellationToken,
+    ) {
         // The next part last.
-        let mut parts = vec![(0, changes.len())];
+        let mut parts = vec![(0, lines.len())];
+        let (mut time_outs, mut any_in_time) = (0, false);
+        // Changes that timed out although they were handed over alone.
+        let mut slow = Vec::new();
         while let Some((start, end)) = parts.pop() {
             let input = lines[start..end].concat();
             if input.is_empty() {
                 continue;
             }
-            match self.command.run(input, stop).await {
+            let Run { verdict, timed_out } = self.command.run(input, stop).await;
+            time_outs += u32::from(timed_out);
+            any_in_time |= !timed_out;
+            if timed_out && time_outs >= most_time_outs(lines.len()) && end - start < lines.len() {
+                // More than one change hangs: the program is at fault, not they. If no run ended in
+                // time, that includes the changes that were tried alone.
+                slow.iter().for_each(|alone: &usize| {
+                    if !any_in_time {
+                        verdicts[*alone] = Verdict::NotTried;
+                    }
+                });
+                let Verdict::Refused { reason, .. } = verdict else { return };
+                let fault = Verdict::fault(format!("{reason}, for several changes in turn"));
+                for verdict in verdicts.iter_mut().filter(|v| **v == Verdict::NotTried) {
+                    *verdict = fault.clone();
+                }
+                return;
+            }
+            if timed_out && end - start == 1 {
+                slow.push(start);
+            }
+            match verdict {
                 Verdict::Refused { .. } if end - start > 1 => {
                     let middle = start + (end - start) / 2;
                     parts.extend([(middle, end), (start, middle)]);
@@ -73,12 +109,11 @@ impl CommandBatchSink {
                         *one = verdict.clone();
                     }
                     if matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort) {
-                        break;
+                        return;
                     }
                 }
             }
         }
-        verdicts
     }
 
     pub(in crate::sink) fn preview(&self, change: &Change) -> Result<Preview, Verdict> {
@@ -87,5 +122,67 @@ impl CommandBatchSink {
 
     pub(in crate::sink) async fn probe(&self) -> Result<String, String> {
         self.command.probe().await
+    }
+}
+
+/// One change that hangs causes one time-out for each halving of the batch, and one for itself; one
+/// more shows that it is not the only one.
+fn most_time_outs(changes: usize) -> u32 {
+    changes.next_power_of_two().ilog2() + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Kind, Route};
+    use crate::shape::Format;
+
+    fn changes(count: i64) -> Vec<Change> {
+        let change = |seq: i64| Change {
+            seq,
+            event_id: format!("evt_{seq}"),
+            route: Route::Leads,
+            record_id: Some(seq.to_string()),
+            kind: Kind::Created,
+            version: 1,
+            observed_at: "2026-01-01T00:00:00.000000Z".into(),
+            business: None,
+            body: format!(r#"{{"id":"lead {seq} "}}"#),
+            before: None,
+        };
+        (1..=count).map(change).collect()
+    }
+
+    /// What a program that hangs when its input holds `bad` makes of 32 changes, and how often it ran.
+    async fn tried(bad: &str) -> (Vec<Verdict>, usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        let script =
+            format!("echo run >> {}; if grep -q '{bad}'; then exec sleep 600; fi", runs.display());
+        let settings = CommandSettings {
+            argv: ["/bin/sh", "-c", &script].map(str::to_owned).to_vec(),
+            timeout: Duration::from_millis(400),
+            batch: 32,
+            format: Format::Standard,
+        };
+        let mut sink = CommandBatchSink::build("label", &settings).unwrap();
+        let stop = CancellationToken::new();
+        let verdicts = sink.deliver(&changes(32), Timestamp::UNIX_EPOCH, &stop).await;
+        (verdicts, std::fs::read_to_string(&runs).unwrap().lines().count())
+    }
+
+    #[tokio::test]
+    async fn a_program_that_always_hangs_is_given_few_runs_and_is_at_fault() {
+        let (verdicts, runs) = tried("lead").await;
+        assert!(runs <= 7, "{runs} runs for 32 changes");
+        assert!(verdicts.iter().all(|v| matches!(v, Verdict::Fault { .. })), "{verdicts:?}");
+    }
+
+    #[tokio::test]
+    async fn one_change_that_makes_a_program_hang_is_refused_alone() {
+        let (verdicts, _) = tried("lead 32 ").await;
+        let refused = |verdict: &Verdict| matches!(verdict, Verdict::Refused { .. });
+        assert!(verdicts[..31].iter().all(|v| *v == Verdict::Done), "{verdicts:?}");
+        assert!(refused(&verdicts[31]), "{verdicts:?}");
     }
 }
