@@ -12,6 +12,7 @@ mod filter;
 mod flood;
 mod flow;
 mod health;
+mod notices;
 mod reading;
 mod redrive;
 mod round;
@@ -83,6 +84,7 @@ impl Deliverer {
         cut: CancellationToken,
     ) -> Result<(), StoreError> {
         let mut known = TaskState::of(self.open().await?);
+        self.keep_order();
         let comparing = self.comparing(Comparing::Patient);
         let mut wakes = self.wakes();
         let ends = Ends { finish: &finish, cut: &cut, waits_for_disk: true };
@@ -112,6 +114,7 @@ impl Deliverer {
                 biased;
                 () = finish.cancelled() => break,
                 () = woken(&mut wakes.wake) => {
+                    known.look_beside();
                     known.health.end_pause(self.clock.now().elapsed);
                     // After a reload, a file may have been renamed so that a new one begins.
                     self.sink.reopen().await;
@@ -143,10 +146,15 @@ impl Deliverer {
         ends: &Ends<'_>,
     ) -> Result<Duration, StoreError> {
         let pause = known.health.pause(self.clock.now().elapsed);
+        let mut beside = LOOK_AGAIN;
+        if pause.is_none() {
+            beside = self.notices(known, ends).await?.unwrap_or(LOOK_AGAIN);
+        }
         let wait = match pause {
             Some(pause) if !(grown && known.health.ends_with_more_than().is_some()) => pause,
             _ => self.exchange(known, comparing, wakes, ends).await?.unwrap_or(LOOK_AGAIN),
         };
+        let wait = wait.min(beside);
         let Some(since) = known.passed_at else { return Ok(wait) };
         let now = self.clock.now().elapsed;
         let left = (since + SAVE_PASSED_AFTER).saturating_sub(now);
@@ -164,10 +172,12 @@ impl Deliverer {
     /// [`StoreError`] if the store fails.
     pub async fn once(mut self, cut: &CancellationToken) -> Result<SinkStatus, StoreError> {
         let mut known = TaskState::of(self.open().await?);
+        self.keep_order();
         let comparing = self.comparing(Comparing::AtOnce);
         let mut wakes = self.wakes();
         // A run that is to end does not wait for room on the disk.
         let ends = Ends { finish: &CancellationToken::new(), cut, waits_for_disk: false };
+        self.notices(&mut known, &ends).await?;
         loop {
             let delivered = known.row.delivered;
             let attempt = known.health.attempt(comparing);
@@ -207,6 +217,12 @@ impl Deliverer {
 
     fn wakes(&self) -> Wakes {
         Wakes { log: self.store.last_seq(), wake: self.wake.clone() }
+    }
+
+    fn keep_order(&mut self) {
+        if self.settings.in_order == config::InOrder::Sink {
+            self.sink.stop_at_refusals();
+        }
     }
 
     fn comparing(&self, comparing: Comparing) -> Comparing {

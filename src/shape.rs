@@ -111,6 +111,7 @@ fn quoted(text: &str) -> String {
 /// What a change is about, for people and for grouping: `leads/12`; for a gap, the route.
 fn subject(change: &Change) -> String {
     match &change.record_id {
+        Some(id) if change.kind.is_notice() => format!("{}/{id}", change.kind),
         Some(id) if change.kind != Kind::Gap => format!("{}/{id}", change.route),
         _ => change.route.to_string(),
     }

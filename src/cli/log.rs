@@ -203,7 +203,7 @@ pub(super) fn line(change: &Change) -> String {
         Kind::Updated => differences(change),
         Kind::Gap => missed(&change.body),
         Kind::Forgotten => "the data of this record was removed".to_owned(),
-        Kind::Baseline | Kind::Created => title(&change.body),
+        Kind::Baseline | Kind::Created | Kind::Alert | Kind::Report => title(&change.body),
     };
     let at = moment::shown(&change.observed_at);
     format!("{:>7}  {at}  {:<26} {:<10} {what}\n", change.seq, change.event_type(), cell(id, 20))

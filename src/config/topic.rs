@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::problem::repeated;
 use super::section::{Found, Section};
-use crate::record::{Kind, Route};
+use crate::record::{Kind, NOTICE_ROUTE, Route};
 
 /// What stays as it is in the id of a record.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
@@ -22,10 +22,12 @@ pub struct NameTemplate {
 }
 
 impl NameTemplate {
-    /// The name for changes of this route and kind.
+    /// The name for changes of this route and kind. A notice has no route: `shopmirror` stands in its
+    /// place.
     #[must_use]
     pub fn name(&self, route: Route, kind: Kind) -> String {
-        self.text.replace("{route}", route.as_str()).replace("{kind}", kind.as_str())
+        let route = if kind.is_notice() { NOTICE_ROUTE } else { route.as_str() };
+        self.text.replace("{route}", route).replace("{kind}", kind.as_str())
     }
 
     /// The name for a record; its id is encoded as in a URL.

@@ -69,6 +69,7 @@ mod tests {
             next_attempt_at: None,
             last_error: Some("answered 422".into()),
             since: "2026-01-01T00:00:00.000000Z".into(),
+            only_if_newest: false,
         }
     }
 

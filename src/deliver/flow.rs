@@ -231,7 +231,11 @@ impl<'a> Flow<'a> {
                 self.deliverer.publish(known);
             }
             () = self.ends.finish.cancelled(), if !ending => {}
-            () = woken(&mut wakes.wake), if !ending => self.look_for_due = true,
+            // The next flow looks at what an operator changed, after what came beside the log.
+            () = woken(&mut wakes.wake), if !ending => {
+                known.look_beside();
+                self.end();
+            }
             changed = wakes.log.changed(), if !ending => {
                 if changed.is_err() {
                     self.end();

@@ -61,7 +61,7 @@ pub fn redrive(
             letters = current;
             done.superseded += found - letters.len();
         }
-        done.changes += operator.revive(&sink.name, &letters, at)?;
+        done.changes += operator.revive(&sink.name, &letters, !redrive.all_versions, at)?;
         if redrive.seq.is_some() {
             break;
         }
@@ -70,25 +70,39 @@ pub fn redrive(
 }
 
 /// Whether the sink got a newer version of the record: one that it asked for, that its position has
-/// passed, and that is not parked.
+/// passed, and that is not parked. What is delivered and not saved yet is looked at again when the
+/// letter's turn comes.
 fn is_superseded(
     reader: &Reader,
     sink: &SinkRow,
     filter: Option<&SinkFilter>,
     letter: &PendingDelivery,
 ) -> Result<bool, StoreError> {
-    let Ok(route) = letter.route.parse::<Route>() else { return Ok(false) };
-    if letter.record_id.is_empty() {
+    let parked = |seq: i64| reader.has_delivery(&sink.name, seq);
+    has_newer(
+        reader,
+        filter,
+        (&letter.route, &letter.record_id),
+        (letter.seq, sink.position),
+        parked,
+    )
+}
+
+/// Whether among the rows after the first one, up to the second one, is a newer version of a record that
+/// the sink asked for and that is not parked.
+pub(super) fn has_newer(
+    reader: &Reader,
+    filter: Option<&SinkFilter>,
+    (route, record_id): (&str, &str),
+    (seq, upto): (i64, i64),
+    parked: impl Fn(i64) -> Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
+    let Ok(route) = route.parse::<Route>() else { return Ok(false) };
+    if record_id.is_empty() {
         return Ok(false);
     }
-    for change in reader.history(route, &letter.record_id)?.iter().rev() {
-        if change.seq <= letter.seq {
-            break;
-        }
-        if change.seq <= sink.position
-            && filter.is_none_or(|filter| wants(filter, change))
-            && !reader.has_delivery(&sink.name, change.seq)?
-        {
+    for change in reader.newer_versions(route, record_id, seq, upto)? {
+        if filter.is_none_or(|filter| wants(filter, &change)) && !parked(change.seq)? {
             return Ok(true);
         }
     }

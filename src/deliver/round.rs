@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 
 use super::filter::wants;
 use super::health::Attempt;
+use super::redrive::has_newer;
 use crate::config::SinkFilter;
 use crate::record::Change;
 use crate::store::{DeliveryState, DueBy, PendingDelivery, Reader, StoreError};
@@ -17,6 +18,10 @@ const SCAN: usize = 512;
 /// A round that holds this many bytes of records takes no further change, so that memory is bounded
 /// by the largest record and not by the batch.
 const ROUND_BYTES: usize = 1024 * 1024;
+
+/// Why a revived delivery was not handed over.
+const SUPERSEDED: &str = "not sent again, because the sink has a newer version of the record: add \
+     --all-versions to send it all the same, or drop it";
 
 /// What a round may hold.
 pub(super) struct Limits<'a> {
@@ -38,6 +43,17 @@ pub(super) struct Limits<'a> {
     pub(super) only_due: bool,
     /// The last row of the log that may be handed over.
     pub(super) upto: i64,
+}
+
+impl Limits<'_> {
+    /// Whether the sink has a newer version of the record of a revived delivery, or is being given one.
+    fn has_newer(&self, reader: &Reader, delivery: &PendingDelivery) -> Result<bool, StoreError> {
+        // What is under way may be stored as parked, so that the position can pass it.
+        let parked =
+            |seq: i64| Ok(!self.under_way.contains(&seq) && reader.has_delivery(self.sink, seq)?);
+        let record = (delivery.route.as_str(), delivery.record_id.as_str());
+        has_newer(reader, Some(self.filter), record, (delivery.seq, self.position), parked)
+    }
 }
 
 /// A row of the log after the position.
@@ -70,6 +86,8 @@ pub(super) struct Round {
     pub(super) rows: Vec<(i64, LogRow)>,
     /// Deliveries whose change is no longer in the log.
     pub(super) vanished: Vec<PendingDelivery>,
+    /// Revived deliveries that are dead again, because the sink has a newer version of their record.
+    pub(super) superseded: Vec<PendingDelivery>,
     /// There is more to hand over than the round holds.
     pub(super) more: bool,
     /// More deliveries are due than the round holds.
@@ -116,6 +134,10 @@ impl Round {
         let mut bytes = 0;
         for delivery in due {
             let record = (delivery.route.clone(), delivery.record_id.clone());
+            if delivery.only_if_newest && limits.has_newer(reader, &delivery)? {
+                self.superseded.push(superseded(delivery));
+                continue;
+            }
             let full = bytes >= ROUND_BYTES && !limits.attempt.compares();
             if full || (!delivery.record_id.is_empty() && !records.insert(record)) {
                 self.more_due = true;
@@ -221,6 +243,17 @@ impl Round {
     }
 }
 
+/// A revived delivery that stays a dead letter.
+fn superseded(delivery: PendingDelivery) -> PendingDelivery {
+    PendingDelivery {
+        state: DeliveryState::Dead,
+        attempts: 0,
+        next_attempt_at: None,
+        last_error: Some(SUPERSEDED.to_owned()),
+        ..delivery
+    }
+}
+
 /// A delivery of `change` that was not attempted yet.
 pub(super) fn parked(change: &Change, state: DeliveryState, now: &str) -> PendingDelivery {
     let next_attempt_at = (state == DeliveryState::Retrying).then(|| now.to_owned());
@@ -233,6 +266,7 @@ pub(super) fn parked(change: &Change, state: DeliveryState, now: &str) -> Pendin
         next_attempt_at,
         last_error: None,
         since: now.to_owned(),
+        only_if_newest: false,
     }
 }
 

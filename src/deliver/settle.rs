@@ -107,7 +107,10 @@ pub(super) fn settle(
         (None, None) => Some(Observed::Responded),
     };
     let healthy = matches!(observed, Some(Observed::Nothing | Observed::Responded));
-    let (more, next_due) = (round.more, wait_until(round.next_due.as_deref(), schedule.now));
+    // A sink may leave the rest of a batch for the next one.
+    let is_left = ruling.fates.contains(&Fate::Kept);
+    let (more, next_due) =
+        (round.more || is_left, wait_until(round.next_due.as_deref(), schedule.now));
     let mut progress = SinkProgress { at: round.now.clone(), ..SinkProgress::default() };
     if let Some(Observed::Gone { reason }) = &observed {
         progress.fault = Some(reason.clone());
@@ -117,6 +120,7 @@ pub(super) fn settle(
     settle_due(handed.by_ref().take(round.due), &mut progress);
     progress.skipped += i64::try_from(round.vanished.len()).unwrap_or(i64::MAX);
     progress.settled.extend(round.vanished);
+    progress.put.extend(round.superseded);
     settle_new(round.rows, handed.collect(), &mut progress);
     // What was settled or parked may have made another change due.
     let stirred = !progress.put.is_empty() || !progress.settled.is_empty();

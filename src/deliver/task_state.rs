@@ -8,7 +8,9 @@ use super::dead_log::{DeadLog, DeadReport};
 use super::health::{EndpointHealth, Observed};
 use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
 use crate::config::InOrder;
-use crate::store::{DeliveryState, GateState, SinkProgress, SinkRow, SinkState, StoreError};
+use crate::store::{
+    DeliveryState, GateState, PendingDelivery, SinkProgress, SinkRow, SinkState, StoreError,
+};
 
 /// How long a delivery waits before it tries again to save its progress on a full disk.
 pub(super) const DISK_WAIT: Duration = Duration::from_secs(10);
@@ -23,6 +25,8 @@ pub(super) struct TaskState {
     pub(super) dead_log: DeadLog,
     /// More changes came at once than the sink is to get, and it is not held yet.
     pub(super) flooded: bool,
+    /// When a notice is due; `None` if none waits.
+    pub(super) notices_at: Option<Duration>,
 }
 
 /// What ends the work in hand.
@@ -44,7 +48,13 @@ impl TaskState {
             passed_at: None,
             dead_log: DeadLog::default(),
             flooded: false,
+            notices_at: Some(Duration::ZERO),
         }
+    }
+
+    /// Something beside the log may have come: it is looked for before the next changes.
+    pub(super) fn look_beside(&mut self) {
+        self.notices_at = Some(Duration::ZERO);
     }
 
     pub(super) fn is_holding(&self) -> bool {
@@ -80,7 +90,9 @@ impl TaskState {
 
     /// Notes the dead letters of what is to be saved, for the log of the daemon.
     pub(super) fn note_dead(&mut self, progress: &SinkProgress) {
-        let dead = progress.put.iter().filter(|delivery| delivery.state == DeliveryState::Dead);
+        // One without an attempt was refused before, and is only not sent again.
+        let is_new = |d: &&PendingDelivery| d.state == DeliveryState::Dead && d.attempts > 0;
+        let dead = progress.put.iter().filter(is_new);
         dead.for_each(|letter| self.dead_log.add(letter));
     }
 

@@ -1,5 +1,6 @@
 //! Delivery tasks over a real store and scripted sinks, on virtual time.
 
+mod beside;
 mod held;
 mod shop;
 mod sliding;

@@ -24,10 +24,14 @@ pub enum Kind {
     Gap,
     /// The operator had the record's data removed.
     Forgotten,
+    /// This program says that something is wrong, or that it is over. It is in no log.
+    Alert,
+    /// A report that was made at its time. It is in no log.
+    Report,
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind that is in the log.
     pub const ALL: [Self; 5] =
         [Self::Baseline, Self::Created, Self::Updated, Self::Gap, Self::Forgotten];
 
@@ -40,7 +44,15 @@ impl Kind {
             Self::Updated => "updated",
             Self::Gap => "gap",
             Self::Forgotten => "forgotten",
+            Self::Alert => "alert",
+            Self::Report => "report",
         }
+    }
+
+    /// Whether this program says it by itself: such a change has no route, no record and no row.
+    #[must_use]
+    pub fn is_notice(self) -> bool {
+        matches!(self, Self::Alert | Self::Report)
     }
 }
 
@@ -69,16 +81,19 @@ impl FromStr for Kind {
 /// How the event id of a change begins that only tries a sink.
 pub const TEST_ID: &str = "test_";
 
-/// One row of the append-only log.
+/// What stands in place of a route in the names of notices.
+pub const NOTICE_ROUTE: &str = "shopmirror";
+
+/// One row of the append-only log, or a notice in the shape of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The row's number; grows, never reused.
+    /// The row's number; grows, never reused. 0 for what is in no log.
     pub seq: i64,
     /// The same for every sink, retry, restart and replay of this change.
     pub event_id: String,
-    /// The route the record belongs to.
+    /// The route the record belongs to. It says nothing about a notice: see [`Self::route_name`].
     pub route: Route,
-    /// The record's id; `None` for a gap.
+    /// The record's id; `None` for a gap. For a notice, what it is about.
     pub record_id: Option<String>,
     /// What happened.
     pub kind: Kind,
@@ -103,10 +118,22 @@ impl Change {
         serde_json::to_string(self).expect("a change holds valid JSON texts and plain values")
     }
 
-    /// The name of the event: `leads.created`.
+    /// The name of the event: `leads.created`; for a notice `shopmirror.alert`.
     #[must_use]
     pub fn event_type(&self) -> String {
-        format!("{}.{}", self.route, self.kind)
+        format!("{}.{}", self.route_name().unwrap_or(NOTICE_ROUTE), self.kind)
+    }
+
+    /// The name of the route; `None` for a notice, which belongs to none.
+    #[must_use]
+    pub fn route_name(&self) -> Option<&'static str> {
+        (!self.kind.is_notice()).then(|| self.route.as_str())
+    }
+
+    /// The row's number; `None` for a notice, which is in no log.
+    #[must_use]
+    pub fn row(&self) -> Option<i64> {
+        (!self.kind.is_notice()).then_some(self.seq)
     }
 
     /// Whether an operator's command made it to try a sink. It is in no log.
@@ -133,8 +160,8 @@ impl Serialize for Change {
         if self.is_test() {
             map.serialize_entry("test", &true)?;
         }
-        map.serialize_entry("seq", &self.seq)?;
-        map.serialize_entry("route", self.route.as_str())?;
+        map.serialize_entry("seq", &self.row())?;
+        map.serialize_entry("route", &self.route_name())?;
         map.serialize_entry("record_id", &self.record_id)?;
         map.serialize_entry("kind", &self.kind)?;
         map.serialize_entry("version", &self.version)?;
@@ -215,6 +242,26 @@ mod tests {
             )
         );
         assert_eq!(change().event_type(), "leads.updated");
+    }
+
+    #[test]
+    fn a_notice_belongs_to_no_route_and_no_row() {
+        let alert = Change {
+            seq: 0,
+            kind: Kind::Alert,
+            record_id: Some("key".into()),
+            body: r#"{"state":"begun"}"#.into(),
+            before: None,
+            ..change()
+        };
+        let data: serde_json::Value = serde_json::from_str(&alert.data_json()).unwrap();
+        assert_eq!((&data["route"], &data["seq"]), (&serde_json::Value::Null, &data["route"]));
+        assert_eq!(
+            (alert.event_type().as_str(), &data["kind"]),
+            ("shopmirror.alert", &"alert".into())
+        );
+        assert_eq!(data["record"]["state"], "begun");
+        assert!(Kind::ALL.iter().all(|kind| !kind.is_notice()), "none is a kind of the log");
     }
 
     #[test]

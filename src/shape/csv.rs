@@ -47,11 +47,12 @@ impl Columns {
     /// One change, without the end of the line.
     #[must_use]
     pub fn row(&self, change: &Change) -> String {
-        let (seq, version) = (change.seq.to_string(), change.version.to_string());
+        let seq = change.row().map_or_else(String::new, |row| row.to_string());
+        let version = change.version.to_string();
         let mut cells: Vec<Cow<'_, str>> = vec![
             cell(&change.event_id),
             Cow::Borrowed(&seq),
-            Cow::Borrowed(change.route.as_str()),
+            Cow::Borrowed(change.route_name().unwrap_or_default()),
             cell(change.record_id.as_deref().unwrap_or_default()),
             Cow::Borrowed(change.kind.as_str()),
             Cow::Borrowed(&version),

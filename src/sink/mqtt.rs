@@ -221,8 +221,9 @@ fn messages(
 ) -> Vec<(String, String, PublishOptions)> {
     let plain = PublishOptions::new(QoS::AtLeastOnce);
     let mut messages = vec![(topic.name(change.route, change.kind), change.data_json(), plain)];
-    // A test may show an older version, which must not replace the state of a record.
-    if !change.is_test()
+    // A test may show an older version, which must not replace the state of a record; a notice is
+    // about no record.
+    if !(change.is_test() || change.kind.is_notice())
         && let (Some(template), Some(id)) = (state_topic, &change.record_id)
     {
         let kept = PublishOptions::new(QoS::AtLeastOnce).retained();

@@ -40,6 +40,8 @@ pub struct PostgresSink {
     schema: String,
     workspace: String,
     timeout: Duration,
+    /// Whether nothing is stored behind a change that was refused.
+    stops_at_refusals: bool,
     /// `None` before the first delivery, and after a failure.
     open: Option<Open>,
 }
@@ -63,8 +65,13 @@ impl PostgresSink {
             schema: settings.schema.clone(),
             workspace: settings.workspace.clone(),
             timeout: settings.timeout,
+            stops_at_refusals: false,
             open: None,
         })
+    }
+
+    pub(super) fn stop_at_refusals(&mut self) {
+        self.stops_at_refusals = true;
     }
 
     pub(super) fn batch(&self) -> usize {
@@ -111,7 +118,12 @@ impl PostgresSink {
                     let middle = from + (to - from) / 2;
                     parts.extend([(middle, to), (from, middle)]);
                 }
-                Err(error @ Trouble::Data(_)) => verdicts[from] = Some(Verdict::refused(error)),
+                Err(error @ Trouble::Data(_)) => {
+                    verdicts[from] = Some(Verdict::refused(error));
+                    if self.stops_at_refusals {
+                        break;
+                    }
+                }
                 Err(error @ Trouble::Server(_)) => {
                     self.open = None;
                     verdicts[from..to].fill(Some(Verdict::fault(error)));

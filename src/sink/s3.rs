@@ -124,9 +124,11 @@ impl S3Sink {
 
     /// The object whose first change this is: the same in every attempt.
     fn path(&self, first: &Change) -> Path {
-        if first.event_id.starts_with(TEST_ID) {
-            let name = format!("{}/test/{}.ndjson", self.prefix.pattern(""), first.event_id);
-            return Path::from(name);
+        // What is in no log has no number.
+        let folder = if first.event_id.starts_with(TEST_ID) { "test" } else { first.kind.as_str() };
+        if first.event_id.starts_with(TEST_ID) || first.kind.is_notice() {
+            let prefix = self.prefix.pattern("");
+            return Path::from(format!("{prefix}/{folder}/{}.ndjson", first.event_id));
         }
         let day = first.observed_at.get(..10).unwrap_or_default().replace('-', "/");
         Path::from(format!("{}/{day}/{:020}.ndjson", self.prefix.pattern(""), first.seq))

@@ -29,6 +29,9 @@ pub struct PendingDelivery {
     pub last_error: Option<String>,
     /// When the change was first parked.
     pub since: String,
+    /// It was revived, and is delivered only while the sink has no newer version of its record.
+    #[serde(skip)]
+    pub only_if_newest: bool,
 }
 
 /// Which deliveries are due; stamps as [`crate::clock::stamp`] writes them.
@@ -41,8 +44,7 @@ pub struct DueBy<'a> {
     pub latest: &'a str,
 }
 
-const COLUMNS: &str =
-    "seq, route, record_id, state, attempts, next_attempt_at, last_error, since FROM deliveries d";
+const COLUMNS: &str = "seq, route, record_id, state, attempts, next_attempt_at, last_error, since, only_if_newest FROM deliveries d";
 
 /// Skips a delivery while an older one of its record is open, for example after a redrive.
 const OLDEST_OPEN: &str = "(record_id = '' OR NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.sink = d.sink \
@@ -103,7 +105,8 @@ const DROP_DEAD: &str = "DELETE FROM deliveries WHERE sink = ?1 AND seq IN (SELE
 
 const DROP_ONE: &str = "DELETE FROM deliveries WHERE sink = ?1 AND seq = ?2 AND state = 'dead'";
 
-const REVIVE: &str = "UPDATE deliveries SET state = 'waiting', attempts = 0 WHERE sink = ?1 AND seq = ?2 AND state = 'dead'";
+const REVIVE: &str = "UPDATE deliveries SET state = 'waiting', attempts = 0, only_if_newest = ?3 \
+     WHERE sink = ?1 AND seq = ?2 AND state = 'dead'";
 
 const REVIVE_GAP: &str = "UPDATE deliveries SET state = 'retrying', attempts = 0, next_attempt_at = ?3 \
      WHERE sink = ?1 AND seq = ?2 AND state = 'dead'";
@@ -118,6 +121,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<PendingDelivery> {
         next_attempt_at: row.get(5)?,
         last_error: row.get(6)?,
         since: row.get(7)?,
+        only_if_newest: row.get(8)?,
     })
 }
 
@@ -247,6 +251,7 @@ pub(super) fn revive(
     connection: &Connection,
     sink: &str,
     letters: &[PendingDelivery],
+    only_if_newest: bool,
     at: &str,
 ) -> rusqlite::Result<usize> {
     let mut revived = 0;
@@ -254,7 +259,7 @@ pub(super) fn revive(
         revived += if letter.record_id.is_empty() {
             connection.prepare_cached(REVIVE_GAP)?.execute((sink, letter.seq, at))?
         } else {
-            connection.prepare_cached(REVIVE)?.execute((sink, letter.seq))?
+            connection.prepare_cached(REVIVE)?.execute((sink, letter.seq, only_if_newest))?
         };
     }
     for letter in letters {

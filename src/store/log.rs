@@ -81,6 +81,14 @@ pub(super) fn of_record_sql() -> String {
     format!("{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 ORDER BY c.version LIMIT 10000")
 }
 
+pub(super) fn newer_sql() -> String {
+    format!(
+        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.version > \
+         (SELECT o.version FROM changes o WHERE o.seq = ?3) AND c.seq > ?3 AND c.seq <= ?4 \
+         ORDER BY c.version LIMIT 1000"
+    )
+}
+
 fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
     let parse = |index: usize, error: Box<dyn std::error::Error + Send + Sync>| {
         rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error)
@@ -156,6 +164,20 @@ pub(super) fn of_record(
 ) -> rusqlite::Result<Vec<Change>> {
     let mut statement = connection.prepare_cached(&of_record_sql())?;
     let rows = statement.query_map((route.as_str(), id), read)?;
+    rows.collect()
+}
+
+/// Versions of a record that are newer than the one in the row `after`, up to the row `upto`, the oldest
+/// first; at most 1,000.
+pub(super) fn newer(
+    connection: &Connection,
+    route: Route,
+    id: &str,
+    after: i64,
+    upto: i64,
+) -> rusqlite::Result<Vec<Change>> {
+    let mut statement = connection.prepare_cached(&newer_sql())?;
+    let rows = statement.query_map((route.as_str(), id, after, upto), read)?;
     rows.collect()
 }
 

@@ -48,7 +48,8 @@ impl Operator {
     }
 
     /// Makes these dead letters of a sink due again, with all their attempts; returns how many were
-    /// still dead.
+    /// still dead. With `only_if_newest` each is delivered only if the sink has no newer version of its
+    /// record when its turn comes.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -56,10 +57,11 @@ impl Operator {
         &mut self,
         sink: &str,
         letters: &[PendingDelivery],
+        only_if_newest: bool,
         at: &str,
     ) -> Result<usize, StoreError> {
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let revived = deliveries::revive(&tx, sink, letters, at)?;
+        let revived = deliveries::revive(&tx, sink, letters, only_if_newest, at)?;
         tx.commit()?;
         Ok(revived)
     }

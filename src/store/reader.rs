@@ -80,6 +80,21 @@ impl Reader {
         Ok(log::of_record(&self.connection, route, id)?)
     }
 
+    /// Versions of a record that are newer than the one in the row `after`, up to the row `upto`, the
+    /// oldest first; at most 1,000.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn newer_versions(
+        &self,
+        route: Route,
+        id: &str,
+        after: i64,
+        upto: i64,
+    ) -> Result<Vec<Change>, StoreError> {
+        Ok(log::newer(&self.connection, route, id, after, upto)?)
+    }
+
     /// The number of the last row of the log, 0 for none.
     ///
     /// # Errors

@@ -9,6 +9,8 @@ mod intake;
 mod mqtt;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(any(feature = "email", feature = "postgres"))]
+mod ordered;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rotation;

@@ -47,6 +47,8 @@ pub(super) fn run(reader: &Reader, filter: &Filter, json: bool) -> anyhow::Resul
                 Kind::Created => route.created += 1,
                 Kind::Forgotten => route.forgotten += 1,
                 Kind::Gap => route.gaps += 1,
+                // They are in no log.
+                Kind::Alert | Kind::Report => {}
                 Kind::Updated => {
                     route.updated += 1;
                     for field in change.changed() {

@@ -100,6 +100,7 @@ impl Items {
         }
         self.progress.skipped += count(round.vanished.len());
         self.progress.settled.extend(round.vanished);
+        self.progress.put.extend(round.superseded);
         for (seq, row) in round.rows {
             match row {
                 LogRow::Unwanted(_) | LogRow::Delivered => self.window.pass(seq),

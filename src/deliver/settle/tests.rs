@@ -31,6 +31,7 @@ fn delivery(seq: i64, attempts: i64, state: DeliveryState) -> PendingDelivery {
         next_attempt_at: Some(NOW.to_owned()),
         last_error: None,
         since: NOW.to_owned(),
+        only_if_newest: false,
     }
 }
 

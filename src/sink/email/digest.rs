@@ -20,6 +20,8 @@ pub struct DigestSink {
     writer: Writer,
     server: Server,
     window: Duration,
+    /// Whether a mail ends before the first change that cannot be shown.
+    stops_at_refusals: bool,
 }
 
 impl DigestSink {
@@ -33,7 +35,12 @@ impl DigestSink {
             writer: Writer::build(settings).map_err(refuse)?,
             server: Server::build(settings).map_err(refuse)?,
             window,
+            stops_at_refusals: false,
         })
+    }
+
+    pub(in crate::sink) fn stop_at_refusals(&mut self) {
+        self.stops_at_refusals = true;
     }
 
     pub(in crate::sink) fn batch(&self) -> usize {
@@ -56,6 +63,17 @@ impl DigestSink {
         stop: &CancellationToken,
     ) -> Vec<Verdict> {
         let (mail, mut verdicts) = self.write(changes, now);
+        if self.stops_at_refusals
+            && let Some(first) = verdicts.iter().position(|verdict| *verdict != Verdict::NotTried)
+        {
+            let mut before = match first {
+                0 => vec![verdicts.swap_remove(0)],
+                // The refused change is the first of the next batch.
+                _ => Box::pin(self.deliver(&changes[..first], now, stop)).await,
+            };
+            before.resize(changes.len(), Verdict::NotTried);
+            return before;
+        }
         let sent = match mail {
             Some(mail) => self.server.send(&mail, stop).await,
             None => Verdict::Done,

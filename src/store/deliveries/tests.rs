@@ -33,6 +33,7 @@ fn delivery(seq: i64, record_id: &str, state: DeliveryState) -> PendingDelivery 
         next_attempt_at: (state == DeliveryState::Retrying).then(|| AT.to_owned()),
         last_error: None,
         since: AT.to_owned(),
+        only_if_newest: false,
     }
 }
 
@@ -144,7 +145,7 @@ fn a_dead_letter_sent_again_goes_before_the_later_changes_of_its_record() {
     let (_dir, connection) = store();
     put(&connection, &[(1, "7", Dead), (2, "7", Retrying), (3, "", Dead)]);
     let letters = dead_letters(&connection, "erp", 0, 10).unwrap();
-    assert_eq!(revive(&connection, "erp", &letters, AT).unwrap(), 2);
+    assert_eq!(revive(&connection, "erp", &letters, true, AT).unwrap(), 2);
     assert_eq!(due_seqs(&connection), [1, 3]);
     assert_eq!(counters(&connection), (3, 0));
     // The later change was in flight, and failed meanwhile.

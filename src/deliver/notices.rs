@@ -1,0 +1,110 @@
+//! Notices: what this program tells a sink by itself, handed over between its changes.
+//!
+//! A notice never touches what is known of the endpoint, the position or the counts of changes: a
+//! sink that cannot take one goes on with its changes, and the notice is tried again later.
+
+use std::time::Duration;
+
+use super::Deliverer;
+use super::settle::wait_until;
+use super::task_state::{Ends, TaskState};
+use crate::clock::{Moment, stamp};
+use crate::sink::Verdict;
+use crate::store::{NoticeFate, PendingNotice, SinkState, StoreError};
+
+/// Notices read at once.
+const AT_ONCE: usize = 32;
+/// The shortest and the longest wait after a fault of the endpoint.
+const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15 * 60)];
+
+impl Deliverer {
+    /// Hands over the notices that are due; returns the wait until the next one is, `None` if no
+    /// notice waits.
+    pub(super) async fn notices(
+        &mut self,
+        known: &mut TaskState,
+        ends: &Ends<'_>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let now = self.clock.now().elapsed;
+        match known.notices_at {
+            Some(at) if at <= now => {}
+            later => return Ok(later.map(|at| at - now)),
+        }
+        if known.row.state == SinkState::Disabled {
+            return Ok(None);
+        }
+        let name = self.name.clone();
+        let pending = self.store.read(move |reader| reader.notices(&name, AT_ONCE)).await?;
+        let full = pending.len() == AT_ONCE;
+        let mut waits: Vec<Duration> = Vec::new();
+        for notice in pending {
+            let wall = self.clock.now().wall;
+            let wait = wait_until(notice.next_attempt_at.as_deref(), wall).unwrap_or_default();
+            if !wait.is_zero() || ends.finish.is_cancelled() {
+                waits.push(wait);
+                continue;
+            }
+            waits.extend(self.notice(notice, ends).await?);
+        }
+        let now = self.clock.now().elapsed;
+        let wait = if full && waits.len() < AT_ONCE {
+            Some(Duration::ZERO)
+        } else {
+            waits.into_iter().min()
+        };
+        known.notices_at = wait.map(|wait| now + wait);
+        Ok(wait)
+    }
+
+    /// Hands one over; returns the wait before the next attempt, `None` if it is done with.
+    async fn notice(
+        &mut self,
+        notice: PendingNotice,
+        ends: &Ends<'_>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let given = [notice.change];
+        let wall = self.clock.now().wall;
+        let verdict = self.sink.deliver(&given, wall, ends.cut).await.pop();
+        let [change] = given;
+        let moment = self.clock.now();
+        let (wait, attempts, reason) = match verdict {
+            Some(Verdict::Done) => {
+                self.store.settle_notice(notice.id, NoticeFate::Settled).await?;
+                return Ok(None);
+            }
+            Some(Verdict::Refused { reason, for_good }) => {
+                let attempts = notice.attempts + 1;
+                let tried = usize::try_from(attempts).unwrap_or(usize::MAX);
+                match self.settings.retry.get(tried - 1).filter(|_| !for_good) {
+                    Some(wait) => (*wait, attempts, reason),
+                    None => {
+                        tracing::error!(sink = %self.name, kind = %change.kind, about = change.record_id, reason,
+                            "the sink refused a notice for good, and it is dropped: correct the sink, then try it with `shopmirror sinks test {}`", self.name);
+                        self.store.settle_notice(notice.id, NoticeFate::Settled).await?;
+                        return Ok(None);
+                    }
+                }
+            }
+            Some(Verdict::Fault { reason, retry_after }) => {
+                let wait =
+                    patience(&change.observed_at, moment).max(retry_after.unwrap_or_default());
+                (wait, notice.attempts, reason)
+            }
+            Some(Verdict::Gone { reason }) => (WAITS[1], notice.attempts, reason),
+            Some(Verdict::NotTried | Verdict::CutShort) | None => return Ok(Some(WAITS[0])),
+        };
+        tracing::warn!(sink = %self.name, kind = %change.kind, about = change.record_id, reason,
+            wait_s = wait.as_secs(), "a notice could not be delivered and will be tried again");
+        let next = moment.wall.checked_add(wait).map(stamp).unwrap_or_default();
+        let fate = NoticeFate::PutOff { attempts, next_attempt_at: next, last_error: reason };
+        self.store.settle_notice(notice.id, fate).await?;
+        Ok(Some(wait))
+    }
+}
+
+/// The wait after a fault: longer the older the notice is.
+fn patience(made_at: &str, now: Moment) -> Duration {
+    let made = made_at.parse::<jiff::Timestamp>().unwrap_or(now.wall);
+    let age = Duration::try_from(now.wall.duration_since(made)).unwrap_or_default();
+    (age / 4).clamp(WAITS[0], WAITS[1])
+}

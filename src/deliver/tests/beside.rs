@@ -1,0 +1,121 @@
+//! What a sink gets beside new changes: dead letters again, and notices.
+
+use super::*;
+use crate::record::Kind;
+use crate::store::{NewNotice, Operator};
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn refused() -> Verdict {
+    Verdict::Refused { reason: "answered 422".into(), for_good: false }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_is_not_sent_again_while_a_newer_version_is_under_way() {
+    for woken in [true, false] {
+        let shop = Shop::new().await;
+        let once = config::SinkSettings { retry: Arc::from([]), ..settings() };
+        let slow = |change: &Change| if name(change) == "New" { MINUTE } else { millis(1) };
+        let sink = refusing(4, "Old", refused()).slow(slow);
+        let task = shop.start("erp", sink, once.clone()).await;
+        shop.see("1", "Old").await;
+        until("it is dead", MINUTE, || task.status().dead == 1).await;
+        shop.see("1", "New").await;
+        until("the newer one is under way", MINUTE, || task.sink.under_way() == 1).await;
+        task.sink
+            .now_returns(|change| if name(change) == "Other" { refused() } else { Verdict::Done });
+
+        let path = shop.dir.path().join("mirror.db");
+        let reader = Reader::open(&path).unwrap();
+        let row = reader.sink("erp").unwrap().unwrap();
+        let wanted = Redrive { filter: Some(&once.filter), seq: None, all_versions: false };
+        let mut operator = Operator::open(&path).unwrap();
+        let at = shop.clock.now().stamp();
+        let done = redrive(&mut operator, &reader, &row, &wanted, &at).unwrap();
+        assert_eq!(done.changes, 1, "nothing in the store says that the newer one is under way");
+        if woken {
+            task.wake.send_replace(());
+        }
+        // What is parked meanwhile makes the task look at what is due.
+        shop.see("2", "Other").await;
+        until("the other is dead too", HOUR, || task.status().dead == 2).await;
+        tokio::time::sleep(HOUR).await;
+        assert_eq!(task.taken(), ["New"], "woken: {woken}");
+        let letters = shop.store.read(|reader| reader.dead_letters("erp", 10)).await.unwrap();
+        let why = letters[0].last_error.as_deref().unwrap();
+        assert!(why.contains("--all-versions"), "{why}");
+        assert_eq!(shop.row("erp").await.delivered, 1);
+        task.stop().await;
+    }
+}
+
+/// A notice about this, made now.
+async fn post(shop: &Shop, task: &super::shop::Task, about: &str) {
+    let notice = NewNotice {
+        kind: Kind::Alert,
+        about: about.to_owned(),
+        version: 1,
+        made_at: shop.clock.now().stamp(),
+        body: format!(r#"{{"name":"Notice {about}"}}"#),
+    };
+    shop.store.post_notice(vec!["erp".to_owned()], notice).await.unwrap();
+    task.wake.send_replace(());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_arrives_beside_a_backlog_and_counts_as_no_change() {
+    let shop = Shop::new().await;
+    let leads: Vec<_> = (1..=600).map(|id| (id.to_string(), format!("Lead {id}"))).collect();
+    shop.see_all(&leads).await;
+    let beginning = config::SinkSettings { start: Start::Beginning, ..settings() };
+    let sink = Scripted::new(2, |_| Verdict::Done).slow(|_| millis(100));
+    let task = shop.start("erp", sink, beginning).await;
+    until("it works", MINUTE, || task.taken().len() > 10).await;
+    post(&shop, &task, "one").await;
+    until("the notice comes", millis(500), || task.taken().contains(&"Notice one".into())).await;
+    assert!(task.taken().len() < 50, "it does not wait for the backlog");
+    until("all have arrived", HOUR, || task.status().delivered == 600).await;
+    let row = shop.row("erp").await;
+    assert_eq!((row.retrying, row.dead, row.position), (0, 0, shop.store.seq()));
+    assert_eq!(task.taken().len(), 601);
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_fails_is_tried_again_and_holds_up_no_change() {
+    let shop = Shop::new().await;
+    let task = shop.start("erp", refusing(4, "Notice bad", fault()), settings()).await;
+    post(&shop, &task, "bad").await;
+    until("it was tried", MINUTE, || !task.attempts("Notice bad").is_empty()).await;
+    for id in 1..=20 {
+        shop.see(&id.to_string(), "Lead").await;
+        until("the change arrives", millis(1_500), || task.taken().len() == id).await;
+        tokio::time::sleep(MINUTE).await;
+    }
+    let tries = task.attempts("Notice bad").len();
+    assert!((5..40).contains(&tries), "{tries} attempts in 20 minutes");
+    assert_eq!(task.status().state, SinkActivity::Active);
+    // A restart forgets nothing, and the notice arrives once.
+    task.stop().await;
+    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
+    until("it arrives", HOUR, || task.taken() == ["Notice bad"]).await;
+    task.wake.send_replace(());
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(task.taken(), ["Notice bad"]);
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_is_refused_is_dropped_after_the_schedule_of_its_sink() {
+    let shop = Shop::new().await;
+    let task = shop.start("erp", refusing(4, "Notice bad", refused()), settings()).await;
+    post(&shop, &task, "bad").await;
+    tokio::time::sleep(3 * HOUR).await;
+    assert_eq!(task.attempts("Notice bad").len(), 4, "the first attempt, then the three waits");
+    let left = shop.store.read(|reader| reader.notices("erp", 10)).await.unwrap();
+    assert_eq!(left, []);
+    assert_eq!(shop.row("erp").await.dead, 0);
+    task.stop().await;
+}

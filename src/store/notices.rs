@@ -1,0 +1,242 @@
+//! The table `notices`: what this program tells a sink by itself, until the sink has taken it.
+//!
+//! A notice has the shape of a change and is in no log. Its event id follows from what it says, so
+//! that saying it twice stores it once. A sink keeps at most [`MOST`]; then the oldest goes.
+
+use rusqlite::{Connection, Row, TransactionBehavior};
+use sha2::{Digest, Sha256};
+
+use super::error::StoreError;
+use super::{Reader, Store};
+use crate::record::{Change, Kind, Route};
+
+/// Notices that wait for one sink, at most.
+const MOST: i64 = 1_000;
+/// The longest body, in bytes.
+const BODY_MAX: usize = 4 * 1024 * 1024;
+
+/// Something to tell sinks that is no stored change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewNotice {
+    /// [`Kind::Alert`] or [`Kind::Report`].
+    pub kind: Kind,
+    /// What it is about: the receivers' key of what belongs together, at most 255 bytes.
+    pub about: String,
+    /// Counts what is said about the same matter, from 1.
+    pub version: i64,
+    /// When it was made, as [`crate::clock::stamp`] writes it.
+    pub made_at: String,
+    /// A JSON object; receivers find it as `record`.
+    pub body: String,
+}
+
+/// A notice that a sink has not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingNotice {
+    /// Its number.
+    pub id: i64,
+    /// As it is handed to the sink.
+    pub change: Change,
+    /// How often the sink refused it.
+    pub attempts: i64,
+    /// Not before this time; `None` for at once.
+    pub next_attempt_at: Option<String>,
+}
+
+/// What becomes of a notice that was handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoticeFate {
+    /// It is done with: taken, or given up.
+    Settled,
+    /// It is handed over again.
+    PutOff {
+        /// How often the sink refused it.
+        attempts: i64,
+        /// Not before this time.
+        next_attempt_at: String,
+        /// Why.
+        last_error: String,
+    },
+}
+
+const INSERT: &str = "INSERT OR IGNORE INTO notices (sink, event_id, kind, about, version, made_at, body) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+const TRIM: &str = "DELETE FROM notices WHERE sink = ?1 AND id <= (SELECT id FROM notices WHERE sink = ?1 \
+     ORDER BY id DESC LIMIT 1 OFFSET ?2)";
+
+const PENDING: &str = "SELECT id, event_id, kind, about, version, made_at, body, attempts, next_attempt_at \
+     FROM notices WHERE sink = ?1 ORDER BY id LIMIT ?2";
+
+const PUT_OFF: &str =
+    "UPDATE notices SET attempts = ?2, next_attempt_at = ?3, last_error = ?4 WHERE id = ?1";
+
+/// The event id: the same for every sink and however often it is said.
+fn event_id(identity: &str, notice: &NewNotice) -> String {
+    let mut hash = Sha256::new();
+    for part in [identity, notice.kind.as_str(), &notice.about, &notice.made_at, &notice.body] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let digits = hash.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("{}_{digits}", notice.kind)
+}
+
+/// Adds a notice for each of the sinks; returns how many were dropped because too many wait.
+pub(super) fn add(
+    connection: &Connection,
+    identity: &str,
+    sinks: &[String],
+    notice: &NewNotice,
+) -> Result<usize, StoreError> {
+    if notice.body.len() > BODY_MAX {
+        return Err(StoreError::Limit("a notice is longer than 4 MiB: make the report shorter"));
+    }
+    let event_id = event_id(identity, notice);
+    let mut dropped = 0;
+    for sink in sinks {
+        connection.prepare_cached(INSERT)?.execute((
+            sink,
+            &event_id,
+            notice.kind.as_str(),
+            &notice.about,
+            notice.version,
+            &notice.made_at,
+            &notice.body,
+        ))?;
+        dropped += connection.prepare_cached(TRIM)?.execute((sink, MOST))?;
+    }
+    Ok(dropped)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<PendingNotice> {
+    let kind: String = row.get(2)?;
+    let kind = if kind == Kind::Report.as_str() { Kind::Report } else { Kind::Alert };
+    Ok(PendingNotice {
+        id: row.get(0)?,
+        change: Change {
+            seq: 0,
+            event_id: row.get(1)?,
+            route: Route::Jobs,
+            record_id: Some(row.get(3)?),
+            kind,
+            version: row.get(4)?,
+            observed_at: row.get(5)?,
+            business: None,
+            body: row.get(6)?,
+            before: None,
+        },
+        attempts: row.get(7)?,
+        next_attempt_at: row.get(8)?,
+    })
+}
+
+impl Reader {
+    /// Up to `limit` notices that a sink has not taken, the oldest first.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn notices(&self, sink: &str, limit: usize) -> Result<Vec<PendingNotice>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = self.connection.prepare_cached(PENDING)?;
+        let rows = statement.query_map((sink, limit), read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+impl Store {
+    /// Keeps a notice until each of these sinks has taken it; wake their tasks afterwards. The same
+    /// notice is kept once.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn post_notice(
+        &self,
+        sinks: Vec<String>,
+        notice: NewNotice,
+    ) -> Result<(), StoreError> {
+        let dropped = self.write(move |writer| {
+            let identity = writer.identities.first().to_owned();
+            let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let dropped = add(&tx, &identity, &sinks, &notice)?;
+            tx.commit()?;
+            Ok(dropped)
+        });
+        note_dropped(dropped.await?);
+        Ok(())
+    }
+
+    /// Stores what became of a notice.
+    ///
+    /// # Errors
+    /// Nothing is stored; it is handed over again under the same event id.
+    pub async fn settle_notice(&self, id: i64, fate: NoticeFate) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            let connection = &writer.connection;
+            match fate {
+                NoticeFate::Settled => {
+                    connection.execute("DELETE FROM notices WHERE id = ?1", [id])?;
+                }
+                NoticeFate::PutOff { attempts, next_attempt_at, last_error } => {
+                    let values = (id, attempts, next_attempt_at, last_error);
+                    connection.prepare_cached(PUT_OFF)?.execute(values)?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Says that notices were dropped.
+pub(super) fn note_dropped(count: usize) {
+    if count > 0 {
+        tracing::warn!(
+            count,
+            "more than {MOST} notices waited for a sink, and the oldest were dropped: see `shopmirror sinks`"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixtures::open;
+
+    fn notice(number: i64) -> NewNotice {
+        NewNotice {
+            kind: Kind::Alert,
+            about: "key".into(),
+            version: number,
+            made_at: format!("2026-01-01T00:00:00.{number:06}Z"),
+            body: "{}".into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_notice_that_is_said_twice_is_kept_once_and_too_many_are_not_kept() {
+        let (dir, store) = open();
+        let sinks = || vec!["ops".to_owned(), "mail".to_owned()];
+        for _ in 0..2 {
+            store.post_notice(sinks(), notice(1)).await.unwrap();
+        }
+        let of = |sink: &'static str| store.read(move |reader| reader.notices(sink, 5_000));
+        let (ops, mail) = (of("ops").await.unwrap(), of("mail").await.unwrap());
+        assert_eq!((ops.len(), mail.len()), (1, 1));
+        assert_eq!(ops[0].change.event_id, mail[0].change.event_id, "one id for all sinks");
+        for number in 2..=MOST + 5 {
+            store.post_notice(vec!["ops".to_owned()], notice(number)).await.unwrap();
+        }
+        let ops = of("ops").await.unwrap();
+        assert_eq!(i64::try_from(ops.len()).unwrap(), MOST);
+        assert_eq!(ops[0].change.version, 6, "the oldest are dropped");
+        assert_eq!(of("mail").await.unwrap().len(), 1);
+        let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
+        for sql in [PENDING, TRIM] {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
+            let steps = steps.collect::<rusqlite::Result<Vec<_>>>().unwrap();
+            assert!(steps.iter().all(|step| !step.starts_with("SCAN")), "{steps:?}");
+        }
+    }
+}
