@@ -138,7 +138,7 @@ class Conveyor:
             disable_nagle_algorithm = True
 
             def do_GET(self):
-                # Searches find nobody.
+                # Searches find no customer.
                 body = conveyor.next_page() if "/triggers/" in self.path else b"[]"
                 self.send_response(200)
                 self.send_header("content-type", "application/json")

@@ -55,6 +55,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use secrecy::SecretString;
 
 use crate::config::Config;
+use crate::store::Reader;
 use exit::{USAGE, code_of};
 
 /// The places of the configuration if `--config` is not given.
@@ -242,6 +243,17 @@ fn read_config(path: &Path) -> anyhow::Result<Config> {
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     let key = std::env::var("SHOPMIRROR_API_KEY").ok().map(SecretString::from);
     Ok(Config::load(path, credentials.as_deref(), key)?)
+}
+
+/// How long a command may read the store. A longer read would keep the write-ahead log from being
+/// emptied all that time.
+const READ_MOST: Duration = Duration::from_secs(300);
+
+/// Opens the store for a command whose reads have a time limit.
+fn reader(config: &Config) -> anyhow::Result<Reader> {
+    let mut reader = Reader::open(&config.store.path)?;
+    reader.limit_time(READ_MOST)?;
+    Ok(reader)
 }
 
 /// Threads for the store's connections, for files and for name lookups, and as many again for files on

@@ -10,6 +10,7 @@ mod deliveries;
 mod health;
 mod notify;
 mod requests;
+mod search_index;
 mod upkeep;
 
 use std::path::Path;
@@ -366,6 +367,7 @@ impl RunningTasks {
             status: backup,
         };
         tasks.spawn(daily.run(finish.clone()));
+        tasks.spawn(search_index::run(store.clone(), finish.clone()));
         tasks.spawn(upkeep::run(config.store.log_retention, clock, store.clone(), finish.clone()));
         Ok(Self { tasks, finish, requests })
     }

@@ -95,6 +95,7 @@ impl WorkspaceStatus {
             sinks,
             ..Self::of_stored(stored, now)
         };
+        health.judge_search(stored.search_index(), stored.last_seq(), true);
         stored.complete(&mut status.pollers, now);
         if !halted {
             health.judge_pollers(&status.pollers);
@@ -118,6 +119,7 @@ impl WorkspaceStatus {
         let last_run = LastRun::read(reader, now)?;
         let mut health = HealthReport::default();
         health.judge_absence(why, last_run.as_ref(), once_every);
+        health.judge_search(stored.search_index(), stored.last_seq(), false);
         let mut status = Self {
             last_run,
             pollers: stored.stopped_pollers(now),

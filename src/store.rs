@@ -20,6 +20,7 @@ mod forget;
 mod forms;
 mod full_text;
 mod gaps;
+mod history;
 mod identity;
 mod ignored;
 mod known;
@@ -69,7 +70,9 @@ pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
 pub use forget::Forgotten;
 pub use forms::{Form, FormChange};
+pub use full_text::SearchIndex;
 pub use gaps::Repairable;
+pub use history::{HISTORY_MAX, RecordHistory};
 pub use ledger::{Certainty, Gap, GapState};
 pub use maintain::Upkeep;
 pub use mirror::lookup::PersonField;
@@ -117,6 +120,8 @@ struct StoreParts {
     last_seq: watch::Sender<i64>,
     /// Counts the gaps that were recorded since the store was opened.
     gaps_found: watch::Sender<u64>,
+    /// What the index of all words holds.
+    search_index: watch::Sender<SearchIndex>,
     path: PathBuf,
 }
 
@@ -141,6 +146,7 @@ impl Store {
         let writer = Writer::new(opened, path).map_err(failed)?;
         let (reader, long_reader) = (Reader::open(path)?, Reader::open(path)?);
         let last = log::last_seq(&writer.connection).map_err(failed)?;
+        let index = writer.index_seen;
         let shared = StoreParts {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
@@ -153,6 +159,7 @@ impl Store {
             is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
             gaps_found: watch::Sender::default(),
+            search_index: watch::Sender::new(index),
             path: path.to_owned(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -325,5 +332,11 @@ impl Store {
     #[must_use]
     pub fn gaps_found(&self) -> watch::Receiver<u64> {
         self.shared.gaps_found.subscribe()
+    }
+
+    /// What the index of all words holds, and a wake-up whenever that changes.
+    #[must_use]
+    pub fn search_index(&self) -> watch::Receiver<SearchIndex> {
+        self.shared.search_index.subscribe()
     }
 }

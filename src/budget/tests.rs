@@ -138,7 +138,7 @@ fn alone_on_the_key_the_reserve_is_never_touched() {
         }
         assert!(we.least_left >= 15, "{} left", we.least_left);
         let rate = we.sent_between(120.0, 960.0) as f64 / 14.0;
-        assert!(rate > 42.0, "only {rate} a minute although nobody else spends");
+        assert!(rate > 42.0, "only {rate} a minute although no other client spends");
     }
 }
 

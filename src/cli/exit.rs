@@ -79,9 +79,12 @@ fn code_of_backup(error: &BackupError) -> u8 {
 
 fn code_of_store(error: &StoreError) -> u8 {
     match error {
-        StoreError::Full | StoreError::Limit(_) | StoreError::Busy | StoreError::Overtaken => {
-            TRY_AGAIN
-        }
+        StoreError::Full
+        | StoreError::Limit(_)
+        | StoreError::Busy
+        | StoreError::Overtaken
+        | StoreError::TooLong
+        | StoreError::SearchDamaged => TRY_AGAIN,
         StoreError::Corrupt(_) => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
         StoreError::Closing => SOFTWARE,

@@ -11,7 +11,7 @@ use super::output::{self, cell};
 use super::route_name::RouteName;
 use crate::config::Config;
 use crate::record::Route;
-use crate::store::Reader;
+use crate::store::{Operator, SearchIndex, StoreError};
 
 /// As many records as are looked at if only those of one route are wanted.
 const LOOKED_AT: usize = 1_000;
@@ -47,8 +47,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return Err(ExitError { code: USAGE, text }.into());
     }
     let limit = args.limit as usize;
-    let reader = Reader::open(&config.store.path)?;
-    let mut found = reader.find(&term, if args.route.is_some() { LOOKED_AT } else { limit })?;
+    let reader = super::reader(config)?;
+    let most = if args.route.is_some() { LOOKED_AT } else { limit };
+    let mut found = reader.find(&term, most).map_err(|error| set_aside(config, error))?;
+    if reader.search_index()? != SearchIndex::Whole {
+        output::aside("note: the search index is being made again: records may be missing here");
+    }
     found.retain(|change| args.route.is_none_or(|route| change.route == route));
     found.truncate(limit);
     if args.json.json {
@@ -79,6 +83,15 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         })
         .collect();
     output::table(&["route", "id", "contact", "record", "changed"], &rows, "nothing found")
+}
+
+/// Lets the daemon make a damaged index again.
+fn set_aside(config: &Config, error: StoreError) -> StoreError {
+    if matches!(error, StoreError::SearchDamaged) {
+        // A user who may only read gets the same advice; the daemon finds the damage later.
+        let _ = Operator::open(&config.store.path).map(|mut operator| operator.set_search_aside());
+    }
+    error
 }
 
 /// The number or the e-mail address of a record.

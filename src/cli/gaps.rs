@@ -9,7 +9,7 @@ use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
 use crate::status::Stored;
-use crate::store::{Gap, Operator, Reader};
+use crate::store::{Gap, Operator};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -85,7 +85,7 @@ fn accept(
 }
 
 fn list(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let reader = Reader::open(&config.store.path)?;
+    let reader = super::reader(config)?;
     let gaps = reader.gaps()?;
     if json {
         return output::json(&gaps);

@@ -2,6 +2,7 @@
 
 mod summary;
 
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ pub(super) struct Args {
     /// Only changes of this route
     #[arg(long, value_parser = RouteName)]
     route: Option<Route>,
+    /// Only changes of the record with this id
+    #[arg(long, value_name = "ID", requires = "route")]
+    id: Option<String>,
     /// Only changes of this kind: baseline, created, updated or gap
     #[arg(long)]
     kind: Option<Kind>,
@@ -59,18 +63,20 @@ struct Filter {
     since: Option<String>,
     until: Option<String>,
     route: Option<Route>,
+    id: Option<String>,
     kind: Option<Kind>,
     limit: usize,
 }
 
 impl Filter {
     fn of(args: &Args) -> Self {
-        let Args { after, since, until, route, kind, limit, .. } = args.clone();
+        let Args { after, since, until, route, id, kind, limit, .. } = args.clone();
         Self {
             after,
             since: since.map(stamp),
             until: until.map(stamp),
             route,
+            id,
             kind,
             limit: limit.map_or(LISTED, |limit| limit as usize),
         }
@@ -78,6 +84,7 @@ impl Filter {
 
     fn wants(&self, change: &Change) -> bool {
         self.route.is_none_or(|route| route == change.route)
+            && (self.id.is_none() || self.id == change.record_id)
             && self.kind.is_none_or(|kind| kind == change.kind)
             && self.since.as_ref().is_none_or(|since| change.observed_at >= *since)
             && self.until.as_ref().is_none_or(|until| change.observed_at <= *until)
@@ -100,7 +107,10 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     }
     let Found { changes: found, position, is_cut } = match filter.after {
         Some(after) => first_after(&reader, &filter, after)?,
-        None => latest(&reader, &filter)?,
+        None => match (filter.route, &filter.id) {
+            (Some(route), Some(id)) => latest_of_record(&reader, &filter, route, id)?,
+            _ => latest(&reader, &filter)?,
+        },
     };
     if is_cut && args.limit.is_none() && !filter.is_empty() {
         let which = if filter.after.is_some() { "first" } else { "last" };
@@ -171,6 +181,31 @@ fn first_after(reader: &Reader, filter: &Filter, after: i64) -> anyhow::Result<F
         position = found.last().map_or(after, |change: &Change| change.seq);
     }
     Ok(Found { changes: found, position, is_cut })
+}
+
+/// The latest changes of one record, found by its index.
+fn latest_of_record(
+    reader: &Reader,
+    filter: &Filter,
+    route: Route,
+    id: &str,
+) -> anyhow::Result<Found> {
+    let position = reader.last_seq()?;
+    let mut changes = Vec::new();
+    reader.each_version_after(route, id, 0, |change| {
+        if filter.wants(&change) {
+            changes.push(change);
+        }
+        if changes.len() > filter.limit {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    let is_cut = changes.len() > filter.limit;
+    changes.truncate(filter.limit);
+    changes.reverse();
+    Ok(Found { changes, position, is_cut })
 }
 
 /// The latest changes.

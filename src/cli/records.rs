@@ -13,7 +13,7 @@ use super::route_name::RouteName;
 use super::whole_record::as_received;
 use crate::config::Config;
 use crate::record::Route;
-use crate::store::{Reader, RecordFilter};
+use crate::store::RecordFilter;
 
 /// The columns of the table, those that exist; the contract names them.
 const SHOWN: [&str; 12] = [
@@ -56,7 +56,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let Args { route, wheres, limit, at, json } = args;
-    let reader = Reader::open(&config.store.path)?;
+    let reader = super::reader(config)?;
     if let Some(at) = at {
         past::travel(&reader, route, at)?;
     }

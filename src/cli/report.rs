@@ -14,7 +14,7 @@ use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
 use crate::report::{self, Answer, By, FolderError, Guard, Question, Report, ReportError};
-use crate::store::{Reader, SqlValue};
+use crate::store::SqlValue;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -78,7 +78,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         output::text(&output::plain(&report.sql))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut reader = Reader::open(&config.store.path)?;
+    let mut reader = super::reader(config)?;
     let question = Question {
         from: args.from,
         to: args.to,

@@ -14,7 +14,7 @@ use super::whole_record::{WholeRecord, as_received};
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Route};
-use crate::store::Reader;
+use crate::store::{HISTORY_MAX, RecordHistory};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -32,13 +32,17 @@ pub(super) struct Args {
 
 #[derive(serde::Serialize)]
 struct Shown<'h> {
+    /// The newest versions, the oldest of them first.
     changes: &'h [Change],
+    /// Whether the log has older versions; `log --route ROUTE --id ID` lists them.
+    has_older: bool,
+    /// The record as it is now, or as it was at `--at`.
     record: Option<WholeRecord>,
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let (route, id) = (args.route, args.id.as_str());
-    let reader = Reader::open(&config.store.path)?;
+    let reader = super::reader(config)?;
     if let Some(at) = args.at {
         past::travel(&reader, route, at)?;
     }
@@ -48,13 +52,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         let text = format!("{route} {id:?} {then}; `shopmirror records {route}` lists the records");
         return Err(ExitError { code: DATA, text }.into());
     };
-    let mut history = reader.history(route, id)?;
-    if let Some(at) = args.at.map(stamp) {
-        history.retain(|change| change.observed_at <= at);
-    }
+    let until = args.at.map(stamp);
+    let RecordHistory { changes: history, has_older } =
+        reader.history_until(route, id, until.as_deref(), HISTORY_MAX)?;
     if args.json.json {
         let record = as_received(&reader, vec![record])?.pop();
-        return output::json(&Shown { record, changes: &history });
+        return output::json(&Shown { record, changes: &history, has_older });
     }
     let mut text = String::new();
     for (name, value) in &record {
@@ -65,6 +68,13 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         text.push_str(&format!("{:<20} {}\n", cell(name, 40), cell(&value, 400)));
     }
     text.push('\n');
+    if has_older {
+        text.push_str(&format!(
+            "only the newest {} versions are shown; `shopmirror log --route {route} --id {} --limit 1000` lists more\n\n",
+            history.len(),
+            cell(id, 40)
+        ));
+    }
     for change in &history {
         text.push_str(&format!(
             "{}  version {}  {}\n",

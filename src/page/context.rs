@@ -16,6 +16,8 @@ use crate::store::{Reader, Store};
 const READS_MAX: usize = 2;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(5);
+/// The longest time that one request may read. A report has its own limit within this one.
+const READ_MOST: Duration = Duration::from_secs(15);
 
 /// What the responses are made from.
 pub(super) struct PageContext {
@@ -63,11 +65,11 @@ impl PageContext {
         let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await.ok()?.ok()?;
         // A read continues although its client has left, so it keeps its turn until it ends.
         let work = move |reader: &mut Reader| {
-            let found = work(reader);
+            let found = reader.limit_time(READ_MOST).ok().map(|()| work(reader));
             drop(turn);
             found
         };
-        self.store.read_apart(work).await.ok()
+        self.store.read_apart(work).await.ok().flatten()
     }
 
     /// The reports that may be shown, and what is wrong with the others.

@@ -17,7 +17,9 @@ use super::request::{Query, link};
 use super::text::shown;
 use crate::record::{Change, Route};
 use crate::report::{Guard, csv_text, shown as value_shown};
-use crate::store::{QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue, StoreError};
+use crate::store::{
+    QueryError, QueryLimits, QueryRows, Reader, RecordHistory, RecordPage, SqlValue, StoreError,
+};
 
 /// Records on one screen, and in one CSV file.
 const SCREEN: u32 = 50;
@@ -106,10 +108,9 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
     }
     let query = Query::of(&uri);
     if let Some(term) = query.get("q").map(str::to_owned) {
-        let read = context.read(move |reader| reader.find(&term, FOUND_MOST)).await;
-        return match read {
-            Some(Ok(changes)) => json_response(&changes.iter().map(found_json).collect::<Vec<_>>()),
-            _ => failed(&context, None, false),
+        return match find(&context, term).await {
+            Ok(changes) => json_response(&changes.iter().map(found_json).collect::<Vec<_>>()),
+            Err(error) => failed(&context, error.as_ref(), false),
         };
     }
     let Asked { page, .. } = Asked::of(&query, SCREEN);
@@ -232,10 +233,26 @@ fn listing(route: Route, rows: &QueryRows) -> Markup {
     }
 }
 
+/// The records that hold every word of a term; without an error if others read for too long.
+async fn find(context: &PageContext, term: String) -> Result<Vec<Change>, Option<QueryError>> {
+    match context.read(move |reader| reader.find(&term, FOUND_MOST)).await {
+        None => Err(None),
+        Some(Ok(changes)) => Ok(changes),
+        Some(Err(error)) => {
+            if matches!(error, StoreError::SearchDamaged) {
+                // If this fails, the next search tries it again.
+                let _ = context.store.set_search_aside().await;
+            }
+            Err(Some(error.into()))
+        }
+    }
+}
+
 async fn found(context: &Arc<PageContext>, term: &str) -> Response {
-    let asked = term.to_owned();
-    let read = context.read(move |reader| reader.find(&asked, FOUND_MOST)).await;
-    let Some(Ok(changes)) = read else { return failed(context, None, true) };
+    let changes = match find(context, term.to_owned()).await {
+        Ok(changes) => changes,
+        Err(error) => return failed(context, error.as_ref(), true),
+    };
     let body = html! {
         section {
             h2 { "Found" }
@@ -286,15 +303,15 @@ pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Re
         return hidden(&context, true);
     }
     let query = Query::of(&uri);
-    match history(&context, &query).await {
+    match record(&context, &query).await {
         None => failed(&context, None, true),
-        Some((route, id, changes)) if changes.is_empty() => {
+        Some(OneRecord { route, id, history, .. }) if history.changes.is_empty() => {
             let text = format!("{route} {id:?} is not in the mirror.");
             explained(&context, StatusCode::NOT_FOUND, &text, true)
         }
-        Some((route, id, changes)) => {
-            framed(&context, &format!("{route} {id}"), &record_page(route, &id, &changes))
-                .into_response()
+        Some(found) => {
+            let title = format!("{} {}", found.route, found.id);
+            framed(&context, &title, &record_page(&found)).into_response()
         }
     }
 }
@@ -304,39 +321,53 @@ pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) 
     if !context.shows_records {
         return hidden(&context, false);
     }
-    match history(&context, &Query::of(&uri)).await {
-        Some((_, _, changes)) if !changes.is_empty() => json_response(&changes),
+    match record(&context, &Query::of(&uri)).await {
+        Some(found) if !found.history.changes.is_empty() => json_response(&found.history.changes),
         Some(_) => explained(&context, StatusCode::NOT_FOUND, "There is no such record.", false),
         None => failed(&context, None, false),
     }
 }
 
-async fn history(
-    context: &Arc<PageContext>,
-    query: &Query,
-) -> Option<(Route, String, Vec<Change>)> {
-    let route: Route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
-    let id = query.get("id").unwrap_or_default().to_owned();
-    let asked = id.clone();
-    let read = move |reader: &mut Reader| -> Result<Vec<Change>, StoreError> {
-        reader.history(route, &asked)
-    };
-    let changes = context.read(read).await?.ok()?;
-    Some((route, id, changes))
+/// One record as it is asked for.
+struct OneRecord {
+    route: Route,
+    id: String,
+    /// Its text in the mirror; `None` if it was forgotten.
+    body: Option<String>,
+    history: RecordHistory,
 }
 
-fn record_page(route: Route, id: &str, changes: &[Change]) -> Markup {
-    let body = changes.last().map_or("{}", |change| change.body.as_str());
-    let fields: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+async fn record(context: &Arc<PageContext>, query: &Query) -> Option<OneRecord> {
+    let route: Route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
+    let id = query.get("id").unwrap_or_default().to_owned();
+    let read = move |reader: &mut Reader| -> Result<OneRecord, StoreError> {
+        let body = reader.current_body(route, &id)?;
+        let history = reader.history(route, &id)?;
+        Ok(OneRecord { route, id, body, history })
+    };
+    context.read(read).await?.ok()
+}
+
+fn record_page(found: &OneRecord) -> Markup {
+    let OneRecord { route, id, body, history } = found;
+    let fields: Option<Map<String, Value>> =
+        body.as_deref().map(|body| serde_json::from_str(body).unwrap_or_default());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     html! {
         section {
             h2 { (route.as_str()) " " (shown(id)) }
-            dl.record { @for (name, value) in &fields { dt { (shown(name)) } dd { (shown(&text(value))) } } }
+            @if let Some(fields) = &fields {
+                dl.record { @for (name, value) in fields { dt { (shown(name)) } dd { (shown(&text(value))) } } }
+            } @else {
+                p { "The mirror does not hold this record any more. Its history is below." }
+            }
         }
         section {
             h2 { "History" }
-            @for change in changes.iter().rev() {
+            @if history.has_older {
+                p.note { "Only the newest " (history.changes.len()) " versions are shown. " code { "shopmirror log --route " (route.as_str()) " --id " (shown(id)) " --limit 1000" } " lists more." }
+            }
+            @for change in history.changes.iter().rev() {
                 h3 { "Version " (change.version) ", " (change.kind.as_str()) ", " time datetime=(change.observed_at) { (change.observed_at) } }
                 @let differences = change.changed();
                 @if !differences.is_empty() {

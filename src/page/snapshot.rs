@@ -1,7 +1,7 @@
 //! What the page shows: one snapshot that all viewers share.
 //!
-//! A snapshot is taken when somebody wants one and the last is a second old. However many look, it
-//! is taken once per second; without requests, it is not taken.
+//! A snapshot is taken when one is requested and the last is a second old: once per second for any
+//! number of viewers, and not at all without requests.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_snapshot_is_taken_while_nobody_looks() {
+    async fn without_a_viewer_no_snapshot_is_taken() {
         let taken = takes(async |snapshots| {
             sleep(Duration::from_secs(3600)).await;
             snapshots.newest().await;

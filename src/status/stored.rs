@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
-use crate::store::{Gap, GateState, PollerRow, Reader, SinkState, StoreError};
+use crate::store::{Gap, GateState, PollerRow, Reader, SearchIndex, SinkState, StoreError};
 
 /// A route whose last page was empty although the mirror has records of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,7 @@ pub struct Stored {
     pollers: Vec<PollerRow>,
     emptied: Vec<EmptiedRoute>,
     last_seq: i64,
+    search_index: SearchIndex,
 }
 
 impl Stored {
@@ -62,7 +63,19 @@ impl Stored {
             .map(|gap| (gap.route, gap.business))
             .collect();
         let emptied = emptied(&pollers, &records);
-        Ok(Self { records, open_gaps, pollers, emptied, last_seq: reader.last_seq()? })
+        Ok(Self {
+            records,
+            open_gaps,
+            pollers,
+            emptied,
+            last_seq: reader.last_seq()?,
+            search_index: reader.search_index()?,
+        })
+    }
+
+    /// What the index of all words holds.
+    pub(super) fn search_index(&self) -> SearchIndex {
+        self.search_index
     }
 
     /// The number of the last row of the log.

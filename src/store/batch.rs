@@ -1,10 +1,11 @@
 //! Appending records: the log row and the mirror row of each, the same way for pages and searches.
 
 use super::error::StoreError;
+use super::full_text::{self, IndexedVersion};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, RowFacts};
+use super::views;
 use super::writer::Batch;
-use super::{full_text, views};
 use crate::record::{Kind, Route};
 
 /// One version of a record, ready to be written.
@@ -53,7 +54,14 @@ impl Batch<'_> {
                 via: version.via,
             };
             self.mirror.put(self.tx, &facts, fields)?;
-            full_text::put(self.tx, route, version.id, version.version, seq, version.text)?;
+            let indexed = IndexedVersion {
+                route,
+                id: version.id,
+                version: version.version,
+                seq,
+                body: version.text,
+            };
+            full_text::put(self.tx, self.index, &indexed)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::StoreError;
+use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::{Store, log, open, sinks};
@@ -62,6 +63,8 @@ impl Store {
                 }
                 outcome => outcome.map_err(|error| writer.explain(error))?,
             };
+            let index = writer.index_seen;
+            shared.search_index.send_if_modified(|seen| std::mem::replace(seen, index) != index);
             if writer.connection.total_changes() != before {
                 writer.expect_lock(false)?;
                 let last = log::last_seq(&writer.connection)?;
@@ -81,14 +84,26 @@ impl Store {
         if !self.shared.is_unchecked.load(Ordering::Relaxed) {
             return Ok(());
         }
+        if self.check_file().await? == Checked::SearchDamaged {
+            // SQLite stops at this damage: the rest is read once the index is empty.
+            self.set_search_aside().await?;
+            if self.renew_search_index().await.is_ok() {
+                self.check_file().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn check_file(&self) -> Result<Checked, StoreError> {
         let shared = Arc::clone(&self.shared);
         run_blocking(move || {
             let stopped = Arc::clone(&shared);
             let is_stopped = move || stopped.is_closing.load(Ordering::Relaxed);
-            if open::check(&shared.path, is_stopped)? {
+            let checked = open::check(&shared.path, is_stopped)?;
+            if checked == Checked::Sound {
                 shared.is_unchecked.store(false, Ordering::Relaxed);
             }
-            Ok(())
+            Ok(checked)
         })
         .await
     }

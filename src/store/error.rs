@@ -97,6 +97,14 @@ pub enum StoreError {
     /// The file was deleted or replaced while it was open.
     #[error("{0} was deleted or replaced while it was open: stop, and put the file back")]
     Gone(PathBuf),
+    /// The index of all words is damaged; nothing else is.
+    #[error(
+        "the search index is damaged and nothing else: the daemon makes it again, so try again in some minutes; without a daemon, run `shopmirror rebuild`"
+    )]
+    SearchDamaged,
+    /// A read was stopped at its time limit.
+    #[error("reading took too long and was stopped: ask for less")]
+    TooLong,
     /// The program that uses the store is ending.
     #[error("the store is closing")]
     Closing,
@@ -128,6 +136,11 @@ impl StoreError {
             Self::Sqlite(_) => true,
             _ => false,
         }
+    }
+
+    /// Whether damage to a part of the file can be the cause.
+    pub(super) fn may_be_damage(&self) -> bool {
+        matches!(self, Self::Corrupt(_)) || self.is_of_one_route()
     }
 
     /// Whether there is no room for the store to grow.
@@ -165,6 +178,7 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::Corrupt(error.to_string())
             }
+            Some(ErrorCode::OperationInterrupted) => Self::TooLong,
             _ => Self::Sqlite(error),
         }
     }

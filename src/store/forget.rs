@@ -7,11 +7,15 @@
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::error::StoreError;
+use super::full_text::{self, SearchIndex};
 use super::identity::Identities;
 use super::log::{self, NewChange};
 use super::operate::Operator;
-use super::{checkpoint, full_text, mirror};
+use super::{checkpoint, mirror};
 use crate::record::{Kind, Route, field};
+
+/// Unused pages that one row of zeros takes.
+const SCRUB_PAGES: i64 = 256;
 
 /// What forgetting a record came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +39,39 @@ impl Operator {
     /// daemon or without one.
     ///
     /// # Errors
-    /// Nothing is changed.
+    /// Nothing is changed, or the record is forgotten and unused pages of the file may still hold words
+    /// of it; a second call overwrites them.
     pub fn forget(&mut self, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
+        let forgotten = match self.forget_rows(route, id, at, IndexUse::Remove) {
+            // A damaged index is emptied, so that no word of the record stays in it.
+            Err(error) if error.may_be_damage() => {
+                self.forget_rows(route, id, at, IndexUse::Empty)?
+            }
+            forgotten => forgotten?,
+        };
+        if forgotten == Forgotten::Unknown {
+            return Ok(forgotten);
+        }
+        // Also if the record was forgotten before: this part may have failed then.
+        scrub(&mut self.connection)?;
+        // Best effort: the data is gone from the tables whatever a reader keeps in the log.
+        let is_cut = checkpoint::cut_wal(&self.connection).unwrap_or(false);
+        Ok(match forgotten {
+            Forgotten::Now { versions, .. } => Forgotten::Now { versions, is_purged: is_cut },
+            other => other,
+        })
+    }
+
+    /// The transaction of [`Self::forget`].
+    fn forget_rows(
+        &mut self,
+        route: Route,
+        id: &str,
+        at: &str,
+        index: IndexUse,
+    ) -> Result<Forgotten, StoreError> {
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let Some(Latest { seq, version, kind, body, business }) = latest(&tx, route, id)? else {
             return Ok(Forgotten::Unknown);
@@ -48,7 +81,15 @@ impl Operator {
         }
         let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
         mirror::delete(&tx, route, id)?;
-        full_text::remove(&tx, seq, &body)?;
+        match index {
+            IndexUse::Remove => {
+                full_text::remove(&tx, SearchIndex::read(&tx)?, seq, &body)?;
+            }
+            IndexUse::Empty => {
+                full_text::reset(&tx)?;
+                full_text::set_aside(&tx)?;
+            }
+        }
         let versions = log::erase(&tx, route, id, &tombstone)?;
         tx.execute(
             "UPDATE deliveries SET last_error = NULL WHERE route = ?1 AND record_id = ?2",
@@ -73,10 +114,39 @@ impl Operator {
             (route.as_str(), id, at),
         )?;
         tx.commit()?;
-        // Best effort: the data is gone from the tables whatever a reader keeps in the log.
-        let is_purged = checkpoint::cut_wal(&self.connection).unwrap_or(false);
-        Ok(Forgotten::Now { versions, is_purged })
+        Ok(Forgotten::Now { versions, is_purged: false })
     }
+}
+
+/// What becomes of the record's words in the index of all words.
+#[derive(Clone, Copy)]
+enum IndexUse {
+    /// They are removed.
+    Remove,
+    /// The whole index is emptied and made again later.
+    Empty,
+}
+
+/// Overwrites the pages that the file does not use with zeros: a page that was given back before may
+/// hold words of the record. Works on all of them at once, since SQLite chooses which to use.
+fn scrub(connection: &mut Connection) -> rusqlite::Result<()> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let number = |pragma: &str| tx.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    let (free, page) = (number("PRAGMA freelist_count")?, number("PRAGMA page_size")?);
+    if free == 0 {
+        return Ok(());
+    }
+    tx.execute_batch("CREATE TABLE _unused (zeros BLOB)")?;
+    let mut insert = tx.prepare("INSERT INTO _unused (zeros) VALUES (zeroblob(?1))")?;
+    let mut left = free;
+    while left > 0 {
+        let pages = left.min(SCRUB_PAGES);
+        insert.execute([pages * page])?;
+        left -= pages;
+    }
+    drop(insert);
+    tx.execute_batch("DROP TABLE _unused")?;
+    tx.commit()
 }
 
 struct Latest {
@@ -126,12 +196,12 @@ mod tests {
     async fn a_forgotten_record_leaves_a_tombstone_and_is_never_stored_again() {
         let (dir, store) = open();
         let path = dir.path().join("mirror.db");
-        Poll::USUAL.shows(&store, &[record(1, "Somebody Private"), record(2, "N")]).await;
-        Poll::USUAL.shows(&store, &[record(1, "Somebody Renamed"), record(2, "N")]).await;
-        let before = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "N")]).await;
+        Poll::USUAL.shows(&store, &[record(1, "Quetzal Renamed"), record(2, "N")]).await;
+        let before = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
         store.close().await.unwrap();
         drop(store);
-        assert!(is_on_disk(dir.path(), "Somebody"));
+        assert!(is_on_disk(dir.path(), "Quetzal"));
 
         let mut operator = Operator::open(&path).unwrap();
         assert_eq!(operator.forget(Route::Leads, "9", "2026").unwrap(), Forgotten::Unknown);
@@ -139,14 +209,14 @@ mod tests {
         assert_eq!(now, Forgotten::Now { versions: 2, is_purged: true });
         assert_eq!(operator.forget(Route::Leads, "1", "2026").unwrap(), Forgotten::Before);
         drop(operator);
-        assert!(!is_on_disk(dir.path(), "Somebody"));
+        assert!(!is_on_disk(dir.path(), "Quetzal"));
 
         let store = Store::open(&path).unwrap();
-        for name in ["Somebody Renamed", "Somebody Else"] {
+        for name in ["Quetzal Renamed", "Quetzal Else"] {
             let outcome = Poll::USUAL.shows(&store, &[record(1, name), record(2, "N")]).await;
             assert_eq!((outcome.created, outcome.updated), (0, 0), "{name}");
         }
-        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
         assert_eq!(after.iter().map(|change| change.version).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(after[2].kind, Kind::Forgotten);
         let ids = |changes: &[crate::record::Change]| -> Vec<String> {
@@ -159,7 +229,7 @@ mod tests {
         assert!(counts.contains(&(Route::Leads, 1)), "{counts:?}");
         store.close().await.unwrap();
         drop(store);
-        assert!(!is_on_disk(dir.path(), "Somebody"));
+        assert!(!is_on_disk(dir.path(), "Quetzal"));
         assert_eq!(rebuild(&path).unwrap(), Rebuilt { records: 1 });
     }
 
@@ -176,25 +246,25 @@ mod tests {
     #[tokio::test]
     async fn an_edit_on_its_way_into_the_store_does_not_bring_a_forgotten_record_back() {
         let (dir, store) = open();
-        Poll::USUAL.shows(&store, &[record(1, "Somebody Private"), record(2, "N")]).await;
+        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "N")]).await;
         forget_meanwhile(&store, Route::Leads, "1");
-        let shown = [record(1, "Somebody Renamed"), record(2, "Edited")];
+        let shown = [record(1, "Quetzal Renamed"), record(2, "Edited")];
         let outcome = Poll::USUAL.shows(&store, &shown).await;
         assert_eq!((outcome.created, outcome.updated), (0, 1), "only the other record");
-        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
         let kinds: Vec<Kind> = after.iter().map(|change| change.kind).collect();
         assert_eq!(kinds, [Kind::Baseline, Kind::Forgotten]);
         assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
         store.close().await.unwrap();
         drop(store);
-        assert!(!is_on_disk(dir.path(), "Somebody"));
+        assert!(!is_on_disk(dir.path(), "Quetzal"));
     }
 
     #[tokio::test]
     async fn a_row_deleted_by_hand_does_not_come_back_if_its_record_is_forgotten_meanwhile() {
         let (dir, store) = open();
         let path = dir.path().join("mirror.db");
-        Poll::USUAL.shows(&store, &[record(1, "Somebody Private"), record(2, "N")]).await;
+        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "N")]).await;
         store.close().await.unwrap();
         drop(store);
         let tool = rusqlite::Connection::open(&path).unwrap();
@@ -202,11 +272,11 @@ mod tests {
         drop(tool);
         let store = Store::open(&path).unwrap();
         forget_meanwhile(&store, Route::Leads, "1");
-        Poll::USUAL.shows(&store, &[record(1, "Somebody Private"), record(2, "Edited")]).await;
+        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "Edited")]).await;
         assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
         store.close().await.unwrap();
         drop(store);
-        assert!(!is_on_disk(dir.path(), "Somebody"));
+        assert!(!is_on_disk(dir.path(), "Quetzal"));
     }
 
     #[tokio::test]
@@ -220,12 +290,12 @@ mod tests {
             asked_after: store.seq(),
             backfill_term: None,
         };
-        store.store_found(search("Somebody Private")).await.unwrap();
+        store.store_found(search("Quetzal Private")).await.unwrap();
         forget_meanwhile(&store, Route::Customers, "1");
-        let found = store.store_found(search("Somebody Renamed")).await.unwrap();
+        let found = store.store_found(search("Quetzal Renamed")).await.unwrap();
         assert_eq!((found.created, found.updated), (0, 0));
         store.close().await.unwrap();
         drop(store);
-        assert!(!is_on_disk(dir.path(), "Somebody"));
+        assert!(!is_on_disk(dir.path(), "Quetzal"));
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! A row belongs to the newest version of a record and has that version's number. FTS5 keeps no
 //! text, so a row is removed by giving it the same words again, which follow from the version's body.
+//! The index follows from the mirror: damage to it costs searches for a while, and nothing else.
 
+mod keeping;
+mod renewal;
 mod words;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
@@ -11,11 +14,16 @@ use super::error::StoreError;
 use super::log;
 use super::reader::Reader;
 use crate::record::{Change, Route};
+pub(super) use renewal::{elsewhere, is_damage, is_named_by, reset, step};
 
 /// Changes when [`words::of_record`] does: the index is then made again at the next start.
 const FORM: &str = "1";
-/// The row of `meta` that holds the form of the index.
+/// The row of `meta` that holds the state of the index.
 const MADE_AS: &str = "search_form";
+/// The state of an index that is not used because it is damaged.
+const SET_ASIDE: &str = "set aside";
+/// Between the form of an index that is being made again and the last row of the log in it.
+const UP_TO: &str = " up to ";
 
 const INSERT: &str = "INSERT INTO _search (rowid, text) VALUES (?1, ?2)";
 const DELETE: &str = "INSERT INTO _search (_search, rowid, text) VALUES ('delete', ?1, ?2)";
@@ -25,50 +33,139 @@ pub(super) const FIND: &str =
 const BEFORE: &str =
     "SELECT seq, body FROM changes WHERE route = ?1 AND record_id = ?2 AND version = ?3";
 
+/// What the index of all words holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchIndex {
+    /// Every record.
+    Whole,
+    /// The records whose last change lies up to this row of the log: it is being made again.
+    UpTo(i64),
+    /// Nothing, because it was found damaged; it is not used until it is made again.
+    SetAside,
+    /// What an older version of the program put into it.
+    Older,
+}
+
+impl SearchIndex {
+    /// Reads it.
+    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let form: Option<String> = connection
+            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+            .query_row([MADE_AS], |row| row.get(0))
+            .optional()?;
+        let form = form.unwrap_or_default();
+        let up_to = || form.strip_prefix(FORM)?.strip_prefix(UP_TO)?.parse().ok();
+        Ok(match form.as_str() {
+            FORM => Self::Whole,
+            SET_ASIDE => Self::SetAside,
+            _ => up_to().map_or(Self::Older, Self::UpTo),
+        })
+    }
+
+    fn write(self, connection: &Connection) -> rusqlite::Result<()> {
+        let form = match self {
+            Self::Whole => FORM.to_owned(),
+            Self::UpTo(seq) => format!("{FORM}{UP_TO}{seq}"),
+            Self::SetAside => SET_ASIDE.to_owned(),
+            Self::Older => String::new(),
+        };
+        connection
+            .prepare_cached(
+                "INSERT INTO meta (name, value) VALUES (?1, ?2) \
+                 ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            )?
+            .execute((MADE_AS, form))?;
+        Ok(())
+    }
+
+    /// Whether the version with this number is in the index, if it is the newest of its record.
+    fn holds(self, seq: i64) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::UpTo(last) => seq <= last,
+            Self::SetAside | Self::Older => false,
+        }
+    }
+
+    /// Whether writing a record touches the index.
+    pub(super) fn is_used(self) -> bool {
+        matches!(self, Self::Whole | Self::UpTo(1..))
+    }
+}
+
+/// Leaves the index alone from now on, until [`step`] makes it again.
+pub(super) fn set_aside(connection: &Connection) -> rusqlite::Result<SearchIndex> {
+    SearchIndex::SetAside.write(connection)?;
+    Ok(SearchIndex::SetAside)
+}
+
+/// A version of a record, as the index needs it.
+pub(super) struct IndexedVersion<'a> {
+    pub(super) route: Route,
+    pub(super) id: &'a str,
+    pub(super) version: i64,
+    pub(super) seq: i64,
+    pub(super) body: &'a str,
+}
+
 /// Indexes a new version of a record in place of the one before it.
 pub(super) fn put(
     connection: &Connection,
-    route: Route,
-    id: &str,
-    version: i64,
-    seq: i64,
-    body: &str,
+    index: SearchIndex,
+    new: &IndexedVersion<'_>,
 ) -> rusqlite::Result<()> {
-    if version > 1 {
+    if !index.is_used() {
+        return Ok(());
+    }
+    if new.version > 1 {
         let before: Option<(i64, String)> = connection
             .prepare_cached(BEFORE)?
-            .query_row((route.as_str(), id, version - 1), |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row((new.route.as_str(), new.id, new.version - 1), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()?;
         if let Some((seq, body)) = before {
-            remove(connection, seq, &body)?;
+            remove(connection, index, seq, &body)?;
         }
     }
-    connection.prepare_cached(INSERT)?.execute((seq, words::of_record(body)))?;
+    if index.holds(new.seq) {
+        let words = words::of_record(new.body);
+        connection.prepare_cached(INSERT)?.execute((new.seq, words))?;
+    }
     Ok(())
 }
 
 /// Removes the version `seq` with this body.
-pub(super) fn remove(connection: &Connection, seq: i64, body: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(DELETE)?.execute((seq, words::of_record(body)))?;
+pub(super) fn remove(
+    connection: &Connection,
+    index: SearchIndex,
+    seq: i64,
+    body: &str,
+) -> rusqlite::Result<()> {
+    if index.holds(seq) {
+        connection.prepare_cached(DELETE)?.execute((seq, words::of_record(body)))?;
+    }
     Ok(())
 }
 
 /// Makes the index if it is missing or has an older form; once after an update of the program.
 pub(super) fn ensure(connection: &mut Connection) -> rusqlite::Result<()> {
-    let form: Option<String> = connection
-        .query_row("SELECT value FROM meta WHERE name = ?1", [MADE_AS], |row| row.get(0))
-        .optional()?;
-    if form.as_deref() == Some(FORM) {
+    if SearchIndex::read(connection)? != SearchIndex::Older {
         return Ok(());
     }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    make_again(&tx)?;
-    tx.commit()
+    match make_again(&tx) {
+        Ok(()) => return tx.commit(),
+        Err(error) if is_damage(&error) => drop(tx),
+        Err(error) => return Err(error),
+    }
+    set_aside(connection)?;
+    Ok(())
 }
 
 /// Makes the whole index again from the mirror's rows and the log.
 pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute("INSERT INTO _search (_search) VALUES ('delete-all')", [])?;
+    reset(connection)?;
     let mut insert = connection.prepare(INSERT)?;
     for route in Route::ALL {
         // In the order of the rows' numbers: FTS5 writes a new segment for each number below the last.
@@ -82,22 +179,38 @@ pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
             insert.execute((row.get::<_, i64>(0)?, words::of_record(body)))?;
         }
     }
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2) \
-         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (MADE_AS, FORM),
-    )?;
-    Ok(())
+    SearchIndex::Whole.write(connection)
 }
 
 impl Reader {
+    /// What the index of all words holds; [`Reader::find`] finds nothing else.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn search_index(&self) -> Result<SearchIndex, StoreError> {
+        Ok(SearchIndex::read(&self.connection)?)
+    }
+
     /// Up to `limit` records that hold every word of a term, the last changed first: the newest
     /// version of each. The last word may be the beginning of a word. Numbers are found however they
     /// are written.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// [`StoreError::SearchDamaged`] if the index is, or if the file cannot be read.
     pub fn find(&self, term: &str, limit: usize) -> Result<Vec<Change>, StoreError> {
+        if self.search_index()? == SearchIndex::SetAside {
+            return Err(StoreError::SearchDamaged);
+        }
+        let found = self.matching(term, limit).map_err(|error| match is_damage(&error) {
+            true => StoreError::SearchDamaged,
+            false => error.into(),
+        })?;
+        let mut changes = log::by_seq(&self.connection, &found)?;
+        changes.retain(|change| change.record_id.is_some());
+        Ok(changes)
+    }
+
+    fn matching(&self, term: &str, limit: usize) -> rusqlite::Result<Vec<i64>> {
         let mut found: Vec<i64> = Vec::new();
         // Whole words first: they need no merge of all words with the same beginning.
         for begins in [false, true] {
@@ -115,11 +228,11 @@ impl Reader {
                 break;
             }
         }
-        let mut changes = log::by_seq(&self.connection, &found)?;
-        changes.retain(|change| change.record_id.is_some());
-        Ok(changes)
+        Ok(found)
     }
 }
 
+#[cfg(test)]
+mod damage;
 #[cfg(test)]
 mod tests;

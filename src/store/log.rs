@@ -78,7 +78,10 @@ pub(super) fn by_seq_sql() -> String {
 }
 
 pub(super) fn of_record_sql() -> String {
-    format!("{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 ORDER BY c.version LIMIT 10000")
+    format!(
+        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.seq > ?3 \
+         AND (?4 IS NULL OR c.observed_at <= ?4) ORDER BY c.version DESC"
+    )
 }
 
 pub(super) fn newer_sql() -> String {
@@ -156,15 +159,23 @@ pub(super) fn by_seq(connection: &Connection, seqs: &[i64]) -> rusqlite::Result<
     Ok(found)
 }
 
-/// Every version of one record still in the log, oldest first.
-pub(super) fn of_record(
+/// Gives `each` the versions of one record that lie after a row of the log and were observed no later
+/// than `until`, the newest first, until it breaks.
+pub(super) fn each_version(
     connection: &Connection,
-    route: Route,
-    id: &str,
-) -> rusqlite::Result<Vec<Change>> {
+    (route, id): (Route, &str),
+    after: i64,
+    until: Option<&str>,
+    mut each: impl FnMut(Change) -> ControlFlow<()>,
+) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(&of_record_sql())?;
-    let rows = statement.query_map((route.as_str(), id), read)?;
-    rows.collect()
+    let mut rows = statement.query((route.as_str(), id, after, until))?;
+    while let Some(row) = rows.next()? {
+        if each(read(row)?).is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Versions of a record that are newer than the one in the row `after`, up to the row `upto`, the oldest

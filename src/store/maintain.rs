@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::StoreError;
+use super::full_text::SearchIndex;
 use super::writer::Writer;
 use super::{checkpoint, log, open};
 use crate::clock::stamp;
@@ -36,6 +37,8 @@ pub(super) fn step(
     retention: Duration,
 ) -> Result<Upkeep, StoreError> {
     writer.refuse_replaced_file()?;
+    // A command may have set it aside.
+    writer.index_seen = SearchIndex::read(&writer.connection)?;
     // First: on a full disk it is what gives room back.
     let (wal_bytes, finished) = checkpoint(writer)?;
     let pruned = prune(writer, now, retention)?;
@@ -118,7 +121,7 @@ mod tests {
     }
 
     async fn versions(store: &Store, id: &'static str) -> Vec<i64> {
-        let left = store.read(|reader| reader.history(Route::Leads, id)).await.unwrap();
+        let left = store.read(|reader| reader.history(Route::Leads, id)).await.unwrap().changes;
         left.iter().map(|change| change.version).collect()
     }
 

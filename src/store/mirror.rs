@@ -92,12 +92,7 @@ pub(super) fn of_route<'a>(
 ) -> rusqlite::Result<&'a mut Mirror> {
     Ok(match mirrors.entry(route) {
         Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(place) => {
-            let mirror = Mirror::load(connection, route)?;
-            // A store of an older version has none yet.
-            lookup::create_indexes(&mirror, connection)?;
-            place.insert(mirror)
-        }
+        Entry::Vacant(place) => place.insert(Mirror::load(connection, route)?),
     })
 }
 

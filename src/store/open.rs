@@ -14,7 +14,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
-use super::{full_text, views};
+use super::{full_text, mirror, views};
 
 /// `shmr`, in the file's header.
 const APPLICATION_ID: i64 = 0x7368_6d72;
@@ -194,6 +194,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
              PRAGMA trusted_schema = OFF;
              PRAGMA cell_size_check = ON;
              PRAGMA wal_autocheckpoint = 0;
+             PRAGMA secure_delete = FAST;
              PRAGMA journal_size_limit = 16777216;",
         )
         .map_err(failed(path))?;
@@ -205,6 +206,8 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
             .map_err(failed(path))?;
     }
     migrate(connection, version).map_err(failed(path))?;
+    // Here and not before the first write, which would keep every poll waiting.
+    mirror::lookup::ensure_indexes(connection).map_err(failed(path))?;
     // Another version of the program may make other views of the same columns.
     refresh_views(connection).map_err(failed(path))?;
     full_text::ensure(connection).map_err(failed(path))?;
@@ -262,27 +265,51 @@ fn is_ours(path: &Path) -> bool {
     named || with_suffix(path, "-wal").exists()
 }
 
-/// Reads the whole file for damage on a connection of its own; returns false if a stop is requested before
-/// the end.
+/// What reading the whole file for damage has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// No damage.
+    Sound,
+    /// Only the index of all words is damaged.
+    SearchDamaged,
+    /// A stop was requested before the end.
+    Stopped,
+}
+
+/// Reads the whole file for damage on a connection of its own.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if more than the index of all words is damaged.
 pub(super) fn check(
     path: &Path,
     is_stopped: impl FnMut() -> bool + Send + 'static,
-) -> Result<bool, StoreError> {
+) -> Result<Checked, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.execute_batch("PRAGMA cache_size = -2048;")?;
     connection.progress_handler(CHECK_STEPS, Some(is_stopped))?;
-    let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match said {
-        Ok(said) if said == "ok" => Ok(true),
-        Ok(said) => Err(StoreError::Corrupt(said)),
+    match damages(&connection) {
+        Ok(said) if said.is_empty() => Ok(Checked::Sound),
+        Ok(said) => {
+            let others = full_text::elsewhere(&connection, &said)?;
+            others.map_or(Ok(Checked::SearchDamaged), |other| Err(StoreError::Corrupt(other)))
+        }
         Err(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) =>
         {
-            Ok(false)
+            Ok(Checked::Stopped)
         }
+        Err(error) if full_text::is_named_by(&error) => Ok(Checked::SearchDamaged),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The first damages that SQLite names; none if the file is sound.
+fn damages(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare("PRAGMA quick_check(100)")?;
+    let said = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let said: Vec<String> = said.collect::<rusqlite::Result<_>>()?;
+    Ok(if said == ["ok"] { Vec::new() } else { said })
 }
 
 fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
@@ -297,7 +324,7 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
         }
     }
     if from == 0 {
-        super::mirror::create_tables(&tx)?;
+        mirror::create_tables(&tx)?;
         tx.execute(
             "INSERT INTO meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
             [],

@@ -40,6 +40,24 @@ async fn a_customer_is_found_by_index() {
     assert!(!has(PersonField::Name, "ann lee", Some("2")).await.unwrap());
 }
 
+#[tokio::test]
+async fn a_store_of_an_older_version_gets_its_indexes_at_the_opening_and_not_with_a_page() {
+    let (dir, store) = fixtures::open();
+    let path = dir.path().join("mirror.db");
+    let customer = r#"{"id":1,"name":"Ann Lee","email":"ann@example.com"}"#.to_owned();
+    let key = PollerId { route: Route::Customers, business: None };
+    let facts = fixtures::Poll::USUAL.facts(&store);
+    store.store_page(key, fixtures::page(&[customer]), facts, None).await.unwrap();
+    drop(store);
+    let connection = Connection::open(&path).unwrap();
+    connection
+        .execute_batch("DROP INDEX customers_by_name; DROP INDEX customers_by_email")
+        .unwrap();
+    drop(super::Store::open(&path).unwrap());
+    let count = "SELECT count(*) FROM sqlite_schema WHERE name IN ('customers_by_name', 'customers_by_email')";
+    assert_eq!(connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
+}
+
 #[test]
 fn no_statement_of_a_poll_reads_a_whole_table() {
     let (dir, _store) = fixtures::open();

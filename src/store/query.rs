@@ -6,13 +6,11 @@
 use std::time::{Duration, Instant};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 
 use super::error::{OpenError, StoreError};
-use super::reader::Reader;
-
-/// Steps of SQLite after which a query looks at the time.
-const STEPS: i32 = 10_000;
+use super::reader::{Reader, STEPS};
 
 /// How long a query may take and how much it may return.
 #[derive(Debug, Clone, Copy)]
@@ -106,13 +104,20 @@ impl Reader {
     ) -> Result<QueryRows, QueryError> {
         let failed = |error: rusqlite::Error| QueryError::Store(error.into());
         let begun = Instant::now();
+        let deadline = self.deadline;
+        let is_over = move || {
+            begun.elapsed() > limits.time || deadline.is_some_and(|end| Instant::now() > end)
+        };
         self.connection.authorizer(Some(only_reading)).map_err(failed)?;
-        self.connection
-            .progress_handler(STEPS, Some(move || begun.elapsed() > limits.time))
-            .map_err(failed)?;
+        self.connection.progress_handler(STEPS, Some(is_over)).map_err(failed)?;
+        // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of it.
+        let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
+        let usual =
+            self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest).map_err(failed)?;
         let outcome = run(self, sql, parameters, limits);
+        self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, usual).map_err(failed)?;
         self.connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
-        self.connection.progress_handler(0, None::<fn() -> bool>).map_err(failed)?;
+        self.keep_deadline()?;
         outcome
     }
 }
@@ -187,6 +192,9 @@ fn explain(error: rusqlite::Error, limits: QueryLimits) -> QueryError {
         Error::SqliteFailure(code, _) if code.code == ErrorCode::OperationInterrupted => {
             QueryError::TooLong(limits.time)
         }
+        Error::SqliteFailure(code, _) if code.code == ErrorCode::TooBig => {
+            QueryError::TooLarge(limits.bytes)
+        }
         Error::SqliteFailure(code, _)
             if code.code == ErrorCode::AuthorizationForStatementDenied =>
         {
@@ -207,6 +215,25 @@ mod tests {
 
     const LIMITS: QueryLimits =
         QueryLimits { time: Duration::from_secs(30), rows: 3, bytes: 10_000 };
+
+    #[tokio::test]
+    async fn a_reader_with_a_time_limit_stops_its_reads_and_keeps_the_limit_after_a_query() {
+        let (dir, store) = open();
+        let shown: Vec<String> = (1..=200).map(|id| record(id, "N")).collect();
+        Poll { limit: 300, ..Poll::USUAL }.shows(&store, &shown).await;
+        let mut reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+        reader.limit_time(Duration::ZERO).unwrap();
+        let slow = "SELECT count(*) FROM leads a, leads b, leads c";
+        let stopped = reader.query(slow, &[], LIMITS);
+        assert!(matches!(stopped, Err(QueryError::TooLong(_))), "{stopped:?}");
+        let stopped = reader
+            .connection
+            .query_row(slow, [], |row| row.get::<_, i64>(0))
+            .map_err(StoreError::from);
+        assert!(matches!(stopped, Err(StoreError::TooLong)), "{stopped:?}");
+        // A short read is done before the time is looked at.
+        assert_eq!(reader.history(crate::record::Route::Leads, "7").unwrap().changes.len(), 1);
+    }
 
     #[tokio::test]
     async fn a_query_reads_within_its_limits_and_does_nothing_else() {
@@ -244,6 +271,8 @@ mod tests {
         assert!(matches!(query(endless, short), Err(QueryError::TooLong(_))));
         let long = query("SELECT hex(zeroblob(10000))", LIMITS);
         assert!(matches!(long, Err(QueryError::TooLarge(_))));
+        let huge = query("SELECT length(zeroblob(900000000))", LIMITS);
+        assert!(matches!(huge, Err(QueryError::TooLarge(_))), "{huge:?}");
         assert_eq!(query("SELECT count(*) FROM leads", LIMITS).unwrap().rows, [[5.into()]]);
     }
 }

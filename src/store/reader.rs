@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -18,10 +19,15 @@ use super::sinks::{self, SinkRow};
 use super::{log, open};
 use crate::record::{Change, Kind, Route};
 
+/// Steps of SQLite, some milliseconds at most, after which a read looks at the time.
+pub(super) const STEPS: i32 = 10_000;
+
 /// A read-only connection to the store.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) connection: Connection,
+    /// When every read is stopped.
+    pub(super) deadline: Option<Instant>,
 }
 
 /// Which mirror rows to list.
@@ -39,7 +45,26 @@ impl Reader {
     /// # Errors
     /// [`OpenError`] if the file is absent or is not a store of this program.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Ok(Self { connection: open::open_reader(path)? })
+        Ok(Self { connection: open::open_reader(path)?, deadline: None })
+    }
+
+    /// Stops every read of this connection once `time` has passed, with
+    /// [`StoreError::TooLong`]. A read that never ends would keep the write-ahead log from being
+    /// emptied.
+    ///
+    /// # Errors
+    /// If SQLite does not take the limit.
+    pub fn limit_time(&mut self, time: Duration) -> Result<(), StoreError> {
+        self.deadline = Some(Instant::now() + time);
+        self.keep_deadline()
+    }
+
+    /// Sets the limit of this connection again after a query had its own.
+    pub(super) fn keep_deadline(&mut self) -> Result<(), StoreError> {
+        let deadline = self.deadline;
+        let is_over = move || deadline.is_some_and(|deadline| Instant::now() > deadline);
+        let steps = if deadline.is_some() { STEPS } else { 0 };
+        Ok(self.connection.progress_handler(steps, deadline.is_some().then_some(is_over))?)
     }
 
     /// Up to `limit` rows of the log after `position`, in order.
@@ -70,14 +95,6 @@ impl Reader {
     /// If the file cannot be read.
     pub fn changes(&self, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
         Ok(log::by_seq(&self.connection, seqs)?)
-    }
-
-    /// Every version of one record still in the log, oldest first.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn history(&self, route: Route, id: &str) -> Result<Vec<Change>, StoreError> {
-        Ok(log::of_record(&self.connection, route, id)?)
     }
 
     /// Versions of a record that are newer than the one in the row `after`, up to the row `upto`, the

@@ -165,7 +165,7 @@ mod tests {
         for name in names {
             Poll::USUAL.shows(&store, &[record(1, name)]).await;
         }
-        let history = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap();
+        let history = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
         store.close().await.unwrap();
         history.into_iter().map(|change| change.event_id).collect()
     }

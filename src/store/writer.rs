@@ -11,6 +11,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::checkpoint;
 use super::error::StoreError;
+use super::full_text::{self, SearchIndex};
 use super::identity::Identities;
 use super::ignored::{self, IgnoredChanges, IgnoredFields};
 use super::known::KnownPoller;
@@ -45,6 +46,10 @@ pub(super) struct Writer {
     lock_was_held: bool,
     pub(super) wal_most: u64,
     ignored: HashMap<Route, IgnoredFields>,
+    /// The last batch failed, perhaps because of the index of all words: the next one does without.
+    is_index_doubted: bool,
+    /// What the last batch found in the index of all words.
+    pub(super) index_seen: SearchIndex,
     /// Runs before a batch, as another process may.
     #[cfg(test)]
     pub(super) before_batch: Option<Box<dyn FnOnce() + Send>>,
@@ -56,11 +61,14 @@ pub(super) struct Batch<'a> {
     pub(super) identities: &'a Identities,
     pub(super) mirror: &'a mut Mirror,
     pub(super) pending: &'a PendingPolls,
+    /// What the index of all words holds.
+    pub(super) index: SearchIndex,
 }
 
 impl Writer {
     pub(super) fn new(opened: OpenedStore, path: &Path) -> rusqlite::Result<Self> {
         let identities = Identities::read(&opened.connection)?;
+        let index_seen = SearchIndex::read(&opened.connection)?;
         Ok(Self {
             checkpointed_at: opened.connection.total_changes(),
             connection: opened.connection,
@@ -75,6 +83,8 @@ impl Writer {
             lock_was_held: false,
             wal_most: WAL_MOST,
             ignored: HashMap::new(),
+            is_index_doubted: false,
+            index_seen,
             #[cfg(test)]
             before_batch: None,
         })
@@ -150,7 +160,8 @@ impl Writer {
     /// `seen` is the last row of the log that the caller has compared with.
     ///
     /// # Errors
-    /// [`StoreError::Overtaken`] if the log has grown since, for example by `shopmirror forget`.
+    /// [`StoreError::Overtaken`] if the log has grown since, for example by `shopmirror forget`, or if
+    /// the batch has to be repeated without the index of all words, which may be damaged.
     pub(super) fn in_batch<T>(
         &mut self,
         route: Route,
@@ -162,7 +173,21 @@ impl Writer {
             // The columns in memory may be ahead of a rolled-back table.
             self.mirrors.clear();
         }
-        outcome
+        match outcome {
+            Err(error) if error.may_be_damage() && !self.is_index_doubted && self.uses_index() => {
+                self.is_index_doubted = true;
+                Err(StoreError::Overtaken)
+            }
+            Err(StoreError::Overtaken) => Err(StoreError::Overtaken),
+            outcome => {
+                self.is_index_doubted = false;
+                outcome
+            }
+        }
+    }
+
+    fn uses_index(&self) -> bool {
+        SearchIndex::read(&self.connection).is_ok_and(SearchIndex::is_used)
     }
 
     fn run_batch<T>(
@@ -181,13 +206,20 @@ impl Writer {
         if log::last_seq(&tx)? != seen {
             return Err(StoreError::Overtaken);
         }
+        // With the batch or not at all: if the batch fails as well, the damage lies elsewhere.
+        let index = match self.is_index_doubted {
+            true => full_text::set_aside(&tx)?,
+            false => SearchIndex::read(&tx)?,
+        };
         let outcome = work(&mut Batch {
             tx: &tx,
             identities: &self.identities,
             mirror,
             pending: &self.pending,
+            index,
         })?;
         tx.commit()?;
+        self.index_seen = index;
         Ok(outcome)
     }
 

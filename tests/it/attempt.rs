@@ -96,7 +96,7 @@ async fn a_preview_sends_nothing_and_hides_what_is_secret() {
     for ended in [ended, shown, line, run, refused] {
         assert!(!format!("{ended:?}").contains("CANARY"), "{ended:?}");
     }
-    let unknown = place.run(["sinks", "preview", "nobody"]).await;
+    let unknown = place.run(["sinks", "preview", "absent"]).await;
     assert!(
         unknown.code == Some(64) && unknown.err.contains("audit, chat, erp, label"),
         "{unknown:?}"

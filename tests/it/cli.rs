@@ -103,7 +103,7 @@ async fn exit_codes_name_the_kind_of_error() {
         (&["no-such-command"][..], 64, "unrecognized"),
         (&["records", "invoices"][..], 64, "unknown route"),
         (&["records", "leads", "--where", "no_such=1"][..], 64, "has no column"),
-        (&["dead", "nobody"][..], 64, "no sink"),
+        (&["dead", "absent"][..], 64, "no sink"),
         (&["show", "leads", "no-such-id"][..], 65, "not in the mirror"),
         (&["--config", "missing.toml", "status"][..], 78, "missing.toml"),
     ] {
@@ -182,7 +182,7 @@ async fn one_sink_can_be_checked_alone() {
     assert_eq!(what, ["config", "sink audit"]);
     assert_eq!(workspace.sandbox.requests().total, 0);
     assert_eq!(place.run(["check", "--sink", "label"]).await.code, Some(69));
-    let ended = place.run(["check", "--sink", "nobody"]).await;
+    let ended = place.run(["check", "--sink", "absent"]).await;
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(ended.err.contains("audit, label"), "{ended:?}");
 }

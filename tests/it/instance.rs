@@ -45,7 +45,7 @@ async fn refused(place: &Place, word: &str) {
 async fn a_file_of_another_program_is_refused_and_not_changed() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    place.write("mirror.db", "These are somebody's notes, not a database.\n".repeat(100).as_str());
+    place.write("mirror.db", "These are some notes, not a database.\n".repeat(100).as_str());
     refused(&place, "was not made by shopmirror").await;
 
     fs::remove_file(place.store()).unwrap();

@@ -35,6 +35,7 @@ mod reload;
 mod repair;
 mod reports;
 mod restart;
+mod search_index;
 mod shapes;
 mod shutdown;
 mod sinks;

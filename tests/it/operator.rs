@@ -165,7 +165,7 @@ async fn the_log_begins_where_it_is_told_and_shows_local_time_on_a_terminal() {
 #[tokio::test]
 async fn a_member_of_the_readers_group_reads_and_neither_writes_nor_spends_the_budget() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can become somebody else");
+        eprintln!("SKIPPED: only root can become another user");
         return;
     }
     let reader = ["setpriv", "--reuid=65534", "--regid=0", "--clear-groups"];

@@ -161,7 +161,7 @@ async fn a_customer_found_by_search_is_stored_through_the_daemon_and_proves_noth
     let known =
         bench.json(&["records", "customers", "--limit", "1000"]).await.as_array().unwrap().len();
 
-    // Somebody older than the newest hundred.
+    // A customer older than the newest hundred.
     let truth = bench.workspace.sandbox.truth(Route::Customers);
     let old: Value = serde_json::from_str(truth[0].record.get()).unwrap();
     let term = old["mobile_number"].as_str().unwrap();
@@ -256,7 +256,7 @@ async fn a_search_that_may_have_left_some_out_says_so() {
     assert_eq!(many.json().as_array().unwrap().len(), 25);
     let many = place.run(["search", "e"]).await;
     assert!(many.err.starts_with("a search returns at most 25"), "{many:?}");
-    let few = place.run(["search", "nobody of this name"]).await;
+    let few = place.run(["search", "no such name"]).await;
     assert_eq!((few.code, few.err.as_str()), (Some(0), ""));
     assert_eq!(place.run(["search", "  "]).await.code, Some(64));
 }

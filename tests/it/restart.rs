@@ -27,7 +27,7 @@ pub(crate) fn work(workspace: &Workspace, random: &mut fastrand::Rng) {
     }
 }
 
-/// Lets time pass without a look at a clock: the daemon is struck at an instant nobody chose.
+/// Lets time pass without a look at a clock: the daemon is killed at a random instant.
 async fn strike(daemon: Daemon, after: Duration) {
     let at = Instant::now() + after;
     wait_until("the moment has come", || Instant::now() >= at).await;

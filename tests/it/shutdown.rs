@@ -106,7 +106,7 @@ async fn a_stop_in_the_middle_of_a_delivery_repeats_nothing() {
     assert_eq!((arrived.len(), all), (270, 270));
 }
 
-/// A daemon that waits for the store, whose write lock somebody else holds for the moment.
+/// A daemon that waits for the store, whose write lock another program holds for the moment.
 async fn opening(place: &Place) -> (rusqlite::Connection, crate::support::Daemon) {
     let other = rusqlite::Connection::open(place.store()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();

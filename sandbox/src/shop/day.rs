@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_works_on_sunday() {
+    fn on_sunday_no_one_works() {
         let day = Day::new(START);
         let saturday_close = later(START, 4.0 * DAY + 8.5 * HOUR);
         let opening = later(START, 6.0 * DAY - 1.5 * HOUR);

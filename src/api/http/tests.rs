@@ -420,5 +420,5 @@ async fn a_proxy_of_the_environment_is_ignored() {
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.contains("1 passed"), "{told}");
     let visit = proxy.accept().err().map(|error| error.kind());
-    assert_eq!(visit, Some(std::io::ErrorKind::WouldBlock), "somebody asked the proxy");
+    assert_eq!(visit, Some(std::io::ErrorKind::WouldBlock), "the proxy got a request");
 }

@@ -4,13 +4,13 @@
 -- chart: bars person open taken_in completed
 SELECT person, sum(open) AS open, sum(taken_in) AS taken_in, sum(completed) AS completed
 FROM (
-    SELECT coalesce(assigned_to, '(nobody)') AS person, count(*) AS open, 0 AS taken_in,
+    SELECT coalesce(assigned_to, '(not assigned)') AS person, count(*) AS open, 0 AS taken_in,
         0 AS completed
     FROM jobs
     WHERE status_stage <> 'completed' AND (:business IS NULL OR _business = :business)
     GROUP BY assigned_to
     UNION ALL
-    SELECT coalesce(j.assigned_to, '(nobody)'), 0, count(*), 0
+    SELECT coalesce(j.assigned_to, '(not assigned)'), 0, count(*), 0
     FROM days d CROSS JOIN jobs j ON j.created_at >= d.from_at AND j.created_at < d.to_at
     WHERE :business IS NULL OR j._business = :business
     GROUP BY j.assigned_to
@@ -18,7 +18,7 @@ FROM (
     SELECT person, 0, 0, count(*)
     FROM (
         SELECT DISTINCT s.job_number, coalesce((SELECT j.assigned_to FROM jobs j
-            WHERE j.job_number = s.job_number), '(nobody)') AS person
+            WHERE j.job_number = s.job_number), '(not assigned)') AS person
         FROM days d CROSS JOIN job_status_changes s
             ON s.created_at >= d.from_at AND s.created_at < d.to_at
         WHERE +s.status_stage = 'completed' AND (:business IS NULL OR s._business = :business)

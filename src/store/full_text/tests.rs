@@ -99,6 +99,38 @@ async fn what_is_forgotten_is_not_found_and_not_in_the_file() {
 }
 
 #[tokio::test]
+async fn no_word_of_a_forgotten_record_stays_in_pages_that_the_index_gave_back() {
+    let (dir, store) = open();
+    let path = dir.path().join("mirror.db");
+    let padding = "padding ".repeat(60);
+    // Enough pages that FTS5 merges its segments several times while the record is in them.
+    for page in 0..40 {
+        let mut shown: Vec<String> = (0..40)
+            .map(|n| {
+                record(page * 40 + n + 10, &format!("w{page}x{n} y{} {padding}", n * 7919 + page))
+            })
+            .collect();
+        if page < 3 {
+            shown[0] = record(1, &format!("Xqzvjkwpf{page}"));
+        }
+        let poll = Poll { limit: 100, second: page, ..Poll::USUAL };
+        poll.shows(&store, &shown).await;
+    }
+    store.close().await.unwrap();
+    drop(store);
+    let is_on_disk = || {
+        std::fs::read_dir(dir.path()).unwrap().any(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap().to_ascii_lowercase();
+            bytes.windows(7).any(|window| window == b"zvjkwpf")
+        })
+    };
+    assert!(is_on_disk());
+    let forgotten = Operator::open(&path).unwrap().forget(Route::Leads, "1", "2026").unwrap();
+    assert_eq!(forgotten, Forgotten::Now { versions: 3, is_purged: true });
+    assert!(!is_on_disk());
+}
+
+#[tokio::test]
 async fn an_older_index_is_made_again_at_the_next_start() {
     let (dir, store) = open();
     let path = dir.path().join("mirror.db");

@@ -55,6 +55,12 @@ pub(in crate::store) fn create_indexes(
     Ok(())
 }
 
+/// Creates the indexes of a store that an older version of the program made; the columns are those of
+/// the table as it is.
+pub(in crate::store) fn ensure_indexes(connection: &Connection) -> rusqlite::Result<()> {
+    create_indexes(&Mirror::load(connection, Route::Customers)?, connection)
+}
+
 /// The statement that [`has_customer`] runs.
 pub(in crate::store) fn has_customer_sql(column: &str) -> String {
     format!(

@@ -95,5 +95,5 @@ async fn a_store_of_the_first_schema_goes_on_where_it_was() {
     assert_eq!((outcome.created, outcome.updated, outcome.overlap), (1, 0, 19));
     assert_eq!(gaps(&store).await, []);
     let history = store.read(|reader| reader.history(crate::record::Route::Leads, "20")).await;
-    assert_eq!(history.unwrap()[0].event_id, "evt_20");
+    assert_eq!(history.unwrap().changes[0].event_id, "evt_20");
 }

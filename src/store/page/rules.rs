@@ -195,7 +195,7 @@ async fn a_mirror_row_deleted_by_hand_comes_back_with_the_versions_of_the_log() 
     shown[2] = record(3, "Edited");
     let outcome = Poll::USUAL.shows(&store, &shown).await;
     assert_eq!((outcome.created, outcome.updated), (0, 1));
-    let versions = store.read(|reader| reader.history(Route::Leads, "3")).await.unwrap();
+    let versions = store.read(|reader| reader.history(Route::Leads, "3")).await.unwrap().changes;
     assert_eq!(versions.iter().map(|change| change.version).collect::<Vec<_>>(), [1, 2]);
     for (id, seq) in [("2", 2), ("3", 6)] {
         let row = store.read(move |reader| reader.record(Route::Leads, id)).await.unwrap().unwrap();

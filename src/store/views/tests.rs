@@ -134,7 +134,7 @@ async fn every_table_view_and_column_is_described() {
 }
 
 #[tokio::test]
-async fn a_view_that_somebody_else_made_is_left_alone() {
+async fn a_view_that_another_program_made_is_left_alone() {
     let (dir, store) = open();
     let path = dir.path().join("mirror.db");
     let tool = Connection::open(&path).unwrap();

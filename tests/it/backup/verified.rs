@@ -73,7 +73,7 @@ async fn every_disagreement_is_found_and_ends_with_65() {
                    SELECT event_id || 'x', route, record_id, kind, version + 1, observed_at, body \
                    FROM changes WHERE route = 'jobs' LIMIT 1";
     let parked = "INSERT INTO deliveries (sink, seq, route, record_id, state, attempts, since) \
-                  VALUES ('audit', 1, 'jobs', 'nobody', 'retrying', 1, '')";
+                  VALUES ('audit', 1, 'jobs', 'none', 'retrying', 1, '')";
     let disagreements = [
         ("UPDATE changes SET body = body || ' ' WHERE seq = 3", "log", "change 3"),
         ("UPDATE changes SET body = '{' WHERE seq = 4", "log", "not JSON"),

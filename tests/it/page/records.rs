@@ -108,3 +108,52 @@ async fn records_are_listed_filtered_sorted_found_and_shown_with_their_history()
     assert!(own.contains("&lt;script&gt;"), "{own}");
     assert_eq!(site.get("/record?route=jobs&id=999").await.code, 404);
 }
+
+#[tokio::test]
+async fn a_record_with_thousands_of_versions_is_shown_as_it_is_now() {
+    const LAST: usize = 10_400;
+    let pages = Pages::start().await;
+    pages.show("leads", r#"[{"id":1,"name":"N1","status":"New"}]"#);
+    let place = pages.place();
+    place.configure(&format!("{LISTEN}show_records = true\n"));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let tool = rusqlite::Connection::open(place.store()).unwrap();
+    tool.execute_batch(&format!(
+        "WITH RECURSIVE n (v) AS (SELECT 2 UNION ALL SELECT v + 1 FROM n WHERE v < {LAST})
+         INSERT INTO changes (event_id, route, record_id, kind, version, observed_at, business, body)
+         SELECT 'evt_' || v, 'leads', '1', 'updated', v, observed_at, NULL,
+             '{{\"id\":1,\"name\":\"N' || v || '\",\"status\":\"New\"}}'
+         FROM n CROSS JOIN changes c WHERE c.route = 'leads' AND c.version = 1;
+         UPDATE leads SET name = 'N{LAST}', _seq = (SELECT max(seq) FROM changes);"
+    ))
+    .unwrap();
+    drop(tool);
+    let newest = format!("N{LAST}");
+
+    let shown = place.run(["show", "leads", "1", "--json"]).await.json();
+    assert_eq!(shown["record"]["name"], newest.as_str());
+    assert_eq!(shown["changes"].as_array().unwrap().len(), 200);
+    assert_eq!(shown["changes"][199]["version"], LAST);
+    assert_eq!(shown["has_older"], true);
+    let text = place.run(["show", "leads", "1"]).await.out;
+    let advice = "shopmirror log --route leads --id 1 --limit 1000";
+    assert!(text.contains(&newest) && text.contains(advice), "{text}");
+    let all =
+        place.run(["log", "--route", "leads", "--id", "1", "--limit", "99999", "--json"]).await;
+    assert_eq!(all.json().as_array().unwrap().len(), LAST);
+    let latest = place.run(["log", "--route", "leads", "--id", "1", "--limit", "2"]).await.out;
+    assert!(
+        latest.lines().count() == 2 && latest.ends_with(&format!("\"{newest}\"\n")),
+        "{latest}"
+    );
+
+    pages.show("leads", format!(r#"[{{"id":1,"name":"{newest}","status":"New"}}]"#));
+    let _daemon = place.daemon();
+    let site = Site::of(&place).await;
+    let page = site.get("/record?route=leads&id=1").await.body;
+    assert!(page.contains(&format!("<dd>{newest}</dd>")) && page.contains(advice), "{page}");
+    let changes: serde_json::Value =
+        serde_json::from_str(&site.get("/api/record?route=leads&id=1").await.body).unwrap();
+    assert_eq!(changes.as_array().unwrap().len(), 200);
+    assert_eq!(changes[199]["version"], LAST);
+}

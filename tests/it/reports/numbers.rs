@@ -351,7 +351,7 @@ async fn the_busiest_hours_are_those_of_the_wall_clock() {
 async fn the_load_of_each_person_is_open_taken_in_and_completed_work() {
     for shop in shops().await.iter() {
         let name = |job: &'_ Value| {
-            job["assigned_to"].as_str().map_or("(nobody)".to_owned(), str::to_owned)
+            job["assigned_to"].as_str().map_or("(not assigned)".to_owned(), str::to_owned)
         };
         let mut owned: BTreeMap<String, [u32; 3]> = BTreeMap::new();
         for job in shop.all("jobs") {

@@ -176,9 +176,9 @@ async fn only_what_the_contract_allows_is_retried() {
     assert_eq!(deliver_one(&mut sink, &given).await, Verdict::Done);
     assert_eq!(partner.leads().len(), 1);
 
-    let nobody = recorded(2, &json!({ "id": 2, "name": "  " }));
+    let unnamed = recorded(2, &json!({ "id": 2, "name": "  " }));
     let before = partner.workspace.sandbox.requests().total;
-    let verdict = deliver_one(&mut sink, &nobody).await;
+    let verdict = deliver_one(&mut sink, &unnamed).await;
     assert!(matches!(verdict, Verdict::Refused { for_good: true, .. }), "{verdict:?}");
     assert_eq!(partner.workspace.sandbox.requests().total, before, "nothing was asked");
 }

@@ -330,7 +330,7 @@ async fn no_log_or_reason_contains_the_address_or_a_secret() {
     texts.push(format!("{sink:?} {:?}", sink.probe().await));
 
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = free.local_addr().unwrap();
+    let closed = free.local_addr().unwrap();
     drop(free);
     let silent = Receiver::start_held().await;
     let garbage = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -342,7 +342,7 @@ async fn no_log_or_reason_contains_the_address_or_a_secret() {
         }
     });
     for url in [
-        format!("http://CANARY:CANARY@{nobody}/CANARY"),
+        format!("http://CANARY:CANARY@{closed}/CANARY"),
         silent.url("/CANARY?token=CANARY"),
         format!("http://{address}/CANARY"),
     ] {

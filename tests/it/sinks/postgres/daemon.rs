@@ -102,10 +102,10 @@ async fn a_forgotten_record_leaves_the_database_and_check_names_the_sink() {
     assert!(said.out.contains("will be made by the first delivery"), "{said:?}");
     let daemon = place.started().await;
     workspace.all_polled().await;
-    let id = workspace.add(Route::Leads, json!({"name": "Somebody Private"}));
+    let id = workspace.add(Route::Leads, json!({"name": "Ann Private"}));
     workspace.polled(Route::Leads).await;
     done(&place).await;
-    let named = "SELECT count(*) FROM {s}.changes WHERE body::text LIKE '%Somebody Private%'";
+    let named = "SELECT count(*) FROM {s}.changes WHERE body::text LIKE '%Ann Private%'";
     assert_eq!(role.number(named).await, 1);
     let said = place.run(["forget", "leads", &id]).await;
     assert_eq!(said.code, Some(0), "{said:?}");

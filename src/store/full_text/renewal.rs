@@ -1,0 +1,117 @@
+//! Making the index again while records are stored: a damaged index is emptied, then filled in bounded
+//! steps in the order of the log.
+
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+
+use super::{INSERT, SearchIndex, words};
+use crate::record::Route;
+use crate::store::error::StoreError;
+use crate::store::log;
+
+/// As the migration makes it.
+const CREATE: &str = "CREATE VIRTUAL TABLE _search USING fts5( \
+     text, content='', columnsize=0, detail=none, tokenize='unicode61 remove_diacritics 2')";
+/// What is deleted is removed from the index at once, not only marked.
+const SECURE_DELETE: &str = "INSERT INTO _search (_search, rank) VALUES ('secure-delete', 1)";
+
+/// Without its version, FTS5 does not open the table, not even to empty it.
+const VERSION: &str = "INSERT OR REPLACE INTO _search_config (k, v) VALUES ('version', 4)";
+
+/// Whether an error can come from a damaged index: SQLite calls it corrupt, or the table of the
+/// index cannot be opened.
+pub(in crate::store) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown)
+    )
+}
+
+/// Whether an error of `PRAGMA quick_check` names the index.
+pub(in crate::store) fn is_named_by(error: &rusqlite::Error) -> bool {
+    is_damage(error) && error.to_string().contains("_search")
+}
+
+/// Empties the index, whatever it holds.
+pub(in crate::store) fn reset(connection: &Connection) -> rusqlite::Result<()> {
+    let emptied = connection
+        .execute_batch(VERSION)
+        .and_then(|()| {
+            connection.execute_batch("INSERT INTO _search (_search) VALUES ('delete-all')")
+        })
+        .and_then(|()| connection.execute_batch(SECURE_DELETE));
+    match emptied {
+        Err(error) if is_damage(&error) => {}
+        emptied => return emptied,
+    }
+    // A table whose own settings are damaged has to be made anew.
+    connection.execute_batch("DROP TABLE IF EXISTS _search")?;
+    connection.execute_batch(CREATE)?;
+    connection.execute_batch(SECURE_DELETE)
+}
+
+/// Makes the next part of an index that is not whole: what changed in `span` rows of the log.
+/// Returns what the index then holds.
+pub(in crate::store) fn step(
+    connection: &mut Connection,
+    span: i64,
+) -> Result<SearchIndex, StoreError> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let next = match SearchIndex::read(&tx)? {
+        SearchIndex::Whole => return Ok(SearchIndex::Whole),
+        SearchIndex::SetAside | SearchIndex::Older => {
+            reset(&tx).map_err(damaged)?;
+            SearchIndex::UpTo(0)
+        }
+        SearchIndex::UpTo(done) => {
+            let last = log::last_seq(&tx)?;
+            let next = done.saturating_add(span);
+            fill(&tx, done, next).map_err(damaged)?;
+            if next >= last { SearchIndex::Whole } else { SearchIndex::UpTo(next) }
+        }
+    };
+    next.write(&tx)?;
+    tx.commit().map_err(damaged)?;
+    Ok(next)
+}
+
+fn damaged(error: rusqlite::Error) -> StoreError {
+    if is_damage(&error) { StoreError::SearchDamaged } else { error.into() }
+}
+
+/// Indexes the records whose last change lies after one row of the log, up to another.
+fn fill(connection: &Connection, after: i64, upto: i64) -> rusqlite::Result<()> {
+    let mut found: Vec<(i64, String)> = Vec::new();
+    for route in Route::ALL {
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT c.seq, c.body FROM \"{route}\" r CROSS JOIN changes c ON c.seq = r._seq \
+             WHERE r._seq > ?1 AND r._seq <= ?2"
+        ))?;
+        let rows = statement.query_map([after, upto], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        for row in rows {
+            found.push(row?);
+        }
+    }
+    // FTS5 writes a new segment for each number below the last.
+    found.sort_by_key(|(seq, _)| *seq);
+    let mut insert = connection.prepare_cached(INSERT)?;
+    for (seq, body) in found {
+        insert.execute((seq, words::of_record(&body)))?;
+    }
+    Ok(())
+}
+
+/// The first of these damages, as `PRAGMA quick_check` names them, that is not in the index.
+pub(in crate::store) fn elsewhere(
+    connection: &Connection,
+    damages: &[String],
+) -> rusqlite::Result<Option<String>> {
+    let mut statement =
+        connection.prepare("SELECT rootpage FROM sqlite_schema WHERE tbl_name GLOB '_search_*'")?;
+    let roots = statement.query_map([], |row| row.get::<_, i64>(0))?;
+    let trees: Vec<String> =
+        roots.map(|root| Ok(format!("Tree {} ", root?))).collect::<rusqlite::Result<_>>()?;
+    let is_ours = |damage: &&String| {
+        damage.contains("_search") || trees.iter().any(|tree| damage.starts_with(tree))
+    };
+    Ok(damages.iter().find(|damage| !is_ours(damage)).cloned())
+}

@@ -1,0 +1,116 @@
+//! One record: what it is now, and its newest versions. Older ones are read by `shopmirror log`.
+
+use std::ops::ControlFlow;
+
+use rusqlite::OptionalExtension;
+
+use super::error::StoreError;
+use super::log;
+use super::reader::Reader;
+use crate::record::{Change, Route};
+
+/// The most versions of one record that are read at once.
+pub const HISTORY_MAX: usize = 200;
+/// The most bytes of their bodies.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The newest versions of one record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordHistory {
+    /// The versions, the oldest first.
+    pub changes: Vec<Change>,
+    /// Whether the log has older versions.
+    pub has_older: bool,
+}
+
+impl Reader {
+    /// The newest versions of one record that are in the log, at most [`HISTORY_MAX`].
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn history(&self, route: Route, id: &str) -> Result<RecordHistory, StoreError> {
+        self.history_until(route, id, None, HISTORY_MAX)
+    }
+
+    /// The newest versions of one record that were observed no later than `until`, at most `most`. The
+    /// newest one is always among them, however long it is.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn history_until(
+        &self,
+        route: Route,
+        id: &str,
+        until: Option<&str>,
+        most: usize,
+    ) -> Result<RecordHistory, StoreError> {
+        let (mut changes, mut bytes, mut has_older) = (Vec::new(), 0, false);
+        log::each_version(&self.connection, (route, id), 0, until, |change| {
+            bytes += change.body.len() + change.before.as_ref().map_or(0, String::len);
+            has_older = changes.len() == most || (bytes > BYTES_MAX && !changes.is_empty());
+            if has_older {
+                return ControlFlow::Break(());
+            }
+            changes.push(change);
+            ControlFlow::Continue(())
+        })?;
+        changes.reverse();
+        Ok(RecordHistory { changes, has_older })
+    }
+
+    /// Gives `each` the versions of one record after a row of the log, the newest first, until it
+    /// breaks.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn each_version_after(
+        &self,
+        route: Route,
+        id: &str,
+        after: i64,
+        each: impl FnMut(Change) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        Ok(log::each_version(&self.connection, (route, id), after, None, each)?)
+    }
+
+    /// The text of the version that a record's row in the mirror was made from; `None` if the mirror
+    /// has no such record.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn current_body(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
+        let sql = format!(
+            "SELECT c.body FROM \"{route}\" r JOIN changes c ON c.seq = r._seq WHERE r.id = ?1"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        Ok(statement.query_row([id], |row| row.get(0)).optional()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixtures::{Poll, open, record};
+
+    #[tokio::test]
+    async fn the_newest_versions_of_a_record_are_read_and_older_ones_are_announced() {
+        let (dir, store) = open();
+        for version in 1..=5 {
+            let poll = Poll { second: version, ..Poll::USUAL };
+            poll.shows(&store, &[record(1, &format!("N{version}")), record(2, "N")]).await;
+        }
+        let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+        let versions = |until: Option<&str>, most| {
+            let found = reader.history_until(Route::Leads, "1", until, most).unwrap();
+            let versions: Vec<i64> = found.changes.iter().map(|change| change.version).collect();
+            (versions, found.has_older)
+        };
+        assert_eq!(versions(None, 2), (vec![4, 5], true));
+        assert_eq!(versions(None, 5), (vec![1, 2, 3, 4, 5], false));
+        let third = crate::clock::stamp(Poll { second: 3, ..Poll::USUAL }.facts(&store).at);
+        assert_eq!(versions(Some(&third), 2), (vec![2, 3], true));
+        let body = reader.current_body(Route::Leads, "1").unwrap();
+        assert_eq!(body, Some(record(1, "N5")));
+        assert_eq!(reader.current_body(Route::Leads, "9").unwrap(), None);
+    }
+}
