@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -92,4 +93,161 @@ fn every_script_of_a_release_can_be_parsed() {
             assert!(output.status.success(), "{script}: {output:?}");
         }
     }
+}
+
+/// The archive for systems without Debian packages, unpacked, and a root to install it into.
+struct Archive {
+    dir: TempDir,
+}
+
+impl Archive {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::copy(root().join("release/install.sh"), dir.path().join("install.sh")).unwrap();
+        Archive { dir }
+    }
+
+    /// What the archive ships: paths, each with its text.
+    fn ships(&self, files: &[(&str, &str)]) {
+        let folder = self.dir.path().join("files");
+        let _ = fs::remove_dir_all(&folder);
+        for (path, text) in files {
+            let file = folder.join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new("sh")
+            .arg(self.dir.path().join("install.sh"))
+            .args(arguments)
+            .env("DESTDIR", self.dir.path().join("root"))
+            .output()
+            .unwrap()
+    }
+
+    /// Every file of the root with its text, but for the list of the installed files.
+    fn installed(&self) -> Vec<(String, String)> {
+        let top = self.dir.path().join("root");
+        let (mut found, mut folders) = (Vec::new(), vec![top.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !path.ends_with("installed-files") {
+                    let name = path.strip_prefix(&top).unwrap().display().to_string();
+                    found.push((name, fs::read_to_string(&path).unwrap()));
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    fn has(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.dir.path().join("root").join(path)).is_ok()
+    }
+
+    /// Puts a file into the root that the archive does not ship.
+    fn put(&self, path: &str) {
+        let file = self.dir.path().join("root").join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "made by the admin").unwrap();
+    }
+}
+
+fn owned(files: &[(&str, &str)]) -> Vec<(String, String)> {
+    files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
+}
+
+const OLDER: [(&str, &str); 4] = [
+    ("usr/bin/shopmirror", "1"),
+    ("usr/share/doc/shopmirror/README.md", "1"),
+    ("usr/share/doc/shopmirror/examples/gone.toml", "1"),
+    ("usr/share/man/man1/shopmirror-gone.1.gz", "1"),
+];
+const NEWER: [(&str, &str); 4] = [
+    ("usr/bin/shopmirror", "2"),
+    ("usr/share/doc/shopmirror/README.md", "2"),
+    ("usr/share/man/man1/shopmirror-new.1.gz", "2"),
+    ("usr/share/zsh/_shopmirror", "2"),
+];
+
+#[test]
+fn an_update_by_the_archive_removes_the_files_that_are_no_longer_shipped() {
+    let archive = Archive::new();
+    archive.ships(&OLDER);
+    let output = archive.run(&[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(archive.installed(), owned(&OLDER));
+
+    archive.ships(&NEWER);
+    let output = archive.run(&[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(archive.installed(), owned(&NEWER));
+    assert!(!archive.has("usr/share/doc/shopmirror/examples"), "an empty folder is left");
+    assert!(archive.has("usr/share/man/man1"), "only folders of our own are removed");
+}
+
+#[test]
+fn an_update_by_the_archive_that_was_interrupted_can_be_completed_or_removed() {
+    for remove in [false, true] {
+        let archive = Archive::new();
+        archive.ships(&OLDER);
+        assert!(archive.run(&[]).status.success());
+        // The last file cannot be put in its place, because a file has the name of its folder.
+        archive.ships(&NEWER);
+        archive.put("usr/share/zsh");
+        let output = archive.run(&[]);
+        assert!(!output.status.success(), "{output:?}");
+        fs::remove_file(archive.dir.path().join("root/usr/share/zsh")).unwrap();
+        let output = archive.run(if remove { &["--remove"] } else { &[] });
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(archive.installed(), if remove { vec![] } else { owned(&NEWER) });
+    }
+}
+
+#[test]
+fn a_removal_by_the_archive_leaves_nothing_but_configuration_database_and_others_units() {
+    let archive = Archive::new();
+    archive.ships(&OLDER);
+    assert!(archive.run(&[]).status.success());
+    let kept = [
+        "etc/shopmirror/config.toml",
+        "etc/systemd/system/multi-user.target.wants/shopmirror-report.timer",
+        "var/lib/shopmirror/mirror.db",
+    ];
+    let enabled = [
+        "etc/systemd/system/multi-user.target.wants/shopmirror.service",
+        "etc/systemd/system/multi-user.target.wants/shopmirror@north.service",
+        "etc/systemd/system/paths.target.wants/shopmirror-key.path",
+        "etc/systemd/system/paths.target.wants/shopmirror-key@north.path",
+    ];
+    kept.iter().chain(&enabled).for_each(|path| archive.put(path));
+    let output = archive.run(&["--remove"]);
+    assert!(output.status.success(), "{output:?}");
+    let left: Vec<String> = archive.installed().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(left, kept);
+    assert!(!archive.has("usr/share/doc/shopmirror"));
+
+    let again = archive.run(&["--remove"]);
+    assert!(!again.status.success());
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(said.contains("was not installed by this script"), "{said}");
+}
+
+#[test]
+fn the_archive_does_not_touch_what_the_debian_package_installed() {
+    let archive = Archive::new();
+    archive.ships(&OLDER);
+    archive.put("var/lib/dpkg/info/shopmirror.list");
+    for arguments in [&[][..], &["--remove"]] {
+        let output = archive.run(arguments);
+        assert!(!output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("the Debian package of shopmirror is installed"), "{said}");
+    }
+    assert!(!archive.has("usr/bin/shopmirror"));
 }
