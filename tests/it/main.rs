@@ -41,6 +41,7 @@ mod shutdown;
 mod sinks;
 mod support;
 mod tls;
+mod troubleshooting;
 mod units;
 mod upgrades;
 mod virtual_time;
