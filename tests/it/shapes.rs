@@ -1,5 +1,6 @@
 //! The shapes of a webhook, read by the receivers' own libraries; the ready examples.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -245,22 +246,31 @@ fn every_example_of_the_documentation_is_valid() {
         ("partner-key", "ak_2"),
         ("broker-url", "mqtts://shop:password@broker.example.com"),
         ("archive-key", "AKID\nSECRET\n"),
+        ("warehouse-url", "postgresql://shop:password@db.example.com/shops"),
     ] {
         let path = dir.path().join(name);
         fs::write(&path, content).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
         fs::set_permissions(path, mode).unwrap();
     }
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/sinks.md");
-    let docs = fs::read_to_string(docs).unwrap();
-    let docs = docs.replace("/etc/shopmirror", dir.path().to_str().unwrap());
-    let mut checked = 0;
-    for block in docs.split("```toml\n").skip(1) {
-        let example = block.split("```").next().unwrap();
-        let text = format!("[workspace]\nbase_url = \"https://h.example/api\"\n\n{example}");
-        let read = Config::parse(&text, "docs/sinks.md", &Base::default());
-        read.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
-        checked += 1;
+    let (mut checked, mut types) = (0, BTreeSet::new());
+    for document in ["docs/sinks.md", "docs/fleet.md"] {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+        let docs = fs::read_to_string(docs).unwrap();
+        let docs = docs.replace("/etc/shopmirror", dir.path().to_str().unwrap());
+        for block in docs.split("```toml\n").skip(1) {
+            let example = block.split("```").next().unwrap();
+            let text = format!("[workspace]\nbase_url = \"https://h.example/api\"\n\n{example}");
+            let read = Config::parse(&text, document, &Base::default());
+            read.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+            checked += 1;
+            if document == "docs/sinks.md" {
+                let kinds = example.lines().filter_map(|line| line.strip_prefix("type = "));
+                types.extend(kinds.map(|kind| kind.trim_matches('"').to_owned()));
+            }
+        }
     }
-    assert!(checked >= 10, "only {checked} examples");
+    assert!(checked >= 14, "only {checked} examples");
+    let every = ["command", "email", "file", "intake", "mqtt", "nats", "postgres", "s3", "webhook"];
+    assert_eq!(types, every.map(str::to_owned).into(), "docs/sinks.md has no example of a type");
 }
