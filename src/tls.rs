@@ -33,6 +33,8 @@ pub fn client_builder() -> ClientBuilder {
         .redirect(Policy::none())
         .referer(false)
         .no_proxy()
+        // The same in every build: HTTP/2 would come in with the feature of an optional sink.
+        .http1_only()
         .retry(reqwest::retry::never())
 }
 

@@ -41,7 +41,9 @@ fn the_bill_of_materials_names_what_is_compiled_in_and_is_the_same_each_time() {
     let components = sbom["components"].as_array().unwrap();
     let names: BTreeSet<&str> =
         components.iter().map(|component| component["name"].as_str().unwrap()).collect();
-    for name in ["tokio", "rusqlite", "rustls", "ring", "shopmirror-sandbox", "sqlite"] {
+    for name in
+        ["tokio", "rusqlite", "rustls", "ring", "shopmirror-sandbox", "sqlite", "async-nats"]
+    {
         assert!(names.contains(name), "{name} is missing");
     }
     assert!(!names.contains("proptest"), "it is used by tests only");
