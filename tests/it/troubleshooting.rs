@@ -56,7 +56,7 @@ fn literals(text: &str) -> Vec<(String, &str)> {
                     Some((_, '\n')) => {
                         let after = &rest[start + 1 + letters.offset()..];
                         let blanks = after.len() - after.trim_start().len();
-                        (0..blanks).for_each(|_| drop(letters.next()));
+                        letters.by_ref().take(blanks).for_each(|_| ());
                     }
                     Some((_, escaped)) => literal.push(escaped),
                     None => {}
