@@ -17,23 +17,17 @@ const EVERY: Duration = Duration::from_secs(30);
 /// From this size on, a growing write-ahead log is logged.
 const WAL_ALARM: u64 = 64 * 1024 * 1024;
 
-/// Maintains the store until stopped.
+/// Maintains the store until stopped. The first round is at once: it empties the write-ahead log that an
+/// unclean stop left.
 pub(super) async fn run(
     retention: Duration,
     clock: Clock,
     store: Store,
     stop: CancellationToken,
 ) -> anyhow::Result<TaskEnd> {
-    tokio::select! {
-        () = stop.cancelled() => return Ok(TaskEnd::Other),
-        checked = store.check() => checked.context("checking the store after an unclean stop")?,
-    }
     let mut in_the_way = 0_u32;
+    let mut is_checked = false;
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(TaskEnd::Other),
-            () = tokio::time::sleep(EVERY) => {}
-        }
         match store.upkeep(clock.now().wall, retention).await {
             Ok(upkeep) => {
                 in_the_way = if upkeep.reader_in_the_way { in_the_way + 1 } else { 0 };
@@ -49,6 +43,17 @@ pub(super) async fn run(
             }
             Err(error) if error.passes() => {}
             Err(error) => return Err(error).context("maintaining the store"),
+        }
+        if !is_checked {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(TaskEnd::Other),
+                checked = store.check() => checked.context("checking the store after an unclean stop")?,
+            }
+            is_checked = true;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return Ok(TaskEnd::Other),
+            () = tokio::time::sleep(EVERY) => {}
         }
     }
 }

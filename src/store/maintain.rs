@@ -134,6 +134,7 @@ mod tests {
         store.shared.writer.lock().unwrap().as_mut().unwrap().wal_most = MOST;
         let poll = |second: i64| {
             let shown: Vec<String> = (second * 10..second * 10 + 20)
+                .rev()
                 .map(|id| fixtures::record(id, &"N".repeat(400)))
                 .collect();
             (Poll { second, ..Poll::USUAL }, shown)

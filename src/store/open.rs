@@ -22,9 +22,6 @@ const APPLICATION_ID: i64 = 0x7368_6d72;
 const HEADER_LENGTH: usize = 72;
 /// The first SQLite without the bug that corrupts a write-ahead log on reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// A write-ahead log up to this size is copied into the store at the start; the upkeep copies a
-/// longer one.
-const SETTLED_AT_START: u64 = 4 * 1024 * 1024;
 /// Steps of SQLite, some milliseconds, after which a check looks whether it must end.
 const CHECK_STEPS: i32 = 100_000;
 
@@ -140,7 +137,8 @@ pub(super) struct OpenedStore {
 }
 
 /// Opens or creates the store at `path` and updates its schema. Reads only the file's first pages and
-/// a short write-ahead log, so that the time does not depend on the size of the store.
+/// the write-ahead log, so that the time does not depend on the size of the store. Writes nothing to a
+/// store of this version: a sync can take a second on a busy disk, so the upkeep empties the log.
 pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
@@ -199,12 +197,6 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
         )
         .map_err(failed(path))?;
     connection.set_prepared_statement_cache_capacity(64);
-    let wal = fs::metadata(with_suffix(path, "-wal")).map_or(0, |file| file.len());
-    if version > 0 && wal <= SETTLED_AT_START {
-        connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-            .map_err(failed(path))?;
-    }
     migrate(connection, version).map_err(failed(path))?;
     // Here and not before the first write, which would keep every poll waiting.
     mirror::lookup::ensure_indexes(connection).map_err(failed(path))?;

@@ -42,7 +42,8 @@ pub(super) struct Writer {
     pub(super) known: HashMap<PollerId, KnownPoller>,
     pub(super) pending: PendingPolls,
     pub(super) prune_from: i64,
-    checkpointed_at: u64,
+    /// The count of changes at the last checkpoint; `None` until the first one.
+    checkpointed_at: Option<u64>,
     lock_was_held: bool,
     pub(super) wal_most: u64,
     ignored: HashMap<Route, IgnoredFields>,
@@ -70,7 +71,7 @@ impl Writer {
         let identities = Identities::read(&opened.connection)?;
         let index_seen = SearchIndex::read(&opened.connection)?;
         Ok(Self {
-            checkpointed_at: opened.connection.total_changes(),
+            checkpointed_at: None,
             connection: opened.connection,
             lock: opened.lock,
             path: path.to_owned(),
@@ -133,11 +134,11 @@ impl Writer {
     }
 
     pub(super) fn changed_since_checkpoint(&self) -> bool {
-        self.connection.total_changes() != self.checkpointed_at
+        self.checkpointed_at != Some(self.connection.total_changes())
     }
 
     pub(super) fn checkpointed(&mut self) {
-        self.checkpointed_at = self.connection.total_changes();
+        self.checkpointed_at = Some(self.connection.total_changes());
     }
 
     /// Repeats work that compares with the store and then writes, as long as another process adds to

@@ -33,6 +33,21 @@ async fn after_an_unclean_stop_the_file_is_checked_beside_the_work_and_damage_is
 }
 
 #[tokio::test]
+async fn a_start_after_an_unclean_stop_waits_for_no_disk_and_the_upkeep_empties_the_log() {
+    let (dir, store) = open();
+    Poll::USUAL.shows(&store, &records(1..=20)).await;
+    drop(store);
+    let path = dir.path().join("mirror.db");
+    let files = || ["mirror.db", "mirror.db-wal"].map(|name| std::fs::read(dir.path().join(name)));
+    let before = files().map(Result::unwrap);
+    let store = Store::open(&path).unwrap();
+    assert!(files().map(Result::unwrap) == before, "the start has written to the store");
+    let now = jiff::Timestamp::from_second(1_800_000_000).unwrap();
+    store.upkeep(now, std::time::Duration::from_secs(86_400)).await.unwrap();
+    assert!(files().map(Result::unwrap)[0] != before[0], "the log was not copied into the store");
+}
+
+#[tokio::test]
 async fn a_sound_file_is_checked_once() {
     let (dir, store) = open();
     Poll::USUAL.shows(&store, &[record(1, "N")]).await;
