@@ -5,6 +5,7 @@
 //! Invariant: the `Debug` output of these types shows no secret.
 
 mod address;
+mod alerts;
 mod backup;
 mod base;
 mod command;
@@ -44,6 +45,7 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use address::{is_loopback, workspace as workspace_address};
+pub use alerts::AlertsSettings;
 pub use backup::BackupSettings;
 pub use base::Base;
 pub use command::CommandSettings;
@@ -87,6 +89,8 @@ pub struct Config {
     pub backup: BackupSettings,
     /// Where the status page listens; `None` is off.
     pub status: Option<StatusSettings>,
+    /// Which sinks are told when something is wrong.
+    pub alerts: AlertsSettings,
     /// The shop's own reports.
     pub reports: ReportsSettings,
     /// The sinks by name.

@@ -4,6 +4,7 @@
 //! the restart. A reload restarts polling on the same store. Delivery to a sink continues unless its
 //! configuration changed, and polling never waits for it.
 
+mod alerts;
 mod backup;
 mod build;
 mod deliveries;
@@ -358,6 +359,7 @@ impl RunningTasks {
             });
         }
         tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
+        tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
         tasks.spawn(notify::watch(watch, finish.clone()));
         let daily = DailyBackup {
             settings: config.backup.clone(),

@@ -39,6 +39,7 @@
 //! | [`sink`] | delivers one change to a webhook, a file or a command |
 //! | [`report`] | reports about the shop: built-in ones and the shop's own |
 //! | [`status`] | the state of the workspace, for people and tools |
+//! | [`alerts`] | what is worth an alert, when it is said and when it is over; pure |
 //! | [`page`] | the status page and the metrics over HTTP |
 //! | [`control`] | the local socket through which commands reach the daemon |
 //! | [`daemon`] | builds the parts from the configuration, and supervises the tasks |
@@ -51,6 +52,7 @@
 //! each other; the sandbox shares nothing with the daemon, not even the names of routes, so that the
 //! tests compare two independent readings of the contract.
 
+pub mod alerts;
 pub mod api;
 pub mod backfill;
 pub mod backoff;

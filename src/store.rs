@@ -4,6 +4,7 @@
 //! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place, the
 //! module `calls`. A failed write stores nothing.
 
+mod alerts;
 mod backup;
 mod backup_error;
 mod backup_folder;
@@ -62,6 +63,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
+pub use alerts::{AlertRow, AlertStep};
 pub use backup::{CopyControl, CopyFacts, CopyProgress, back_up};
 pub use backup_error::BackupError;
 pub use backup_folder::{BackupFile, BackupFolder};

@@ -18,7 +18,7 @@ use super::{
     Auth, Base, BudgetSettings, Config, KeySource, PollSettings, RouteSettings, StoreSettings,
     WorkspaceSettings,
 };
-use super::{address, backup, reports, sinks, status};
+use super::{address, alerts, backup, reports, sinks, status};
 use crate::duration;
 use crate::record::Route;
 
@@ -72,6 +72,12 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let reports = reports::read(root.section("reports"), base);
     let mirrored = workspace.as_ref().map(|it| Mirrored { base_url: &it.base_url, key: &it.key });
     let sinks = sinks::read(root.section("sinks"), base, &store.path, mirrored);
+    let named = match root.holds("alerts") {
+        true => root.section("sinks").named_sections(),
+        false => Vec::new(),
+    };
+    let named: Vec<String> = named.into_iter().map(|(name, _)| name.value).collect();
+    let alerts = alerts::read(root.section("alerts"), &named, &sinks);
     root.finish();
     Some(Config {
         workspace: workspace?,
@@ -82,6 +88,7 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
         store,
         backup,
         status,
+        alerts,
         reports,
         sinks,
     })

@@ -43,6 +43,12 @@ impl PollerState {
         }
     }
 
+    /// Whether the workspace refuses the key.
+    #[must_use]
+    pub fn is_key_refused(self) -> bool {
+        matches!(self, Self::Paused(PauseReason::KeyRefused | PauseReason::KeyWrongType))
+    }
+
     fn of(poller: &PollerHealth, pause: Option<PauseReason>) -> Self {
         if let Some(reason) = pause {
             Self::Paused(reason)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EmptiedRoute, LastRun};
+use super::{EmptiedRoute, LastRun, WorkspaceStatus};
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
@@ -30,6 +30,35 @@ pub enum Health {
     AtRisk,
     /// Records are not being read.
     Failing,
+}
+
+impl Health {
+    /// The word that is shown.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Degraded => "degraded",
+            Self::AtRisk => "at risk",
+            Self::Failing => "failing",
+        }
+    }
+}
+
+impl WorkspaceStatus {
+    /// Health and its reasons as if this sink were not there.
+    #[must_use]
+    pub fn without_sink(&self, name: &str) -> (Health, Vec<String>) {
+        let mut own = HealthReport::default();
+        let of_sink: Vec<SinkStatus> =
+            self.sinks.iter().filter(|sink| sink.name == name).cloned().collect();
+        own.judge_sinks(&of_sink);
+        let reasons: Vec<String> =
+            self.reasons.iter().filter(|reason| !own.reasons.contains(reason)).cloned().collect();
+        // A sink alone makes health no worse than this.
+        let is_other = self.health > Health::Degraded || !reasons.is_empty();
+        (if is_other { self.health } else { Health::Ok }, reasons)
+    }
 }
 
 /// The findings so far.

@@ -43,6 +43,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("deliver", Some(&["sink", "store"])),
     // The status joins the `…Status` values of the other modules; it calls nothing that works.
     ("status", Some(&["store", "poll", "deliver", "budget", "schedule", "control"])),
+    ("alerts", Some(&["status", "store", "deliver"])),
     ("control", Some(&["store"])),
     ("page", Some(&["status", "store", "poll", "deliver", "budget", "report"])),
     ("repair", Some(&["api", "poll", "store"])),
@@ -65,6 +66,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
             "report",
             "repair",
             "custom_fields",
+            "alerts",
         ]),
     ),
     (

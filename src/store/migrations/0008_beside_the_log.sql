@@ -19,13 +19,12 @@ CREATE TABLE notices (
 ) STRICT;
 CREATE UNIQUE INDEX notices_event ON notices (sink, event_id);
 
--- What is wrong now, for each sink that is told. `told` is '' before it was told.
+-- What is wrong now, for each sink that is told; `told` is how bad it was then, 0 before.
 CREATE TABLE alerts (
     sink    TEXT NOT NULL,
     about   TEXT NOT NULL,
     since   TEXT NOT NULL,
-    seen_at TEXT NOT NULL,
-    told    TEXT NOT NULL,
+    told    INTEGER NOT NULL,
     PRIMARY KEY (sink, about)
 ) STRICT, WITHOUT ROWID;
 

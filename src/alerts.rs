@@ -1,0 +1,208 @@
+//! What is worth an alert, when it is said, and when it is over: pure.
+//!
+//! Each sink that gets alerts is judged for itself: nothing about a sink is said through that sink.
+//! An alert is said once when it begins, again only when it gets worse, and once when it is over.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::clock::{Moment, stamp};
+use crate::deliver::SinkActivity;
+use crate::record::Kind;
+use crate::status::{Health, WorkspaceStatus};
+use crate::store::{AlertRow, AlertStep, Gap, NewNotice};
+
+/// Bad health is said after it lasted so long; and what is over must be over for so long.
+const SETTLED: Duration = Duration::from_secs(60);
+/// How long a sink is paused before that is said, and said again.
+const PAUSED: [Duration; 2] = [Duration::from_secs(3600), Duration::from_secs(24 * 3600)];
+
+/// What is wrong now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symptom {
+    /// What it is about: `health`, `key`, `gap/leads`, `sink/erp`. Alerts about one matter share it.
+    pub about: String,
+    /// How bad it is from the beginning on; 0 is not worth an alert yet.
+    stages: Vec<(Duration, i64)>,
+    /// The words for people, with what to do.
+    text: String,
+    reasons: Vec<String>,
+}
+
+/// What is wrong according to a status and the unsettled gaps, leaving out what concerns the sink
+/// that is told.
+#[must_use]
+pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Symptom> {
+    let mut found = Vec::new();
+    let at_once = |mark| vec![(Duration::ZERO, mark)];
+    let refused = status.pollers.iter().find(|poller| poller.state.is_key_refused());
+    if let Some(poller) = refused {
+        let why = poller.state.as_str();
+        found.push(Symptom {
+            about: "key".to_owned(),
+            stages: at_once(1),
+            text: format!("the workspace refuses the key ({why}): nothing is read until the key file holds a valid key"),
+            reasons: Vec::new(),
+        });
+    }
+    let (health, reasons) = status.without_sink(sink);
+    let mark = match health {
+        Health::Ok => 0,
+        Health::Degraded => 1,
+        Health::AtRisk => 2,
+        Health::Failing => 3,
+    };
+    if mark > 0 {
+        let text = format!("health is {}: {}", health.as_str(), reasons.join("; "));
+        found.push(Symptom {
+            about: "health".to_owned(),
+            stages: vec![(SETTLED, mark)],
+            text,
+            reasons,
+        });
+    }
+    let mut routes: BTreeMap<String, Vec<&Gap>> = BTreeMap::new();
+    for gap in gaps {
+        let business = gap.business.as_ref().map_or_else(String::new, |b| format!("@{b}"));
+        routes.entry(format!("{}{business}", gap.route)).or_default().push(gap);
+    }
+    for (route, gaps) in routes {
+        let newest = gaps.iter().map(|gap| gap.id).max().unwrap_or_default();
+        let many = gaps.len();
+        found.push(Symptom {
+            about: format!("gap/{route}"),
+            stages: at_once(newest),
+            text: format!(
+                "records of {route} may have been missed, open gaps: {many}; see `shopmirror gaps`"
+            ),
+            reasons: Vec::new(),
+        });
+    }
+    for other in status.sinks.iter().filter(|other| other.name != sink) {
+        if !matches!(other.state, SinkActivity::Paused | SinkActivity::Disabled) {
+            continue;
+        }
+        let name = &other.name;
+        let why = other.last_error.as_deref().unwrap_or("no reason is known");
+        found.push(Symptom {
+            about: format!("sink/{name}"),
+            stages: vec![(PAUSED[0], 1), (PAUSED[1], 2)],
+            text: format!(
+                "sink {name} takes no changes, they are kept: {why}; see `shopmirror sinks`"
+            ),
+            reasons: Vec::new(),
+        });
+    }
+    found
+}
+
+/// What one sink was told, and since when what it was told is over. A restart loses only the latter.
+#[derive(Debug, Default)]
+pub struct AlertWatch {
+    absent_since: BTreeMap<String, Duration>,
+}
+
+impl AlertWatch {
+    /// Compares what is wrong with what is stored; returns what is to be stored and said.
+    pub fn judge(
+        &mut self,
+        known: &BTreeMap<String, AlertRow>,
+        symptoms: &[Symptom],
+        now: Moment,
+    ) -> Vec<AlertStep> {
+        let mut steps = Vec::new();
+        for symptom in symptoms {
+            self.absent_since.remove(&symptom.about);
+            let row = known.get(&symptom.about);
+            let since = row.map_or_else(|| stamp(now.wall), |row| row.since.clone());
+            let told = row.map_or(0, |row| row.told);
+            let mark = symptom.mark(lasted(&since, now.wall));
+            if mark > told {
+                let notice = symptom.begun(&since, mark, now.wall);
+                steps.push(AlertStep::Keep {
+                    about: symptom.about.clone(),
+                    since,
+                    told: mark,
+                    notice: Some(notice),
+                });
+            } else if row.is_none() {
+                steps.push(AlertStep::Keep {
+                    about: symptom.about.clone(),
+                    since,
+                    told: 0,
+                    notice: None,
+                });
+            }
+        }
+        let is_over = |about: &&String| symptoms.iter().all(|symptom| symptom.about != **about);
+        for about in known.keys().filter(is_over) {
+            let absent_since = *self.absent_since.entry(about.clone()).or_insert(now.elapsed);
+            if now.elapsed.saturating_sub(absent_since) < SETTLED {
+                continue;
+            }
+            self.absent_since.remove(about);
+            let row = &known[about];
+            let notice = (row.told > 0).then(|| over(about, row, now.wall));
+            steps.push(AlertStep::End { about: about.clone(), notice });
+        }
+        self.absent_since.retain(|about, _| known.contains_key(about));
+        steps
+    }
+}
+
+impl Symptom {
+    fn mark(&self, lasted: Duration) -> i64 {
+        let reached = self.stages.iter().filter(|(after, _)| lasted >= *after);
+        reached.map(|(_, mark)| *mark).max().unwrap_or(0)
+    }
+
+    fn begun(&self, since: &str, mark: i64, now: Timestamp) -> NewNotice {
+        let title = format!("shopmirror: {}", title(&self.about));
+        let body = json!({
+            "state": "begun", "about": self.about, "title": title, "text": self.text,
+            "reasons": self.reasons, "since": since, "at": stamp(now),
+        });
+        notice(&self.about, mark, now, &body)
+    }
+}
+
+fn over(about: &str, row: &AlertRow, now: Timestamp) -> NewNotice {
+    let title = format!("shopmirror: over: {}", title(about));
+    let body = json!({
+        "state": "over", "about": about, "title": title,
+        "text": format!("this is over: {}", self::title(about)),
+        "reasons": [], "since": row.since, "at": stamp(now),
+    });
+    notice(about, row.told + 1, now, &body)
+}
+
+fn notice(about: &str, version: i64, now: Timestamp, body: &serde_json::Value) -> NewNotice {
+    NewNotice {
+        kind: Kind::Alert,
+        about: about.to_owned(),
+        version,
+        made_at: stamp(now),
+        body: body.to_string(),
+    }
+}
+
+/// The matter in a few words.
+fn title(about: &str) -> String {
+    match about.split_once('/') {
+        Some(("gap", route)) => format!("records of {route} may have been missed"),
+        Some(("sink", name)) => format!("sink {name} takes no changes"),
+        _ if about == "key" => "the key is refused".to_owned(),
+        _ => "something needs attention".to_owned(),
+    }
+}
+
+fn lasted(since: &str, now: Timestamp) -> Duration {
+    let since: Timestamp = since.parse().unwrap_or(now);
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

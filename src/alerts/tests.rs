@@ -1,0 +1,196 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::store::{PendingNotice, Store};
+
+const START: &str = "2026-01-01T00:00:00Z";
+
+fn sink(name: &str, state: &str) -> Value {
+    json!({
+        "name": name, "type": "webhook", "state": state, "position": 0, "behind": 0, "delivered": 0,
+        "retrying": 0, "dead": 0, "next_attempt_s": null, "last_error": "answered 503",
+    })
+}
+
+/// A status with this health and these sinks; the reasons are those that the sinks give.
+fn status(health: &str, reasons: &[&str], sinks: &[Value]) -> WorkspaceStatus {
+    let mut reasons: Vec<String> = reasons.iter().map(|&reason| reason.to_owned()).collect();
+    for sink in sinks.iter().filter(|sink| sink["state"] == "paused") {
+        let name = sink["name"].as_str().unwrap();
+        reasons.push(format!("sink {name} is paused and will retry: answered 503"));
+    }
+    serde_json::from_value(json!({
+        "health": health, "reasons": reasons, "running": true, "pid": 1, "reload_refused": null,
+        "page": null, "at": START, "pollers": [], "last_run": null, "budget": null,
+        "forecast": null, "sinks": sinks, "records": {}, "emptied": [], "last_seq": 0,
+    }))
+    .unwrap()
+}
+
+fn well() -> WorkspaceStatus {
+    status("ok", &[], &[sink("erp", "active"), sink("ops", "active")])
+}
+
+fn erp_paused() -> WorkspaceStatus {
+    status("degraded", &[], &[sink("erp", "paused"), sink("ops", "active")])
+}
+
+fn gap(id: i64) -> Gap {
+    Gap {
+        id,
+        route: "leads".into(),
+        business: None,
+        certainty: crate::store::Certainty::Gap,
+        found_at: START.into(),
+        from_at: START.into(),
+        to_at: START.into(),
+        after_id: None,
+        before_id: None,
+        estimate: None,
+        estimate_error: None,
+        state: crate::store::GapState::Open,
+        repaired: 0,
+        note: None,
+    }
+}
+
+/// A store, and a daemon that looks every ten seconds on a clock of its own.
+struct Shop {
+    _dir: tempfile::TempDir,
+    store: Store,
+    watch: AlertWatch,
+    seconds: u64,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        Self { _dir: dir, store, watch: AlertWatch::default(), seconds: 0 }
+    }
+
+    /// Looks at this status for so long; every `restart` seconds the daemon starts anew.
+    async fn sees(&mut self, status: &WorkspaceStatus, gaps: &[Gap], seconds: u64, restart: u64) {
+        for _ in 0..seconds / 10 {
+            self.seconds += 10;
+            let elapsed = Duration::from_secs(self.seconds);
+            let wall = START.parse::<Timestamp>().unwrap() + elapsed;
+            if restart > 0 && self.seconds.is_multiple_of(restart) {
+                self.watch = AlertWatch::default();
+            }
+            let known = self.store.read(|reader| reader.alerts("ops")).await.unwrap();
+            let found = symptoms(status, gaps, "ops");
+            let steps = self.watch.judge(&known, &found, Moment { elapsed, wall });
+            self.store.save_alerts("ops".to_owned(), steps).await.unwrap();
+        }
+    }
+
+    /// What was said so far: the second, what it is about, and its state.
+    async fn said(&self) -> Vec<(u64, String, String)> {
+        let notices = self.store.read(|reader| reader.notices("ops", 1_000)).await.unwrap();
+        let said = |notice: PendingNotice| {
+            let body: Value = serde_json::from_str(&notice.change.body).unwrap();
+            let at: Timestamp = notice.change.observed_at.parse().unwrap();
+            let second = at.duration_since(START.parse().unwrap()).as_secs();
+            let state = body["state"].as_str().unwrap().to_owned();
+            assert_eq!(body["about"], notice.change.record_id.unwrap().as_str());
+            assert!(body["title"].is_string() && !body["text"].as_str().unwrap().is_empty());
+            (u64::try_from(second).unwrap(), body["about"].as_str().unwrap().to_owned(), state)
+        };
+        notices.into_iter().map(said).collect()
+    }
+}
+
+fn expected(said: &[(u64, &str, &str)]) -> Vec<(u64, String, String)> {
+    said.iter().map(|(at, about, state)| (*at, (*about).into(), (*state).into())).collect()
+}
+
+const HOUR: u64 = 3600;
+
+#[tokio::test]
+async fn a_sink_that_is_paused_is_told_after_an_hour_and_a_day_and_when_it_is_over() {
+    // Restarts neither repeat nor forget anything.
+    for restart in [0, 600] {
+        let mut shop = Shop::new();
+        shop.sees(&well(), &[], HOUR, restart).await;
+        assert_eq!(shop.said().await, []);
+        shop.sees(&erp_paused(), &[], 26 * HOUR, restart).await;
+        shop.sees(&well(), &[], HOUR, restart).await;
+        let begun = HOUR + 10;
+        let ends = 27 * HOUR + 70;
+        let all = [
+            (begun + 60, "health", "begun"),
+            (begun + HOUR, "sink/erp", "begun"),
+            (begun + 24 * HOUR, "sink/erp", "begun"),
+            (ends, "health", "over"),
+            (ends, "sink/erp", "over"),
+        ];
+        assert_eq!(shop.said().await, expected(&all), "restart every {restart} s");
+    }
+}
+
+#[tokio::test]
+async fn nothing_about_a_sink_is_said_through_that_sink() {
+    let mut shop = Shop::new();
+    let own = status("degraded", &[], &[sink("erp", "active"), sink("ops", "paused")]);
+    shop.sees(&own, &[], 30 * HOUR, 0).await;
+    assert_eq!(shop.said().await, []);
+    // What else is wrong is said.
+    let both = status("degraded", &["leads: http_503"], &[sink("ops", "paused")]);
+    shop.sees(&both, &[], HOUR, 0).await;
+    let said = shop.said().await;
+    assert_eq!(said.len(), 1, "{said:?}");
+    let notices = shop.store.read(|reader| reader.notices("ops", 10)).await.unwrap();
+    let body: Value = serde_json::from_str(&notices[0].change.body).unwrap();
+    assert_eq!(body["reasons"], json!(["leads: http_503"]));
+}
+
+#[tokio::test]
+async fn health_that_turns_is_told_when_it_lasts_and_again_when_it_gets_worse() {
+    let mut shop = Shop::new();
+    let degraded = status("degraded", &["leads: http_503"], &[]);
+    let failing = status("failing", &["every route: dns"], &[]);
+    // Short trouble is not worth an alert, however often it comes.
+    for _ in 0..50 {
+        shop.sees(&degraded, &[], 40, 0).await;
+        shop.sees(&well(), &[], 80, 0).await;
+    }
+    assert_eq!(shop.said().await, []);
+    let from = shop.seconds;
+    shop.sees(&degraded, &[], 600, 0).await;
+    // It swings between bad and worse, and is away for a moment.
+    for _ in 0..50 {
+        shop.sees(&failing, &[], 30, 0).await;
+        shop.sees(&degraded, &[], 30, 0).await;
+        shop.sees(&well(), &[], 30, 0).await;
+    }
+    shop.sees(&well(), &[], 600, 0).await;
+    let said: Vec<(u64, String)> =
+        shop.said().await.into_iter().map(|(at, _, state)| (at - from, state)).collect();
+    let begun = "begun".to_owned();
+    assert_eq!(said[..2], [(70, begun.clone()), (610, begun)]);
+    assert_eq!((said.len(), said[2].1.as_str()), (3, "over"), "{said:?}");
+}
+
+#[tokio::test]
+async fn each_new_gap_is_told_once_and_the_end_when_none_is_left() {
+    let mut shop = Shop::new();
+    shop.sees(&well(), &[gap(4)], HOUR, 600).await;
+    shop.sees(&well(), &[gap(4), gap(9)], HOUR, 600).await;
+    shop.sees(&well(), &[gap(4)], HOUR, 600).await;
+    shop.sees(&well(), &[], HOUR, 0).await;
+    let all = [
+        (10, "gap/leads", "begun"),
+        (HOUR + 10, "gap/leads", "begun"),
+        (3 * HOUR + 70, "gap/leads", "over"),
+    ];
+    assert_eq!(shop.said().await, expected(&all));
+}
+
+#[tokio::test]
+async fn alerts_of_a_sink_that_is_told_no_more_are_forgotten() {
+    let mut shop = Shop::new();
+    shop.sees(&well(), &[gap(4)], HOUR, 0).await;
+    shop.store.keep_alerts_of(vec!["other".to_owned()]).await.unwrap();
+    assert!(shop.store.read(|reader| reader.alerts("ops")).await.unwrap().is_empty());
+}

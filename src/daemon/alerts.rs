@@ -1,0 +1,75 @@
+//! Looks at the status every few seconds and tells the sinks of `[alerts]` what is wrong.
+//!
+//! A status that cannot be read says nothing; a store that cannot be written is tried again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+
+use super::TaskEnd;
+use super::health::Watch;
+use crate::alerts::{AlertWatch, symptoms};
+use crate::store::{Gap, StoreError};
+
+/// The time between two looks, and before the first one: what was paused before a restart is then
+/// paused again.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Tells the sinks until stopped.
+pub(super) async fn run(
+    sinks: Vec<String>,
+    watch: Watch,
+    stop: CancellationToken,
+) -> anyhow::Result<TaskEnd> {
+    let mut watches: BTreeMap<String, AlertWatch> =
+        sinks.iter().map(|sink| (sink.clone(), AlertWatch::default())).collect();
+    let mut is_trimmed = false;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(TaskEnd::Other),
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        if !is_trimmed {
+            is_trimmed = passing(watch.store.keep_alerts_of(sinks.clone()).await)?.is_some();
+        }
+        passing(look(&mut watches, &watch).await)?;
+    }
+}
+
+/// An error that passes is nothing: the next look is soon.
+fn passing<T>(outcome: Result<T, StoreError>) -> anyhow::Result<Option<T>> {
+    match outcome {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.passes() => Ok(None),
+        Err(error) => Err(error).context("storing alerts"),
+    }
+}
+
+async fn look(
+    watches: &mut BTreeMap<String, AlertWatch>,
+    daemon: &Watch,
+) -> Result<(), StoreError> {
+    if watches.is_empty() {
+        return Ok(());
+    }
+    let Some(status) = daemon.snapshot().await else { return Ok(()) };
+    for (sink, watch) in watches {
+        let name = sink.clone();
+        let read = daemon.store.read(move |reader| {
+            let gaps: Vec<Gap> = reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect();
+            Ok((gaps, reader.alerts(&name)?))
+        });
+        let (gaps, known) = read.await?;
+        let steps = watch.judge(&known, &symptoms(&status, &gaps, sink), daemon.clock.now());
+        if steps.is_empty() {
+            continue;
+        }
+        daemon.store.save_alerts(sink.clone(), steps).await?;
+        if let Some(handle) = daemon.outside.sinks.borrow().get(sink) {
+            handle.wake();
+        }
+    }
+    Ok(())
+}
