@@ -62,13 +62,67 @@ fn the_bill_of_materials_names_what_is_compiled_in_and_is_the_same_each_time() {
     assert!(licences.contains("Permission is hereby granted"));
 }
 
+/// A folder in which `release/stage` laid out the files of a package.
+fn staged() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(root().join("release/stage"))
+        .args([env!("CARGO_BIN_EXE_shopmirror").into(), dir.path().to_owned()])
+        .args(["1.2.3", "A Maintainer <maintainer@example.com>"])
+        .env("SOURCE_DATE_EPOCH", "1795305600")
+        .env("CARGO_NET_OFFLINE", "true")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    dir
+}
+
+/// Where the links of a document lead, but for those to other sites and those for developers.
+fn links(text: &str) -> Vec<&str> {
+    let text = text.split("## Develop").next().unwrap();
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
+}
+
+#[test]
+fn what_is_installed_is_complete() {
+    let dir = staged();
+    let installed = dir.path().join("root/usr");
+    let documents = installed.join("share/doc/shopmirror");
+    let mut read = 0;
+    for folder in [documents.clone(), documents.join("docs")] {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|ending| ending == "md") {
+                let text = fs::read_to_string(&path).unwrap();
+                for link in links(&text) {
+                    assert!(folder.join(link).exists(), "{} leads to {link}", path.display());
+                    read += 1;
+                }
+            }
+        }
+    }
+    assert!(read > 20, "only {read} links were found");
+    for file in ["config.example.toml", "systemd/drop-ins/command-sink.conf", "sbom.cdx.json.gz"] {
+        assert!(documents.join(file).exists(), "{file}");
+    }
+    for page in ["shopmirror.1.gz", "shopmirror-run.1.gz", "shopmirror-init.1.gz"] {
+        assert!(installed.join("share/man/man1").join(page).exists(), "{page}");
+    }
+    for script in ["bash-completion/completions/shopmirror", "zsh/vendor-completions/_shopmirror"] {
+        let text = fs::read_to_string(installed.join("share").join(script)).unwrap();
+        assert!(text.contains("shopmirror"), "{script}");
+    }
+    assert!(dir.path().join("debug/usr/lib/debug/.build-id").exists(), "the symbols are apart");
+}
+
 #[test]
 fn every_shipped_file_of_systemd_is_staged_and_no_script_starts_what_does_not_run() {
     let stage = read("release/stage");
     for file in fs::read_dir(root().join("systemd")).unwrap() {
         let name = file.unwrap().file_name().into_string().unwrap();
-        let staged = name.ends_with(".service") || name.ends_with(".path") || stage.contains(&name);
-        assert!(staged, "release/stage does not know systemd/{name}");
+        let is_staged =
+            name.ends_with(".service") || name.ends_with(".path") || stage.contains(&name);
+        assert!(is_staged, "release/stage does not know systemd/{name}");
     }
     for script in ["release/deb/postinst", "release/install.sh"] {
         let text = read(script);
