@@ -15,7 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 pub use change::{Change, Kind, NOTICE_ROUTE, TEST_ID};
-pub use fields::{CLOCK_SKEW, FieldName, created_at, field, time};
+pub use fields::{CLOCK_SKEW, FieldName, created_at, field, fields, time};
 pub use meaning::{
     FieldChange, changed_fields, only_changed_field, same_meaning, same_record, same_record_except,
 };

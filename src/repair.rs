@@ -16,7 +16,7 @@ use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
-use crate::record::{Change, Kind, Page, Route};
+use crate::record::{Kind, Page, fields};
 use crate::store::{PersonField, Repairable, Search, Store, StoreError};
 
 /// How long after it was found a gap is worked on.
@@ -26,7 +26,9 @@ const LEAD: SignedDuration = SignedDuration::from_hours(1);
 /// The most searches per gap.
 const MOST_SEARCHES: i64 = 200;
 /// Rows of the log looked at together. Each person they name costs a few look-ups by index.
-const STEP: usize = 500;
+const STEP: i64 = 500;
+/// The most people remembered as known to the mirror, so that they are not looked up again.
+const MOST_KNOWN: usize = 10_000;
 /// The longest term the workspace takes, in characters (contract, "Limits").
 const LONGEST_TERM: usize = 100;
 /// Waits after a search that failed for a reason that may pass.
@@ -117,9 +119,11 @@ impl Repair {
             searched_seq = self.store.read(move |reader| reader.position_at(&from)).await?;
         }
         let mut tally = SearchTally { searches, ..SearchTally::default() };
+        let mut known = People::default();
         while tally.may_search() {
             let business = gap.business.as_deref();
-            let (terms, last) = self.terms_after(searched_seq, business).await?;
+            let (terms, last);
+            (terms, last, known) = self.terms_after(searched_seq, business, known).await?;
             let Some(last) = last else { break };
             for term in terms {
                 if !tally.may_search() {
@@ -150,21 +154,25 @@ impl Repair {
         Ok(())
     }
 
-    /// The terms to search by in the next rows of the log, and the last of these rows.
+    /// The terms to search by in the next rows of the log, the last of these rows, and the people that
+    /// the mirror is known to have: `known` and those found now.
     async fn terms_after(
         &self,
         seq: i64,
         business: Option<&str>,
-    ) -> Result<(Vec<String>, Option<i64>), StoreError> {
+        mut known: People,
+    ) -> Result<(Vec<String>, Option<i64>, People), StoreError> {
         let business = business.map(str::to_owned);
         self.store
             .read_long(move |reader| {
-                let rows = reader.changes_after(seq, STEP)?;
-                let last = rows.last().map(|row| row.seq);
-                let mut people = people(&rows, business.as_deref());
-                people
-                    .forget(|field, text| reader.has_customer(business.as_deref(), field, text))?;
-                Ok((people.terms(), last))
+                let mut people = People::default();
+                let business = business.as_deref();
+                let last = reader.each_naming_record(seq, STEP, business, |body| {
+                    people.add(body, &known);
+                })?;
+                let has = |field, text: &str| reader.has_customer(business, field, text);
+                known.remember(people.forget(has)?);
+                Ok((people.terms(), last, known))
             })
             .await
     }
@@ -270,48 +278,44 @@ fn concerns_every_request(class: Class) -> bool {
     matches!(class, Class::KeyRefused | Class::KeyForbidden | Class::WrongHost)
 }
 
-/// People named in other routes' records: e-mail, number and name of each, as far as known.
-#[derive(Debug, Default)]
-struct People(Vec<[String; 3]>);
+/// E-mail address, number and name of a person, as far as known.
+type Person = [String; 3];
 
-/// Reads the people from rows of the log that are of another route and of this branch.
-fn people(rows: &[Change], business: Option<&str>) -> People {
-    let mut people = People::default();
-    for row in rows {
-        // First pages show what was there before; they say nothing of the time of the gap.
-        let other =
-            row.route != Route::Customers && matches!(row.kind, Kind::Created | Kind::Updated);
-        if other && row.business.as_deref() == business {
-            people.add(&row.body);
-        }
-    }
-    people
+/// People named in other routes' records.
+#[derive(Debug, Default)]
+struct People {
+    /// In the order in which they were named.
+    named: Vec<Person>,
+    all: HashSet<Person>,
 }
 
 impl People {
-    fn add(&mut self, body: &str) {
-        let Ok(Value::Object(record)) = serde_json::from_str(body) else { return };
-        let text = |name: &str| match record.get(name) {
-            Some(Value::String(text)) => text.trim().to_owned(),
-            Some(Value::Number(number)) => number.to_string(),
-            _ => String::new(),
+    /// Adds the person that a record names, unless they are here or among those `known`.
+    fn add(&mut self, body: &str, known: &Self) {
+        let Some([email, mobile, customer, name]) =
+            fields(body, ["email", "mobile_number", "customer_name", "name"])
+        else {
+            return;
         };
-        let name = Some(text("customer_name")).filter(|name| !name.is_empty());
-        let person = [text("email"), text("mobile_number"), name.unwrap_or_else(|| text("name"))];
+        let person = [
+            text(email),
+            text(mobile),
+            Some(text(customer)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(name)),
+        ];
         // Many records of one person cost one look-up.
-        if !self.0.contains(&person) {
-            self.0.push(person);
+        if !known.all.contains(&person) && self.all.insert(person.clone()) {
+            self.named.push(person);
         }
     }
 
     /// Drops the people that the mirror has, found by e-mail or number, or by name if that is all a
-    /// record shows.
+    /// record shows; returns them.
     fn forget<E>(
         &mut self,
         mut has: impl FnMut(PersonField, &str) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        let mut unknown = Vec::new();
-        for person in std::mem::take(&mut self.0) {
+    ) -> Result<Vec<Person>, E> {
+        let (mut unknown, mut known) = (Vec::new(), Vec::new());
+        for person in std::mem::take(&mut self.named) {
             let [email, mobile, name] = &person;
             let only_named = email.is_empty() && mobile.is_empty();
             let parts = [
@@ -325,22 +329,37 @@ impl People {
                     is_known = has(field, text)?;
                 }
             }
-            if !is_known {
-                unknown.push(person);
-            }
+            if is_known { known.push(person) } else { unknown.push(person) }
         }
-        self.0 = unknown;
-        Ok(())
+        self.named = unknown;
+        Ok(known)
+    }
+
+    /// Keeps people, so that they are not looked up again; forgets the others when there are too many.
+    fn remember(&mut self, people: Vec<Person>) {
+        if self.all.len() + people.len() > MOST_KNOWN {
+            self.all.clear();
+        }
+        self.all.extend(people);
     }
 
     /// What to search for: one term per person, without repeats.
     fn terms(self) -> Vec<String> {
         let mut seen = HashSet::new();
-        self.0
+        self.named
             .into_iter()
             .filter_map(|person| person.into_iter().find(|part| is_term(part)))
             .filter(|term| seen.insert(plain(term)))
             .collect()
+    }
+}
+
+/// A field's value as text; empty if it is neither a text nor a number.
+fn text(value: Option<&str>) -> String {
+    match value.map(serde_json::from_str) {
+        Some(Ok(Value::String(text))) => text.trim().to_owned(),
+        Some(Ok(Value::Number(number))) => number.to_string(),
+        _ => String::new(),
     }
 }
 
@@ -357,54 +376,34 @@ fn plain(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn row(route: Route, body: &str) -> Change {
-        Change {
-            seq: 1,
-            event_id: "evt_1".into(),
-            route,
-            record_id: Some("1".into()),
-            kind: Kind::Created,
-            version: 1,
-            observed_at: "2026-01-02T03:04:05.000000Z".into(),
-            business: None,
-            body: body.into(),
-            before: None,
-        }
+    fn people<'a>(bodies: impl IntoIterator<Item = &'a str>, known: &People) -> People {
+        let mut people = People::default();
+        bodies.into_iter().for_each(|body| people.add(body, known));
+        people
     }
 
     #[test]
     fn a_person_is_searched_once_by_the_strongest_thing_known_of_them() {
-        let rows = [
-            row(
-                Route::Jobs,
-                r#"{"id":1,"customer_name":"Ann Lee","email":"Ann@example.com","mobile_number":"0700"}"#,
-            ),
-            row(
-                Route::Leads,
-                r#"{"id":2,"name":"Ann Lee","email":"ann@example.com ","mobile_number":null}"#,
-            ),
-            row(Route::Leads, r#"{"id":3,"name":"Bo","email":null,"mobile_number":"0701"}"#),
-            row(Route::Payments, r#"{"id":4,"customer_name":"Cy Day","amount":1}"#),
-            row(Route::Customers, r#"{"id":5,"name":"Di Oz"}"#),
+        let bodies = [
+            r#"{"id":1,"customer_name":"Ann Lee","email":"Ann@example.com","mobile_number":"0700"}"#,
+            r#"{"id":2,"name":"Ann Lee","email":"ann@example.com ","mobile_number":null}"#,
+            r#"{"id":3,"name":"Bo","email":null,"mobile_number":"0701"}"#,
+            r#"{"id":4,"customer_name":"Cy Day","amount":1}"#,
+            r#"{"id":5,"name":"Bo","mobile_number":"0701"}"#,
+            "[]",
         ];
-        assert_eq!(people(&rows, None).terms(), ["Ann@example.com", "0701", "Cy Day"]);
-        assert!(people(&rows, Some("2")).terms().is_empty());
+        let terms = people(bodies, &People::default()).terms();
+        assert_eq!(terms, ["Ann@example.com", "0701", "Cy Day"]);
     }
 
     #[test]
-    fn whoever_the_mirror_has_is_not_searched() {
-        let rows = [
-            row(
-                Route::Jobs,
-                r#"{"id":1,"customer_name":"Ann Lee","email":"ann@example.com","mobile_number":"0700"}"#,
-            ),
-            row(
-                Route::Jobs,
-                r#"{"id":2,"customer_name":"Ann Lee","email":"other@example.com","mobile_number":"0702"}"#,
-            ),
-            row(Route::Payments, r#"{"id":3,"customer_name":"Ann Lee"}"#),
+    fn whoever_the_mirror_has_is_not_searched_and_not_looked_up_again() {
+        let bodies = [
+            r#"{"id":1,"customer_name":"Ann Lee","email":"ann@example.com","mobile_number":"0700"}"#,
+            r#"{"id":2,"customer_name":"Ann Lee","email":"other@example.com","mobile_number":"0702"}"#,
+            r#"{"id":3,"customer_name":"Ann Lee"}"#,
         ];
-        let mut people = people(&rows, None);
+        let mut found = people(bodies, &People::default());
         let has = |field, text: &str| {
             Ok::<_, std::convert::Infallible>(match field {
                 PersonField::Email => false,
@@ -412,8 +411,20 @@ mod tests {
                 PersonField::Name => text == "Ann Lee",
             })
         };
-        people.forget(has).unwrap();
+        let mut known = People::default();
+        known.remember(found.forget(has).unwrap());
         // Two people may share a name: the second is another as far as anybody can tell.
-        assert_eq!(people.terms(), ["other@example.com"]);
+        assert_eq!(found.terms(), ["other@example.com"]);
+        assert_eq!(people(bodies, &known).terms(), ["other@example.com"]);
+    }
+
+    #[test]
+    fn few_people_are_remembered() {
+        let person = |number: usize| [number.to_string(), String::new(), String::new()];
+        let mut known = People::default();
+        for round in 0..20 {
+            known.remember((0..MOST_KNOWN / 8).map(|n| person(round * MOST_KNOWN + n)).collect());
+            assert!(known.all.len() <= MOST_KNOWN);
+        }
     }
 }

@@ -93,10 +93,20 @@ pub fn time(json: &str) -> Option<Timestamp> {
 /// the last one.
 #[must_use]
 pub fn field<'a>(record: &'a str, name: &str) -> Option<&'a str> {
-    struct Wanted<'n>(&'n str);
+    fields(record, [name]).and_then(|[found]| found)
+}
 
-    impl<'de> DeserializeSeed<'de> for Wanted<'_> {
-        type Value = Option<&'de RawValue>;
+/// The JSON texts of some top-level fields, read in one pass; `None` if the text is no object. Of a
+/// repeated name it takes the last one.
+#[must_use]
+pub fn fields<'a, const N: usize>(
+    record: &'a str,
+    names: [&str; N],
+) -> Option<[Option<&'a str>; N]> {
+    struct Wanted<'n, const N: usize>([&'n str; N]);
+
+    impl<'de, const N: usize> DeserializeSeed<'de> for Wanted<'_, N> {
+        type Value = [Option<&'de RawValue>; N];
 
         fn deserialize<D: Deserializer<'de>>(
             self,
@@ -106,18 +116,18 @@ pub fn field<'a>(record: &'a str, name: &str) -> Option<&'a str> {
         }
     }
 
-    impl<'de> Visitor<'de> for Wanted<'_> {
-        type Value = Option<&'de RawValue>;
+    impl<'de, const N: usize> Visitor<'de> for Wanted<'_, N> {
+        type Value = [Option<&'de RawValue>; N];
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a record")
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = None;
+            let mut found = [None; N];
             while let Some(FieldName(name)) = map.next_key()? {
-                if name == self.0 {
-                    found = Some(map.next_value()?);
+                if let Some(place) = self.0.iter().position(|wanted| *wanted == name) {
+                    found[place] = Some(map.next_value()?);
                 } else {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -127,9 +137,9 @@ pub fn field<'a>(record: &'a str, name: &str) -> Option<&'a str> {
     }
 
     let mut deserializer = serde_json::Deserializer::from_str(record);
-    let found = Wanted(name).deserialize(&mut deserializer).ok()?;
+    let found = Wanted(names).deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    found.map(RawValue::get)
+    Some(found.map(|value| value.map(RawValue::get)))
 }
 
 #[cfg(test)]

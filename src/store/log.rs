@@ -259,6 +259,11 @@ pub(super) fn position_at(connection: &Connection, stamp: &str) -> rusqlite::Res
     Ok(before)
 }
 
+/// Texts of records that may name a customer, between two numbers of the log. First pages show what
+/// was there before; they say nothing of the time of a gap.
+pub(super) const NAMING_RECORDS: &str = "SELECT body FROM changes WHERE seq > ?1 AND seq <= ?2 \
+     AND route <> 'customers' AND kind IN ('created', 'updated') AND business IS ?3";
+
 /// The first row after a position, and when it was observed.
 pub(super) const NEXT_OBSERVED: &str =
     "SELECT seq, observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1";

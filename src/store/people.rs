@@ -126,11 +126,70 @@ impl Reader {
         Ok(gaps::repairable(&self.connection, Route::Customers, stamp)?)
     }
 
+    /// Gives `each` the body of every `created` and `updated` record of a business, except customers, in
+    /// the next `span` numbers of the log after `seq`. Returns the last number looked at, `None` at the
+    /// end of the log.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn each_naming_record(
+        &self,
+        seq: i64,
+        span: i64,
+        business: Option<&str>,
+        mut each: impl FnMut(&str),
+    ) -> Result<Option<i64>, StoreError> {
+        let last = log::last_seq(&self.connection)?.min(seq.saturating_add(span));
+        if last <= seq {
+            return Ok(None);
+        }
+        let mut statement = self.connection.prepare_cached(log::NAMING_RECORDS)?;
+        let mut rows = statement.query((seq, last, business))?;
+        while let Some(row) = rows.next()? {
+            each(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
+        }
+        Ok(Some(last))
+    }
+
     /// The position in the log just before the first row observed at or after `stamp`.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub fn position_at(&self, stamp: &str) -> Result<i64, StoreError> {
         Ok(log::position_at(&self.connection, stamp)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::record::{PollerId, Route};
+    use crate::store::fixtures::{Poll, open, page, record, records};
+
+    #[tokio::test]
+    async fn records_that_name_a_customer_are_those_of_other_routes_after_the_first_page() {
+        let (_dir, store) = open();
+        for (route, business) in
+            [(Route::Leads, None), (Route::Customers, None), (Route::Jobs, Some("2"))]
+        {
+            for last in [20, 21] {
+                let key = PollerId { route, business: business.map(str::to_owned) };
+                let facts = Poll::USUAL.facts(&store);
+                store.store_page(key, page(&records(last - 19..=last)), facts, None).await.unwrap();
+            }
+        }
+        let named = async |seq, span, business| {
+            let read = move |reader: &crate::store::Reader| {
+                let mut named = Vec::new();
+                let last = reader.each_naming_record(seq, span, business, |body| {
+                    named.push(body.to_owned());
+                })?;
+                Ok((named, last))
+            };
+            store.read(read).await.unwrap()
+        };
+        assert_eq!(named(0, 500, None).await, (vec![record(21, "N")], Some(63)));
+        assert_eq!(named(0, 500, Some("2")).await, (vec![record(21, "N")], Some(63)));
+        assert_eq!(named(0, 20, None).await, (Vec::new(), Some(20)));
+        assert_eq!(named(63, 500, None).await, (Vec::new(), None));
     }
 }

@@ -73,6 +73,7 @@ fn no_statement_of_a_poll_reads_a_whole_table() {
         log::of_record_sql(),
         log::newer_sql(),
         log::NEXT_OBSERVED.to_owned(),
+        log::NAMING_RECORDS.to_owned(),
         log::PRUNE.to_owned(),
         rebuild::LATEST_VERSIONS.to_owned(),
     ];
