@@ -54,6 +54,7 @@ pub struct KeyReading {
 
 /// The budget as people and tools see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BudgetStatus {
     /// Requests a minute the key has for all of its clients.
     pub limit: u32,

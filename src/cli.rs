@@ -37,6 +37,8 @@ mod route_name;
 mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
+#[cfg(test)]
+mod schemas;
 mod search;
 mod show;
 mod simulate;

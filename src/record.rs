@@ -4,7 +4,9 @@
 //! 123 and the string "123" are one id, "00123" is another.
 
 mod change;
+mod event;
 mod fields;
+mod found;
 mod meaning;
 
 use std::fmt;
@@ -15,13 +17,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 pub use change::{Change, Kind, NOTICE_ROUTE, TEST_ID};
+pub use event::Event;
 pub use fields::{CLOCK_SKEW, FieldName, created_at, field, fields, time};
+pub use found::FoundRecord;
 pub use meaning::{
     FieldChange, changed_fields, only_changed_field, same_meaning, same_record, same_record_except,
 };
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
 pub enum Route {
     /// Recent repairs.
     Jobs,

@@ -11,6 +11,7 @@ mod csv;
 mod folder;
 mod head;
 mod html;
+mod listed;
 mod period;
 mod value;
 
@@ -20,6 +21,7 @@ pub use csv::{Guard, csv, csv_text};
 pub use folder::{FolderError, find, list};
 pub use head::{Chart, ColumnFormat, HeadError, Need, Parameter, ParameterKind, Report};
 pub use html::{document, fragment};
+pub use listed::ListedReport;
 pub use period::{By, Period, PeriodError};
 pub use value::{objects, shown};
 

@@ -12,6 +12,10 @@ mod values;
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
+#[cfg(test)]
+pub(crate) use cloudevents::CloudEvent;
 pub use cloudevents::{CloudEvents, Mode};
 pub use csv::Columns;
 pub use template::{Escape, Template, TemplateError};
@@ -94,13 +98,26 @@ pub(crate) fn on_one_line(text: String) -> String {
     if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text }
 }
 
+/// A change as a webhook with `format = "standard"` sends it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct StandardEvent<'c> {
+    /// What happened to what, for example `leads.created`.
+    #[serde(rename = "type")]
+    event_type: String,
+    /// When the page that showed the change was read (RFC 3339, UTC, microseconds).
+    timestamp: &'c str,
+    /// The change.
+    data: &'c Change,
+}
+
 fn standard(change: &Change) -> String {
-    format!(
-        r#"{{"type":{},"timestamp":{},"data":{}}}"#,
-        quoted(&change.event_type()),
-        quoted(&change.observed_at),
-        change.data_json()
-    )
+    let event = StandardEvent {
+        event_type: change.event_type(),
+        timestamp: &change.observed_at,
+        data: change,
+    };
+    serde_json::to_string(&event).expect("a change holds valid JSON texts and plain values")
 }
 
 /// The text as a JSON string.

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 pub use self::adaptive::SimulatedFaults;
 pub use self::chart::svg;
-pub use self::render::{plan, plan_json, table, why};
+pub use self::render::{Plan, PlannedPoller, plan, plan_json, table, why};
 pub use self::traffic::{RouteTraffic, Shop, TraceError, Traffic};
 
 /// What a simulation is run with.
@@ -53,6 +53,7 @@ impl Default for SimulationSettings {
 
 /// The outcome of all schedules over the same records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ScheduleComparison {
     /// `adaptive`, `uniform`, `proportional`, `cron`, in this order.
     pub schedules: Vec<ScheduleResult>,
@@ -62,22 +63,23 @@ pub struct ScheduleComparison {
 
 /// The outcome of one schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ScheduleResult {
     /// Which schedule.
     pub name: &'static str,
     /// Requests sent.
     pub requests: u64,
-    /// From a record's arrival to the poll that saw it: the mean,
+    /// The mean time from a record's arrival to the poll that saw it, in seconds.
     pub mean_delay_s: f64,
-    /// the median,
+    /// The median of that time, in seconds.
     pub p50_s: f64,
-    /// and what 99 of 100 records stay below.
+    /// The time that 99 of 100 records stay below, in seconds.
     pub p99_s: f64,
     /// Records that arrived.
     pub arrived: u64,
     /// Records no poll saw.
     pub lost: u64,
-    /// Those of them that no recorded gap covers.
+    /// Lost records that no recorded gap covers.
     pub lost_outside_gaps: u64,
     /// Gaps recorded.
     pub gaps: u64,

@@ -28,6 +28,7 @@ pub use stored::{EmptiedRoute, Stored};
 
 /// The state of the workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkspaceStatus {
     /// The worst of all findings.
     pub health: Health,

@@ -55,6 +55,22 @@ enum Listed {
     Customers,
 }
 
+/// What `backfill --json` prints for each business.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct BackfillResult {
+    /// The business (branch); null for the default of the workspace.
+    business: Option<String>,
+    /// The customers that are known now.
+    known: usize,
+    /// The customers that this run found.
+    found: usize,
+    /// The searches that this run sent.
+    asked: usize,
+    /// How many customers the workspace has, as estimated.
+    estimated_total: usize,
+}
+
 /// How the searches reach the workspace.
 enum Searcher {
     Daemon,
@@ -106,13 +122,13 @@ async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> 
         let after = planner.status();
         progress.end();
         if args.json.json {
-            results.push(serde_json::json!({
-                "business": business,
-                "known": after.known,
-                "found": after.known - before.known,
-                "asked": after.searches - before.searches,
-                "estimated_total": after.total,
-            }));
+            results.push(BackfillResult {
+                business,
+                known: after.known,
+                found: after.known - before.known,
+                asked: after.searches - before.searches,
+                estimated_total: after.total,
+            });
         } else {
             let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
             let found = count(after.known - before.known);

@@ -31,9 +31,13 @@ pub(super) struct Args {
 
 /// The result of one test.
 #[derive(Debug, Serialize)]
-struct CheckResult {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct CheckResult {
+    /// What was tested: `config`, `key`, a route, a sink …
     what: String,
+    /// Whether it is in order.
     ok: bool,
+    /// What was found, and what to do if it is not in order.
     said: String,
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use clap_complete::ArgValueCandidates;
-use serde_json::json;
+use serde::Serialize;
 
 use super::exit::{DATA, ExitError, USAGE};
 use super::output::{self, cell};
@@ -15,7 +15,8 @@ use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::deliver::{Redrive, Redriven, redrive};
-use crate::store::{Operator, Reader, SinkRow, SinkState};
+use crate::record::Change;
+use crate::store::{Operator, PendingDelivery, Reader, SinkRow, SinkState};
 
 /// The most dead letters that are listed.
 const LISTED_MAX: usize = 10_000;
@@ -65,6 +66,34 @@ struct DeadSelection {
     all: bool,
 }
 
+/// What `dead SINK drop --json` prints.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DropResult {
+    /// How many dead letters were dropped.
+    changes: usize,
+}
+
+/// What `dead SINK redrive --json` prints.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct RedriveResult {
+    /// How many changes will be delivered again.
+    changes: usize,
+    /// How many changes will not, because the sink has a newer version of the record.
+    superseded: usize,
+}
+
+/// What `dead SINK show --json` prints.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DeadLetter {
+    /// The change.
+    change: Change,
+    /// What was tried.
+    delivery: PendingDelivery,
+}
+
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let path = &config.store.path;
     let reader = Reader::open(path)?;
@@ -89,7 +118,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
             wake(path, &args.sink)?;
             let letters = output::count(i64::try_from(count)?, "dead letter", "dead letters");
             let text = format!("{letters} dropped; the changes stay in the log");
-            conclude(count, which, &json!({ "changes": count }), json, &text)
+            conclude(count, which, &DropResult { changes: count }, json, &text)
         }
     }
 }
@@ -129,7 +158,7 @@ fn send_again(
     if which.all && left > 0 {
         text.push_str(&format!("; {left} more are left: run this again after these are delivered"));
     }
-    let result = json!({ "changes": count, "superseded": superseded });
+    let result = RedriveResult { changes: count, superseded };
     conclude(count + superseded, which, &result, json, &text)
 }
 
@@ -143,10 +172,10 @@ fn changes(count: usize) -> String {
     output::count(i64::try_from(count).unwrap_or(i64::MAX), "change", "changes")
 }
 
-fn conclude(
+fn conclude<T: Serialize>(
     count: usize,
     which: DeadSelection,
-    result: &serde_json::Value,
+    result: &T,
     json: bool,
     text: &str,
 ) -> anyhow::Result<ExitCode> {
@@ -203,8 +232,7 @@ fn show(reader: &Reader, sink: &str, seq: i64, json: bool) -> anyhow::Result<Exi
         }
         .into());
     };
-    let shown =
-        serde_json::json!({ "delivery": delivery, "change": serde_json::to_value(&change)? });
+    let shown = DeadLetter { delivery, change };
     if json {
         return output::json(&shown);
     }

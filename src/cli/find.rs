@@ -10,7 +10,7 @@ use super::moment;
 use super::output::{self, cell};
 use super::route_name::RouteName;
 use crate::config::Config;
-use crate::record::Route;
+use crate::record::{FoundRecord, Route};
 use crate::store::{Operator, SearchIndex, StoreError};
 
 /// As many records as are looked at if only those of one route are wanted.
@@ -31,15 +31,6 @@ pub(super) struct Args {
     json: super::Json,
 }
 
-#[derive(serde::Serialize)]
-struct Found {
-    route: String,
-    id: String,
-    changed_at: String,
-    business: Option<String>,
-    record: Box<serde_json::value::RawValue>,
-}
-
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let term = args.term.join(" ");
     if !term.chars().any(char::is_alphanumeric) {
@@ -56,18 +47,8 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     found.retain(|change| args.route.is_none_or(|route| change.route == route));
     found.truncate(limit);
     if args.json.json {
-        let found: Result<Vec<Found>, serde_json::Error> = found
-            .into_iter()
-            .map(|change| {
-                Ok(Found {
-                    route: change.route.to_string(),
-                    id: change.record_id.unwrap_or_default(),
-                    changed_at: change.observed_at,
-                    business: change.business,
-                    record: serde_json::from_str(&change.body)?,
-                })
-            })
-            .collect();
+        let found: Result<Vec<FoundRecord>, _> =
+            found.into_iter().map(FoundRecord::try_from).collect();
         return output::json(&found?);
     }
     let rows: Vec<Vec<String>> = found

@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
 use super::exit::{DATA, ExitError};
 use super::output::{self, cell};
 use super::runtime;
@@ -24,6 +22,16 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// What `forget --json` prints.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ForgetResult {
+    /// The versions of the record whose data was removed; 0 if it was forgotten before.
+    versions: usize,
+    /// False while the write-ahead log still holds a copy, because a program reads the store.
+    purged: bool,
+}
+
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let Args { route, id, json } = args;
     let path = &config.store.path;
@@ -42,7 +50,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     // Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
     if *json {
-        return output::json(&json!({ "versions": versions, "purged": is_purged }));
+        return output::json(&ForgetResult { versions, purged: is_purged });
     }
     let mut text = match versions {
         0 => format!("{shown} in {route} was forgotten before; nothing was changed\n"),

@@ -65,6 +65,14 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// What `gaps accept --json` prints.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct AcceptResult {
+    /// How many gaps were accepted.
+    gaps: usize,
+}
+
 fn accept(
     config: &Config,
     which: GapsSelection,
@@ -77,7 +85,7 @@ fn accept(
         return Err(ExitError { code: DATA, text }.into());
     }
     if json {
-        return output::json(&serde_json::json!({ "gaps": count }));
+        return output::json(&AcceptResult { gaps: count });
     }
     let gaps = output::count(i64::try_from(count)?, "gap", "gaps");
     output::text(&format!("{gaps} accepted\n"))?;

@@ -16,6 +16,8 @@ use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Kind, Route};
 use crate::store::Reader;
+#[cfg(test)]
+pub(super) use summary::RouteSummary;
 
 /// How often `--follow` looks for new changes.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);

@@ -2,16 +2,22 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
 use super::output;
 use crate::config::Config;
 use crate::store::{self, Rebuilt};
 
+/// What `rebuild --json` prints.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct RebuildResult {
+    /// The records of all mirror tables.
+    records: usize,
+}
+
 pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let Rebuilt { records } = store::rebuild(&config.store.path)?;
     if json {
-        return output::json(&json!({ "records": records }));
+        return output::json(&RebuildResult { records });
     }
     let text = match records {
         1 => "rebuilt the mirror from the log: 1 record\n".to_owned(),

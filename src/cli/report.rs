@@ -7,13 +7,12 @@ use anyhow::Context;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::civil::Date;
-use serde_json::Value;
 
 use super::exit::{DATA, ExitError, USAGE};
 use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
-use crate::report::{self, Answer, By, FolderError, Guard, Question, Report, ReportError};
+use crate::report::{self, Answer, By, FolderError, Guard, ListedReport, Question, ReportError};
 use crate::store::SqlValue;
 
 #[derive(Debug, clap::Args)]
@@ -127,7 +126,7 @@ fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
         output::aside(&format!("shopmirror: {error}"));
     }
     if json {
-        let listed: Vec<Value> = reports.iter().map(described).collect();
+        let listed: Vec<ListedReport> = reports.iter().map(ListedReport::from).collect();
         return output::json(&listed);
     }
     let rows: Vec<Vec<String>> = reports
@@ -137,21 +136,6 @@ fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
         })
         .collect();
     output::table(&["name", "title", "shows"], &rows, "no reports")
-}
-
-fn described(report: &Report) -> Value {
-    let parameters: Vec<Value> = report
-        .parameters
-        .iter()
-        .map(|p| serde_json::json!({"name": p.name, "default": p.default, "about": p.about}))
-        .collect();
-    serde_json::json!({
-        "name": report.name,
-        "title": report.title,
-        "about": report.about,
-        "has_chart": report.chart.is_some(),
-        "parameters": parameters,
-    })
 }
 
 fn table(answer: &Answer) -> anyhow::Result<ExitCode> {

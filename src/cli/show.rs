@@ -30,13 +30,16 @@ pub(super) struct Args {
     json: super::Json,
 }
 
+/// What `show --json` prints.
 #[derive(serde::Serialize)]
-struct Shown<'h> {
-    /// The newest versions, the oldest of them first.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Shown<'h> {
+    /// The newest versions of the record, the oldest of them first.
     changes: &'h [Change],
     /// Whether the log has older versions; `log --route ROUTE --id ID` lists them.
     has_older: bool,
     /// The record as it is now, or as it was at `--at`.
+    #[cfg_attr(test, schemars(with = "Option<super::whole_record::RecordDocument>"))]
     record: Option<WholeRecord>,
 }
 

@@ -12,6 +12,10 @@ use super::current_status::current;
 use super::output::{self, cell};
 use crate::config::Config;
 use crate::deliver::SinkStatus;
+#[cfg(test)]
+pub(super) use attempt::{SinkPreview, SinkTestResult};
+#[cfg(test)]
+pub(super) use release::ReleaseResult;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -9,6 +9,7 @@ use super::exit::{ExitError, USAGE};
 use super::output;
 use super::plan::planned;
 use super::route_name::RouteName;
+use crate::budget::BudgetStatus;
 use crate::config::Config;
 use crate::record::Route;
 use crate::schedule::PollerView;
@@ -24,6 +25,22 @@ pub(super) struct Args {
     business: Option<String>,
     #[command(flatten)]
     json: super::Json,
+}
+
+/// What `why --json` prints.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Why<'p> {
+    /// The poller: the route, or `route@business`.
+    poller: &'p str,
+    /// What the schedule knows and plans.
+    plan: &'p PollerView,
+    /// What was spent and what is left.
+    budget: &'p BudgetStatus,
+    /// Whether the budget is enough to lose no records of any route.
+    feasible: bool,
+    /// Whether a daemon polls as planned; if not, the plan comes from the store.
+    running: bool,
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -54,10 +71,13 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return Err(ExitError { code: USAGE, text }.into());
     };
     if args.json.json {
-        return output::json(&serde_json::json!({
-            "poller": name, "plan": view, "budget": planned.budget,
-            "feasible": planned.forecast.feasible, "running": planned.running,
-        }));
+        return output::json(&Why {
+            poller: name,
+            plan: view,
+            budget: &planned.budget,
+            feasible: planned.forecast.feasible,
+            running: planned.running,
+        });
     }
     output::text(&simulate::why(name, view, &planned.budget, &planned.forecast, planned.running))?;
     Ok(ExitCode::SUCCESS)

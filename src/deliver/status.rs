@@ -8,6 +8,7 @@ use crate::store::SinkRow;
 
 /// What a sink is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SinkActivity {
     /// It takes changes.
@@ -47,10 +48,11 @@ impl fmt::Display for SinkActivity {
 
 /// The status of a sink.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SinkStatus {
     /// The sink's name.
     pub name: String,
-    /// `webhook`, `file`, `command`
+    /// The type in the configuration, for example `webhook` or `file`.
     #[serde(rename = "type")]
     pub type_name: String,
     /// What it is doing.

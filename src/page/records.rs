@@ -8,14 +8,14 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::context::PageContext;
 use super::frame::{explained, framed};
 use super::reports::{csv, json as json_response};
 use super::request::{Query, link};
 use super::text::shown;
-use crate::record::{Change, Route};
+use crate::record::{Change, FoundRecord, Route};
 use crate::report::{Guard, csv_text, shown as value_shown};
 use crate::store::{
     QueryError, QueryLimits, QueryRows, Reader, RecordHistory, RecordPage, SqlValue, StoreError,
@@ -109,7 +109,11 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
     let query = Query::of(&uri);
     if let Some(term) = query.get("q").map(str::to_owned) {
         return match find(&context, term).await {
-            Ok(changes) => json_response(&changes.iter().map(found_json).collect::<Vec<_>>()),
+            Ok(changes) => {
+                let found =
+                    changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
+                json_response(&found.collect::<Vec<_>>())
+            }
             Err(error) => failed(&context, error.as_ref(), false),
         };
     }
@@ -119,11 +123,6 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
         Some(Err(error)) => failed(&context, Some(&error), false),
         Some(Ok(rows)) => json_response(&objects(&rows)),
     }
-}
-
-fn found_json(change: &Change) -> Value {
-    let record: Value = serde_json::from_str(&change.body).unwrap_or_default();
-    json!({"route": change.route.to_string(), "id": change.record_id, "changed_at": change.observed_at, "record": record})
 }
 
 fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {

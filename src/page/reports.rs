@@ -12,7 +12,7 @@ use super::context::PageContext;
 use super::frame::{explained, framed};
 use super::request::{Query, link};
 use super::text::shown;
-use crate::report::{self, Answer, By, Guard, Question, Report, ReportError};
+use crate::report::{self, Answer, By, Guard, ListedReport, Question, Report, ReportError};
 
 /// The parameters of a report's address that every report has.
 const GIVEN: [&str; 6] = ["name", "from", "to", "by", "business", "format"];
@@ -41,10 +41,7 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
 /// The list for programs.
 pub(super) async fn list_json(State(context): State<Arc<PageContext>>) -> Response {
     let (reports, _) = context.reports().await;
-    let listed: Vec<serde_json::Value> = reports
-        .iter()
-        .map(|report| serde_json::json!({"name": report.name, "title": report.title, "about": report.about}))
-        .collect();
+    let listed: Vec<ListedReport> = reports.iter().map(ListedReport::from).collect();
     json(&listed)
 }
 

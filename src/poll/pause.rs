@@ -21,13 +21,14 @@ const LOCK_PROBE: Duration = Duration::from_secs(1);
 
 /// Why every poller is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
-    /// 401
+    /// The workspace refuses the key (401).
     KeyRefused,
-    /// 403
+    /// The key may not poll (403).
     KeyWrongType,
-    /// 412
+    /// The workspace is not served at this address (412).
     WrongHost,
     /// The disk that holds the store is full.
     DiskFull,

@@ -12,6 +12,7 @@ use crate::schedule::{Forecast, PollerView};
 
 /// What one poller is doing, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PollerState {
     /// No daemon runs.
@@ -66,6 +67,7 @@ impl PollerState {
 
 /// The status of one poller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PollerStatus {
     /// The route.
     pub route: String,

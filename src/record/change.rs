@@ -1,17 +1,17 @@
-//! One row of the log, and the shape in which every sink and listing shows it.
+//! One row of the log.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::{Error as _, Serializer};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
-use super::Route;
 use super::meaning::{FieldChange, changed_fields};
+use super::{Event, Route};
 
 /// What a row of the log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The record stood on the first page a poller ever saw.
@@ -154,61 +154,19 @@ impl Change {
 
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let body = raw(&self.body)?;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("event_id", &self.event_id)?;
-        if self.is_test() {
-            map.serialize_entry("test", &true)?;
-        }
-        map.serialize_entry("seq", &self.row())?;
-        map.serialize_entry("route", &self.route_name())?;
-        map.serialize_entry("record_id", &self.record_id)?;
-        map.serialize_entry("kind", &self.kind)?;
-        map.serialize_entry("version", &self.version)?;
-        map.serialize_entry("observed_at", &self.observed_at)?;
-        map.serialize_entry("business", &self.business)?;
-        if self.kind == Kind::Gap {
-            map.serialize_entry("record", &())?;
-            map.serialize_entry("changed", &Changed(Vec::new()))?;
-            map.serialize_entry("gap", body)?;
-        } else {
-            map.serialize_entry("record", body)?;
-            map.serialize_entry("changed", &Changed(self.changed()))?;
-        }
-        map.end()
+        Event::of(self).map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 
-struct Changed<'a>(Vec<FieldChange<'a>>);
-
-impl Serialize for Changed<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for change in &self.0 {
-            map.serialize_entry(&change.name, &Sides(change))?;
-        }
-        map.end()
+#[cfg(test)]
+impl schemars::JsonSchema for Change {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        Event::schema_name()
     }
-}
 
-/// A side that was absent is left out, so that absent and null stay apart.
-struct Sides<'a, 'b>(&'a FieldChange<'b>);
-
-impl Serialize for Sides<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(before) = self.0.before {
-            map.serialize_entry("before", raw(before)?)?;
-        }
-        if let Some(after) = self.0.after {
-            map.serialize_entry("after", raw(after)?)?;
-        }
-        map.end()
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Event::json_schema(generator)
     }
-}
-
-fn raw<E: serde::ser::Error>(text: &str) -> Result<&RawValue, E> {
-    serde_json::from_str(text).map_err(E::custom)
 }
 
 #[cfg(test)]

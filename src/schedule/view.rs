@@ -14,8 +14,9 @@ const LONGEST_SHOWN_S: f64 = 10.0 * 365.0 * 86_400.0;
 
 /// One poller as the schedule sees it. Times are seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PollerView {
-    /// Arrivals an hour, now.
+    /// New records an hour, as estimated now.
     pub rate_per_hour: f64,
     /// The lower end of the rate, two deviations down.
     pub rate_low: f64,
@@ -23,21 +24,23 @@ pub struct PollerView {
     pub rate_high: f64,
     /// The interval that results from its share of the budget; all of them together use the budget.
     pub interval_s: f64,
-    /// The mean interval of the last polls; absent before the third poll.
+    /// The mean interval of the last polls; null before the third poll.
     pub kept_interval_s: Option<f64>,
-    /// The longest of them.
+    /// The longest interval of the last polls.
     pub longest_kept_s: Option<f64>,
     /// The guaranteed longest interval.
     pub guarantee_s: f64,
-    /// Until the next poll is due; absent while in flight.
+    /// Until the next poll is due; null while a request is under way.
     pub next_poll_s: Option<f64>,
     /// Records a minute that an import may bring without loss at the guaranteed interval.
     pub import_per_minute: f64,
     /// For how long the arrivals were watched.
     pub watched_s: f64,
-    /// How often nearly a page of records came within the guaranteed interval in that time.
+    /// How often nearly a page of records came within the guaranteed interval while arrivals were
+    /// watched.
     pub overflows_seen: usize,
-    /// The chance that one poll finds more records than a page holds, estimated from that count.
+    /// The chance that one poll finds more records than a page holds, from 0 to 1, estimated from
+    /// `overflows_seen`.
     pub overflow_chance: f64,
     /// Whether records may be missed under what was seen.
     pub at_risk: bool,
@@ -49,12 +52,14 @@ pub struct PollerView {
 
 /// Whether the guarantees keep every page from overflowing under what was seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Forecast {
     /// No poller is at risk and the budget is enough.
     pub feasible: bool,
-    /// The part of the budget without which pages would overflow at the rates seen.
+    /// The part of the budget without which pages would overflow at the rates seen; 1 is all of it.
     pub load: f64,
-    /// The poller that misses records first when the forecast fails.
+    /// The place in `pollers`, counted from 0, of the poller that misses records first; null while the
+    /// budget is enough.
     pub first_to_fail: Option<usize>,
 }
 

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{JSON, Shaped, quoted, subject};
+use super::{JSON, Shaped, subject};
 use crate::record::Change;
 
 /// Where the attributes of an event stand.
@@ -27,6 +27,52 @@ pub struct CloudEvents {
     pub source: String,
 }
 
+/// A change as a CloudEvent in structured mode. In binary mode the body is `data`, and the other
+/// members are the headers `ce-…`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CloudEvent<'c> {
+    /// The event id: the same for every retry, restart and replay of this change.
+    id: &'c str,
+    /// Always `1.0`.
+    specversion: &'static str,
+    /// What happened to what, for example `leads.created`.
+    #[serde(rename = "type")]
+    event_type: String,
+    /// The address of the workspace, or what `source` in the configuration says.
+    source: &'c str,
+    /// What the change is about: `leads/12`; for a gap, the route.
+    subject: String,
+    /// When the page that showed the change was read (RFC 3339, UTC, microseconds).
+    time: &'c str,
+    /// The same as `subject`: events with one key are in order.
+    partitionkey: String,
+    /// The number of the change in the log, as text.
+    sequence: String,
+    /// Always `application/json`.
+    datacontenttype: &'static str,
+    /// The change.
+    data: &'c Change,
+}
+
+impl CloudEvent<'_> {
+    /// The attributes as headers.
+    fn attributes(&self) -> Vec<(&'static str, String)> {
+        [
+            ("ce-id", self.id),
+            ("ce-specversion", self.specversion),
+            ("ce-type", &self.event_type),
+            ("ce-source", self.source),
+            ("ce-subject", &self.subject),
+            ("ce-time", self.time),
+            ("ce-partitionkey", &self.partitionkey),
+            ("ce-sequence", &self.sequence),
+        ]
+        .map(|(name, value)| (name, header(value)))
+        .into()
+    }
+}
+
 /// The media type of structured mode.
 const STRUCTURED: &str = "application/cloudevents+json";
 
@@ -41,34 +87,30 @@ impl CloudEvents {
             Mode::Binary => Shaped {
                 body: change.data_json(),
                 content_type: JSON.into(),
-                headers: self.attributes(change).map(|(name, value)| (name, header(&value))).into(),
+                headers: self.event(change).attributes(),
             },
         }
     }
 
     /// The whole event as one JSON object. It begins with the id.
     pub(super) fn structured(&self, change: &Change) -> String {
-        let mut text = String::from("{");
-        for (name, value) in self.attributes(change) {
-            let name = name.strip_prefix("ce-").unwrap_or(name);
-            text.push_str(&format!("\"{name}\":{},", quoted(&value)));
-        }
-        let data = change.data_json();
-        text.push_str(&format!("\"datacontenttype\":\"{JSON}\",\"data\":{data}}}"));
-        text
+        serde_json::to_string(&self.event(change))
+            .expect("a change holds valid JSON texts and plain values")
     }
 
-    fn attributes(&self, change: &Change) -> [(&'static str, String); 8] {
-        [
-            ("ce-id", change.event_id.clone()),
-            ("ce-specversion", "1.0".to_owned()),
-            ("ce-type", change.event_type()),
-            ("ce-source", self.source.clone()),
-            ("ce-subject", subject(change)),
-            ("ce-time", change.observed_at.clone()),
-            ("ce-partitionkey", subject(change)),
-            ("ce-sequence", change.seq.to_string()),
-        ]
+    fn event<'c>(&'c self, change: &'c Change) -> CloudEvent<'c> {
+        CloudEvent {
+            id: &change.event_id,
+            specversion: "1.0",
+            event_type: change.event_type(),
+            source: &self.source,
+            subject: subject(change),
+            time: &change.observed_at,
+            partitionkey: subject(change),
+            sequence: change.seq.to_string(),
+            datacontenttype: JSON,
+            data: change,
+        }
     }
 }
 

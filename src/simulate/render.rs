@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{ScheduleComparison, ScheduleResult};
 use crate::budget::BudgetStatus;
@@ -130,23 +130,47 @@ fn verdict(
     }
 }
 
-/// The plan as JSON: `{"budget_per_minute","feasible","load","first_to_fail","pollers":[…]}`.
+/// What `plan --json` prints.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Plan<'p> {
+    /// What polls are granted, in requests a minute.
+    budget_per_minute: f64,
+    /// Whether the budget is enough to lose no records of any route.
+    feasible: bool,
+    /// The part of the budget without which pages would overflow at the rates seen; 1 is all of it.
+    load: f64,
+    /// The poller that misses records first; null while the budget is enough.
+    first_to_fail: Option<&'p str>,
+    /// One entry for each poller.
+    pollers: Vec<PlannedPoller<'p>>,
+}
+
+/// One poller of a plan.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PlannedPoller<'p> {
+    /// The poller: the route, or `route@business`.
+    poller: &'p str,
+    /// What the schedule knows and plans.
+    plan: &'p PollerView,
+}
+
+/// The plan for programs.
 #[must_use]
-pub fn plan_json(
-    pollers: &[(String, PollerView)],
+pub fn plan_json<'p>(
+    pollers: &'p [(String, PollerView)],
     forecast: &Forecast,
     budget_per_minute: f64,
-) -> Value {
+) -> Plan<'p> {
     let failing = forecast.first_to_fail.and_then(|place| pollers.get(place));
-    let rows: Vec<Value> =
-        pollers.iter().map(|(name, view)| json!({ "poller": name, "plan": view })).collect();
-    json!({
-        "budget_per_minute": budget_per_minute,
-        "feasible": forecast.feasible,
-        "load": forecast.load,
-        "first_to_fail": failing.map(|(name, _)| name),
-        "pollers": rows,
-    })
+    Plan {
+        budget_per_minute,
+        feasible: forecast.feasible,
+        load: forecast.load,
+        first_to_fail: failing.map(|(name, _)| name.as_str()),
+        pollers: pollers.iter().map(|(name, plan)| PlannedPoller { poller: name, plan }).collect(),
+    }
 }
 
 /// Why a poller is polled when it is, in sentences.
@@ -348,6 +372,6 @@ mod tests {
         assert!(text.contains("Raise [budget] requests_per_minute"), "{text}");
         assert!(!text.contains("thrift"), "{text}");
         assert!(plan(&pollers, &forecast, 4.0, true).contains("poll.thrift is on"));
-        assert_eq!(plan_json(&pollers, &forecast, 4.0)["first_to_fail"], "leads");
+        assert_eq!(plan_json(&pollers, &forecast, 4.0).first_to_fail, Some("leads"));
     }
 }

@@ -8,10 +8,11 @@ use crate::store::BackupFolder;
 
 /// The state of the daily backup.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BackupStatus {
     /// When the newest backup in the folder was begun.
     pub last_at: Option<String>,
-    /// Its file.
+    /// The file of the newest backup.
     pub last_file: Option<String>,
     /// When the next one is due; only of a running daemon.
     pub next_at: Option<String>,

@@ -20,6 +20,7 @@ const LATE_INTERVALS: f64 = 2.0;
 
 /// Health in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     /// Everything works.

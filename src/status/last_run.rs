@@ -8,12 +8,13 @@ use crate::store::{LastPoll, Reader, StoreError};
 
 /// The last poll of every poller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LastRun {
     /// When the last poll ended.
     pub at: String,
-    /// How long ago that was, in seconds.
+    /// How long ago the last poll ended, in seconds.
     pub age_s: f64,
-    /// How long ago the poller polled longest ago had its last success, in seconds; `None` if one
+    /// How long ago the poller that was polled longest ago had its last success, in seconds; `None` if one
     /// has never succeeded.
     pub oldest_success_age_s: Option<f64>,
     /// How many pollers were polled.
@@ -28,6 +29,7 @@ pub struct LastRun {
 
 /// A poller whose last poll failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FailedPoll {
     /// The poller, for example `leads` or `leads@12`.
     pub poller: String,

@@ -14,6 +14,7 @@ use crate::store::{Gap, GateState, PollerRow, Reader, SearchIndex, SinkState, St
 
 /// A route whose last page was empty although the mirror has records of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EmptiedRoute {
     /// The route.
     pub route: String,

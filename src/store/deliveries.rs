@@ -12,6 +12,7 @@ use super::sink_state::DeliveryState;
 
 /// One change that one sink has not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PendingDelivery {
     /// The change's number in the log.
     pub seq: i64,
@@ -23,9 +24,9 @@ pub struct PendingDelivery {
     pub state: DeliveryState,
     /// Attempts made.
     pub attempts: i64,
-    /// When the next one is due; only while `retrying`.
+    /// When the next attempt is due; only while `retrying`.
     pub next_attempt_at: Option<String>,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     pub last_error: Option<String>,
     /// When the change was first parked.
     pub since: String,

@@ -32,14 +32,16 @@ pub struct FormChange {
 
 /// One form's definitions.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Form {
     /// The form's name.
     pub form_type: String,
     /// The business; `None` is the workspace's default.
     pub business: Option<String>,
-    /// When they last changed.
+    /// When the definitions last changed.
     pub changed_at: String,
     /// The definitions, as received.
+    #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
     pub fields: Box<RawValue>,
 }
 

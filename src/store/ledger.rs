@@ -7,6 +7,7 @@ use crate::record::PollerId;
 
 /// How sure it is that a gap hides records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// Records may have been missed.
@@ -28,6 +29,7 @@ impl Certainty {
 
 /// What became of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum GapState {
     /// No record that lies in it was found.
@@ -55,6 +57,7 @@ impl GapState {
 
 /// An interval in which records of one poller may have been missed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Gap {
     /// The gap's number.
     pub id: i64,
@@ -68,11 +71,11 @@ pub struct Gap {
     pub found_at: String,
     /// The last time the poller was known to be complete.
     pub from_at: String,
-    /// When the page after it was read.
+    /// When the page after the gap was read.
     pub to_at: String,
-    /// The highest id known before it, while ids are integers.
+    /// The highest id known before the gap, while ids are integers.
     pub after_id: Option<String>,
-    /// The lowest id on the page after it, while ids are integers.
+    /// The lowest id on the page after the gap, while ids are integers.
     pub before_id: Option<String>,
     /// How many records it may hold, while ids are integers.
     pub estimate: Option<i64>,

@@ -27,6 +27,7 @@ pub enum GateState {
 
 /// What happens next to a change that a sink has not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
     /// It is delivered again at `next_attempt_at`.

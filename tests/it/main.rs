@@ -23,6 +23,7 @@ mod identity;
 mod init;
 mod instance;
 mod interrupted_reload;
+mod json;
 mod late_answers;
 mod layout;
 mod ledger;

@@ -19,13 +19,19 @@ const OTHERS: &str = "(other values)";
 
 /// What changed in a route.
 #[derive(Debug, Default, Serialize)]
-struct RouteSummary {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct RouteSummary {
+    /// Records that were there when their route was first read.
     baseline: u64,
+    /// New records.
     created: u64,
+    /// Changes of records.
     updated: u64,
+    /// Records whose data was removed by `forget`.
     forgotten: u64,
+    /// Intervals in which records may have been missed.
     gaps: u64,
-    /// By field and new value.
+    /// How often each field got each new value; rare values are counted as `(other values)`.
     fields: BTreeMap<String, BTreeMap<String, u64>>,
 }
 

@@ -37,6 +37,73 @@ pub(in crate::cli) struct Args {
     seq: Option<i64>,
 }
 
+/// What `sinks test --json` prints.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct SinkTestResult {
+    /// The sink.
+    sink: String,
+    /// The event id that was sent; it begins with `test_`.
+    event_id: String,
+    /// What became of the change.
+    verdict: TestVerdict,
+    /// Why it was not accepted; null if it was.
+    reason: Option<String>,
+}
+
+/// What became of a change that was sent as a test.
+#[derive(Clone, Copy, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+enum TestVerdict {
+    /// The sink accepted it.
+    #[serde(rename = "accepted")]
+    Accepted,
+    /// The sink refused it; a delivery would be tried again.
+    #[serde(rename = "refused")]
+    Refused,
+    /// The sink refused it; a delivery would become a dead letter at once.
+    #[serde(rename = "refused for good")]
+    RefusedForGood,
+    /// The sink cannot be reached or does not work.
+    #[serde(rename = "fault")]
+    Fault,
+    /// The endpoint says that it no longer exists (410).
+    #[serde(rename = "gone")]
+    Gone,
+    /// Nothing was sent.
+    #[serde(rename = "not tried")]
+    NotTried,
+}
+
+impl TestVerdict {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Refused => "refused",
+            Self::RefusedForGood => "refused for good",
+            Self::Fault => "fault",
+            Self::Gone => "gone",
+            Self::NotTried => "not tried",
+        }
+    }
+}
+
+/// What `sinks preview --json` prints.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct SinkPreview {
+    /// The sink.
+    sink: String,
+    /// The number of the change in the log; 0 for a change that was made up.
+    seq: i64,
+    /// Where the change would be sent, and how, without secret addresses.
+    how: String,
+    /// The headers as pairs of name and value; secret values are hidden.
+    headers: Vec<(String, String)>,
+    /// The body, the line or the mail.
+    body: String,
+}
+
 /// Sends one marked change and reports what became of it.
 pub(super) fn test(config: &Config, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     let settings = settings(config, &args.name)?;
@@ -51,26 +118,33 @@ pub(super) fn test(config: &Config, args: &Args, json: bool) -> anyhow::Result<E
         .block_on(sink.deliver(&given, now, &CancellationToken::new()))
         .pop()
         .unwrap_or(Verdict::NotTried);
-    let (code, word, reason) = match verdict {
-        Verdict::Done => (ExitCode::SUCCESS, "accepted", String::new()),
-        Verdict::Refused { reason, for_good: false } => (ExitCode::from(DATA), "refused", reason),
-        Verdict::Refused { reason, .. } => (ExitCode::from(DATA), "refused for good", reason),
-        Verdict::Fault { reason, .. } => (ExitCode::from(UNAVAILABLE), "fault", reason),
-        Verdict::Gone { reason } => (ExitCode::from(UNAVAILABLE), "gone", reason),
+    let (code, verdict, reason) = match verdict {
+        Verdict::Done => (ExitCode::SUCCESS, TestVerdict::Accepted, String::new()),
+        Verdict::Refused { reason, for_good: false } => {
+            (ExitCode::from(DATA), TestVerdict::Refused, reason)
+        }
+        Verdict::Refused { reason, .. } => {
+            (ExitCode::from(DATA), TestVerdict::RefusedForGood, reason)
+        }
+        Verdict::Fault { reason, .. } => (ExitCode::from(UNAVAILABLE), TestVerdict::Fault, reason),
+        Verdict::Gone { reason } => (ExitCode::from(UNAVAILABLE), TestVerdict::Gone, reason),
         Verdict::NotTried | Verdict::CutShort => {
-            (ExitCode::from(TRY_AGAIN), "not tried", "run the command again".to_owned())
+            let advice = "run the command again".to_owned();
+            (ExitCode::from(TRY_AGAIN), TestVerdict::NotTried, advice)
         }
     };
     let [change] = given;
     if json {
-        let said = (!reason.is_empty()).then_some(&reason);
-        output::json(&json!({
-            "sink": args.name, "event_id": change.event_id, "verdict": word, "reason": said,
-        }))?;
+        output::json(&SinkTestResult {
+            sink: args.name.clone(),
+            event_id: change.event_id,
+            verdict,
+            reason: (!reason.is_empty()).then_some(reason),
+        })?;
         return Ok(code);
     }
     let colon = if reason.is_empty() { "" } else { ": " };
-    let line = format!("{word}{colon}{reason}");
+    let line = format!("{}{colon}{reason}", verdict.as_str());
     output::text(&format!("{} {}\n", change.event_id, output::plain(&line)))?;
     Ok(code)
 }
@@ -91,9 +165,8 @@ pub(super) fn preview(config: &Config, args: &Args, json: bool) -> anyhow::Resul
         Err(other) => anyhow::bail!("the change cannot be shown: {other:?}"),
     };
     if json {
-        return output::json(&json!({
-            "sink": args.name, "seq": change.seq, "how": how, "headers": headers, "body": body,
-        }));
+        let (sink, seq) = (args.name.clone(), change.seq);
+        return output::json(&SinkPreview { sink, seq, how, headers, body });
     }
     let mut text = format!("{}\n", output::plain(&how));
     for (name, value) in headers {

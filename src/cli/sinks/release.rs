@@ -2,15 +2,13 @@
 
 use std::process::ExitCode;
 
-use clap_complete::ArgValueCandidates;
-use serde_json::json;
-
 use crate::cli::dead::wake;
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
 use crate::cli::{completions, output};
 use crate::config::Config;
 use crate::deliver::behind;
 use crate::store::{GateState, Operator, Reader, SinkRow};
+use clap_complete::ArgValueCandidates;
 
 /// How often it is tried to drop changes while the daemon moves the position.
 const ATTEMPTS: usize = 10;
@@ -23,6 +21,18 @@ pub(in crate::cli) struct Args {
     /// Drop the held changes instead; the log keeps them
     #[arg(long)]
     skip: bool,
+}
+
+/// What `sinks release --json` prints.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct ReleaseResult {
+    /// The sink.
+    sink: String,
+    /// The changes that were held.
+    changes: i64,
+    /// True if they were dropped instead of being delivered.
+    skipped: bool,
 }
 
 pub(super) fn run(config: &Config, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
@@ -42,7 +52,7 @@ pub(super) fn run(config: &Config, args: &Args, json: bool) -> anyhow::Result<Ex
     }
     let woken = wake(path, name)?;
     if json {
-        output::json(&json!({ "sink": name, "changes": count, "skipped": args.skip }))?;
+        output::json(&ReleaseResult { sink: name.clone(), changes: count, skipped: args.skip })?;
         return Ok(ExitCode::SUCCESS);
     }
     let changes = output::count(count, "change", "changes");

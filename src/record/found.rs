@@ -1,0 +1,37 @@
+//! A record that a search of the mirror found, for programs.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::Change;
+
+/// A record that a search of the mirror found, in its latest state.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FoundRecord {
+    /// The route of the record.
+    pub route: String,
+    /// The id of the record, as text.
+    pub id: String,
+    /// When its latest state was first seen (RFC 3339, UTC).
+    pub changed_at: String,
+    /// The business (branch) that it was read from; null for the default of the workspace.
+    pub business: Option<String>,
+    /// The record exactly as the workspace sent it.
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, serde_json::Value>"))]
+    pub record: Box<RawValue>,
+}
+
+impl TryFrom<Change> for FoundRecord {
+    type Error = serde_json::Error;
+
+    fn try_from(change: Change) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            route: change.route.to_string(),
+            id: change.record_id.unwrap_or_default(),
+            changed_at: change.observed_at,
+            business: change.business,
+            record: serde_json::from_str(&change.body)?,
+        })
+    }
+}

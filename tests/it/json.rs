@@ -1,0 +1,178 @@
+//! What programs read: real outputs of the program, of the page and of sinks against the published
+//! schemas, by a public validator.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use sandbox::Route;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Daemon, Ended, Place, Receiver, Workspace, run_python, wait_until};
+
+/// Reports every output that its schema refuses, and every schema that takes a field it does not
+/// describe.
+const VALIDATE: &str = r#"
+import json, pathlib, sys
+from jsonschema import Draft202012Validator
+
+given = json.load(sys.stdin)
+faults = []
+for output in given["outputs"]:
+    schema = json.loads(pathlib.Path(given["schemas"], output["schema"] + ".json").read_text())
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    for error in validator.iter_errors(output["value"]):
+        faults.append(f'{output["where"]}: {error.json_path}: {error.message[:300]}')
+    value = output["value"]
+    one = value[0] if isinstance(value, list) else value
+    one["undocumented"] = 1
+    if validator.is_valid(value) != output["is_open"]:
+        faults.append(f'{output["where"]}: the schema {output["schema"]} takes any field')
+print(json.dumps(faults))
+"#;
+
+/// Schemas of objects with the names of fields, columns or routes.
+const OPEN: [&str; 3] = ["records", "rows", "search"];
+
+/// The outputs so far, each under the name of its schema.
+#[derive(Default)]
+struct Outputs(Vec<Value>);
+
+impl Outputs {
+    fn add(&mut self, schema: &str, place: &str, value: Value) {
+        let is_empty = value.as_array().is_some_and(Vec::is_empty);
+        assert!(!is_empty && !value.is_null(), "{place} shows nothing: {value}");
+        let is_open = OPEN.contains(&schema);
+        self.0.push(json!({"schema": schema, "where": place, "value": value, "is_open": is_open}));
+    }
+
+    /// What a command prints; it may end with another code than 0.
+    async fn command(&mut self, place: &Place, schema: &str, args: &str) {
+        let ended: Ended = place.run(args.split(' ')).await;
+        let value = serde_json::from_str(&ended.out);
+        self.add(schema, args, value.unwrap_or_else(|error| panic!("{args}: {error}: {ended:?}")));
+    }
+
+    async fn address(&mut self, site: &str, schema: &str, path: &str) {
+        let url = format!("{site}{}", path.trim_start_matches('/'));
+        let read = move || ureq::get(url).call().unwrap().body_mut().read_to_string().unwrap();
+        let text = tokio::task::spawn_blocking(read).await.unwrap();
+        self.add(schema, path, serde_json::from_str(&text).unwrap());
+    }
+}
+
+/// A shop with a gap, a dead letter, a held sink and a test of a sink.
+async fn troubled(workspace: &Workspace, hook: &Receiver, place: &Place) -> (Daemon, String) {
+    hook.refuse("Poison", Answer::status(400));
+    place.configure(&format!(
+        "limit = 20\n[status]\nlisten = \"127.0.0.1:0\"\nshow_records = true\n{}{}{}{}",
+        Place::webhook_sink("hook", &hook.url("/standard"), "retry = []"),
+        Place::webhook_sink("events", &hook.url("/cloud"), "format = \"cloudevents\"\nchanges = [\"created\"]"),
+        Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\", \"gap\", \"forgotten\"]"),
+        Place::file_sink("slow", "routes = [\"payments\"]\nhold_above = 5"),
+    ));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let id = workspace.add(Route::Leads, json!({"name": "Ann Lee", "next_follow_up": null}));
+    workspace.polled(Route::Leads).await;
+    workspace.edit(Route::Leads, &id, json!({"name": "Ann Miller"}));
+    workspace.add(Route::Leads, json!({"name": "Poison"}));
+    workspace.add(Route::Leads, json!({"name": "Poison too"}));
+    workspace.add(Route::Leads, json!({"name": "Poison as well"}));
+    workspace.sandbox.burst(Route::Payments, 60);
+    let is_troubled = |status: &Value| {
+        let sinks = status["sinks"].as_array().unwrap();
+        sinks.iter().any(|sink| sink["dead"] == 3)
+            && sinks.iter().any(|sink| sink["state"] == "held")
+            && status["page"].is_string()
+    };
+    let status = place.status_when("all the trouble is there", is_troubled).await;
+    wait_until("there is a gap", || place.number("SELECT count(*) FROM gaps") > 0).await;
+    (daemon, status["page"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn every_output_for_programs_is_as_its_schema_says() {
+    let (workspace, hook) = (Workspace::start().await, Receiver::start().await);
+    let place = workspace.place();
+    let (daemon, site) = troubled(&workspace, &hook, &place).await;
+    let mut outputs = Outputs::default();
+    let dead = place.run(["dead", "hook", "--json"]).await.json();
+    let seq = dead[0]["seq"].to_string();
+    let lead = place.rows("SELECT id FROM leads WHERE name = 'Ann Miller'")[0][0].clone();
+    let lead = lead.as_str().unwrap();
+    for (schema, args) in [
+        ("status", "status --json"),
+        ("sinks", "sinks --json"),
+        ("sinks-test", "sinks test hook --json"),
+        ("sinks-test", "sinks test audit --json"),
+        ("sinks-preview", "sinks preview events --json"),
+        ("dead", "dead hook --json"),
+        ("dead-show", &format!("dead hook show {seq} --json")),
+        ("dead-redrive", &format!("dead hook redrive {seq} --json")),
+        ("dead-drop", "dead hook drop --all --json"),
+        ("sinks-release", "sinks release slow --json"),
+        ("gaps", "gaps --json"),
+        ("log", "log --json --limit 500"),
+        ("log", "log --json --kind gap"),
+        ("log-summary", "log --summary --json"),
+        ("records", "records payments --json"),
+        ("show", &format!("show leads {lead} --json")),
+        ("find", "find miller --json"),
+        ("reports", "report --format json"),
+        ("rows", "report mirror --format json"),
+        ("plan", "plan --json"),
+        ("why", "why leads --json"),
+        ("simulate", "simulate --shop busy --hours 1 --json"),
+        ("search", "search a --json"),
+        ("backfill", "backfill customers --most 1 --json"),
+        ("custom-fields", "custom-fields --refresh --json"),
+        ("gaps-accept", "gaps accept --all --json"),
+        ("check", "check --offline --json"),
+    ] {
+        outputs.command(&place, schema, args).await;
+    }
+    for (schema, path) in [
+        ("status", "/api/status"),
+        ("reports", "/api/reports"),
+        ("rows", "/api/report?name=mirror"),
+        ("rows", "/api/records?route=payments"),
+        ("find", "/api/records?q=miller"),
+        ("log", &format!("/api/record?route=leads&id={lead}")),
+    ] {
+        outputs.address(&site, schema, path).await;
+    }
+    daemon.stop().await;
+    outputs.command(&place, "forget", &format!("forget leads {lead} --json")).await;
+    for (schema, args) in
+        [("status", "status --json"), ("verify", "verify --json"), ("rebuild", "rebuild --json")]
+    {
+        outputs.command(&place, schema, args).await;
+    }
+    for line in place.lines("audit.ndjson") {
+        outputs.add("event", "a line of a file sink", line);
+    }
+    for request in hook.received() {
+        let body = serde_json::from_str(&request.body).unwrap();
+        let schema =
+            if request.uri.path() == "/cloud" { "event-cloudevents" } else { "event-standard" };
+        outputs.add(schema, "a webhook", body);
+    }
+    judge(&outputs);
+}
+
+fn judge(outputs: &Outputs) {
+    let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
+    let used: BTreeSet<&str> =
+        outputs.0.iter().map(|output| output["schema"].as_str().unwrap()).collect();
+    for entry in fs::read_dir(&schemas).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(used.contains(name.as_str()), "no output was held against {name}.json");
+    }
+    let given = json!({"schemas": schemas, "outputs": outputs.0});
+    if let Some(faults) = run_python(VALIDATE, &given) {
+        assert_eq!(faults, json!([]), "outputs that differ from docs/schemas");
+    }
+}
