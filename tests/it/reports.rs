@@ -3,4 +3,5 @@
 
 mod numbers;
 mod own;
+mod plans;
 mod truth;

@@ -1,5 +1,11 @@
 -- title: The mirror itself
 -- about: How fresh each route is, and what may have been missed.
+WITH counted AS MATERIALIZED (
+    SELECT l.route, l.business, sum(l.polls) AS polls
+    FROM polls l
+    WHERE l.to_at >= (SELECT min(from_at) FROM days) AND l.to_at < (SELECT max(to_at) FROM days)
+    GROUP BY l.route, l.business
+)
 SELECT p.route, nullif(p.business, '') AS business,
     round(1440 * (julianday(:now) - julianday(substr(p.last_success_at, 1, 19))), 1) AS minutes_old,
     (SELECT count(*) FROM gaps g WHERE g.route = p.route AND g.business = p.business
@@ -8,8 +14,8 @@ SELECT p.route, nullif(p.business, '') AS business,
     (SELECT coalesce(sum(max(g.estimate - g.repaired, 0)), 0) FROM gaps g
         WHERE g.route = p.route AND g.business = p.business
         AND g.state IN ('open', 'partly_repaired')) AS missing_about,
-    (SELECT coalesce(sum(l.polls), 0) FROM polls l WHERE l.route = p.route
-        AND l.business = p.business AND l.to_at >= d.from_at AND l.to_at < d.to_at) AS polls
-FROM pollers p, (SELECT min(from_at) AS from_at, max(to_at) AS to_at FROM days) d
+    coalesce((SELECT c.polls FROM counted c WHERE c.route = p.route
+        AND c.business = p.business), 0) AS polls
+FROM pollers p
 WHERE :business IS NULL OR p.business = :business
 ORDER BY p.route, p.business

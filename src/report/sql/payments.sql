@@ -3,16 +3,14 @@
 -- needs: payments.created_at, payments.amount
 -- format: money received refunded net
 -- chart: bars period received refunded
-SELECT period, sum(payments) AS payments, sum(received) / 10000.0 AS received,
-    sum(refunds) AS refunds, -sum(refunded) / 10000.0 AS refunded,
-    sum(received + refunded) / 10000.0 AS net
+SELECT period, sum(payments) AS payments, sum(net + refunded) / 10000.0 AS received,
+    sum(refunds) AS refunds, sum(refunded) / 10000.0 AS refunded, sum(net) / 10000.0 AS net
 FROM (
     -- In ten-thousandths, because sums of fractions would not be exact.
-    SELECT d.period, count(CASE WHEN p.amount >= 0 THEN 1 END) AS payments,
+    SELECT d.period, count(p.amount) - count(CASE WHEN p.amount < 0 THEN 1 END) AS payments,
         count(CASE WHEN p.amount < 0 THEN 1 END) AS refunds,
-        coalesce(sum(CASE WHEN p.amount >= 0
-            THEN CAST(round(p.amount * 10000) AS INTEGER) END), 0) AS received,
-        coalesce(sum(CASE WHEN p.amount < 0
+        coalesce(sum(CAST(round(p.amount * 10000) AS INTEGER)), 0) AS net,
+        coalesce(-sum(CASE WHEN p.amount < 0
             THEN CAST(round(p.amount * 10000) AS INTEGER) END), 0) AS refunded
     FROM days d LEFT JOIN payments p ON p.created_at >= d.from_at AND p.created_at < d.to_at
         AND (:business IS NULL OR p._business = :business)

@@ -10,13 +10,25 @@ struct Index {
     name: &'static str,
     table: &'static str,
     columns: &'static [&'static str],
+    /// Columns that a report also reads. With them it need not read the table; they follow those
+    /// above, as far as they exist.
+    covers: &'static [&'static str],
     condition: &'static str,
     /// Columns of the condition.
     also_needs: &'static [&'static str],
 }
 
 const fn plain(name: &'static str, table: &'static str, columns: &'static [&'static str]) -> Index {
-    Index { name, table, columns, condition: "", also_needs: &[] }
+    covering(name, table, columns, &[])
+}
+
+const fn covering(
+    name: &'static str,
+    table: &'static str,
+    columns: &'static [&'static str],
+    covers: &'static [&'static str],
+) -> Index {
+    Index { name, table, columns, covers, condition: "", also_needs: &[] }
 }
 
 const INDEXES: &[Index] = &[
@@ -27,40 +39,45 @@ const INDEXES: &[Index] = &[
     plain("report_payments_seq", "payments", &["_seq"]),
     plain("report_changes_seq", "job_status_changes", &["_seq"]),
     plain("report_outsourced_seq", "outsourced_jobs", &["_seq"]),
-    plain("report_jobs_created", "jobs", &["created_at", "_business"]),
-    plain("report_jobs_number", "jobs", &["job_number"]),
+    covering(
+        "report_jobs_created",
+        "jobs",
+        &["created_at", "_business"],
+        &["mobile_number", "assigned_to"],
+    ),
+    covering("report_jobs_number", "jobs", &["job_number"], &["assigned_to", "device_brand"]),
     plain("report_jobs_mobile", "jobs", &["mobile_number", "created_at"]),
     Index {
         name: "report_jobs_open",
         table: "jobs",
-        columns: &["status_stage", "status", "created_at", "assigned_to", "_business"],
+        columns: &["status_stage", "status", "created_at"],
+        covers: &["assigned_to", "_business"],
         condition: "status_stage <> 'completed'",
         also_needs: &[],
     },
     Index {
         name: "report_jobs_owing",
         table: "jobs",
+        columns: &["total_amount", "paid_amount"],
         // Every column that the report reads: otherwise SQLite reads the whole table.
-        columns: &[
-            "total_amount",
-            "paid_amount",
-            "job_number",
-            "customer_name",
-            "status",
-            "created_at",
-            "_business",
-        ],
+        covers: &["job_number", "customer_name", "status", "created_at", "_business"],
         condition: "total_amount > paid_amount",
         also_needs: &[],
     },
     plain("report_customers_created", "customers", &["created_at", "_business"]),
     plain("report_customers_mobile", "customers", &["mobile_number", "created_at"]),
     plain("report_customers_email", "customers", &["email", "created_at"]),
-    plain("report_leads_created", "leads", &["created_at", "_business"]),
+    covering(
+        "report_leads_created",
+        "leads",
+        &["created_at", "_business"],
+        &["source", "status_stage"],
+    ),
     Index {
         name: "report_leads_due",
         table: "leads",
         columns: &["next_follow_up"],
+        covers: &["name", "status", "id", "status_stage", "_business"],
         condition: "status_stage = 'open'",
         also_needs: &["status_stage"],
     },
@@ -74,7 +91,8 @@ const INDEXES: &[Index] = &[
     Index {
         name: "report_outsourced_open",
         table: "outsourced_jobs",
-        columns: &["vendor_name", "created_at", "_business"],
+        columns: &["vendor_name", "created_at"],
+        covers: &["status_stage", "_business"],
         condition: "status_stage <> 'completed'",
         also_needs: &["status_stage"],
     },
@@ -82,7 +100,7 @@ const INDEXES: &[Index] = &[
 
 /// The statements that make the indexes whose columns exist.
 pub(super) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
-    possible(routes).map(|index| index.sql("CREATE INDEX ")).collect()
+    possible(routes).map(|(index, table)| index.sql("CREATE INDEX ", table)).collect()
 }
 
 /// Makes an index by its statement, in place of one that another version of the program made.
@@ -103,23 +121,25 @@ pub(super) fn make(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 /// The same for temporary tables of these routes.
 pub(super) fn temporary(routes: &[RouteColumns], of: &[Route]) -> Vec<String> {
     possible(routes)
-        .filter(|index| of.iter().any(|route| route.as_str() == index.table))
-        .map(|index| index.sql("CREATE INDEX temp."))
+        .filter(|(_, table)| of.contains(&table.route))
+        .map(|(index, table)| index.sql("CREATE INDEX temp.", table))
         .collect()
 }
 
-fn possible(routes: &[RouteColumns]) -> impl Iterator<Item = &'static Index> {
-    INDEXES.iter().filter(|index| {
-        let table = routes.iter().find(|columns| columns.route.as_str() == index.table);
-        table.is_some_and(|table| {
-            index.columns.iter().chain(index.also_needs).all(|column| table.has(column))
-        })
+/// The indexes whose columns exist, each with its table.
+fn possible(routes: &[RouteColumns]) -> impl Iterator<Item = (&'static Index, &RouteColumns)> {
+    INDEXES.iter().filter_map(|index| {
+        let table = routes.iter().find(|columns| columns.route.as_str() == index.table)?;
+        let mut needed = index.columns.iter().chain(index.also_needs);
+        needed.all(|column| table.has(column)).then_some((index, table))
     })
 }
 
 impl Index {
-    fn sql(&self, create: &str) -> String {
-        let Self { name, table, columns, condition, .. } = self;
+    fn sql(&self, create: &str, in_table: &RouteColumns) -> String {
+        let Self { name, table, columns, covers, condition, .. } = self;
+        let covered = covers.iter().filter(|column| in_table.has(column));
+        let columns: Vec<&str> = columns.iter().chain(covered).copied().collect();
         let condition =
             if condition.is_empty() { String::new() } else { format!(" WHERE {condition}") };
         format!("{create}{name} ON {table} ({}){condition}", columns.join(", "))
