@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::clock::{Moment, stamp};
 use crate::deliver::SinkActivity;
@@ -19,6 +19,37 @@ use crate::store::{AlertRow, AlertStep, Gap, NewNotice};
 const SETTLED: Duration = Duration::from_secs(60);
 /// How long a sink is paused before that is said, and said again.
 const PAUSED: [Duration; 2] = [Duration::from_secs(3600), Duration::from_secs(24 * 3600)];
+
+/// The content of an alert: `record` of an event of the kind `alert`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Alert<'a> {
+    /// Whether it begins or is over.
+    state: AlertState,
+    /// What it is about: `key`, `health`, `gap/ROUTE` or `sink/NAME`.
+    about: &'a str,
+    /// The matter in a few words.
+    title: String,
+    /// What is wrong and what to do.
+    text: String,
+    /// The findings of `health`; empty for other matters and when it is over.
+    reasons: &'a [String],
+    /// Since when it lasts (RFC 3339, UTC).
+    since: &'a str,
+    /// When the alert was made (RFC 3339, UTC).
+    at: String,
+}
+
+/// Whether something begins to be wrong or is over.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+enum AlertState {
+    /// Something is wrong, or has become worse.
+    Begun,
+    /// It is over.
+    Over,
+}
 
 /// What is wrong now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,31 +192,42 @@ impl Symptom {
 
     fn begun(&self, since: &str, mark: i64, now: Timestamp) -> NewNotice {
         let title = format!("shopmirror: {}", title(&self.about));
-        let body = json!({
-            "state": "begun", "about": self.about, "title": title, "text": self.text,
-            "reasons": self.reasons, "since": since, "at": stamp(now),
-        });
-        notice(&self.about, mark, now, &body)
+        let alert = Alert {
+            state: AlertState::Begun,
+            about: &self.about,
+            title,
+            text: self.text.clone(),
+            reasons: &self.reasons,
+            since,
+            at: stamp(now),
+        };
+        alert.notice(mark)
     }
 }
 
 fn over(about: &str, row: &AlertRow, now: Timestamp) -> NewNotice {
     let title = format!("shopmirror: over: {}", title(about));
-    let body = json!({
-        "state": "over", "about": about, "title": title,
-        "text": format!("this is over: {}", self::title(about)),
-        "reasons": [], "since": row.since, "at": stamp(now),
-    });
-    notice(about, row.told + 1, now, &body)
+    let alert = Alert {
+        state: AlertState::Over,
+        about,
+        title,
+        text: format!("this is over: {}", self::title(about)),
+        reasons: &[],
+        since: &row.since,
+        at: stamp(now),
+    };
+    alert.notice(row.told + 1)
 }
 
-fn notice(about: &str, version: i64, now: Timestamp, body: &serde_json::Value) -> NewNotice {
-    NewNotice {
-        kind: Kind::Alert,
-        about: about.to_owned(),
-        version,
-        made_at: stamp(now),
-        body: body.to_string(),
+impl Alert<'_> {
+    fn notice(self, version: i64) -> NewNotice {
+        NewNotice {
+            kind: Kind::Alert,
+            about: self.about.to_owned(),
+            version,
+            body: serde_json::to_string(&self).expect("an alert holds plain values"),
+            made_at: self.at,
+        }
     }
 }
 

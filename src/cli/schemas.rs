@@ -26,6 +26,7 @@ use super::show::Shown;
 use super::sinks::{ReleaseResult, SinkPreview, SinkTestResult};
 use super::whole_record::RecordDocument;
 use super::why::Why;
+use crate::alerts::Alert;
 use crate::deliver::SinkStatus;
 use crate::record::{Change, Event, FoundRecord};
 use crate::report::ListedReport;
@@ -88,6 +89,12 @@ const DOCUMENTS: &[Document] = &[
         "one change in the format `cloudevents`",
         &[],
         &["the body of a webhook with `format = \"cloudevents\"`"],
+    ),
+    document::<Alert<'_>>(
+        "alert",
+        "what is wrong, or over",
+        &[],
+        &["`record` of an event of the kind `alert`"],
     ),
     document::<Vec<Change>>(
         "log",

@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 
 use super::mirror::lookup::{self, PersonField};
-use super::{diff, fixtures, gaps, log, pollers, rebuild};
+use super::{diff, fixtures, full_text, gaps, log, pollers, rebuild};
 use crate::record::{PollerId, Route};
 
 /// Steps that go through something small or bounded by the statement itself.
@@ -84,6 +84,9 @@ fn no_statement_of_a_poll_reads_a_whole_table() {
             assert!(!reads_all && !step.contains("AUTOMATIC"), "{step}\n{sql}");
         }
     }
+    // A word is looked up in the index, from the newest record on.
+    let found = plan(&connection, full_text::FIND);
+    assert_eq!(found, ["SCAN _search VIRTUAL TABLE INDEX 192:M1"]);
     // The last row of the log is one step from the end of the table.
     assert_eq!(plan(&connection, log::LAST_SEQ), ["SEARCH changes"]);
 }

@@ -66,7 +66,7 @@ impl Outputs {
 async fn troubled(workspace: &Workspace, hook: &Receiver, place: &Place) -> (Daemon, String) {
     hook.refuse("Poison", Answer::status(400));
     place.configure(&format!(
-        "limit = 20\n[status]\nlisten = \"127.0.0.1:0\"\nshow_records = true\n{}{}{}{}",
+        "limit = 20\n[alerts]\nsink = \"audit\"\n[status]\nlisten = \"127.0.0.1:0\"\nshow_records = true\n{}{}{}{}",
         Place::webhook_sink("hook", &hook.url("/standard"), "retry = []"),
         Place::webhook_sink("events", &hook.url("/cloud"), "format = \"cloudevents\"\nchanges = [\"created\"]"),
         Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\", \"gap\", \"forgotten\"]"),
@@ -98,6 +98,9 @@ async fn every_output_for_programs_is_as_its_schema_says() {
     let place = workspace.place();
     let (daemon, site) = troubled(&workspace, &hook, &place).await;
     let mut outputs = Outputs::default();
+    let alert = || place.lines("audit.ndjson").into_iter().find(|line| line["kind"] == "alert");
+    wait_until("the gap is told", || alert().is_some()).await;
+    outputs.add("alert", "an alert", alert().unwrap()["record"].clone());
     let dead = place.run(["dead", "hook", "--json"]).await.json();
     let seq = dead[0]["seq"].to_string();
     let lead = place.rows("SELECT id FROM leads WHERE name = 'Ann Miller'")[0][0].clone();

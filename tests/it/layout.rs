@@ -73,7 +73,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
         "cli",
         Some(&[
             "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "control",
-            "report", "shape", "simulate", "daemon", "backfill",
+            "alerts", "report", "shape", "simulate", "daemon", "backfill",
         ]),
     ),
 ];
