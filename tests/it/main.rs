@@ -33,6 +33,7 @@ mod once;
 mod operator;
 mod packages;
 mod page;
+mod recipes;
 mod reload;
 mod repair;
 mod reports;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{LIMIT_S, Pages, Place, Workspace};
+use crate::support::{LIMIT_S, Pages, Place, Workspace, servers};
 
 const LISTEN: &str = "[status]\nlisten = \"127.0.0.1:0\"\n";
 const TOKEN: &str = "CANARY0123456789abcdef";
@@ -245,10 +245,11 @@ async fn prometheus_accepts_the_example_of_alert_rules() {
     promtool(&["test", "rules", "docs/prometheus-alerts.test.yml"], "").await;
 }
 
-/// Runs promtool, which must find no fault. Does nothing where it is not installed: Debian has it in
-/// the package prometheus.
+/// Runs promtool, which must find no fault. Debian has it in the package prometheus.
 async fn promtool(args: &[&str], input: &str) {
-    let started = tokio::process::Command::new("promtool")
+    let places = ["/usr/bin/promtool", "/usr/local/bin/promtool"];
+    let Some(promtool) = servers::program("prometheus", &places) else { return };
+    let started = tokio::process::Command::new(promtool)
         .args(args)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::piped())
@@ -256,7 +257,7 @@ async fn promtool(args: &[&str], input: &str) {
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn();
-    let Ok(mut promtool) = started else { return };
+    let mut promtool = started.unwrap();
     // It may end before it has read everything.
     let _ = promtool.stdin.take().unwrap().write_all(input.as_bytes()).await;
     let done = promtool.wait_with_output().await.unwrap();
