@@ -1,15 +1,18 @@
 //! Opens databases with the SQLite that the product is built with, and prints what they hold.
 //!
-//! `benches/power` starts it and writes the path of one database per line. For each it prints one
-//! line of JSON: what `PRAGMA integrity_check` says, the log, the positions of the sinks, the
-//! deliveries that are parked, and how often the store was restored.
+//! `benches/power` starts it and writes one request per line: a word and the path of a database.
+//! After `open`, it prints one line of JSON: what `PRAGMA integrity_check` says, the log, the
+//! positions of the sinks, the deliveries that are parked, and how often the store was restored.
+//! After `digest`, it prints a digest of what SQLite will find once it has recovered the database
+//! from its write-ahead log, without opening it. Two files with one digest hold the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::io::Write;
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // `cargo bench` starts every bench program with options.
@@ -18,9 +21,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let mut out = std::io::stdout().lock();
-    for path in std::io::stdin().lines() {
-        let found = inspect(&path?).unwrap_or_else(|error| json!({"error": error.to_string()}));
-        writeln!(out, "{found}")?;
+    for request in std::io::stdin().lines() {
+        let request = request?;
+        match request.split_once(' ') {
+            Some(("digest", path)) => writeln!(out, "{}", digest(path)?)?,
+            Some(("open", path)) => {
+                let error = |error: rusqlite::Error| json!({"error": error.to_string()});
+                writeln!(out, "{}", inspect(path).unwrap_or_else(error))?;
+            }
+            _ => return Err(format!("unknown request: {request}").into()),
+        }
         out.flush()?;
     }
     Ok(())
@@ -59,4 +69,91 @@ fn inspect(path: &str) -> rusqlite::Result<Value> {
         "integrity": integrity, "has_log": true, "log": log, "positions": positions,
         "parked": parked, "restored": restored,
     }))
+}
+
+/// A digest of the database as its write-ahead log leaves it.
+fn digest(path: &str) -> std::io::Result<String> {
+    let read = |suffix: &str| match std::fs::read(format!("{path}{suffix}")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    };
+    let (database, log, journal) = (read("")?, read("-wal")?, read("-journal")?);
+    let mut sum = Sha256::new();
+    sum.update((journal.len() as u64).to_le_bytes());
+    sum.update(&journal);
+    match committed(&log) {
+        None => sum.update(&database),
+        Some(Committed { page_size, pages, frames }) => {
+            sum.update(pages.to_le_bytes());
+            for page in 1..=pages {
+                let start = (page as usize - 1) * page_size;
+                let stored = database.get(start..).unwrap_or_default();
+                let stored = &stored[..stored.len().min(page_size)];
+                let content = frames.get(&page).map_or(stored, |at| &log[*at..*at + page_size]);
+                sum.update((content.len() as u64).to_le_bytes());
+                sum.update(content);
+            }
+        }
+    }
+    Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What the committed part of a write-ahead log says.
+struct Committed {
+    page_size: usize,
+    /// The size of the database after the last commit.
+    pages: u32,
+    /// Where the newest content of each page lies in the log.
+    frames: HashMap<u32, usize>,
+}
+
+const LOG_HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+
+/// Reads a write-ahead log as SQLite recovers it: up to the last commit before the first frame whose
+/// salt or checksum is wrong (sqlite.org/fileformat2.html, section 4). `None` if nothing is committed.
+fn committed(log: &[u8]) -> Option<Committed> {
+    let word = |at: usize| Some(u32::from_be_bytes(log.get(at..at + 4)?.try_into().ok()?));
+    let magic = word(0)?;
+    if magic & !1 != 0x377f_0682 || word(4)? != 3_007_000 {
+        return None;
+    }
+    let page_size = word(8)? as usize;
+    let mut sum = checksum((0, 0), log.get(..24)?, magic & 1 == 1);
+    if (word(24)?, word(28)?) != sum {
+        return None;
+    }
+    let salts = (word(16)?, word(20)?);
+    let mut found = Committed { page_size, pages: 0, frames: HashMap::new() };
+    let (mut pending, mut at) = (Vec::new(), LOG_HEADER);
+    while let Some(frame) = log.get(at..at + FRAME_HEADER + page_size) {
+        sum = checksum(sum, &frame[..8], magic & 1 == 1);
+        sum = checksum(sum, &frame[FRAME_HEADER..], magic & 1 == 1);
+        let page = word(at)?;
+        if page == 0
+            || (word(at + 8)?, word(at + 12)?) != salts
+            || (word(at + 16)?, word(at + 20)?) != sum
+        {
+            break;
+        }
+        pending.push((page, at + FRAME_HEADER));
+        let pages = word(at + 4)?;
+        if pages > 0 {
+            found.pages = pages;
+            found.frames.extend(pending.drain(..));
+        }
+        at += FRAME_HEADER + page_size;
+    }
+    (found.pages > 0).then_some(found)
+}
+
+fn checksum(from: (u32, u32), bytes: &[u8], big_endian: bool) -> (u32, u32) {
+    let word = |bytes: &[u8]| {
+        let bytes = bytes.try_into().expect("four bytes");
+        if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    };
+    bytes.chunks_exact(8).fold(from, |(first, second), pair| {
+        let first = first.wrapping_add(word(&pair[..4])).wrapping_add(second);
+        (first, second.wrapping_add(word(&pair[4..])).wrapping_add(first))
+    })
 }
