@@ -6,6 +6,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
@@ -71,12 +72,12 @@ impl Client {
     /// Reads the newest records of a route (contract, "Automation-read routes").
     pub async fn poll(&self, id: &PollerId) -> CallResult<Page> {
         let (body, rate) = self.poll_body(id).await;
-        (body.and_then(|body| Ok(page::decode(body)?)), rate)
+        (body.and_then(|body| Ok(page::decode(body.into())?)), rate)
     }
 
     /// As [`Self::poll`], but returns the body undecoded, because most bodies equal the previous
     /// one; see [`decode`](super::decode).
-    pub async fn poll_body(&self, id: &PollerId) -> CallResult<Vec<u8>> {
+    pub async fn poll_body(&self, id: &PollerId) -> CallResult<Bytes> {
         let path = ["automation", "triggers", path_of(id.route)];
         let query = [("limit", self.0.limit.as_str())];
         self.get(&path, &query, id.business.as_deref(), Ok).await
@@ -90,22 +91,25 @@ impl Client {
             return (Err(error), RateHeaders::default());
         }
         let path = ["automation", "search", "customers"];
-        self.get(&path, &[("search_term", term)], business, page::decode).await
+        self.get(&path, &[("search_term", term)], business, |body| page::decode(body.into())).await
     }
 
     /// Tests the connection with an automation key.
     pub async fn automation_ping(&self) -> CallResult<Ping> {
-        self.get(&["automation", "ping"], &[], None, wire::ping).await
+        self.get(&["automation", "ping"], &[], None, |body| wire::ping(body.into())).await
     }
 
     /// Tests the connection with a key of any type.
     pub async fn integrations_ping(&self) -> CallResult<Ping> {
-        self.get(&["integrations", "ping"], &[], None, wire::ping).await
+        self.get(&["integrations", "ping"], &[], None, |body| wire::ping(body.into())).await
     }
 
     /// Lists the forms that have custom fields.
     pub async fn form_types(&self, business: Option<&str>) -> CallResult<Vec<String>> {
-        self.get(&["integrations", "custom-fields"], &[], business, wire::form_types).await
+        self.get(&["integrations", "custom-fields"], &[], business, |body| {
+            wire::form_types(body.into())
+        })
+        .await
     }
 
     /// Lists the definitions of one form's custom fields, each its exact JSON text.
@@ -115,7 +119,10 @@ impl Client {
         business: Option<&str>,
     ) -> CallResult<Vec<String>> {
         let path = ["integrations", "custom-fields"];
-        self.get(&path, &[("form_type", form_type)], business, wire::custom_fields).await
+        self.get(&path, &[("form_type", form_type)], business, |body| {
+            wire::custom_fields(body.into())
+        })
+        .await
     }
 
     async fn get<T>(
@@ -123,7 +130,7 @@ impl Client {
         path: &[&str],
         query: &[(&str, &str)],
         business: Option<&str>,
-        read: fn(Vec<u8>) -> Result<T, PageError>,
+        read: fn(Bytes) -> Result<T, PageError>,
     ) -> CallResult<T> {
         let inner = &*self.0;
         // The key that is sent must also be the one that is removed from error texts.

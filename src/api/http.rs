@@ -8,6 +8,7 @@ use std::error::Error as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::{Certificate, Proxy};
 use url::Url;
 
@@ -116,7 +117,7 @@ impl HttpTransport {
         let body = if response.status().is_success() {
             page_body(&mut response).await?
         } else if response.status().is_redirection() {
-            Vec::new()
+            Bytes::new()
         } else {
             error_body(&mut response).await
         };
@@ -131,24 +132,34 @@ impl Transport for HttpTransport {
 }
 
 /// The whole body of a 2xx response, or an error.
-async fn page_body(response: &mut reqwest::Response) -> Result<Vec<u8>, TransportError> {
+///
+/// A body that arrives in one piece, as most do without TLS, is not copied.
+async fn page_body(response: &mut reqwest::Response) -> Result<Bytes, TransportError> {
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
     if announced.is_some_and(|length| length > MAX_BODY) {
         return Err(TransportError::TooLarge);
     }
-    let mut body = Vec::with_capacity(announced.unwrap_or(0));
+    let first = response.chunk().await.map_err(|error| reading(&error))?.unwrap_or_default();
+    if first.len() > MAX_BODY {
+        return Err(TransportError::TooLarge);
+    }
+    if announced == Some(first.len()) {
+        return Ok(first);
+    }
+    let mut body = Vec::with_capacity(announced.unwrap_or(0).max(first.len()));
+    body.extend_from_slice(&first);
     while let Some(chunk) = response.chunk().await.map_err(|error| reading(&error))? {
         if body.len() + chunk.len() > MAX_BODY {
             return Err(TransportError::TooLarge);
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(body)
+    Ok(body.into())
 }
 
 /// The first part of an error's body; a body that ends early is no problem, because the status
 /// is known.
-async fn error_body(response: &mut reqwest::Response) -> Vec<u8> {
+async fn error_body(response: &mut reqwest::Response) -> Bytes {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         let room = MAX_ERROR_BODY - body.len();
@@ -157,7 +168,7 @@ async fn error_body(response: &mut reqwest::Response) -> Vec<u8> {
             break;
         }
     }
-    body
+    body.into()
 }
 
 fn is_plain_loopback(url: &Url) -> bool {

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use url::Url;
 
@@ -34,7 +35,7 @@ pub struct ApiResponse {
     /// The headers as received.
     pub headers: HeaderMap,
     /// At most [`MAX_BODY`] bytes; at most [`MAX_ERROR_BODY`] bytes if the status is not 2xx.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 impl fmt::Debug for ApiResponse {

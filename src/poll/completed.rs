@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::Dispatcher;
 use super::pause::{PauseReason, StorePause};
 use super::poller::{ages, outcome_of, word};
@@ -17,7 +19,7 @@ const STORE_REFUSED: Duration = Duration::from_secs(60);
 /// A request that was answered or has failed.
 pub(super) enum Completed {
     /// A poll.
-    Poll { poller: usize, asked_after: i64, result: Result<Vec<u8>, ApiError>, rate: RateHeaders },
+    Poll { poller: usize, asked_after: i64, result: Result<Bytes, ApiError>, rate: RateHeaders },
     /// A ping during a pause.
     Probe { result: Result<Ping, ApiError>, rate: RateHeaders },
     /// A background request, whose caller has its result already.
@@ -89,7 +91,7 @@ impl Dispatcher {
         &mut self,
         poller: usize,
         asked_after: i64,
-        body: Vec<u8>,
+        body: Bytes,
         rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
@@ -106,7 +108,7 @@ impl Dispatcher {
             self.succeed(poller, &outcome, Vec::new());
             return Ok(());
         }
-        let page = match api::decode_after(body, &self.store.previous_page(id)) {
+        let page = match api::decode_after(body.into(), &self.store.previous_page(id)) {
             Ok(page) => page,
             Err(error) => return self.fail_poll(poller, error.into(), rate).await,
         };

@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use std::sync::Mutex;
 
 use proptest::prelude::*;
@@ -43,7 +44,11 @@ impl Recorder {
 }
 
 fn ok(body: &str) -> Result<ApiResponse, TransportError> {
-    Ok(ApiResponse { status: 200, headers: HeaderMap::new(), body: body.as_bytes().to_vec() })
+    Ok(ApiResponse {
+        status: 200,
+        headers: HeaderMap::new(),
+        body: Bytes::copy_from_slice(body.as_bytes()),
+    })
 }
 
 fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
@@ -183,7 +188,7 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
         ] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        Ok(ApiResponse { status: 429, headers, body: b"[]".to_vec() })
+        Ok(ApiResponse { status: 429, headers, body: Bytes::from_static(b"[]") })
     }
     let transport = Recorder::new(refused);
     let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
@@ -195,7 +200,7 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
 
     for status in [201, 204, 206, 302, 500] {
         let transport = Recorder::new(move || {
-            Ok(ApiResponse { status, headers: HeaderMap::new(), body: b"[]".to_vec() })
+            Ok(ApiResponse { status, headers: HeaderMap::new(), body: Bytes::from_static(b"[]") })
         });
         let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
         assert!(client.poll(&key_of(Route::Jobs, None)).await.0.is_err(), "{status}");
@@ -208,7 +213,7 @@ async fn a_page_of_another_branch_than_the_one_asked_for_is_refused() {
         Recorder::new(move || {
             let mut headers = HeaderMap::new();
             headers.insert("x-business", HeaderValue::from_static(business));
-            Ok(ApiResponse { status: 200, headers, body: b"[]".to_vec() })
+            Ok(ApiResponse { status: 200, headers, body: Bytes::from_static(b"[]") })
         })
     };
     for (asked, answered, right) in [

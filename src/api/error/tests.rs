@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use proptest::prelude::*;
 use reqwest::header::{HeaderName, HeaderValue};
 
@@ -11,7 +12,7 @@ fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> ApiError
         .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
         .collect();
     let asked = "https://shop.example.com/api/automation/triggers/leads?limit=100".parse().unwrap();
-    let response = ApiResponse { status, headers, body: body.as_bytes().to_vec() };
+    let response = ApiResponse { status, headers, body: Bytes::copy_from_slice(body.as_bytes()) };
     ApiError::from_response(&response, &asked, None, SECRET)
 }
 
@@ -193,7 +194,7 @@ proptest! {
         body in prop::collection::vec(any::<u8>(), 0..100),
     ) {
         let asked = "https://shop.example.com/api".parse().unwrap();
-        let response = ApiResponse { status: code, headers: HeaderMap::new(), body };
+        let response = ApiResponse { status: code, headers: HeaderMap::new(), body: body.into() };
         let _ = ApiError::from_response(&response, &asked, None, SECRET).to_string();
     }
 }

@@ -187,7 +187,7 @@ async fn an_error_whose_body_is_cut_keeps_its_status() {
     })
     .await;
     let answer = ask(&server, LONG).await.unwrap();
-    assert_eq!((answer.status, answer.body.as_slice()), (401, &b"{\"error\""[..]));
+    assert_eq!((answer.status, &answer.body[..]), (401, &b"{\"error\""[..]));
 }
 
 #[tokio::test]
@@ -272,7 +272,7 @@ async fn a_kept_connection_that_ends_under_a_request_is_not_tried_again() {
     let transport = HttpTransport::new(&workspace(server.url.as_str())).unwrap();
     let request =
         || ApiRequest { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
-    assert_eq!(transport.send(request()).await.unwrap().body, b"[]");
+    assert_eq!(transport.send(request()).await.unwrap().body, b"[]"[..]);
     let error = transport.send(request()).await.unwrap_err();
     assert!(matches!(error, TransportError::Other(_)), "{error:?}");
     assert_eq!((server.heads().len(), server.sent.load(Ordering::SeqCst)), (1, 1));
@@ -303,7 +303,7 @@ async fn polls_that_are_due_together_open_one_connection_each_for_the_whole_day(
     for _ in 0..200 {
         let sent = std::array::from_fn::<_, POLLERS, _>(|_| transport.send(request()));
         for answer in side_by_side(sent).await {
-            assert_eq!(answer.unwrap().body, b"[]");
+            assert_eq!(answer.unwrap().body, b"[]"[..]);
         }
     }
     assert_eq!(server.heads().len(), POLLERS, "connections opened in 200 rounds");

@@ -43,7 +43,7 @@ impl RouterTransport {
         let (head, body) = answer.into_parts();
         let body = to_bytes(body, MAX_BODY).await.map_err(|_| TransportError::TooLarge)?;
         self.travel().await;
-        Ok(ApiResponse { status: head.status.as_u16(), headers: head.headers, body: body.into() })
+        Ok(ApiResponse { status: head.status.as_u16(), headers: head.headers, body })
     }
 }
 
