@@ -29,6 +29,7 @@ mod once;
 mod output;
 mod past;
 mod plan;
+mod progress;
 mod rebuild;
 mod records;
 mod report;

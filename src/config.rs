@@ -59,7 +59,9 @@ pub use postgres::PostgresSettings;
 #[cfg(feature = "postgres")]
 pub use postgres_target::{is_on_this_machine, postgres_target};
 pub use problem::{Problem, Problems};
-pub use reports::ReportsSettings;
+pub use reports::{
+    CountedBy, Day, ReportFormat, ReportPeriod, ReportTarget, ReportsSettings, ScheduledReport,
+};
 pub use s3::S3Settings;
 pub use status::StatusSettings;
 pub use topic::NameTemplate;

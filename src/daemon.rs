@@ -11,6 +11,7 @@ mod deliveries;
 mod health;
 mod notify;
 mod requests;
+mod scheduled_reports;
 mod search_index;
 mod upkeep;
 
@@ -37,6 +38,7 @@ pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
 use deliveries::Deliveries;
 use health::{Outside, Watch};
 pub use requests::exit_code;
+use scheduled_reports::ScheduledReports;
 
 /// How long a task other than a delivery may take to end before it is cancelled.
 const GRACE: Duration = Duration::from_secs(6);
@@ -332,8 +334,19 @@ impl RunningTasks {
 
         let opened = watch::Sender::new(None);
         let backup = watch::Sender::new(None);
+        let reports = watch::Sender::new(Vec::new());
+        let scheduled = ScheduledReports {
+            settings: config.reports.clone(),
+            zone: config.workspace.time_zone.clone(),
+            clock: clock.clone(),
+            store: store.clone(),
+            sinks: outside.sinks.clone(),
+            status: reports.clone(),
+        };
+        tasks.spawn(scheduled.run(finish.clone()));
         let watch = Watch {
             backup: backup.subscribe(),
+            reports: reports.subscribe(),
             store: store.clone(),
             clock: clock.clone(),
             requests: requests.clone(),
@@ -358,7 +371,7 @@ impl RunningTasks {
                 Ok(TaskEnd::Other)
             });
         }
-        tasks.spawn(serve_socket(watch.clone(), store.clone(), finish.clone()));
+        tasks.spawn(requests::serve(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
         tasks.spawn(notify::watch(watch, finish.clone()));
         let daily = DailyBackup {
@@ -432,20 +445,4 @@ impl RunningTasks {
             }
         }
     }
-}
-
-async fn serve_socket(
-    watch: Watch,
-    store: Store,
-    stop: CancellationToken,
-) -> anyhow::Result<TaskEnd> {
-    let served =
-        crate::control::serve(store.path(), move |request| watch.reply_to(request), stop.clone())
-            .await;
-    if let Err(error) = served {
-        // Only a warning: polling and delivery do not need the socket.
-        tracing::warn!(%error, "could not open the control socket next to the store; `shopmirror status` shows only what is stored");
-        stop.cancelled().await;
-    }
-    Ok(TaskEnd::Other)
 }

@@ -8,21 +8,26 @@ mod answer;
 mod builtin;
 mod chart;
 mod csv;
+mod delivery;
 mod folder;
 mod head;
 mod html;
 mod listed;
 mod period;
+mod text;
+mod timetable;
 mod value;
 
-pub use answer::{Answer, Column, Question, ReportError, answer, reach_note};
+pub use answer::{Answer, Column, Question, ReportError, answer, reach_note, refused_parameter};
 pub use builtin::built_in;
 pub use csv::{Guard, csv, csv_text};
+pub use delivery::{RenderError, notice_body, question_of, rendered, write};
 pub use folder::{FolderError, find, list};
 pub use head::{Chart, ColumnFormat, HeadError, Need, Parameter, ParameterKind, Report};
 pub use html::{document, fragment};
 pub use listed::ListedReport;
 pub use period::{By, Period, PeriodError};
+pub use timetable::{ReportStep, Timetable, note_failed, note_made, period_of};
 pub use value::{objects, shown};
 
 pub use chart::svg;

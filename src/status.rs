@@ -6,6 +6,7 @@
 mod backup;
 mod health;
 mod last_run;
+mod reports;
 mod stored;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub use backup::BackupStatus;
 use health::HealthReport;
 pub use health::{Health, is_stale};
 pub use last_run::{FailedPoll, LastRun};
+pub use reports::ScheduledReportStatus;
 pub use stored::{EmptiedRoute, Stored};
 
 /// The state of the workspace.
@@ -63,6 +65,9 @@ pub struct WorkspaceStatus {
     /// The state of the daily backup; `None` if none are made.
     #[serde(default)]
     pub backup: Option<BackupStatus>,
+    /// One entry per scheduled report.
+    #[serde(default)]
+    pub reports: Vec<ScheduledReportStatus>,
 }
 
 impl WorkspaceStatus {
@@ -155,6 +160,7 @@ impl WorkspaceStatus {
             emptied: stored.emptied().to_vec(),
             last_seq: stored.last_seq(),
             backup: None,
+            reports: Vec::new(),
         }
     }
 

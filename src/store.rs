@@ -42,6 +42,7 @@ mod pollers;
 mod query;
 mod reader;
 mod rebuild;
+mod report_runs;
 mod restore;
 mod search;
 mod sink_state;
@@ -89,6 +90,7 @@ pub use rusqlite::types::Value as SqlValue;
 
 pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
+pub use report_runs::ReportRun;
 pub use restore::{Restored, restore};
 pub use search::{Search, SearchOutcome};
 pub use sink_state::{DeliveryState, GateState, SinkState};

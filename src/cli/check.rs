@@ -1,6 +1,7 @@
 //! `check`: tests the configuration, the key, the address and the sinks, and says what to do about
 //! each problem. Writes nothing.
 
+mod reports;
 mod sink;
 mod store;
 pub(super) mod unit;
@@ -91,6 +92,9 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         return Err(ExitError { code: exit::USAGE, text }.into());
     }
     report.ok("config", summary(path, &config));
+    if args.sink.is_none() {
+        reports::check(&config, &mut report);
+    }
     if !args.offline {
         check_modes(path, &config, &mut report);
         runtime()?.block_on(async {

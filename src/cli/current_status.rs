@@ -8,7 +8,7 @@ use super::runtime;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::deliver::behind;
-use crate::status::{BackupStatus, WorkspaceStatus};
+use crate::status::{BackupStatus, ScheduledReportStatus, WorkspaceStatus};
 use crate::store::{BackupFolder, Reader};
 
 /// The status from the daemon, or from the store if no daemon replies.
@@ -27,7 +27,10 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
             }
             let folder = BackupFolder::new(&config.backup.path, &config.store.path);
             let backup = (config.backup.keep > 0).then(|| BackupStatus::of_folder(&folder));
-            Ok(status.with_backup(backup))
+            let zone = &config.workspace.time_zone;
+            let runs = reader.report_runs()?;
+            let reports = ScheduledReportStatus::of_all(&config.reports, zone, &runs, now);
+            Ok(status.with_backup(backup).with_reports(reports))
         }
     }
 }

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 
 use super::exit::{ExitError, USAGE};
+use super::progress::RowBar;
 use crate::config::Config;
 use crate::record::Route;
 use crate::report::{self, Guard, Question, csv_text};
@@ -42,7 +43,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if let Ok(route) = args.what.parse::<Route>() {
         match args.format {
-            Form::Csv => records_csv(&mut reader, route, guard, &mut out)?,
+            Form::Csv => records_csv(&reader, route, guard, &mut out)?,
             Form::Ndjson => records_ndjson(&reader, route, &mut out)?,
         }
         out.flush()?;
@@ -73,11 +74,14 @@ fn records_ndjson(
     route: Route,
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<()> {
-    let mut after = 0;
+    let (bar, total) = (RowBar::beside_output(), total(reader, route)?);
+    let (mut after, mut done) = (0, 0);
     loop {
+        bar.at(done, total);
         let seqs = reader.record_seqs_after(route, after, STEP)?;
         let Some(last) = seqs.last() else { return Ok(()) };
         after = *last;
+        done += seqs.len() as u64;
         for change in reader.changes(&seqs)? {
             // A record may have been sent over several lines; line breaks stand between its parts only.
             let line = change.body.replace(['\n', '\r'], " ");
@@ -86,8 +90,15 @@ fn records_ndjson(
     }
 }
 
+/// How many records a route has.
+fn total(reader: &Reader, route: Route) -> anyhow::Result<u64> {
+    let counts = reader.counts()?;
+    let count = counts.iter().find(|(counted, _)| *counted == route).map_or(0, |(_, count)| *count);
+    Ok(u64::try_from(count).unwrap_or_default())
+}
+
 fn records_csv(
-    reader: &mut Reader,
+    reader: &Reader,
     route: Route,
     guard: Guard,
     out: &mut impl std::io::Write,
@@ -95,8 +106,10 @@ fn records_csv(
     let columns = reader.columns(route)?;
     let heads: Vec<String> = columns.iter().map(|name| csv_text(name, guard)).collect();
     write!(out, "{}\r\n", heads.join(","))?;
-    let mut after = 0;
+    let (bar, total) = (RowBar::beside_output(), total(reader, route)?);
+    let (mut after, mut done) = (0, 0);
     loop {
+        bar.at(done, total);
         let rows = reader.record_rows_after(route, after, STEP)?;
         let Some(last) = rows.last() else { return Ok(()) };
         let seq = columns.iter().position(|name| name == "_seq");
@@ -104,6 +117,7 @@ fn records_csv(
             Some(SqlValue::Integer(seq)) => *seq,
             _ => return Ok(()),
         };
+        done += rows.len() as u64;
         let mut text = String::new();
         for row in &rows {
             let cells: Vec<String> = row

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use super::output;
+use super::progress::RowBar;
 use crate::config::Config;
 use crate::store::{self, Rebuilt};
 
@@ -15,7 +16,10 @@ pub(super) struct RebuildResult {
 }
 
 pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let Rebuilt { records } = store::rebuild(&config.store.path)?;
+    let bar = RowBar::new();
+    let Rebuilt { records } =
+        store::rebuild(&config.store.path, &mut |done, total| bar.at(done, total))?;
+    drop(bar);
     if json {
         return output::json(&RebuildResult { records });
     }

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
+use super::current_status::current;
 use super::exit::{DATA, ExitError, USAGE};
 use super::moment;
 use super::output::{self, cell};
@@ -43,6 +44,9 @@ pub(super) struct Args {
     /// With --format csv: keep every character, also where a spreadsheet would read a formula
     #[arg(long)]
     raw: bool,
+    /// List the reports that the daemon makes by itself, with the next and the last time of each
+    #[arg(long, conflicts_with_all = ["name", "sql"])]
+    scheduled: bool,
     /// Print the query of the report instead of its answer, for example to change it
     #[arg(long)]
     sql: bool,
@@ -71,6 +75,9 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let folder = config.reports.folder.as_deref();
+    if args.scheduled {
+        return scheduled(config, args.format == Form::Json);
+    }
     let Some(name) = &args.name else { return list(folder, args.format == Form::Json) };
     let report = report::find(name, folder).map_err(refused)?;
     if args.sql {
@@ -136,6 +143,29 @@ fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
         })
         .collect();
     output::table(&["name", "title", "shows"], &rows, "no reports")
+}
+
+fn scheduled(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let reports = current(config)?.reports;
+    if json {
+        return output::json(&reports);
+    }
+    let at = |stamp: Option<&str>| stamp.map_or_else(|| "-".to_owned(), moment::shown);
+    let rows: Vec<Vec<String>> = reports
+        .iter()
+        .map(|report| {
+            vec![
+                cell(&report.name, 40),
+                cell(&report.report, 40),
+                cell(&report.to, 80),
+                at(Some(&report.next_at)),
+                at(report.last_at.as_deref()),
+                report.last_error.as_deref().map_or_else(|| "-".to_owned(), |why| cell(why, 200)),
+            ]
+        })
+        .collect();
+    let empty = "no report is made by itself; docs/reports.md shows how";
+    output::table(&["name", "report", "to", "next", "last", "error"], &rows, empty)
 }
 
 fn table(answer: &Answer) -> anyhow::Result<ExitCode> {

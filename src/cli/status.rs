@@ -1,12 +1,15 @@
 //! `status`: the state of the workspace, from the running daemon or, without one, from the store.
 
+mod frame;
+mod watch;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::current_status::{current, decoded};
 use super::exit;
 use super::output::{self, cell};
-use super::{backup, read_config, runtime, sinks};
+use super::{backup, moment, read_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::duration;
@@ -18,6 +21,9 @@ pub(super) struct Args {
     /// Exit with 0 if health is ok, 1 if degraded or at risk, 2 if failing, 3 if unknown
     #[arg(long)]
     exit_code: bool,
+    /// Show it on the whole terminal, drawn anew every second; q ends
+    #[arg(long, conflicts_with_all = ["exit_code", "json"])]
+    watch: bool,
     #[command(flatten)]
     json: super::Json,
 }
@@ -27,6 +33,9 @@ const UNKNOWN: u8 = 3;
 
 /// Prints the status.
 pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
+    if args.watch {
+        return watch::run(path);
+    }
     let printed = read(path).and_then(|(store, status)| {
         if args.json.json { output::json(&status) } else { print(&store, &status) }?;
         Ok(status.health)
@@ -44,6 +53,11 @@ pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// The status alone, of a file without problems.
+fn read_quietly(path: &Path) -> anyhow::Result<WorkspaceStatus> {
+    current(&read_config(path)?)
 }
 
 /// The store's path and the status. A file with problems does not hide the status of a daemon that
@@ -112,6 +126,14 @@ fn heading(store: &Path, status: &WorkspaceStatus) -> String {
     let changes = output::count(status.last_seq, "change", "changes");
     text.push_str(&format!("store    {}, {changes} in the log\n", store.display()));
     text.push_str(&backup::status_line(status));
+    if let Some(next) = status.reports.iter().min_by(|a, b| a.next_at.cmp(&b.next_at)) {
+        let count = output::count(status.reports.len() as i64, "report is", "reports are");
+        text.push_str(&format!(
+            "reports  {count} made by themselves, next {} at {}\n",
+            next.name,
+            moment::shown(&next.next_at)
+        ));
+    }
     text.push('\n');
     text
 }

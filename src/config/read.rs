@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::findings::Findings;
 use super::intake::Mirrored;
 use super::problem::{Problem, Problems, Quote, repeated};
+use super::reports::Others;
 use super::section::{Found, Section};
 use super::{
     Auth, Base, BudgetSettings, Config, KeySource, PollSettings, RouteSettings, StoreSettings,
@@ -69,15 +70,13 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
     let store = store(root.section("store"), base);
     let backup = backup::read(root.section("backup"), base, &store.path);
     let status = status::read(root.section("status"), base);
-    let reports = reports::read(root.section("reports"), base);
     let mirrored = workspace.as_ref().map(|it| Mirrored { base_url: &it.base_url, key: &it.key });
+    let sink_names = root.section("sinks").names();
     let sinks = sinks::read(root.section("sinks"), base, &store.path, mirrored);
-    let named = match root.holds("alerts") {
-        true => root.section("sinks").named_sections(),
-        false => Vec::new(),
-    };
-    let named: Vec<String> = named.into_iter().map(|(name, _)| name.value).collect();
+    let named: Vec<String> = sink_names.iter().cloned().collect();
     let alerts = alerts::read(root.section("alerts"), &named, &sinks);
+    let others = Others { store: &store.path, sinks: &sinks, sink_names: &sink_names };
+    let reports = reports::read(root.section("reports"), base, &others);
     root.finish();
     Some(Config {
         workspace: workspace?,

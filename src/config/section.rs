@@ -4,6 +4,7 @@
 //! caller continues with a default, and the file is refused at the end. A key that no getter read is
 //! unknown.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
@@ -113,6 +114,12 @@ impl<'d> Section<'d> {
     pub(super) fn section(&mut self, key: &'static str) -> Self {
         self.known.push(key);
         self.child(key, self.table.and_then(|table| table.get(key)))
+    }
+
+    /// The keys of the table.
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        let keys = self.table.into_iter().flat_map(DeTable::keys);
+        keys.map(|key| key.get_ref().clone().into_owned()).collect()
     }
 
     /// The sections of a table whose keys are names, for example `[sinks]`.

@@ -9,7 +9,7 @@ use super::deliveries::{SinkHandle, SinkHandles};
 use crate::clock::Clock;
 use crate::control::{self, ControlRequest};
 use crate::poll::{BackgroundClient, DispatcherRequest};
-use crate::status::{BackupStatus, Stored, WorkspaceStatus};
+use crate::status::{BackupStatus, ScheduledReportStatus, Stored, WorkspaceStatus};
 use crate::store::Store;
 
 /// A task that does not answer within this time is stuck.
@@ -27,6 +27,7 @@ pub(super) struct Watch {
     /// Where the status page is open.
     pub(super) page: watch::Receiver<Option<SocketAddr>>,
     pub(super) backup: watch::Receiver<Option<BackupStatus>>,
+    pub(super) reports: watch::Receiver<Vec<ScheduledReportStatus>>,
 }
 
 /// State of the daemon's other parts that a status needs.
@@ -62,7 +63,8 @@ impl Watch {
         let now = self.clock.now().wall;
         let status = WorkspaceStatus::of_daemon(polling, sinks, &stored, refusal, page, now);
         let backup = self.backup.borrow().clone();
-        Some(status.with_backup(backup))
+        let reports = self.reports.borrow().clone();
+        Some(status.with_backup(backup).with_reports(reports))
     }
 
     pub(super) fn reply_to(

@@ -3,16 +3,35 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
+use super::TaskEnd;
 use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
 use crate::control::{self, ControlReply, SearchRequest, SearchResult};
 use crate::custom_fields;
 use crate::poll::BackgroundError;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 
 /// How long to wait after a failure without a `Retry-After`.
 const WAIT: Duration = Duration::from_secs(10);
+
+/// Answers commands on the control socket until stopped.
+pub(super) async fn serve(
+    watch: Watch,
+    store: Store,
+    stop: CancellationToken,
+) -> anyhow::Result<TaskEnd> {
+    let served =
+        control::serve(store.path(), move |request| watch.reply_to(request), stop.clone()).await;
+    if let Err(error) = served {
+        // Only a warning: polling and delivery do not need the socket.
+        tracing::warn!(%error, "could not open the control socket next to the store; `shopmirror status` shows only what is stored");
+        stop.cancelled().await;
+    }
+    Ok(TaskEnd::Other)
+}
 
 impl Watch {
     pub(super) async fn search(&self, request: SearchRequest) -> Vec<u8> {

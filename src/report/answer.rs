@@ -182,13 +182,37 @@ fn refuse_what_is_not_sent(reader: &Reader, report: &Report) -> Result<(), Repor
     Err(ReportError::NotSent { name, columns: missing, about })
 }
 
+/// What is wrong with values for the parameters of a report; `None` if it takes them.
+#[must_use]
+pub fn refused_parameter(report: &Report, set: &[(String, String)]) -> Option<ReportError> {
+    own_parameters(report, set).err()
+}
+
 fn parameters(
     report: &Report,
     question: &Question,
     period: Period,
     local: &Zoned,
 ) -> Result<Vec<(String, SqlValue)>, ReportError> {
-    for (name, _) in &question.set {
+    let now = local.timestamp().strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    let business = question.business.clone().map_or(SqlValue::Null, SqlValue::Text);
+    let mut values: Vec<(String, SqlValue)> = vec![
+        ("from".to_owned(), period.from.to_string().into()),
+        ("to".to_owned(), period.to.to_string().into()),
+        ("today".to_owned(), local.date().to_string().into()),
+        ("now".to_owned(), now.into()),
+        ("business".to_owned(), business),
+    ];
+    values.extend(own_parameters(report, &question.set)?);
+    Ok(values)
+}
+
+/// The report's own parameters with their values.
+fn own_parameters(
+    report: &Report,
+    set: &[(String, String)],
+) -> Result<Vec<(String, SqlValue)>, ReportError> {
+    for (name, _) in set {
         if !report.parameters.iter().any(|parameter| parameter.name == *name) {
             let names: Vec<&str> = report.parameters.iter().map(|p| p.name.as_str()).collect();
             let known = if names.is_empty() {
@@ -199,17 +223,9 @@ fn parameters(
             return Err(ReportError::UnknownParameter { name: name.clone(), known });
         }
     }
-    let now = local.timestamp().strftime("%Y-%m-%dT%H:%M:%S").to_string();
-    let business = question.business.clone().map_or(SqlValue::Null, SqlValue::Text);
-    let mut values: Vec<(String, SqlValue)> = vec![
-        ("from".to_owned(), period.from.to_string().into()),
-        ("to".to_owned(), period.to.to_string().into()),
-        ("today".to_owned(), local.date().to_string().into()),
-        ("now".to_owned(), now.into()),
-        ("business".to_owned(), business),
-    ];
+    let mut values = Vec::with_capacity(report.parameters.len());
     for parameter in &report.parameters {
-        let given = question.set.iter().rev().find(|(name, _)| *name == parameter.name);
+        let given = set.iter().rev().find(|(name, _)| *name == parameter.name);
         let text = given.map_or(parameter.default.as_str(), |(_, text)| text.as_str());
         let value = parameter
             .kind

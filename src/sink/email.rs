@@ -6,6 +6,7 @@
 
 mod digest;
 mod message;
+mod report;
 mod server;
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Preview, SinkBuildError, Verdict};
 use crate::config::EmailSettings;
-use crate::record::Change;
+use crate::record::{Change, Kind};
 use crate::shape::Context;
 pub(super) use digest::DigestSink;
 use message::Writer;
@@ -61,6 +62,10 @@ impl EmailSink {
     }
 
     fn mail(&self, change: &Change, now: Timestamp) -> Result<message::Mail, Verdict> {
-        self.writer.mail(&Context::of(change), &change.event_id, now).map_err(Verdict::refused)
+        let mail = match change.kind {
+            Kind::Report => self.writer.report(change, now),
+            _ => self.writer.mail(&Context::of(change), &change.event_id, now),
+        };
+        mail.map_err(Verdict::refused)
     }
 }

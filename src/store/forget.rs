@@ -230,7 +230,7 @@ mod tests {
         store.close().await.unwrap();
         drop(store);
         assert!(!is_on_disk(dir.path(), "Quetzal"));
-        assert_eq!(rebuild(&path).unwrap(), Rebuilt { records: 1 });
+        assert_eq!(rebuild(&path, &mut |_, _| ()).unwrap(), Rebuilt { records: 1 });
     }
 
     /// Lets `forget` remove the record just before the next batch is written.

@@ -23,16 +23,18 @@ pub struct Rebuilt {
 /// A record that a table still holds keeps when it was first seen and how it was found; of others,
 /// the oldest version in the log says when.
 ///
+/// `progress` is given the rows that were made and about how many will be.
+///
 /// # Errors
 /// [`OpenError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
 /// changed then.
-pub fn rebuild(path: &Path) -> Result<Rebuilt, OpenError> {
+pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Rebuilt, OpenError> {
     let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
     if !path.exists() {
         return Err(OpenError::Missing(path.to_owned()));
     }
     let mut opened = open::open(path)?;
-    let records = rebuild_all(&mut opened.connection).map_err(failed)?;
+    let records = rebuild_all(&mut opened.connection, progress).map_err(failed)?;
     checkpoint::cut_wal(&opened.connection).map_err(failed)?;
     if opened.was_closed {
         opened.lock.release();
@@ -40,13 +42,18 @@ pub fn rebuild(path: &Path) -> Result<Rebuilt, OpenError> {
     Ok(Rebuilt { records })
 }
 
-fn rebuild_all(connection: &mut Connection) -> Result<usize, StoreError> {
+fn rebuild_all(
+    connection: &mut Connection,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<usize, StoreError> {
     // Without it, renaming a table would rename it inside every view as well.
     connection.pragma_update(None, "legacy_alter_table", true)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let total = tx.query_row(ABOUT_RECORDS, [], |row| row.get::<_, i64>(0))?;
+    let total = u64::try_from(total).unwrap_or_default();
     let mut records = 0;
     for route in Route::ALL {
-        records += rebuild_route(&tx, route)?;
+        records += rebuild_route(&tx, route, &mut |made| progress((records + made) as u64, total))?;
     }
     // The indexes went with the old tables.
     views::make_again(&tx)?;
@@ -58,6 +65,9 @@ fn rebuild_all(connection: &mut Connection) -> Result<usize, StoreError> {
 /// The latest versions of the records after one, in the order of their ids.
 pub(super) const LATEST_VERSIONS: &str = "SELECT record_id, max(version), seq, observed_at, business, body, kind \
      FROM changes WHERE route = ?1 AND record_id > ?2 GROUP BY record_id ORDER BY record_id LIMIT 500";
+
+/// About how many records the log has: those whose first version was not deleted.
+const ABOUT_RECORDS: &str = "SELECT count(*) FROM changes WHERE version = 1 AND kind <> 'gap'";
 
 struct LatestRow {
     id: String,
@@ -91,7 +101,11 @@ struct OldRow {
     via: Option<String>,
 }
 
-fn rebuild_route(tx: &Transaction<'_>, route: Route) -> Result<usize, StoreError> {
+fn rebuild_route(
+    tx: &Transaction<'_>,
+    route: Route,
+    progress: &mut dyn FnMut(usize),
+) -> Result<usize, StoreError> {
     let mut mirror = Mirror::load(tx, route)?;
     let old = format!("old_{route}");
     let has_old = tx.query_row(
@@ -131,6 +145,7 @@ fn rebuild_route(tx: &Transaction<'_>, route: Route) -> Result<usize, StoreError
             mirror.put(tx, &facts, fields)?;
         }
         records += kept.len();
+        progress(records);
     }
     if has_old {
         // Its indexes go with it.
@@ -177,11 +192,11 @@ mod tests {
         let shown = [late, record(700, "Edited"), record(3, "N")];
         Poll { second: 9, limit: 700, ..Poll::USUAL }.shows(&store, &shown).await;
         let before = rows(&store).await;
-        assert!(rebuild(&path).is_err(), "the store is in use");
+        assert!(rebuild(&path, &mut |_, _| ()).is_err(), "the store is in use");
         store.close().await.unwrap();
         drop(store);
 
-        assert_eq!(rebuild(&path).unwrap(), Rebuilt { records: 701 });
+        assert_eq!(rebuild(&path, &mut |_, _| ()).unwrap(), Rebuilt { records: 701 });
         let store = Store::open(&path).unwrap();
         assert_eq!(rows(&store).await, before);
         drop(store);
@@ -191,7 +206,7 @@ mod tests {
         tool.execute("DELETE FROM leads WHERE CAST(id AS INTEGER) < 600", []).unwrap();
         tool.execute("DROP TABLE jobs", []).unwrap();
         drop(tool);
-        rebuild(&path).unwrap();
+        rebuild(&path, &mut |_, _| ()).unwrap();
         let store = Store::open(&path).unwrap();
         assert_eq!(rows(&store).await, before);
         assert_eq!(store.read(|reader| reader.record(Route::Jobs, "1")).await.unwrap(), None);
@@ -201,7 +216,7 @@ mod tests {
     fn a_rebuild_where_there_is_no_store_makes_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
-        assert!(matches!(rebuild(&path), Err(OpenError::Missing(_))));
+        assert!(matches!(rebuild(&path, &mut |_, _| ()), Err(OpenError::Missing(_))));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! `init` writes a configuration that works, asks plainly, and leaves nothing behind otherwise.
 
-mod terminal;
+pub(crate) mod terminal;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

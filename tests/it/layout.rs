@@ -42,7 +42,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("poll", Some(&["api", "schedule", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
     // The status joins the `…Status` values of the other modules; it calls nothing that works.
-    ("status", Some(&["store", "poll", "deliver", "budget", "schedule", "control"])),
+    ("status", Some(&["store", "poll", "deliver", "budget", "schedule", "control", "report"])),
     ("alerts", Some(&["status", "store", "deliver"])),
     ("control", Some(&["store"])),
     ("page", Some(&["status", "store", "poll", "deliver", "budget", "report"])),

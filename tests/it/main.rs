@@ -48,3 +48,4 @@ mod troubleshooting;
 mod units;
 mod upgrades;
 mod virtual_time;
+mod watch;

@@ -4,4 +4,5 @@
 mod numbers;
 mod own;
 mod plans;
+mod scheduled;
 mod truth;

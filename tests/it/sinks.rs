@@ -2,7 +2,7 @@
 
 mod command;
 #[cfg(feature = "email")]
-mod email;
+pub(crate) mod email;
 mod file;
 mod intake;
 #[cfg(feature = "mqtt")]

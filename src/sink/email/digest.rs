@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::message::{Mail, WriteError, Writer};
 use super::server::Server;
 use crate::config::EmailSettings;
-use crate::record::Change;
+use crate::record::{Change, Kind};
 use crate::shape::Context;
 use crate::sink::{Preview, SinkBuildError, Verdict};
 
@@ -125,6 +125,11 @@ impl DigestSink {
     }
 
     fn mail(&self, changes: &[Change], now: Timestamp) -> Result<Mail, WriteError> {
+        if let [report] = changes
+            && report.kind == Kind::Report
+        {
+            return self.writer.report(report, now);
+        }
         let ends = [changes.first(), changes.last()].map(|end| end.map_or("", |c| &c.event_id));
         let id = format!("{}-{}", ends[0], ends[1]);
         self.writer.mail(&Context::of_all(changes), &id, now)

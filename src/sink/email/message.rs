@@ -1,12 +1,15 @@
 //! Writes mails. A header holds no text of a record but the subject, which is one line.
 
 use jiff::Timestamp;
+use lettre::Message;
 use lettre::address::Envelope;
 use lettre::message::header::{HeaderName, HeaderValue};
-use lettre::message::{Mailbox, Message, MultiPart, SinglePart};
+use lettre::message::{Mailbox, MessageBuilder, MultiPart, SinglePart};
 
+use super::report::MailedReport;
 use crate::config::EmailSettings;
 use crate::escape::is_unsafe;
+use crate::record::Change;
 use crate::shape::{Context, Template, TemplateError};
 
 /// The longest subject, in characters.
@@ -61,25 +64,38 @@ impl Writer {
         id: &str,
         now: Timestamp,
     ) -> Result<Mail, WriteError> {
-        let subject = one_line(&self.subject.render(context)?);
+        let builder = self.head(&self.subject.render(context)?, id, now);
         let text = self.text.render(context)?;
         let html = self.html.as_ref().map(|html| html.render(context)).transpose()?;
-        let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
-        let mut builder = Message::builder()
-            .from(self.from.clone())
-            .date(now.into())
-            .message_id(Some(format!("<{id}@{}>", self.from.email.domain())))
-            .subject(subject)
-            // No program answers such a mail.
-            .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()));
-        for recipient in &self.to {
-            builder = builder.to(recipient.clone());
-        }
         let message = match html {
             None => builder.singlepart(SinglePart::plain(text))?,
             Some(html) => builder.multipart(MultiPart::alternative_plain_html(text, html))?,
         };
         Ok(Mail { envelope: message.envelope().clone(), text: message.formatted() })
+    }
+
+    /// The mail of a scheduled report. It has its own form, whatever the templates say.
+    pub(super) fn report(&self, change: &Change, now: Timestamp) -> Result<Mail, WriteError> {
+        let report = MailedReport::of(&change.body);
+        let builder = self.head(&report.subject(), &change.event_id, now);
+        let message = builder.multipart(report.parts())?;
+        Ok(Mail { envelope: message.envelope().clone(), text: message.formatted() })
+    }
+
+    /// The headers that every mail has.
+    fn head(&self, subject: &str, id: &str, now: Timestamp) -> MessageBuilder {
+        let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
+        let mut builder = Message::builder()
+            .from(self.from.clone())
+            .date(now.into())
+            .message_id(Some(format!("<{id}@{}>", self.from.email.domain())))
+            .subject(one_line(subject))
+            // No program answers such a mail.
+            .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()));
+        for recipient in &self.to {
+            builder = builder.to(recipient.clone());
+        }
+        builder
     }
 }
 

@@ -124,7 +124,7 @@ async fn a_record_is_forgotten_and_a_mirror_rebuilt_with_a_damaged_index() {
         let now = Operator::open(&path).unwrap().forget(Route::Leads, "7", "2026").unwrap();
         assert!(matches!(now, Forgotten::Now { .. }), "{what}");
         damage(&path, "UPDATE _search_data SET block = x'00' WHERE id = 10");
-        rebuild(&path).unwrap();
+        rebuild(&path, &mut |_, _| ()).unwrap();
         let reader = Reader::open(&path).unwrap();
         assert_eq!(ids(&reader, "n").len(), 49, "{what}");
     }

@@ -34,7 +34,7 @@ async fn a_record_is_found_by_its_newest_words_only() {
     assert_eq!(found(&reader, "dyer"), "1");
     store.close().await.unwrap();
     drop((store, reader));
-    rebuild(&path).unwrap();
+    rebuild(&path, &mut |_, _| ()).unwrap();
     let reader = Reader::open(&path).unwrap();
     assert_eq!((found(&reader, "dyer"), found(&reader, "cook")), ("1".to_owned(), String::new()));
 }
@@ -94,7 +94,7 @@ async fn what_is_forgotten_is_not_found_and_not_in_the_file() {
     let reader = Reader::open(&path).unwrap();
     assert_eq!(found(&reader, "xylophonist"), "");
     drop(reader);
-    rebuild(&path).unwrap();
+    rebuild(&path, &mut |_, _| ()).unwrap();
     assert_eq!(found(&Reader::open(&path).unwrap(), "xylophonist"), "");
 }
 

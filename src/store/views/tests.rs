@@ -96,7 +96,7 @@ async fn a_view_has_numbers_local_times_custom_fields_and_the_customer() {
     let before = read(&path, "SELECT * FROM report_jobs");
     store.close().await.unwrap();
     drop(store);
-    rebuild(&path).unwrap();
+    rebuild(&path, &mut |_, _| ()).unwrap();
     assert_eq!(read(&path, "SELECT * FROM report_jobs"), before);
     let indexes = read(
         &path,

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::support::wait_until;
 
 /// The terminal with its program, which is killed when the value is dropped.
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     keys: File,
     /// Kept open, so that the terminal outlives the program.
     _screen: OwnedFd,
@@ -24,7 +24,7 @@ pub(super) struct Terminal {
 
 impl Terminal {
     /// Starts a program as the foreground of a new terminal.
-    pub(super) fn start(command: &Command) -> Self {
+    pub(crate) fn start(command: &Command) -> Self {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keys).unwrap();
         unlockpt(&keys).unwrap();
@@ -54,22 +54,28 @@ impl Terminal {
     }
 
     /// Waits until this text appears after the text of the previous call.
-    pub(super) async fn until(&mut self, text: &str) {
+    pub(crate) async fn until(&mut self, text: &str) {
         let place = || self.shown.lock().unwrap()[self.read..].find(text);
         wait_until(&format!("the terminal shows {text:?}"), || place().is_some()).await;
         self.read += place().unwrap() + text.len();
     }
 
-    pub(super) fn type_line(&mut self, text: &str) {
+    /// Gives the window a size.
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.keys, size).unwrap();
+    }
+
+    pub(crate) fn type_line(&mut self, text: &str) {
         self.press(&format!("{text}\n"));
     }
 
-    pub(super) fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits for the end of the program; returns its exit code.
-    pub(super) async fn end(&mut self) -> Option<i32> {
+    pub(crate) async fn end(&mut self) -> Option<i32> {
         let mut code = None;
         let child = &mut self.child;
         wait_until("the program ends", || {
@@ -81,12 +87,12 @@ impl Terminal {
     }
 
     /// Everything shown so far.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         self.shown.lock().unwrap().clone()
     }
 
     /// Whether the terminal shows what is typed.
-    pub(super) fn shows_typing(&self) -> bool {
+    pub(crate) fn shows_typing(&self) -> bool {
         tcgetattr(&self.keys).unwrap().local_modes.contains(LocalModes::ECHO)
     }
 }

@@ -20,7 +20,7 @@ use crate::support::python;
 const SCRIPT: &str = include_str!("email/server.py");
 
 /// A mail server that ends with the value.
-pub(super) struct MailServer {
+pub(crate) struct MailServer {
     dir: TempDir,
     child: Child,
     port: u16,
@@ -28,7 +28,7 @@ pub(super) struct MailServer {
 
 impl MailServer {
     /// `None` as for [`python`].
-    pub(super) fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         Self::with(&json!({}))
     }
 
@@ -54,12 +54,12 @@ impl MailServer {
     }
 
     /// Every mail that was accepted so far.
-    pub(super) fn mails(&self) -> Vec<Value> {
+    pub(crate) fn mails(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.dir.path().join("mails")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 

@@ -21,6 +21,11 @@ def mood():
         return file.read().strip()
 
 
+def content(part):
+    found = part.get_content()
+    return found.decode() if isinstance(found, bytes) else found
+
+
 class Handler:
     async def handle_MAIL(self, server, session, envelope, address, options):
         if mood() == "sender550":
@@ -53,6 +58,11 @@ class Handler:
             "headers": [[name, str(value)] for name, value in message.items()],
             "text": text.get_content() if text else None,
             "html": html.get_content() if html else None,
+            "parts": [
+                [part.get_content_type(), part.get_filename(), part.get("Content-ID"), content(part)]
+                for part in message.walk()
+                if not part.is_multipart()
+            ],
             "encrypted": session.ssl is not None or bool(asked.get("tls")),
             "login": session.authenticated,
         }

@@ -1,0 +1,186 @@
+//! Makes the reports of `[reports.schedule]` at their times and writes them, or hands them to a sink.
+//!
+//! Each reads the store on a connection of its own and never waits for a poll, nor a poll for it. One that
+//! fails is told in the status and tried again a few times; it never ends the daemon.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::TaskEnd;
+use super::deliveries::SinkHandles;
+use crate::clock::{Clock, stamp};
+use crate::config::{ReportTarget, ReportsSettings, ScheduledReport};
+use crate::record::Kind;
+use crate::report::{self, Answer, ReportStep, Timetable};
+use crate::status::ScheduledReportStatus;
+use crate::store::{NewNotice, ReportRun, Store};
+
+/// How often it is looked whether a report is due: the wall clock may be set meanwhile.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How long the reads of one report may take.
+const READ_MOST: Duration = Duration::from_secs(30);
+
+/// What the task needs.
+pub(super) struct ScheduledReports {
+    pub(super) settings: ReportsSettings,
+    pub(super) zone: TimeZone,
+    pub(super) clock: Clock,
+    pub(super) store: Store,
+    pub(super) sinks: watch::Receiver<SinkHandles>,
+    /// Where the state is published.
+    pub(super) status: watch::Sender<Vec<ScheduledReportStatus>>,
+}
+
+impl ScheduledReports {
+    /// Makes reports until stopped.
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<TaskEnd> {
+        if self.settings.schedule.is_empty() {
+            stop.cancelled().await;
+            return Ok(TaskEnd::Other);
+        }
+        let mut runs = self.known_runs().await?;
+        while !stop.is_cancelled() {
+            let now = self.clock.now().wall;
+            let mut wait = LOOK_EVERY;
+            for (name, settings) in &self.settings.schedule {
+                let run = runs.entry(name.clone()).or_insert_with(|| ReportRun::new(now));
+                match self.timetable(settings).step(run, now) {
+                    ReportStep::Wait(until) => {
+                        let left = Duration::try_from(until.duration_since(now));
+                        wait = wait.min(left.unwrap_or_default());
+                    }
+                    ReportStep::Make(due) => {
+                        let made = self.make(name, settings, run.made + 1, due);
+                        let Some(made) = stop.run_until_cancelled(made).await else { break };
+                        self.note(name, run, due, made);
+                        wait = Duration::ZERO;
+                    }
+                }
+            }
+            self.publish(&runs);
+            self.keep(&runs).await?;
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        Ok(TaskEnd::Other)
+    }
+
+    fn timetable<'a>(&'a self, settings: &'a ScheduledReport) -> Timetable<'a> {
+        Timetable { at: settings.at, days: &settings.days, zone: &self.zone }
+    }
+
+    /// What became of the reports so far.
+    async fn known_runs(&self) -> anyhow::Result<BTreeMap<String, ReportRun>> {
+        let mut runs = self.store.read(|reader| reader.report_runs()).await?;
+        runs.retain(|name, _| self.settings.schedule.contains_key(name));
+        Ok(runs)
+    }
+
+    /// Keeps what became of the reports if it has changed.
+    async fn keep(&self, runs: &BTreeMap<String, ReportRun>) -> anyhow::Result<()> {
+        let kept = self.store.read(|reader| reader.report_runs()).await?;
+        if kept == *runs {
+            return Ok(());
+        }
+        match self.store.keep_report_runs(runs.clone()).await {
+            // It is in memory, and is kept with the next look.
+            Err(error) if error.passes() => Ok(()),
+            kept => kept.context("keeping what became of the scheduled reports"),
+        }
+    }
+
+    fn note(&self, name: &str, run: &mut ReportRun, due: Timestamp, made: anyhow::Result<()>) {
+        match made {
+            Ok(()) => {
+                tracing::info!(name, due = %stamp(due), "made a scheduled report");
+                report::note_made(run, due);
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                let is_first = run.failed_for != Some(due);
+                let is_again = report::note_failed(run, due, self.clock.now().wall, why.clone());
+                if !is_again {
+                    tracing::error!(
+                        name,
+                        error = why,
+                        "a scheduled report was given up for this time: see `shopmirror report --scheduled`"
+                    );
+                } else if is_first {
+                    tracing::warn!(
+                        name,
+                        error = why,
+                        "a scheduled report failed and will be tried again"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Makes one report and hands it on.
+    async fn make(
+        &self,
+        name: &str,
+        settings: &ScheduledReport,
+        number: i64,
+        due: Timestamp,
+    ) -> anyhow::Result<()> {
+        let answer = self.answer(settings, due).await?;
+        match &settings.to {
+            ReportTarget::File(path) => {
+                let text = report::rendered(&answer, settings.format)?;
+                let to = path.clone();
+                let written = tokio::task::spawn_blocking(move || report::write(&to, &text));
+                written.await?.with_context(|| {
+                    format!(
+                        "could not write {}: check the folder and its permissions",
+                        path.display()
+                    )
+                })
+            }
+            ReportTarget::Sink(sink) => {
+                let body = report::notice_body(name, &answer, settings.format)?;
+                let notice = NewNotice {
+                    kind: Kind::Report,
+                    about: name.to_owned(),
+                    version: number,
+                    made_at: stamp(self.clock.now().wall),
+                    body,
+                };
+                self.store.post_notice(vec![sink.clone()], notice).await?;
+                if let Some(handle) = self.sinks.borrow().get(sink) {
+                    handle.wake();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn answer(&self, settings: &ScheduledReport, due: Timestamp) -> anyhow::Result<Answer> {
+        let (settings, zone) = (settings.clone(), self.zone.clone());
+        let (folder, now) = (self.settings.folder.clone(), self.clock.now().wall);
+        let answered = self.store.read_apart(move |reader| -> anyhow::Result<Answer> {
+            reader.limit_time(READ_MOST)?;
+            let report = report::find(&settings.report, folder.as_deref())?;
+            let question = report::question_of(&settings, &zone, due)?;
+            Ok(report::answer(reader, &report, &question, &zone, now)?)
+        });
+        answered.await?
+    }
+
+    fn publish(&self, runs: &BTreeMap<String, ReportRun>) {
+        let now = self.clock.now().wall;
+        let statuses = ScheduledReportStatus::of_all(&self.settings, &self.zone, runs, now);
+        self.status.send_replace(statuses);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! A scheduled report on its way: the question that its settings ask, its text in their form, the file
+//! that it replaces, and what a sink is given.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use super::answer::{Answer, Question};
+use super::chart::svg;
+use super::csv::{Guard, csv};
+use super::html::document;
+use super::period::{By, PeriodError};
+use super::text::text;
+use super::timetable::period_of;
+use super::value::objects;
+use crate::config::{CountedBy, ReportFormat, ScheduledReport};
+
+/// Why an answer cannot be written in a form.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// The form is the chart, and there is none.
+    #[error(
+        "the report {0} has no chart here: it declares none, or there is nothing to draw; choose another format"
+    )]
+    NoChart(String),
+}
+
+/// The question that a scheduled report asks when it is due.
+///
+/// # Errors
+/// [`PeriodError`] at the ends of the calendar.
+pub fn question_of(
+    settings: &ScheduledReport,
+    zone: &TimeZone,
+    due: Timestamp,
+) -> Result<Question, PeriodError> {
+    let period = period_of(settings.period, due.to_zoned(zone.clone()).date())?;
+    Ok(Question {
+        from: Some(period.from),
+        to: Some(period.to),
+        by: match settings.by {
+            CountedBy::Day => By::Day,
+            CountedBy::Week => By::Week,
+            CountedBy::Month => By::Month,
+        },
+        business: settings.business.clone(),
+        at: None,
+        set: settings.parameters.clone(),
+    })
+}
+
+/// The text of an answer in a form.
+///
+/// # Errors
+/// [`RenderError`]
+pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, RenderError> {
+    Ok(match format {
+        ReportFormat::Table => text(answer),
+        ReportFormat::Csv => csv(answer, Guard::Formulas),
+        ReportFormat::Json => {
+            let rows = objects(answer);
+            let mut text = serde_json::to_string_pretty(&rows).expect("the values are plain");
+            text.push('\n');
+            text
+        }
+        ReportFormat::Html => document(answer),
+        ReportFormat::Svg => {
+            svg(answer).ok_or_else(|| RenderError::NoChart(answer.report.name.clone()))?
+        }
+    })
+}
+
+/// What a sink is given, a JSON object: what was asked, the content in the form of the settings, and the
+/// text, the document and the chart, of which a sink takes what it can show.
+///
+/// # Errors
+/// [`RenderError`]
+pub fn notice_body(
+    name: &str,
+    answer: &Answer,
+    format: ReportFormat,
+) -> Result<String, RenderError> {
+    let (word, end, content_type) = match format {
+        ReportFormat::Table => ("table", "txt", "text/plain; charset=utf-8"),
+        ReportFormat::Csv => ("csv", "csv", "text/csv; charset=utf-8"),
+        ReportFormat::Json => ("json", "json", "application/json"),
+        ReportFormat::Html => ("html", "html", "text/html; charset=utf-8"),
+        ReportFormat::Svg => ("svg", "svg", "image/svg+xml"),
+    };
+    let body = json!({
+        "name": name,
+        "report": answer.report.name,
+        "title": answer.report.title,
+        "about": answer.report.about,
+        "from": answer.period.from.to_string(),
+        "to": answer.period.to.to_string(),
+        "notes": answer.notes,
+        "rows": answer.rows.len(),
+        "format": word,
+        "content_type": content_type,
+        "file_name": format!("{name}-{}.{end}", answer.period.to),
+        "content": rendered(answer, format)?,
+        "text": text(answer),
+        "html": document(answer),
+        "chart": svg(answer),
+    });
+    Ok(body.to_string())
+}
+
+/// Replaces a file: whoever opens it finds the old text or the new one, whole.
+///
+/// # Errors
+/// If it cannot be written; the old file stays.
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = folder.join(format!(".{name}.part"));
+    let written = (|| {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&part, path)?;
+        File::open(folder)?.sync_all()
+    })();
+    if written.is_err() {
+        // What was begun is of no use; if this fails as well, the next try replaces it.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_or_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("till.html");
+        write(&path, "first").unwrap();
+        let mut open = File::open(&path).unwrap();
+        write(&path, "second").unwrap();
+        let mut held = String::new();
+        io::Read::read_to_string(&mut open, &mut held).unwrap();
+        assert_eq!(held, "first", "who has it open still reads the old text");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else stays");
+        let folder = dir.path().join("till.csv");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("full"), "").unwrap();
+        assert!(write(&folder, "third").is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else stays");
+        assert!(write(&dir.path().join("absent/till.csv"), "").is_err());
+    }
+}

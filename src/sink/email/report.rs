@@ -1,0 +1,67 @@
+//! The mail of a scheduled report: its text, its document with the chart inline, and what was asked for
+//! as a file.
+
+use lettre::message::header::ContentType;
+use lettre::message::{Attachment, MultiPart, SinglePart};
+use serde::Deserialize;
+
+/// What refers to the picture of the chart.
+const CHART_ID: &str = "chart";
+
+/// A scheduled report as a sink is given it. Names that are missing are empty: the mail then has less.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+pub(super) struct MailedReport {
+    title: String,
+    from: String,
+    to: String,
+    text: String,
+    html: String,
+    chart: Option<String>,
+    format: String,
+    content: String,
+    content_type: String,
+    file_name: String,
+}
+
+impl MailedReport {
+    /// Reads the body of the notice.
+    pub(super) fn of(body: &str) -> Self {
+        serde_json::from_str(body).unwrap_or_default()
+    }
+
+    pub(super) fn subject(&self) -> String {
+        match self.from == self.to {
+            true => format!("{}, {}", self.title, self.to),
+            false => format!("{}, {} to {}", self.title, self.from, self.to),
+        }
+    }
+
+    /// The parts of the mail.
+    pub(super) fn parts(&self) -> MultiPart {
+        let shown = MultiPart::alternative().singlepart(SinglePart::plain(self.text.clone()));
+        let shown = match &self.chart {
+            // Mail programs show a picture of the mail rather than one in its text.
+            Some(chart) => {
+                let picture = format!("<img src=\"cid:{CHART_ID}\" alt=\"chart\">");
+                let html = self.html.replacen(chart.as_str(), &picture, 1);
+                let svg = ContentType::parse("image/svg+xml").expect("a media type");
+                let chart = Attachment::new_inline(CHART_ID.to_owned()).body(chart.clone(), svg);
+                shown.multipart(
+                    MultiPart::related().singlepart(SinglePart::html(html)).singlepart(chart),
+                )
+            }
+            None => shown.singlepart(SinglePart::html(self.html.clone())),
+        };
+        let file = ContentType::parse(&self.content_type).ok();
+        let is_file = ["csv", "json", "svg"].contains(&self.format.as_str());
+        match file.filter(|_| is_file) {
+            Some(kind) => {
+                let file = Attachment::new(self.file_name.clone()).body(self.content.clone(), kind);
+                MultiPart::mixed().multipart(shown).singlepart(file)
+            }
+            None => shown,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Scheduled reports from outside: a mail with the chart, a file, what `check` and `status` say.
+
+use serde_json::json;
+
+use crate::sinks::email::MailServer;
+use crate::support::{Pages, Place, wait_until};
+
+fn jobs() -> String {
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(48);
+    let job = |id: i64| {
+        json!({"id": id, "status": "Open", "status_stage": "open", "device_brand": "Brand",
+            "created_at": at.to_string()})
+    };
+    serde_json::Value::from((1..=9).rev().map(job).collect::<Vec<_>>()).to_string()
+}
+
+/// Lets a scheduled report have been due while no daemon ran.
+fn missed(place: &Place, name: &str) {
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(48);
+    let run = json!({"settled_at": at.to_string(), "made_for": null, "made": 0, "failed_for": null,
+        "failed_at": null, "failures": 0, "error": null});
+    let store = rusqlite::Connection::open(place.store()).unwrap();
+    let row = (format!("scheduled report {name}"), run.to_string());
+    store.execute("INSERT INTO meta (name, value) VALUES (?1, ?2)", row).unwrap();
+}
+
+#[tokio::test]
+async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
+    let Some(server) = MailServer::start() else { return };
+    let pages = Pages::start().await;
+    pages.show("jobs", jobs());
+    let place = pages.place();
+    place.configure(&format!(
+        "[reports.schedule.hours]\nreport = \"busiest-hours\"\nat = \"07:30\"\nformat = \"csv\"\nsink = \"desk\"\n\
+         [reports.schedule.stages]\nreport = \"open-repairs\"\nat = \"07:30\"\nformat = \"table\"\npath = \"stages.txt\"\n\
+         [sinks.desk]\ntype = \"email\"\nserver = \"localhost:{}\"\ntls = \"none\"\n\
+         from = \"shop@example.com\"\nto = [\"desk@example.com\"]\n",
+        server.port()
+    ));
+    let checked = place.run(["check"]).await;
+    assert!(checked.out.contains("report hours busiest-hours, next at "), "{checked:?}");
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    missed(&place, "hours");
+    missed(&place, "stages");
+    let daemon = place.daemon();
+    let is_report = |mail: &serde_json::Value| {
+        let headers = mail["headers"].as_array().unwrap();
+        headers.iter().any(|h| h[0] == "Subject" && h[1].as_str().unwrap().contains("hours"))
+    };
+    wait_until("the report is mailed", || server.mails().iter().any(is_report)).await;
+    let mail = server.mails().into_iter().find(is_report).unwrap();
+    assert_eq!(mail["to"], json!(["desk@example.com"]));
+    let html = mail["html"].as_str().unwrap();
+    assert!(html.contains("<img src=\"cid:chart\"") && html.contains("<table"), "{html}");
+    assert!(mail["text"].as_str().unwrap().contains("WEEKDAY"), "{mail}");
+    let parts = mail["parts"].as_array().unwrap();
+    let part = |kind: &str| parts.iter().find(|part| part[0] == kind).unwrap();
+    let chart = part("image/svg+xml");
+    assert_eq!(chart[2], "<chart>");
+    let file = part("text/csv");
+    assert!(file[1].as_str().unwrap().ends_with(".csv"), "{file}");
+    assert!(file[3].as_str().unwrap().starts_with("weekday,"), "{file}");
+    wait_until("the file is written", || place.path("stages.txt").exists()).await;
+    let text = std::fs::read_to_string(place.path("stages.txt")).unwrap();
+    assert!(text.contains("open") && text.contains('9'), "{text}");
+    let status = place
+        .status_when("both are made", |s| {
+            let reports = s["reports"].as_array().unwrap();
+            reports.len() == 2 && reports.iter().all(|report| report["last_at"].is_string())
+        })
+        .await;
+    assert_eq!(status["reports"][0]["to"], "sink desk");
+    let listed = place.run(["report", "--scheduled"]).await.out;
+    assert!(listed.contains("busiest-hours") && listed.contains("sink desk"), "{listed}");
+    assert!(place.run(["status"]).await.out.contains("2 reports are made by themselves, next"));
+    daemon.stop().await;
+
+    // A restart repeats nothing.
+    let mails = server.mails().len();
+    let daemon = place.started().await;
+    place
+        .status_when("the reports are known", |s| s["reports"].as_array().unwrap().len() == 2)
+        .await;
+    assert_eq!(server.mails().iter().filter(|mail| is_report(mail)).count(), 1, "{mails}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn check_tells_a_scheduled_report_that_cannot_be_made_and_status_one_that_failed() {
+    let pages = Pages::start().await;
+    let place = pages.place();
+    place.configure(
+        "[reports.schedule.absent]\nreport = \"absent\"\nat = \"07:30\"\npath = \"a.html\"\n\
+         [reports.schedule.chart]\nreport = \"mirror\"\nat = \"07:30\"\nformat = \"svg\"\npath = \"b.svg\"\n\
+         [reports.schedule.value]\nreport = \"payments\"\nat = \"07:30\"\nparameters = { colour = 1 }\npath = \"c.html\"\n",
+    );
+    let checked = place.run(["check", "--offline"]).await;
+    assert_eq!(checked.code, Some(78), "{checked:?}");
+    for part in [
+        "there is no report \"absent\"; `shopmirror report` lists the reports",
+        "the report mirror declares no chart",
+        "the report has no parameter \"colour\"",
+    ] {
+        assert!(checked.out.contains(part), "{part}: {checked:?}");
+    }
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    missed(&place, "absent");
+    let daemon = place.daemon();
+    let status = place
+        .status_when("it has failed", |s| {
+            s["reasons"].to_string().contains("scheduled report absent")
+        })
+        .await;
+    assert_eq!(status["health"], "degraded");
+    assert_eq!(status["reports"][0]["failures"], 1);
+    daemon.stop().await;
+}
