@@ -5,6 +5,7 @@
 //! half when the key runs short and grows back step by step, so that several such processes on one
 //! key get equal shares. What the deadlines need is asked for even when the share is smaller.
 
+mod hour;
 mod others;
 mod pace;
 
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Moment;
 use crate::config;
 
+pub use self::hour::BudgetMinute;
+use self::hour::Hour;
 use self::others::{Others, Reading};
 use self::pace::Pace;
 
@@ -68,6 +71,9 @@ pub struct BudgetStatus {
     pub pace_per_minute: f64,
     /// Seconds until a rest the server asked for ends.
     pub resting_s: Option<f64>,
+    /// What was spent in the last hour, minute by minute; only within the daemon.
+    #[serde(skip)]
+    pub last_hour: Vec<BudgetMinute>,
 }
 
 /// The one counter of requests.
@@ -76,6 +82,7 @@ pub struct Budget {
     settings: config::BudgetSettings,
     pace: Pace,
     others: Others,
+    hour: Hour,
     /// The limit the server names, if it names one.
     server_limit: Option<u32>,
     remaining_seen: Option<i64>,
@@ -102,6 +109,7 @@ impl Budget {
             settings,
             pace: Pace::new(ceiling, now.elapsed),
             others: Others::default(),
+            hour: Hour::default(),
             server_limit: None,
             remaining_seen: None,
             share: f64::from(ceiling),
@@ -146,6 +154,7 @@ impl Budget {
         }
         if purpose == Purpose::Poll && self.unspaced > 0 && self.may_skip_spacing(now) {
             self.pace.try_send_unspaced(now)?;
+            self.hour.sent(now);
             self.unspaced -= 1;
             self.poll_last = Some(now);
             return Ok(());
@@ -158,6 +167,7 @@ impl Budget {
             return Err(earliest);
         }
         self.pace.try_send(now)?;
+        self.hour.sent(now);
         match purpose {
             Purpose::Poll => {
                 self.unspaced = self.unspaced.saturating_sub(1);
@@ -192,6 +202,7 @@ impl Budget {
                 own_minute: self.pace.sent_within(Duration::from_secs(60), elapsed) as f64,
                 own_total: self.pace.total() as f64,
             });
+            self.hour.heard(self.others.mean(at), elapsed);
         }
         if seen.refused {
             self.refused(seen.retry_after, elapsed);
@@ -220,6 +231,7 @@ impl Budget {
                 .rest_until
                 .and_then(|until| until.checked_sub(now.elapsed))
                 .map(|rest| rest.as_secs_f64()),
+            last_hour: self.hour.minutes(now.elapsed),
         }
     }
 

@@ -12,6 +12,7 @@ mod html;
 mod live;
 mod metrics;
 mod parts;
+mod pictures;
 mod ready;
 mod records;
 mod reports;

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use super::pictures;
 use super::ready;
 use super::snapshot::{GAPS_SHOWN, LatestChange, Snapshot};
 use super::text::{bytes, count, message, number, shown};
@@ -164,6 +165,7 @@ fn budget(budget: Option<&BudgetStatus>) -> Markup {
                     dt { "The server asked to wait" } dd { (span(rest)) }
                 }
             }
+            (pictures::hour(budget))
         } @else {
             p { "Not known." }
         }
@@ -199,6 +201,10 @@ fn store(snapshot: &Snapshot) -> Markup {
             dt { "Write-ahead log" } dd { (bytes(snapshot.wal_bytes)) }
             @if let Some(backup) = &status.backup {
                 dt { "Last backup" } dd { (backup.last_at.as_deref().map_or_else(|| "none yet".to_owned(), clock)) }
+                @if let Some(next) = &backup.next_at { dt { "Next backup" } dd { (clock(next)) } }
+            }
+            @for report in &status.reports {
+                dt { "Report " (shown(&report.name)) ", next" } dd { (clock(&report.next_at)) }
             }
         }
         @if let Some(error) = status.backup.as_ref().and_then(|backup| backup.last_error.as_deref()) {
@@ -248,6 +254,7 @@ fn gaps(snapshot: &Snapshot) -> Markup {
     let rows: Vec<Markup> = snapshot.gaps.iter().map(|gap| gap_row(&heads, gap)).collect();
     html! {
         h2 #gaps-title { "Open gaps" }
+        (pictures::timeline(&snapshot.all_gaps, snapshot.status.at.parse().unwrap_or_default()))
         @if rows.is_empty() {
             p { "None: no records are known to be missing." }
         } @else {

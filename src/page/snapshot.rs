@@ -21,6 +21,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Open gaps on the page.
 pub(super) const GAPS_SHOWN: usize = 20;
+/// Gaps on the time line.
+const GAPS_DRAWN: usize = 300;
 /// Changes on the page.
 const CHANGES_SHOWN: usize = 20;
 
@@ -58,6 +60,8 @@ pub(super) struct Snapshot {
     pub(super) gaps: Vec<Gap>,
     /// How many such gaps there are.
     pub(super) open_gaps: usize,
+    /// All gaps, newest first, for the time line.
+    pub(super) all_gaps: Vec<Gap>,
     /// The last rows of the log, newest first.
     pub(super) changes: Vec<LatestChange>,
     /// Size of the database file in bytes.
@@ -74,17 +78,19 @@ impl Snapshot {
         let path = store.path().to_owned();
         let last_seq = status.last_seq;
         let read = store.read(move |reader| Ok((rows(reader, last_seq)?, sizes(path))));
-        let ((gaps, changes), (store_bytes, wal_bytes)) =
+        let ((mut all_gaps, changes), (store_bytes, wal_bytes)) =
             timeout(PATIENCE, read).await.ok()?.ok()?;
-        let open_gaps = gaps.len();
-        let gaps = gaps.into_iter().take(GAPS_SHOWN).collect();
+        let unsettled = || all_gaps.iter().filter(|gap| gap.is_unsettled());
+        let open_gaps = unsettled().count();
+        let gaps = unsettled().take(GAPS_SHOWN).cloned().collect();
+        all_gaps.truncate(GAPS_DRAWN);
         let event = OnceLock::new();
-        Some(Self { status, gaps, open_gaps, changes, store_bytes, wal_bytes, event })
+        Some(Self { status, gaps, open_gaps, all_gaps, changes, store_bytes, wal_bytes, event })
     }
 }
 
 fn rows(reader: &Reader, last_seq: i64) -> Result<(Vec<Gap>, Vec<LatestChange>), StoreError> {
-    let gaps = reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect();
+    let gaps = reader.gaps()?;
     let shown = i64::try_from(CHANGES_SHOWN).unwrap_or(i64::MAX);
     let latest = reader.changes_after(last_seq.saturating_sub(shown), CHANGES_SHOWN)?;
     Ok((gaps, latest.into_iter().rev().map(LatestChange::from).collect()))

@@ -334,6 +334,7 @@ mod tests {
             others_per_minute: 0.0,
             pace_per_minute: 45.0,
             resting_s: None,
+            last_hour: Vec::new(),
         };
         let forecast = Forecast { feasible: true, load: 0.02, first_to_fail: None };
         let text = why("jobs", &view(), &budget, &forecast, true);

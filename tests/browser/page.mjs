@@ -58,6 +58,14 @@ async function fits(page) {
   assert.ok(content <= window, `${page.url()} is ${content} px wide in a window of ${window} px`);
 }
 
+await test("the status page draws the budget's last hour", {}, async (page) => {
+  await open(page, "");
+  await page.locator("svg#hour rect.own").first().waitFor();
+  assert.match(await page.locator("figcaption").first().innerText(), /Last hour: [1-9].* by shopmirror, about/);
+  const box = await page.locator("svg#hour").boundingBox();
+  assert.ok(box.width > 200 && box.height > 40, JSON.stringify(box));
+});
+
 const reports = async () => (await fetch(new URL("api/reports", address))).json();
 
 await test("a new record appears without a reload", {}, async (page) => {

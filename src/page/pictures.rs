@@ -1,0 +1,183 @@
+//! Two pictures of the status page, drawn on the server: the budget's last hour and the gaps on a time
+//! line. What they show is said in words beside them.
+
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+
+use super::text::{count, number, shown};
+use crate::budget::{BudgetMinute, BudgetStatus};
+use crate::store::{Gap, GapState};
+
+/// Minutes of the picture of the budget.
+const MINUTES: usize = 60;
+/// How far back the time line goes at most, and at least.
+const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
+const SHORTEST: SignedDuration = SignedDuration::from_hours(24);
+/// The least width of a gap, in hundredths of the line, so that a short one is seen.
+const NARROWEST: f64 = 0.6;
+
+/// The requests of the last hour, ours and those of other clients, as parts of the limit.
+pub(super) fn hour(budget: &BudgetStatus) -> Markup {
+    let minutes = &budget.last_hour;
+    let highest = minutes.iter().map(|m| f64::from(m.own) + m.others.max(0.0));
+    let top = highest.fold(f64::from(budget.limit.max(1)), f64::max);
+    let own: i64 = minutes.iter().map(|minute| i64::from(minute.own)).sum();
+    let others = minutes.iter().map(|minute| minute.others.max(0.0)).sum::<f64>().round() as i64;
+    let said = format!(
+        "Last hour: {} by shopmirror, about {} by other clients",
+        count(own, "request", "requests"),
+        number(others)
+    );
+    html! {
+        @if !minutes.is_empty() {
+            figure.picture {
+                svg #hour viewBox="0 0 600 60" preserveAspectRatio="none" width="100%" height="60" role="img" aria-label=(said) {
+                    @for (index, minute) in minutes.iter().enumerate() {
+                        (bars(MINUTES.saturating_sub(minutes.len()) + index, *minute, top))
+                    }
+                }
+                figcaption.note { (said) ". Each bar is a minute; the height is the limit of the key." }
+            }
+        }
+    }
+}
+
+fn bars(place: usize, minute: BudgetMinute, top: f64) -> Markup {
+    let high = |amount: f64| (amount.max(0.0) / top * 60.0).min(60.0);
+    let (own, others) = (high(f64::from(minute.own)), high(minute.others));
+    let x = place * 10;
+    html! {
+        rect.own x=(x) y=(format!("{:.1}", 60.0 - own)) width="9" height=(format!("{own:.1}")) {}
+        rect.others x=(x) y=(format!("{:.1}", (60.0 - own - others).max(0.0))) width="9" height=(format!("{others:.1}")) {}
+    }
+}
+
+/// One gap on the line, in hundredths of its length.
+struct Mark<'a> {
+    gap: &'a Gap,
+    x: f64,
+    width: f64,
+}
+
+/// The gaps of the last days on one line for each route.
+pub(super) fn timeline(gaps: &[Gap], now: Timestamp) -> Markup {
+    let span = |gap: &Gap| -> Option<(Timestamp, Timestamp)> {
+        Some((gap.from_at.parse().ok()?, gap.to_at.parse().ok()?))
+    };
+    let earliest = now.saturating_sub(LONGEST).unwrap_or(now);
+    let recent: Vec<(&Gap, Timestamp, Timestamp)> = gaps
+        .iter()
+        .filter_map(|gap| span(gap).map(|(from, to)| (gap, from, to)))
+        .filter(|(_, _, to)| *to >= earliest)
+        .collect();
+    let oldest = recent.iter().map(|(_, from, _)| *from).min().unwrap_or(now).max(earliest);
+    let begin = oldest.min(now.saturating_sub(SHORTEST).unwrap_or(now));
+    let length = now.duration_since(begin).as_secs_f64().max(1.0);
+    let place =
+        |at: Timestamp| (at.duration_since(begin).as_secs_f64() / length * 100.0).clamp(0.0, 100.0);
+    let mut lanes: Vec<(String, Vec<Mark<'_>>)> = Vec::new();
+    for (gap, from, to) in recent {
+        let name = match &gap.business {
+            Some(business) => format!("{}@{business}", gap.route),
+            None => gap.route.clone(),
+        };
+        let width = (place(to) - place(from)).max(NARROWEST);
+        let mark = Mark { gap, x: place(from).min(100.0 - width), width };
+        match lanes.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, marks)) => marks.push(mark),
+            None => lanes.push((name, vec![mark])),
+        }
+    }
+    lanes.sort_by(|a, b| a.0.cmp(&b.0));
+    html! {
+        @if !lanes.is_empty() {
+            figure.picture #timeline {
+                @for (name, marks) in &lanes { (lane(name, marks)) }
+                figcaption.note {
+                    "From " (begin.strftime("%Y-%m-%d %H:%M UTC")) " until now. "
+                    span.key.open { "open" } " " span.key.repaired { "repaired" } " " span.key.accepted { "accepted" }
+                }
+            }
+        }
+    }
+}
+
+fn lane(name: &str, marks: &[Mark<'_>]) -> Markup {
+    let said =
+        format!("{}: {} on the time line", shown(name), count(marks.len() as i64, "gap", "gaps"));
+    html! {
+        div.lane { (shown(name)) }
+        svg viewBox="0 0 100 10" preserveAspectRatio="none" width="100%" height="14" role="img" aria-label=(said) {
+            rect.free width="100" height="10" {}
+            @for Mark { gap, x, width } in marks {
+                rect class=(state(gap)) x=(format!("{x:.2}")) width=(format!("{width:.2}")) height="10" {
+                    title { "gap " (gap.id) ", " (shown(&gap.from_at)) " to " (shown(&gap.to_at)) ", " (gap.state.as_str().replace('_', " ")) }
+                }
+            }
+        }
+    }
+}
+
+fn state(gap: &Gap) -> &'static str {
+    match gap.state {
+        GapState::Open | GapState::PartlyRepaired => "open",
+        GapState::Repaired => "repaired",
+        GapState::Accepted => "accepted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Certainty;
+
+    fn gap(id: i64, route: &str, from: &str, to: &str, state: GapState) -> Gap {
+        Gap {
+            id,
+            route: route.to_owned(),
+            business: None,
+            certainty: Certainty::Gap,
+            found_at: to.to_owned(),
+            from_at: from.to_owned(),
+            to_at: to.to_owned(),
+            after_id: None,
+            before_id: None,
+            estimate: None,
+            estimate_error: None,
+            state,
+            repaired: 0,
+            note: None,
+        }
+    }
+
+    #[test]
+    fn gaps_stand_on_the_line_of_their_route_at_their_time() {
+        let now: Timestamp = "2026-05-10T00:00:00Z".parse().unwrap();
+        let gaps = [
+            gap(3, "leads", "2026-05-09T12:00:00Z", "2026-05-09T18:00:00Z", GapState::Open),
+            gap(2, "leads", "2026-05-09T00:00:00Z", "2026-05-09T00:00:01Z", GapState::Repaired),
+            gap(1, "jobs", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", GapState::Open),
+        ];
+        let made = timeline(&gaps, now).into_string();
+        assert!(made.contains(r#"class="open" x="50.00" width="25.00""#), "{made}");
+        assert!(made.contains(r#"class="repaired" x="0.00" width="0.60""#), "{made}");
+        assert!(!made.contains("jobs"), "older than the line: {made}");
+        assert!(made.contains("From 2026-05-09 00:00 UTC"), "{made}");
+        assert_eq!(timeline(&gaps[2..], now).into_string(), "");
+    }
+
+    #[test]
+    fn the_hour_shows_our_requests_and_those_of_others() {
+        let mut budget: BudgetStatus = serde_json::from_value(serde_json::json!({
+            "limit": 60, "used_last_60s": 3, "remaining_seen": null, "others_per_minute": 0.0,
+            "pace_per_minute": 45.0, "resting_s": null,
+        }))
+        .unwrap();
+        assert_eq!(hour(&budget).into_string(), "");
+        budget.last_hour = vec![BudgetMinute { own: 30, others: 15.0 }; 2];
+        let made = hour(&budget).into_string();
+        assert!(made.contains(r#"x="580" y="30.0" width="9" height="30.0""#), "{made}");
+        assert!(made.contains(r#"x="590" y="15.0" width="9" height="15.0""#), "{made}");
+        assert!(made.contains("60 requests by shopmirror, about 30 by other clients"), "{made}");
+    }
+}
