@@ -1,5 +1,7 @@
 //! `man`: the manual page of the program or of one command.
 
+mod sections;
+
 use std::process::ExitCode;
 
 use super::{exit, output};
@@ -20,5 +22,6 @@ pub(super) fn run(program: clap::Command, path: &[String]) -> anyhow::Result<Exi
     }
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
+    text.extend(sections::of_command(path).into_bytes());
     output::raw(&text)
 }
