@@ -371,10 +371,12 @@ impl Sink {
         }
     }
 
-    /// Hands over `changes`, which belong to different records and are in the order of the log.
-    /// Returns one verdict for each, in the same order.
+    /// Hands over `changes`, which are in the order of the log. Returns one verdict for each, in the
+    /// same order.
     ///
-    /// After a fault no further change is begun; those are [`Verdict::NotTried`].
+    /// Unless the sink is batched and cannot fail for one change, they belong to different records.
+    /// After a fault no further change is begun, except those that a batched sink sends together;
+    /// the others are [`Verdict::NotTried`]. A change behind a refused one of its record also is.
     pub async fn deliver(
         &mut self,
         changes: &[Change],

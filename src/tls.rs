@@ -132,10 +132,21 @@ pub enum TlsError {
 
 /// TLS that verifies the server by the authorities in `ca_file`, or by those of this machine.
 ///
+/// The files are read on a thread of their own: a disk that hangs holds up no other task.
+///
 /// # Errors
 /// [`TlsError`] if the file cannot be used.
 #[cfg(feature = "tls")]
-pub fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
+pub async fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
+    let ca_file = ca_file.map(Path::to_owned);
+    let making = tokio::task::spawn_blocking(move || make_config(ca_file.as_deref()));
+    making.await.map_err(|error| {
+        TlsError::Library(rustls::Error::General(format!("reading certificates: {error}")))
+    })?
+}
+
+#[cfg(feature = "tls")]
+fn make_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
     let provider = Arc::new(rustls::crypto::ring::default_provider());

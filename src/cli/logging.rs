@@ -4,14 +4,18 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
+/// A client library that reports each of its own attempts, which the sink reports as a whole.
+const QUIET: &str = "async_nats=off";
+
 /// Starts logging; `SHOPMIRROR_LOG` chooses what is logged, `SHOPMIRROR_LOG_FORMAT=json` how.
 pub(super) fn start(default: &str) {
+    let default = format!("{default},{QUIET}");
     let wanted = std::env::var("SHOPMIRROR_LOG").ok().filter(|text| !text.is_empty());
-    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or(default)).unwrap_or_else(|error| {
+    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or(&default)).unwrap_or_else(|error| {
         super::output::aside(&format!(
             "SHOPMIRROR_LOG cannot be used ({error}) and is ignored: write for example debug or shopmirror=debug"
         ));
-        EnvFilter::new(default)
+        EnvFilter::new(&default)
     });
     let under_journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let colour =

@@ -81,7 +81,7 @@ impl IntakeSink {
             Ok(body) => body,
             Err(verdict) => return verdict,
         };
-        let headers = match self.headers(change) {
+        let headers = match self.headers(change).await {
             Ok(headers) => headers,
             Err(verdict) => return verdict,
         };
@@ -99,7 +99,10 @@ impl IntakeSink {
 
     /// Asks for a connection test with the key, which makes nothing.
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let key = self.key().map_err(|error| error.to_string())?;
+        let key = self.key().await.map_err(|verdict| match verdict {
+            Verdict::Fault { reason, .. } => reason,
+            _ => "the key cannot be read".to_owned(),
+        })?;
         let (name, value) = key.ok_or("the key cannot be sent in a header: correct its file")?;
         let mut url = self.settings.base_url.clone();
         url.set_path(&format!("{}/integrations/ping", url.path().trim_end_matches('/')));
@@ -140,8 +143,8 @@ impl IntakeSink {
         *next = (*next).max(Instant::now() + EXHAUSTED);
     }
 
-    fn headers(&self, change: &Change) -> Result<HeaderMap, Verdict> {
-        let (name, value) = self.key().map_err(Verdict::fault)?.ok_or_else(|| {
+    async fn headers(&self, change: &Change) -> Result<HeaderMap, Verdict> {
+        let (name, value) = self.key().await?.ok_or_else(|| {
             Verdict::fault("the key cannot be sent in a header: correct its file")
         })?;
         let text = |text: &str, what: &str| {
@@ -160,8 +163,11 @@ impl IntakeSink {
     }
 
     /// The header with the key. Its file is read each time, so that a new key counts at once.
-    fn key(&self) -> Result<Option<(HeaderName, HeaderValue)>, crate::config::KeyError> {
-        let key = self.settings.key.read()?;
+    async fn key(&self) -> Result<Option<(HeaderName, HeaderValue)>, Verdict> {
+        let source = self.settings.key.clone();
+        // On a thread of its own: a disk that hangs holds up no other task.
+        let reading = tokio::task::spawn_blocking(move || source.read());
+        let key = reading.await.map_err(Verdict::fault)?.map_err(Verdict::fault)?;
         let (name, text) = match self.settings.auth {
             Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
             Auth::XApiKey => (HeaderName::from_static("x-api-key"), key.expose_secret().to_owned()),

@@ -1,7 +1,8 @@
 //! Looks up the names of endpoints on a bounded number of threads.
 //!
 //! The system's lookup blocks, for many seconds if no name server answers. Without a bound, a few
-//! dozen webhooks could take up all threads, and the store would have none.
+//! dozen sinks could take up all threads, and the store would have none. A library that cannot be
+//! given addresses looks up again, but only a name that was found a moment before.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -9,7 +10,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 
-/// Lookups at the same time, of all webhooks together.
+/// Lookups at the same time, of all sinks together.
 const MOST: usize = 3;
 
 static TURNS: Semaphore = Semaphore::const_new(MOST);
@@ -30,6 +31,12 @@ pub(super) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAdd
     if found.is_empty() { Err(io::Error::other("no address is known")) } else { Ok(found) }
 }
 
+/// Fails if the host is not known, after waiting in turn as [`addresses`] does.
+#[cfg(any(feature = "nats", feature = "postgres"))]
+pub(super) async fn known(host: &str, port: u16) -> io::Result<()> {
+    addresses(host, port).await.map(drop)
+}
+
 impl Resolve for BoundedLookup {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
@@ -38,3 +45,13 @@ impl Resolve for BoundedLookup {
         })
     }
 }
+
+#[cfg(all(
+    test,
+    feature = "email",
+    feature = "postgres",
+    feature = "nats",
+    feature = "mqtt",
+    feature = "s3"
+))]
+mod tests;

@@ -12,14 +12,16 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use rumqttc::{
-    AsyncClient, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions, QoS,
+    AsyncClient, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions, QoS, StateError,
     TlsConfiguration, Transport,
 };
 use secrecy::{ExposeSecret, SecretString};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::lookup::addresses;
 use super::reason::Reason;
 use super::{SinkBuildError, Verdict};
 use crate::config::{MqttSettings, NameTemplate};
@@ -31,6 +33,8 @@ use crate::tls;
 const BATCH: usize = 100;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_S: u16 = 30;
+/// The reason code of MQTT 5.
+const PACKET_TOO_LARGE: u8 = 149;
 
 /// One broker.
 pub struct MqttSink {
@@ -43,10 +47,19 @@ pub struct MqttSink {
     open: Option<Open>,
 }
 
-/// A connection; its task ends with the reason when the connection fails.
+/// A connection; its task ends when the connection fails.
 struct Open {
     client: AsyncClient,
-    task: JoinHandle<String>,
+    task: JoinHandle<End>,
+}
+
+/// Why a connection ended.
+#[derive(Debug, Default)]
+struct End {
+    /// The reason, with what to do about it.
+    reason: String,
+    /// The broker takes no message of this size.
+    too_large: bool,
 }
 
 impl Drop for Open {
@@ -110,7 +123,7 @@ impl MqttSink {
 
     async fn publish(&mut self, changes: &[Change]) -> Vec<Verdict> {
         if self.open.as_ref().is_none_or(|open| open.task.is_finished()) {
-            match self.connect() {
+            match self.connect().await {
                 Ok(open) => self.open = Some(open),
                 Err(reason) => return vec![Verdict::fault(reason); changes.len()],
             }
@@ -150,7 +163,15 @@ impl MqttSink {
                 ended = &mut open.task => lost = Some(ended.unwrap_or_default()),
             }
         }
-        let lost = lost.unwrap_or_else(|| "the connection was closed".to_owned());
+        if lost.is_none() && failures.contains(&Some(PublishNoticeError::Recv)) {
+            // The connection has ended as well, and knows why.
+            lost = Some((&mut open.task).await.unwrap_or_default());
+        }
+        let lost = lost.unwrap_or_default();
+        // The broker does not say which change it was, unless there is only one.
+        if lost.too_large && changes.len() == 1 {
+            return vec![Verdict::refused(lost.reason)];
+        }
         let verdict = |(index, failure): (usize, Option<PublishNoticeError>)| match failure {
             None if left[index] == 0 && index < begun => Verdict::Done,
             Some(PublishNoticeError::V5PubAck(reason)) => Verdict::fault(format!(
@@ -159,19 +180,27 @@ impl MqttSink {
             Some(PublishNoticeError::RetainNotSupported) => {
                 Verdict::fault("the broker keeps no retained messages: remove `state_topic`")
             }
-            _ => Verdict::fault(&lost),
+            _ => Verdict::fault(&lost.reason),
         };
         failures.into_iter().enumerate().map(verdict).collect()
     }
 
-    fn connect(&self) -> Result<Open, String> {
+    async fn connect(&self) -> Result<Open, String> {
         let url = Url::parse(self.url.expose_secret()).map_err(|_| "the url cannot be read")?;
         let encrypted = url.scheme() == "mqtts";
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = url.port().unwrap_or(if encrypted { 8883 } else { 1883 });
         // Two connections with one name would end each other.
         let id = format!("shopmirror-{:016x}", fastrand::u64(..));
-        let mut options = MqttOptions::new(id, (host, port));
+        let mut options = MqttOptions::new(id, (host.clone(), port));
+        options.set_socket_connector(move |_, _| {
+            let host = host.clone();
+            async move {
+                let stream = TcpStream::connect(&*addresses(&host, port).await?).await?;
+                stream.set_nodelay(true)?;
+                Ok(stream)
+            }
+        });
         options.set_keep_alive(KEEP_ALIVE_S).set_connect_timeout(CONNECT_TIMEOUT.min(self.timeout));
         if !url.username().is_empty() {
             let part =
@@ -179,7 +208,8 @@ impl MqttSink {
             options.set_credentials(part(url.username()), part(url.password().unwrap_or_default()));
         }
         if encrypted {
-            let tls = tls::client_config(self.ca_file.as_deref()).map_err(|e| e.to_string())?;
+            let tls =
+                tls::client_config(self.ca_file.as_deref()).await.map_err(|e| e.to_string())?;
             let tls = TlsConfiguration::Rustls(Arc::new(tls));
             options.set_transport(Transport::tls_with_config(tls));
         }
@@ -187,7 +217,7 @@ impl MqttSink {
         let task = tokio::spawn(async move {
             loop {
                 if let Err(error) = connection.poll().await {
-                    return told(&error);
+                    return End { reason: told(&error), too_large: is_too_large(&error) };
                 }
             }
         });
@@ -196,14 +226,14 @@ impl MqttSink {
 
     /// Connects and publishes nothing.
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let mut open = self.connect()?;
-        // A subscription to a topic of our own is answered once the broker has let us in.
-        let asking = open.client.subscribe_tracked("shopmirror/probe", QoS::AtMostOnce);
-        let answered = async { asking.await.ok()?.wait_async().await.ok() };
         let result = tokio::time::timeout(self.timeout, async {
+            let mut open = self.connect().await?;
+            // A subscription to a topic of our own is answered once the broker has let us in.
+            let asking = open.client.subscribe_tracked("shopmirror/probe", QoS::AtMostOnce);
+            let answered = async { asking.await.ok()?.wait_async().await.ok() };
             tokio::select! {
                 Some(_) = answered => Ok("connected; nothing was published".to_owned()),
-                reason = &mut open.task => Err(reason.unwrap_or_default()),
+                ended = &mut open.task => Err(ended.unwrap_or_default().reason),
             }
         });
         match result.await {
@@ -235,8 +265,25 @@ fn messages(
     messages
 }
 
+/// Whether a message was larger than the broker takes: it said so before, or it answered so, with a
+/// code that the library knows only as a wrong one.
+fn is_too_large(error: &ConnectionError) -> bool {
+    let ConnectionError::MqttState(state) = error else { return false };
+    match state {
+        StateError::OutgoingPacketTooLarge { .. } => true,
+        StateError::Deserialization(rumqttc::mqttbytes::Error::InvalidConnectReturnCode(code)) => {
+            *code == PACKET_TOO_LARGE
+        }
+        _ => false,
+    }
+}
+
 /// Why the connection failed, with what to do about it.
 fn told(error: &ConnectionError) -> String {
+    if is_too_large(error) {
+        return "larger than the broker takes: raise max_packet_size or message_size_limit in its configuration"
+            .to_owned();
+    }
     let advice = match error {
         ConnectionError::ConnectionRefused(_) => {
             "; correct user and password in the url, or let this user connect"

@@ -12,7 +12,7 @@ use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config as StreamConfig, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{ConnectErrorKind, ConnectOptions};
+use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::reason::Reason;
-use super::{SinkBuildError, Verdict};
+use super::{SinkBuildError, Verdict, lookup};
 use crate::config::{NameTemplate, NatsSettings, is_loopback};
 use crate::duration;
 use crate::record::Change;
@@ -29,6 +29,10 @@ use crate::tls;
 /// The most changes that wait for their acknowledgement together.
 const BATCH: usize = 512;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const LOST: &str =
+    "the connection was closed before the acknowledgement; start the server, or check its log";
+/// The usual port.
+const PORT: u16 = 4222;
 const NO_ANSWER: &str = "no answer in time: check the network, and that this user may look at the \
      stream and make it ($JS.API.STREAM.INFO and CREATE)";
 /// How long a stream that is made here remembers event ids.
@@ -44,7 +48,14 @@ pub struct NatsSink {
     subject: NameTemplate,
     timeout: Duration,
     /// `None` before the first delivery, and after a failure.
-    open: Option<Context>,
+    open: Option<Open>,
+}
+
+/// A connection.
+struct Open {
+    context: Context,
+    /// Cancelled when the connection is lost: what was sent over it is acknowledged no more.
+    lost: CancellationToken,
 }
 
 impl NatsSink {
@@ -100,11 +111,11 @@ impl NatsSink {
         if self.open.is_none() {
             let connecting = tokio::time::timeout(self.timeout, self.connect());
             match connecting.await.unwrap_or_else(|_| Err(NO_ANSWER.to_owned())) {
-                Ok(context) => self.open = Some(context),
+                Ok(open) => self.open = Some(open),
                 Err(reason) => return vec![Verdict::fault(reason); changes.len()],
             }
         }
-        let Some(context) = &self.open else { unreachable!("it was opened above") };
+        let Some(Open { context, lost }) = &self.open else { unreachable!("it was opened above") };
         let mut verdicts = vec![Verdict::NotTried; changes.len()];
         let mut sent = Vec::with_capacity(changes.len());
         for (index, change) in changes.iter().enumerate() {
@@ -123,14 +134,15 @@ impl NatsSink {
                 }
             }
         }
-        let sent = sent
-            .into_iter()
-            .map(|(index, acknowledged)| async move { (index, acknowledged.await) });
+        let sent = sent.into_iter().map(|(index, acknowledged)| async move {
+            (index, lost.run_until_cancelled(acknowledged.into_future()).await)
+        });
         for (index, outcome) in futures_util::future::join_all(sent).await {
             verdicts[index] = match outcome {
                 // A duplicate is stored already.
-                Ok(_) => Verdict::Done,
-                Err(error) => self.verdict(&error, &changes[index]),
+                Some(Ok(_)) => Verdict::Done,
+                Some(Err(error)) => self.verdict(&error, &changes[index]),
+                None => Verdict::fault(LOST),
             };
         }
         verdicts
@@ -169,10 +181,22 @@ impl NatsSink {
         }
     }
 
-    async fn client(&self) -> Result<async_nats::Client, String> {
+    /// A client, and what is cancelled when it loses its connection.
+    async fn client(&self) -> Result<(async_nats::Client, CancellationToken), String> {
+        let lost = CancellationToken::new();
+        let told = lost.clone();
         let mut options = ConnectOptions::new()
             .name("shopmirror")
-            .connection_timeout(CONNECT_TIMEOUT.min(self.timeout));
+            .connection_timeout(CONNECT_TIMEOUT.min(self.timeout))
+            // The engine connects anew when it tries again. Without a limit, a client that was given
+            // up would go on by itself for ever; 0 would be no limit.
+            .max_reconnects(1)
+            .event_callback(move |event| {
+                if matches!(event, Event::Disconnected | Event::Closed) {
+                    told.cancel();
+                }
+                std::future::ready(())
+            });
         if let Some(file) = &self.credentials_file {
             options = options.credentials_file(file).await.map_err(|error| {
                 format!(
@@ -182,10 +206,16 @@ impl NatsSink {
             })?;
         }
         if !self.is_local || self.ca_file.is_some() {
-            let tls = tls::client_config(self.ca_file.as_deref()).map_err(|e| e.to_string())?;
+            let tls =
+                tls::client_config(self.ca_file.as_deref()).await.map_err(|e| e.to_string())?;
             options = options.require_tls(true).tls_client_config(tls);
         }
         let mut url = Url::parse(self.url.expose_secret()).map_err(|_| "the url cannot be read")?;
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        lookup::known(host, url.port().unwrap_or(PORT)).await.map_err(|error| {
+            let problem = tls::problem_of(&error).unwrap_or_else(|| error.to_string());
+            format!("connecting to NATS: {problem}; correct the host in the url")
+        })?;
         let part = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
         match (url.username(), url.password()) {
             ("", _) => {}
@@ -196,7 +226,7 @@ impl NatsSink {
         }
         // They are given above: in the address they would be sent as they are encoded.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
-        options.connect(url.as_str()).await.map_err(|error| {
+        let client = options.connect(url.as_str()).await.map_err(|error| {
             let advice = match error.kind() {
                 ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
                     "; correct user and password in the url, or the file of `credentials_file`"
@@ -209,15 +239,17 @@ impl NatsSink {
             let problem = causes.map(ToString::to_string).last();
             let detail = problem.unwrap_or_else(|| error.kind().to_string());
             format!("connecting to NATS: {detail}{advice}")
-        })
+        })?;
+        Ok((client, lost))
     }
 
     /// Connects, and makes the stream if there is none of that name.
-    async fn connect(&self) -> Result<Context, String> {
-        let mut context = jetstream::new(self.client().await?);
+    async fn connect(&self) -> Result<Open, String> {
+        let (client, lost) = self.client().await?;
+        let mut context = jetstream::new(client);
         context.set_timeout(self.timeout);
         if self.look(&context).await? {
-            return Ok(context);
+            return Ok(Open { context, lost });
         }
         let made = context.create_stream(StreamConfig {
             name: self.stream.clone(),
@@ -227,7 +259,7 @@ impl NatsSink {
             ..StreamConfig::default()
         });
         match made.await {
-            Ok(_) => Ok(context),
+            Ok(_) => Ok(Open { context, lost }),
             Err(error) if error.kind() == CreateStreamErrorKind::TimedOut => {
                 Err(NO_ANSWER.to_owned())
             }
@@ -282,7 +314,7 @@ impl NatsSink {
     /// Connects and looks at the stream; makes nothing.
     pub(super) async fn probe(&self) -> Result<String, String> {
         let looking = async {
-            let mut context = jetstream::new(self.client().await?);
+            let mut context = jetstream::new(self.client().await?.0);
             context.set_timeout(self.timeout);
             self.look(&context).await
         };

@@ -11,11 +11,14 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::client::{HttpClient, HttpConnector};
 use object_store::path::Path;
-use object_store::{Certificate, ClientOptions, Error, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{ClientOptions, Error, GetResult, ObjectStore, ObjectStoreExt, RetryConfig};
+use reqwest::Certificate;
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
+use super::lookup::BoundedLookup;
 use super::reason::Reason;
 use super::{SinkBuildError, Verdict};
 use crate::config::{NameTemplate, S3Settings};
@@ -24,6 +27,8 @@ use crate::tls;
 
 /// The most changes in one object; the engine's bound in bytes is usually reached before.
 const BATCH: usize = 10_000;
+/// No object of ours is larger: its records are bounded, and each stands in it three times at most.
+const MOST_BYTES: u64 = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One bucket.
@@ -32,46 +37,34 @@ pub struct S3Sink {
     bucket: String,
     prefix: NameTemplate,
     every: Duration,
+    /// Changes that stand in an object already, by number, and were not handed over with its first
+    /// ones: an attempt that seemed to fail had stored more than the next one was given.
+    stored: BTreeMap<i64, String>,
 }
 
 impl S3Sink {
     pub(super) fn build(name: &str, settings: &S3Settings) -> Result<Self, SinkBuildError> {
         let refuse = |problem: String| SinkBuildError::Server { sink: name.to_owned(), problem };
-        tls::use_ring();
-        let mut options = ClientOptions::new()
-            .with_timeout(settings.timeout)
-            .with_connect_timeout(CONNECT_TIMEOUT.min(settings.timeout));
-        if let Some(path) = &settings.ca_file {
-            let certificates = std::fs::read(path)
-                .map_err(|error| error.to_string())
-                .and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|e| e.to_string()))
-                .map_err(|why| {
-                    refuse(format!("reading {}: {why}; name a PEM file", path.display()))
-                })?;
-            for certificate in certificates {
-                options = options.with_root_certificate(certificate);
-            }
-        }
+        let client = client(settings).map_err(refuse)?;
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&settings.bucket)
             .with_region(&settings.region)
             .with_access_key_id(&settings.key_id)
             .with_secret_access_key(settings.secret.expose_secret())
             // The engine decides when something is tried again.
-            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
+            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
+            .with_http_connector(OurClient(client));
         if let Some(endpoint) = &settings.endpoint {
-            options = options.with_allow_http(endpoint.scheme() == "http");
             builder = builder.with_endpoint(endpoint.as_str().trim_end_matches('/'));
         }
-        let store = builder
-            .with_client_options(options)
-            .build()
-            .map_err(|error| refuse(format!("preparing the client: {error}")))?;
+        let store =
+            builder.build().map_err(|error| refuse(format!("preparing the client: {error}")))?;
         Ok(Self {
             store,
             bucket: settings.bucket.clone(),
             prefix: settings.prefix.clone(),
             every: settings.every,
+            stored: BTreeMap::new(),
         })
     }
 
@@ -97,29 +90,45 @@ impl S3Sink {
         let verdict = match stop.run_until_cancelled(self.store(changes)).await {
             None => Verdict::CutShort,
             Some(Ok(())) => Verdict::Done,
-            Some(Err(error)) => Verdict::fault(self.told(&error)),
+            Some(Err(Failure::Store(error))) => Verdict::fault(self.told(&error)),
+            Some(Err(Failure::TooLarge(path))) => Verdict::fault(format!(
+                "the object {path} is larger than {MOST_BYTES} bytes, so another program stored it: \
+                 move it away, or use another `prefix`"
+            )),
         };
         vec![verdict; changes.len()]
     }
 
-    async fn store(&self, changes: &[Change]) -> Result<(), Error> {
-        let Some(first) = changes.first() else { return Ok(()) };
+    async fn store(&mut self, changes: &[Change]) -> Result<(), Failure> {
+        let is_new = |change: &&Change| self.stored.get(&change.seq) != Some(&change.event_id);
+        let changes: Vec<&Change> = changes.iter().filter(is_new).collect();
+        let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Ok(()) };
         let path = self.path(first);
         let mut lines: BTreeMap<i64, String> = match self.store.get(&path).await {
-            Ok(there) => numbered(&there.bytes().await?),
+            Ok(there) => match bounded(there).await? {
+                Some(text) => numbered(&text),
+                None => return Err(Failure::TooLarge(path)),
+            },
             Err(Error::NotFound { .. }) => BTreeMap::new(),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
-        for change in changes {
+        for change in &changes {
             let line = change.data_json().replace(['\n', '\r'], " ");
             lines.insert(change.seq, line);
         }
+        let later =
+            lines.range(last.seq + 1..).filter_map(|(seq, line)| Some((*seq, event_id(line)?)));
+        let later: Vec<(i64, String)> = later.collect();
         let mut text = String::new();
         for line in lines.values() {
             text.push_str(line);
             text.push('\n');
         }
-        self.store.put(&path, text.into()).await.map(|_| ())
+        self.store.put(&path, text.into()).await?;
+        // What is before this is not handed over as new again.
+        self.stored = self.stored.split_off(&last.seq);
+        self.stored.extend(later);
+        Ok(())
     }
 
     /// The object whose first change this is: the same in every attempt.
@@ -173,6 +182,75 @@ impl S3Sink {
             }
         }
     }
+}
+
+/// Why changes were not stored.
+enum Failure {
+    Store(Error),
+    /// An object of the same name is larger than any of ours.
+    TooLarge(Path),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The content of an object; `None` if it is larger than [`MOST_BYTES`].
+async fn bounded(object: GetResult) -> Result<Option<Vec<u8>>, Error> {
+    let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
+    if object.meta.size > MOST_BYTES {
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    let mut pieces = object.into_stream();
+    while let Some(piece) = pieces.next().await {
+        text.extend_from_slice(&piece?);
+        if text.len() > most {
+            return Ok(None);
+        }
+    }
+    Ok(Some(text))
+}
+
+/// Our own client, which looks names up in turn and uses no proxy of the environment.
+#[derive(Debug)]
+struct OurClient(reqwest::Client);
+
+impl HttpConnector for OurClient {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.0.clone()))
+    }
+}
+
+fn client(settings: &S3Settings) -> Result<reqwest::Client, String> {
+    let mut builder = tls::client_builder()
+        .dns_resolver(std::sync::Arc::new(BoundedLookup))
+        .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout))
+        .timeout(settings.timeout);
+    if settings.endpoint.as_ref().is_some_and(|endpoint| endpoint.scheme() == "http") {
+        // A loopback address, which needs no certificate authorities.
+        builder = builder.tls_certs_only(std::iter::empty());
+    }
+    if let Some(path) = &settings.ca_file {
+        let certificates = std::fs::read(path)
+            .map_err(|error| error.to_string())
+            .and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|e| e.to_string()))
+            .map_err(|why| format!("reading {}: {why}; name a PEM file", path.display()))?;
+        builder = builder.tls_certs_only(certificates);
+    }
+    builder.build().map_err(|_| {
+        "making the HTTPS client failed; install the package ca-certificates".to_owned()
+    })
+}
+
+fn event_id(line: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        event_id: String,
+    }
+    Some(serde_json::from_str::<Line>(line).ok()?.event_id)
 }
 
 /// The lines of an object by the number of their change.

@@ -4,6 +4,7 @@
 mod daemon;
 mod pages;
 mod python;
+pub(crate) mod relay;
 mod router;
 pub(crate) mod servers;
 mod workspace;
@@ -154,6 +155,10 @@ impl Receiver {
     /// Answers what is held, and everything from now on.
     pub(crate) fn release(&self) {
         self.shared.gate.close();
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -92,12 +92,12 @@ impl Layout {
     pub(super) async fn prepare(client: &mut Client, schema: &str) -> Result<Self, Trouble> {
         if !missing(client, schema).await?.is_empty() {
             ensure_allowed(client, schema).await?;
-            let tx = client.transaction().await.map_err(|e| Trouble::of(MAKING, &e))?;
+            let tx = client.transaction().await.map_err(|e| Trouble::of_tables(MAKING, &e))?;
             lock(&tx, schema).await?;
             for name in missing(tx.client(), schema).await? {
                 make(&tx, schema, name).await?;
             }
-            tx.commit().await.map_err(|e| Trouble::of(MAKING, &e))?;
+            tx.commit().await.map_err(|e| Trouble::of_tables(MAKING, &e))?;
         }
         let mut columns = HashMap::new();
         for route in Route::ALL {
@@ -123,7 +123,7 @@ impl Layout {
             return Ok(false);
         }
         let doing = format!("adding columns to the table {route}");
-        let failed = |error| Trouble::of(&doing, &error);
+        let failed = |error| Trouble::of_tables(&doing, &error);
         let tx = client.transaction().await.map_err(failed)?;
         lock(&tx, &self.schema).await?;
         // Another daemon may have added some.
@@ -273,7 +273,7 @@ fn ensure_ours(
 
 async fn make(tx: &Transaction<'_>, schema: &str, name: &str) -> Result<(), Trouble> {
     let doing = format!("making the table {schema}.{name}");
-    let failed = |error| Trouble::of(&doing, &error);
+    let failed = |error| Trouble::of_tables(&doing, &error);
     let there = tx
         .query_opt("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[&schema])
         .await

@@ -30,9 +30,22 @@ impl Trouble {
         if code.starts_with("22") || code.starts_with("54") {
             return Self::Data(code.to_owned());
         }
-        let said = error.as_db_error().map_or("", |db| db.message());
-        Self::Server(format!("{doing}: {said} (SQLSTATE {code}){}", remedy(state)))
+        Self::Server(said(doing, error, state))
     }
+
+    /// The trouble of making or changing tables, which is never the fault of one change.
+    pub(super) fn of_tables(doing: &str, error: &Error) -> Self {
+        match error.code() {
+            Some(state) => Self::Server(said(doing, error, state)),
+            None => Self::of(doing, error),
+        }
+    }
+}
+
+/// The server's message, with what to do about it.
+fn said(doing: &str, error: &Error, state: &SqlState) -> String {
+    let message = error.as_db_error().map_or("", |db| db.message());
+    format!("{doing}: {message} (SQLSTATE {}){}", state.code(), remedy(state))
 }
 
 /// What to do about an answer of the server.
@@ -45,6 +58,10 @@ fn remedy(state: &SqlState) -> &'static str {
         SqlState::INSUFFICIENT_PRIVILEGE => {
             "; the role needs a schema of its own: run CREATE SCHEMA … AUTHORIZATION role, with the \
              schema of this sink, as an administrator of the database"
+        }
+        SqlState::TOO_MANY_COLUMNS => {
+            "; a dropped column counts too: move the table away, so that it is made anew, or use \
+             another `schema`"
         }
         SqlState::TOO_MANY_CONNECTIONS => "; raise max_connections on the server",
         SqlState::DISK_FULL => "; free some space on the server",

@@ -7,7 +7,9 @@ use shopmirror::record::{Change, Kind, Route};
 use shopmirror::sink::Verdict;
 
 use super::{all_done, build, change, changes, deliver, deliver_one, ids, is_fault, reason};
+use crate::support::relay::{Line, Relay};
 use crate::support::servers::nats::Nats;
+use crate::support::wait_until;
 
 /// A sink that publishes to a stream of this name.
 pub(super) fn sink_kind(url: &str, stream: &str, rest: &str) -> SinkKind {
@@ -121,4 +123,43 @@ async fn a_server_that_is_down_is_named_and_takes_everything_when_it_is_back() {
     nats.begin();
     assert!(all_done(&deliver(&mut sink, &changes(4..=9)).await));
     assert_eq!(nats.stream("BACK").await.0, 9);
+}
+
+#[tokio::test]
+async fn a_client_that_was_given_up_ends_while_the_server_is_away() {
+    let Some(nats) = Nats::shared() else { return };
+    let relay = Relay::to(nats.port()).await;
+    let url = format!("nats://all:right@127.0.0.1:{}", relay.port());
+    let mut sink = build(&apart(&url, "GIVENUP"));
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
+    assert!(tasks() > before, "a connection has a task");
+    relay.set(Line::Cut);
+    let verdict = deliver_one(&mut sink, &change(4)).await;
+    assert!(is_fault(&verdict), "{verdict:?}");
+    // The task of the connection would go on for ever if it tried again for ever.
+    wait_until("its task has ended", || tasks() <= before).await;
+    relay.set(Line::Open);
+    assert!(all_done(&deliver(&mut sink, &changes(4..=5)).await));
+    assert_eq!(nats.stream("GIVENUP").await.0, 5);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_while_acknowledgements_are_due_is_named_at_once() {
+    let Some(nats) = Nats::shared() else { return };
+    let relay = Relay::to(nats.port()).await;
+    let url = format!("nats://all:right@127.0.0.1:{}", relay.port());
+    let mut sink = build(&apart(&url, "LOST"));
+    assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
+    relay.cut_after(2_000);
+    let given = changes(4..=60);
+    let verdicts = deliver(&mut sink, &given).await;
+    let lost =
+        verdicts.iter().find(|verdict| is_fault(verdict)).expect("some are not acknowledged");
+    // Not the time-out of 20 seconds, which would say "no acknowledgement".
+    assert!(reason(lost).contains("the connection was closed"), "{lost:?}");
+    relay.set(Line::Open);
+    assert!(all_done(&deliver(&mut sink, &given).await));
+    assert_eq!(nats.stream("LOST").await.0, 60);
 }

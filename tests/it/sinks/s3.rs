@@ -1,9 +1,16 @@
 //! S3: the listing is the log, repeats overwrite themselves, a bucket that is not there.
 
+use std::time::Duration;
+
+use sandbox::Route;
+use serde_json::json;
 use shopmirror::config::{Base, Config, SinkKind};
 use shopmirror::record::Change;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
 use super::{all_done, build, change, changes, deliver, ids, is_fault, reason};
+use crate::support::Workspace;
 use crate::support::servers::moto::Moto;
 
 fn sink_kind(endpoint: &str, bucket: &str) -> SinkKind {
@@ -48,6 +55,23 @@ async fn the_listing_is_the_log_and_a_repeat_overwrites_itself() {
 }
 
 #[tokio::test]
+async fn what_an_attempt_stored_that_seemed_to_fail_is_in_one_object_only() {
+    let Some(moto) = Moto::shared() else { return };
+    moto.bucket("seemed").await;
+    let kind = sink_kind(&moto.url(), "seemed");
+    let given = changes(1..=20);
+    // This was stored, and its answer lost: the engine tries one change first, then the others.
+    assert!(all_done(&deliver(&mut build(&kind), &given[..15]).await));
+    let mut sink = build(&kind);
+    for part in [&given[..1], &given[1..]] {
+        assert!(all_done(&deliver(&mut sink, part).await));
+    }
+    let lines = moto.lines("seemed").await;
+    let found: Vec<&str> = lines.iter().map(|line| line["event_id"].as_str().unwrap()).collect();
+    assert_eq!(found, ids(&given));
+}
+
+#[tokio::test]
 async fn a_replay_of_one_change_keeps_the_other_lines_of_its_object() {
     let Some(moto) = Moto::shared() else { return };
     moto.bucket("replayed").await;
@@ -75,4 +99,74 @@ async fn a_bucket_that_is_not_there_and_a_service_that_is_down_are_named() {
     }
     moto.bucket("present").await;
     assert!(build(&sink_kind(&moto.url(), "present")).probe().await.is_ok());
+}
+
+#[tokio::test]
+async fn an_object_of_another_program_that_is_too_large_is_not_read() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    // It promises 100 GB, and sends as much as is read.
+    let server = tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        let _ = client.read(&mut request).await;
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\nETag: \"x\"\r\n\
+             Last-Modified: Wed, 21 Oct 2026 07:28:00 GMT\r\n\r\n";
+        let _ = client.write_all(head.as_bytes()).await;
+        let mut sent = 0_u64;
+        while let Ok(length) = client.write(&[b'x'; 65_536]).await {
+            sent += length as u64;
+        }
+        sent
+    });
+    let mut sink = build(&sink_kind(&endpoint, "foreign"));
+    let verdicts = deliver(&mut sink, &changes(1..=1)).await;
+    let said = reason(&verdicts[0]);
+    assert!(is_fault(&verdicts[0]) && said.contains("another program stored it"), "{said}");
+    drop(sink);
+    assert!(server.await.unwrap() < 128 * 1024 * 1024);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_stores_what_comes_within_a_while_as_one_object_and_a_full_one_at_once() {
+    let Some(moto) = Moto::shared() else { return };
+    moto.bucket("lingering").await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write("access", "AKIDCANARY\nSECRETCANARY\n");
+    let section = |every: &str, start: &str| {
+        format!(
+            "[sinks.archive]\ntype = \"s3\"\nendpoint = \"{}\"\nbucket = \"lingering\"\nworkspace = \"north\"\n\
+             access_key_file = \"access\"\nroutes = [\"leads\"]\nevery = \"{every}\"\nstart = \"{start}\"\n",
+            moto.url()
+        )
+    };
+    place.configure(&section("4s", "now"));
+    let daemon = place.started().await;
+    workspace.polled(Route::Leads).await;
+    for name in ["Ada", "Eva"] {
+        workspace.add(Route::Leads, json!({ "name": name }));
+        workspace.polled(Route::Leads).await;
+    }
+    let mut lines = Vec::new();
+    while lines.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        lines = moto.lines("lingering").await;
+    }
+    assert_eq!(moto.objects("lingering").await.len(), 1, "both are in one object");
+    // An hour is far away: only an object that is full is stored.
+    place.configure(&section("1h", "now"));
+    daemon.signal(rustix::process::Signal::HUP);
+    for _ in 0..3 {
+        for _ in 0..20 {
+            workspace.add(Route::Leads, json!({ "note": "n".repeat(30_000) }));
+        }
+        workspace.polled(Route::Leads).await;
+    }
+    while moto.objects("lingering").await.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let stored = moto.lines("lingering").await.len();
+    assert!((20..62).contains(&stored), "{stored} of 62: the rest waits");
+    daemon.stop().await;
 }

@@ -170,3 +170,30 @@ async fn tls_verifies_the_server_by_the_named_authority() {
     fails(&with(other), &["authority that this machine does not know"]).await;
     fails(&with(dir.path().join("none.pem")), &["name a PEM file"]).await;
 }
+
+#[tokio::test]
+async fn a_table_without_room_for_another_column_pauses_the_sink_and_is_no_fault_of_a_change() {
+    let Some(server) = Postgres::shared() else { return };
+    let role = server.role().await;
+    let mut sink = build(&of(&role));
+    assert!(all_done(&deliver(&mut sink, &changes(1..=1)).await));
+    let fill = format!(
+        "DO $$ DECLARE columns text; BEGIN \
+         SELECT string_agg(format('ADD COLUMN x%s text', n), ', ') INTO columns \
+         FROM generate_series(1, 1600 - (SELECT count(*) FROM pg_attribute \
+         WHERE attrelid = '{0}.leads'::regclass AND attnum > 0)) AS n; \
+         EXECUTE 'ALTER TABLE {0}.leads ' || columns; END $$",
+        role.name
+    );
+    role.run(&fill).await;
+    let mut late = changes(2..=2);
+    late[0].body = r#"{"id":2,"brand_new":1}"#.into();
+    let verdict = deliver_one(&mut sink, &late[0]).await;
+    let said = reason(&verdict);
+    assert!(
+        is_fault(&verdict) && said.contains("54011") && said.contains("`schema`"),
+        "{verdict:?}"
+    );
+    // A change without a new field is stored.
+    assert!(all_done(&deliver(&mut sink, &changes(3..=3)).await));
+}

@@ -33,6 +33,10 @@ impl Moto {
         format!("http://127.0.0.1:{}", self.server.port)
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.server.port
+    }
+
     /// Makes a bucket.
     pub(crate) async fn bucket(&self, name: &str) {
         let request = self.request("PUT", name);

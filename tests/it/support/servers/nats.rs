@@ -65,6 +65,44 @@ impl Nats {
         std::fs::remove_file(keep).unwrap();
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Makes a stream that refuses longer messages; its subjects begin with its name.
+    pub(crate) async fn make(&self, name: &str, longest: i32) {
+        let context = async_nats::jetstream::new(connected(&self.url("all", "right")).await);
+        let stream = async_nats::jetstream::stream::Config {
+            name: name.to_owned(),
+            subjects: vec![format!("{name}.*.*.*")],
+            max_message_size: longest,
+            duplicate_window: std::time::Duration::from_secs(86_400),
+            ..Default::default()
+        };
+        context.create_stream(stream).await.unwrap();
+    }
+
+    /// Subject and JSON of every message of a stream, in order.
+    pub(crate) async fn messages_at(url: &str, name: &str) -> Vec<(String, serde_json::Value)> {
+        use async_nats::jetstream::consumer::pull::OrderedConfig;
+        use futures_util::StreamExt;
+
+        let context = async_nats::jetstream::new(connected(url).await);
+        let stream = context.get_stream(name).await.unwrap();
+        let count = stream.cached_info().state.messages;
+        let mut messages = Vec::new();
+        if count > 0 {
+            let consumer = stream.create_consumer(OrderedConfig::default()).await.unwrap();
+            let mut all = consumer.messages().await.unwrap();
+            while (messages.len() as u64) < count {
+                let message = all.next().await.unwrap().unwrap();
+                let body = serde_json::from_slice(&message.payload).unwrap();
+                messages.push((message.subject.to_string(), body));
+            }
+        }
+        messages
+    }
+
     /// The address for a user, whose password is `right`.
     pub(crate) fn url(&self, user: &str, password: &str) -> String {
         format!("nats://{user}:{password}@127.0.0.1:{}", self.port)
@@ -85,4 +123,12 @@ impl Nats {
         }
         (info.state.messages, messages)
     }
+}
+
+async fn connected(url: &str) -> async_nats::Client {
+    let url = url::Url::parse(url).unwrap();
+    let (user, password) = (url.username().to_owned(), url.password().unwrap().to_owned());
+    let options = async_nats::ConnectOptions::with_user_and_password(user, password);
+    let address = format!("nats://127.0.0.1:{}", url.port().unwrap());
+    options.retry_on_initial_connect().connect(address).await.unwrap()
 }

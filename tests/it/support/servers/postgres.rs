@@ -111,6 +111,9 @@ impl Postgres {
         let url = format!("postgresql://admin@127.0.0.1:{}/postgres", self.port);
         let (admin, connection) = connected(&url).await;
         let role = Role { url: url.replace("admin", &name), name, admin, _connection: connection };
+        // PostgreSQL refuses two changes of the rights of one database at the same time.
+        static ONE_BY_ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _turn = ONE_BY_ONE.lock().await;
         role.run(&format!(
             "CREATE ROLE {0} LOGIN; GRANT CREATE ON DATABASE postgres TO {0}",
             role.name
