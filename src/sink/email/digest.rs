@@ -1,5 +1,6 @@
 //! One mail about all changes of a while. The caller gathers them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -62,12 +63,12 @@ impl DigestSink {
         now: Timestamp,
         stop: &CancellationToken,
     ) -> Vec<Verdict> {
-        let (mail, mut verdicts) = self.write(changes, now);
+        let Written { mail, mut fates } = self.write(changes, now);
         if self.stops_at_refusals
-            && let Some(first) = verdicts.iter().position(|verdict| *verdict != Verdict::NotTried)
+            && let Some(first) = fates.iter().position(|fate| !matches!(fate, Fate::Shown))
         {
-            let mut before = match first {
-                0 => vec![verdicts.swap_remove(0)],
+            let mut before = match (first, fates.swap_remove(first)) {
+                (0, Fate::Refused(reason)) => vec![Verdict::refused(reason)],
                 // The refused change is the first of the next batch.
                 _ => Box::pin(self.deliver(&changes[..first], now, stop)).await,
             };
@@ -76,12 +77,14 @@ impl DigestSink {
         }
         let sent = match mail {
             Some(mail) => self.server.send(&mail, stop).await,
-            None => Verdict::Done,
+            None => Verdict::NotTried,
         };
-        for verdict in verdicts.iter_mut().filter(|verdict| **verdict == Verdict::NotTried) {
-            *verdict = sent.clone();
-        }
-        verdicts
+        let verdict = |fate| match fate {
+            Fate::Shown => sent.clone(),
+            Fate::Refused(reason) => Verdict::refused(reason),
+            Fate::Behind => Verdict::NotTried,
+        };
+        fates.into_iter().map(verdict).collect()
     }
 
     pub(in crate::sink) async fn probe(&self) -> Result<String, String> {
@@ -98,30 +101,42 @@ impl DigestSink {
         Ok(self.server.preview(&mail))
     }
 
-    /// The mail about every change that can be shown, and a refusal for each other one. `NotTried`
-    /// stands for what the server will say.
-    fn write(&self, changes: &[Change], now: Timestamp) -> (Option<Mail>, Vec<Verdict>) {
+    /// The mail about every change that can be shown, and what becomes of each.
+    fn write(&self, changes: &[Change], now: Timestamp) -> Written {
         if changes.is_empty() {
-            return (None, Vec::new());
+            return Written { mail: None, fates: Vec::new() };
         }
         if let Ok(mail) = self.mail(changes, now) {
-            return (Some(mail), vec![Verdict::NotTried; changes.len()]);
+            let fates = changes.iter().map(|_| Fate::Shown).collect();
+            return Written { mail: Some(mail), fates };
         }
-        let verdicts: Vec<Verdict> = changes
-            .iter()
-            .map(|change| match self.mail(std::slice::from_ref(change), now) {
-                Ok(_) => Verdict::NotTried,
-                Err(error) => Verdict::refused(error),
-            })
-            .collect();
-        let shown = changes.iter().zip(&verdicts).filter(|(_, v)| **v == Verdict::NotTried);
+        let mut refused = HashSet::new();
+        let mut fates = Vec::with_capacity(changes.len());
+        for change in changes {
+            let record = (change.route, change.record_id.as_deref());
+            fates.push(match self.mail(std::slice::from_ref(change), now) {
+                _ if refused.contains(&record) => Fate::Behind,
+                Ok(_) => Fate::Shown,
+                Err(error) => {
+                    refused.insert(record);
+                    Fate::Refused(error.to_string())
+                }
+            });
+        }
+        let shown = changes.iter().zip(&fates).filter(|(_, fate)| matches!(fate, Fate::Shown));
         let shown: Vec<Change> = shown.map(|(change, _)| change.clone()).collect();
-        match self.mail(&shown, now) {
-            _ if shown.is_empty() => (None, verdicts),
-            Ok(mail) => (Some(mail), verdicts),
+        let mail = match self.mail(&shown, now) {
+            _ if shown.is_empty() => None,
+            Ok(mail) => Some(mail),
             // Each can be shown alone, and all together cannot: they are too much for one mail.
-            Err(error) => (None, verdicts.into_iter().map(|v| refused_unless(v, &error)).collect()),
-        }
+            Err(error) => {
+                for fate in fates.iter_mut().filter(|fate| matches!(fate, Fate::Shown)) {
+                    *fate = Fate::Refused(error.to_string());
+                }
+                None
+            }
+        };
+        Written { mail, fates }
     }
 
     fn mail(&self, changes: &[Change], now: Timestamp) -> Result<Mail, WriteError> {
@@ -136,9 +151,17 @@ impl DigestSink {
     }
 }
 
-fn refused_unless(verdict: Verdict, error: &WriteError) -> Verdict {
-    match verdict {
-        Verdict::NotTried => Verdict::refused(error),
-        refused => refused,
-    }
+/// A mail, if there is anything to send, and what becomes of each change of its batch.
+struct Written {
+    mail: Option<Mail>,
+    fates: Vec<Fate>,
+}
+
+enum Fate {
+    /// It is in the mail.
+    Shown,
+    /// It cannot be shown; the reason for people.
+    Refused(String),
+    /// An earlier version of its record cannot be shown, so it has to wait.
+    Behind,
 }
