@@ -8,6 +8,12 @@ use sandbox::Route;
 use serde_json::{Value, json};
 
 use super::email::{MailServer, certificates};
+#[cfg(feature = "s3")]
+use crate::support::servers::moto::Moto;
+#[cfg(feature = "nats")]
+use crate::support::servers::nats::Nats;
+#[cfg(feature = "postgres")]
+use crate::support::servers::postgres::{Postgres, Role};
 use crate::support::{Place, Workspace, wait_until};
 
 fn sink<'s>(status: &'s Value, name: &str) -> &'s Value {
@@ -107,5 +113,102 @@ async fn each_unusable_sink_is_named_with_its_remedy_and_gets_everything_when_it
             })
         })
         .await;
+    daemon.stop().await;
+}
+
+/// The same for sinks that are servers: a table with other columns, a role that may not create, a
+/// stream of others, a bucket that is not there.
+#[cfg(all(feature = "postgres", feature = "nats", feature = "s3"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn each_unusable_server_is_named_with_its_remedy_and_gets_everything_when_it_is_corrected() {
+    let (Some(postgres), Some(nats), Some(moto)) =
+        (Postgres::shared(), Nats::shared(), Moto::shared())
+    else {
+        return;
+    };
+    let (foreign, few) = (postgres.role().await, postgres.role().await);
+    let name = &foreign.name;
+    foreign
+        .run(&format!(
+            "CREATE SCHEMA {name} AUTHORIZATION {name}; CREATE TABLE {name}.leads (id integer)"
+        ))
+        .await;
+    few.run(&format!("CREATE SCHEMA {0}", few.name)).await;
+    nats.make("OTHERS", 1_000_000).await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write("access", "AKIDCANARY\nSECRETCANARY\n");
+    let from = "start = \"beginning\"\nroutes = [\"leads\"]\nchanges = [\"created\"]\n";
+    let section = |subject: &str| {
+        let database = |sink: &str, role: &Role| {
+            format!(
+                "[sinks.{sink}]\ntype = \"postgres\"\nurl = \"{}\"\nschema = \"{}\"\nworkspace = \"north\"\n{from}",
+                role.url, role.name
+            )
+        };
+        format!(
+            "{}{}{}\
+             [sinks.bus]\ntype = \"nats\"\nurl = \"{}\"\nstream = \"OTHERS\"\nworkspace = \"north\"\nsubject = \"{subject}\"\n{from}\
+             [sinks.archive]\ntype = \"s3\"\nendpoint = \"{}\"\nbucket = \"not-there-yet\"\nevery = \"0s\"\n\
+             workspace = \"north\"\naccess_key_file = \"access\"\n{from}",
+            Place::file_sink("good", from),
+            database("foreign", &foreign),
+            database("few", &few),
+            nats.url("all", "right"),
+            moto.url(),
+        )
+    };
+    place.configure(&section("ours.{workspace}.{route}.{kind}"));
+    let wrong = [
+        ("foreign", "has no column workspace", "another `schema`"),
+        ("few", "may not", "run GRANT USAGE, CREATE ON SCHEMA"),
+        ("bus", "the stream OTHERS is of others", "name another `stream`"),
+        ("archive", "the bucket not-there-yet is not there", "create it"),
+    ];
+    let checked = place.run(["check"]).await;
+    assert_ne!(checked.code, Some(0), "{checked:?}");
+    for (name, cause, remedy) in wrong {
+        let line = checked.out.lines().find(|line| line.contains(&format!("sink {name} ")));
+        let line = line.unwrap_or_else(|| panic!("{name}: {checked:?}"));
+        assert!(
+            line.starts_with("WRONG") && line.contains(cause) && line.contains(remedy),
+            "{line}"
+        );
+    }
+    let daemon = place.started().await;
+    workspace.polled(Route::Leads).await;
+    workspace.add(Route::Leads, json!({ "name": "Ada" }));
+    workspace.add(Route::Leads, json!({ "name": "Eva" }));
+    wait_until("the good sink has both", || place.lines("good.ndjson").len() == 2).await;
+    place
+        .status_when("every other sink says what is wrong", |status| {
+            wrong.iter().all(|(name, cause, remedy)| {
+                let sink = sink(status, name);
+                let said = sink["last_error"].as_str().unwrap_or_default();
+                said.contains(cause)
+                    && said.contains(remedy)
+                    && !said.contains("CANARY")
+                    && sink["dead"] == 0
+            })
+        })
+        .await;
+    foreign.run(&format!("DROP TABLE {name}.leads")).await;
+    few.run(&format!("GRANT USAGE, CREATE ON SCHEMA {0} TO {0}", few.name)).await;
+    moto.bucket("not-there-yet").await;
+    place.configure(&section("OTHERS.{workspace}.{route}.{kind}"));
+    daemon.signal(rustix::process::Signal::HUP);
+    place
+        .status_when("every sink is well", |status| {
+            wrong.iter().all(|(name, ..)| {
+                let sink = sink(status, name);
+                sink["state"] == "active" && sink["behind"] == 0 && sink["delivered"] == 2
+            })
+        })
+        .await;
+    for role in [&foreign, &few] {
+        assert_eq!(role.number("SELECT count(*) FROM {s}.leads").await, 2);
+    }
+    assert_eq!(nats.stream("OTHERS").await.0, 2);
+    assert_eq!(moto.lines("not-there-yet").await.len(), 2);
     daemon.stop().await;
 }
