@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{all_done, build, change, changes, deliver, deliver_one, ids, is_fault, reason};
-use crate::support::{LIMIT_S, Place, Workspace, wait_until};
+use crate::support::{Daemon, LIMIT_S, Pages, Place, Workspace, wait_until};
 
 fn settings(path: &Path) -> FileSettings {
     FileSettings {
@@ -42,6 +42,7 @@ fn files(path: &Path) -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = fs::read_dir(path.parent().unwrap())
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("audit."))
         .map(|path| {
             let mut text = String::new();
             let mut file = File::open(&path).unwrap();
@@ -291,4 +292,112 @@ async fn a_reload_begins_a_new_file_when_the_old_one_was_renamed() {
     wait_until("the next lead is in it", || place.lines("audit.ndjson").len() == 1).await;
     assert_eq!(fs::read_to_string(&old).unwrap().lines().count(), 1);
     daemon.stop().await;
+}
+
+/// What the daemon does to its files around a rotation; it is killed as it begins the call.
+const CALLS: [(&str, u32); 14] = [
+    ("rename", 1),
+    ("rename", 2),
+    ("rename", 3),
+    ("fsync", 1),
+    ("fsync", 2),
+    ("fsync", 3),
+    ("fdatasync", 1),
+    ("fdatasync", 2),
+    ("write", 1),
+    ("write", 3),
+    ("openat", 2),
+    ("openat", 3),
+    ("unlink", 1),
+    ("unlink", 2),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_at_any_call_of_a_rotation_repeats_and_loses_no_line() {
+    let pages = Pages::start().await;
+    let place = pages.place();
+    // Each batch is longer than a file.
+    let sink = Place::file_sink("audit", "rotate_size = \"70kB\"\nstart = \"beginning\"");
+    let calm = "[poll]\nmin_interval = \"30s\"\nmax_interval = \"60s\"\n";
+    place.configure_all(&format!("{calm}{sink}"));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let folder = place.path("");
+    let mut killed = 0;
+    for (call, when) in CALLS {
+        append(&place, 600);
+        let inject = format!("inject={call}:signal=KILL:when={when}");
+        let mut wrapper = vec!["strace", "-f", "-qq", "-o", "/dev/null", "-e", &inject];
+        // Of the calls that the store makes as well, only those for the sink's file count.
+        let path = place.path("audit.ndjson").display().to_string();
+        if !matches!(call, "rename" | "unlink") {
+            wrapper.extend(["-P", &path]);
+        }
+        let mut daemon = place.daemon_by(&wrapper);
+        // A call that is not made so often kills nothing.
+        wait_until("it is killed, or done", || !daemon.is_running() || is_done(&place)).await;
+        killed += u32::from(!daemon.is_running());
+        end(daemon).await;
+    }
+    assert!(killed >= 8, "only {killed} kills");
+    let daemon = place.started().await;
+    wait_until("it is done", || is_done(&place)).await;
+    wait_until("all files that were put aside are compressed", || {
+        let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+        !names
+            .map(|name| name.into_string().unwrap())
+            .any(|name| name.starts_with("audit.2") && !name.ends_with(".gz"))
+    })
+    .await;
+    daemon.stop().await;
+    let log: Vec<String> = place
+        .rows("SELECT event_id FROM changes ORDER BY seq")
+        .iter()
+        .map(|row| row[0].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(log.len(), 600 * CALLS.len());
+    let mut found = Vec::new();
+    for (name, text) in files(&place.path("audit.ndjson")) {
+        if name.starts_with("audit.") {
+            found.extend(text.lines().map(|line| {
+                let data: serde_json::Value = serde_json::from_str(line).unwrap();
+                data["event_id"].as_str().unwrap().to_owned()
+            }));
+        }
+    }
+    assert_eq!(found, log);
+}
+
+/// Kills the daemon and waits for strace, which ends with it.
+async fn end(mut daemon: Daemon) {
+    if daemon.is_running() {
+        let pid = daemon.pid();
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        for child in fs::read_to_string(path).unwrap_or_default().split_whitespace() {
+            let child = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
+            let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+        }
+        wait_until("the daemon has ended", || !daemon.is_running()).await;
+    }
+}
+
+fn is_done(place: &Place) -> bool {
+    place.number("SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)") == 0
+}
+
+/// Adds changes to the log, as polls would.
+fn append(place: &Place, count: u32) {
+    let mut store = rusqlite::Connection::open(place.store()).unwrap();
+    store.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+    let tx = store.transaction().unwrap();
+    let first: u32 = tx.query_row("SELECT count(*) FROM changes", [], |row| row.get(0)).unwrap();
+    for number in first..first + count {
+        let body = serde_json::json!({ "id": number, "note": "n".repeat(200) }).to_string();
+        tx.execute(
+            "INSERT INTO changes (event_id, route, record_id, kind, version, observed_at, body) \
+             VALUES (?, 'jobs', ?, 'created', 1, '2026-01-02T03:04:05.000000Z', ?)",
+            (format!("evt_{number:06}"), number.to_string(), body),
+        )
+        .unwrap();
+    }
+    tx.commit().unwrap();
 }
