@@ -48,6 +48,12 @@ impl MailServer {
         self.child.wait().unwrap();
     }
 
+    /// Ends without a goodbye, and starts again at the same port.
+    pub(super) fn begin_again(&mut self) {
+        self.stop();
+        self.restart();
+    }
+
     /// Starts again at the same port.
     fn restart(&mut self) {
         (self.child, _) = run(self.dir.path(), &json!({ "port": self.port })).unwrap();

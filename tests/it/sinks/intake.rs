@@ -35,6 +35,10 @@ impl Partner {
         partner
     }
 
+    pub(super) fn key_file(&self) -> std::path::PathBuf {
+        self.dir.path().join("key")
+    }
+
     fn write_key(&self, key: &str) {
         write_key(self.dir.path(), key);
     }
@@ -52,16 +56,6 @@ impl Partner {
         leads.retain(|lead| lead["comment"].as_str().unwrap().contains("evt_"));
         leads.sort_by_key(|lead| lead["id"].as_i64());
         leads
-    }
-
-    /// Answers every intake request with this error; `None`: as it should.
-    pub(super) fn be(&self, code: Option<u16>) {
-        self.workspace.sandbox.clear_faults();
-        if let Some(code) = code {
-            let kind = FaultKind::Status { code, retry_after: None };
-            let route = Some("leads".into());
-            self.workspace.sandbox.fault(Fault { route, kind, count: 1000 });
-        }
     }
 
     fn fault(&self, code: u16, retry_after: Option<&str>) {

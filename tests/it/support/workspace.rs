@@ -42,6 +42,11 @@ impl Workspace {
         &self.base_url
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        let port = self.base_url.trim_end_matches("/api").rsplit(':').next().unwrap();
+        port.parse().unwrap()
+    }
+
     /// A folder whose daemon polls this workspace with its automation key.
     pub(crate) fn place(&self) -> Place {
         Place::new(&self.base_url, &self.sandbox.automation_key())

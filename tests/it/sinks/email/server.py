@@ -52,6 +52,8 @@ class Handler:
         message = email.message_from_bytes(envelope.content, policy=email.policy.default)
         text = message.get_body(("plain",))
         html = message.get_body(("html",))
+        if text and "REFUSE-ME" in text.get_content():
+            return "554 5.7.1 refused for its text"
         mail = {
             "from": envelope.mail_from,
             "to": envelope.rcpt_tos,

@@ -1,6 +1,8 @@
-//! A mosquitto broker for one test, with TLS at a second port if asked for.
+//! A mosquitto broker for one test, with TLS if asked for.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rumqttc::{AsyncClient, Event, Incoming, MqttOptions, QoS};
 use tokio::sync::mpsc;
@@ -57,7 +59,7 @@ impl Mosquitto {
             let text = format!(
                 "listener {port} 127.0.0.1\n{tls}{user}allow_anonymous false\n\
                  password_file {folder}/passwords\nacl_file {folder}/access\npersistence true\n\
-                 persistence_location {folder}/\n"
+                 persistence_location {folder}/\nmax_queued_messages 0\nmessage_size_limit 20000\n"
             );
             std::fs::write(&config, text).unwrap();
             vec![program.display().to_string(), "-c".into(), config.display().to_string()]
@@ -83,6 +85,41 @@ impl Mosquitto {
     pub(crate) fn url(&self, user: &str, password: &str) -> String {
         let scheme = if self.encrypted { "mqtts" } else { "mqtt" };
         format!("{scheme}://{user}:{password}@127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Collects every message from now on, also those that came while the broker was away.
+    pub(crate) async fn listen(&self) -> Heard {
+        let mut options = MqttOptions::new("listener", ("127.0.0.1".to_owned(), self.port));
+        options.set_credentials("all", "right").set_clean_start(false);
+        options.set_session_expiry_interval(Some(3600));
+        let (client, mut connection) = AsyncClient::builder(options).capacity(10).build();
+        client.subscribe("#", QoS::AtLeastOnce).await.unwrap();
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let (ready, is_ready) = tokio::sync::oneshot::channel();
+        let (mut ready, heard) = (Some(ready), Arc::clone(&messages));
+        let task = tokio::spawn(async move {
+            loop {
+                match connection.poll().await {
+                    Ok(Event::Incoming(Incoming::SubAck(_))) => {
+                        let _ = ready.take().map(|ready| ready.send(()));
+                    }
+                    Ok(Event::Incoming(Incoming::Publish(message))) => {
+                        let topic = String::from_utf8(message.topic.to_vec()).unwrap();
+                        let text = String::from_utf8(message.payload.to_vec()).unwrap();
+                        heard.lock().unwrap().push((topic, text));
+                    }
+                    Ok(_) => {}
+                    // The broker is away; without a wait this would be a busy loop.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        });
+        is_ready.await.unwrap();
+        Heard { messages, _client: client, task }
     }
 
     /// Every message from now on, and what the broker has kept.
@@ -111,6 +148,25 @@ impl Mosquitto {
         });
         is_ready.await.unwrap();
         Messages { told, _client: client, task }
+    }
+}
+
+/// What a subscriber of every topic was told so far: topic and text.
+pub(crate) struct Heard {
+    messages: Arc<Mutex<Vec<(String, String)>>>,
+    _client: AsyncClient,
+    task: JoinHandle<()>,
+}
+
+impl Heard {
+    pub(crate) fn messages(&self) -> Vec<(String, String)> {
+        self.messages.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

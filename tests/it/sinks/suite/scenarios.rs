@@ -1,0 +1,265 @@
+//! The scenarios: one daemon with every destination, which must hold the whole log at the end.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rustix::process::Signal;
+
+use super::destinations::all;
+use super::judge::Arrival;
+use super::world::World;
+use super::{Destination, Mood, NO_MEANING, REFUSED, Scenario, no_meaning};
+
+/// Enough for several rounds of every sink, and few enough for a process each.
+const RECORDS: usize = 40;
+const VERSIONS: usize = 3;
+
+/// Nothing is there twice, whatever the sink.
+fn once(_: &dyn Destination) -> bool {
+    true
+}
+
+/// Nothing is there twice where the destination can tell a repeat.
+fn once_where_repeats_are_known(one: &dyn Destination) -> bool {
+    !one.shows_repeats()
+}
+
+async fn world(scenario: Scenario) -> World {
+    World::of(scenario, all(false).await, RECORDS, VERSIONS).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_versions_of_a_record_arrive_in_order_and_once() {
+    let world = World::of(Scenario::Order, all(false).await, 12, 12).await;
+    let daemon = world.place.started().await;
+    world.done().await;
+    daemon.stop().await;
+    world.judge(once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_record_does_nothing_but_arrive() {
+    let world = World::of(Scenario::Hostile, all(false).await, 40, 1).await;
+    let daemon = world.place.started().await;
+    world.done().await;
+    let said = world.place.run(["log"]).await;
+    daemon.stop().await;
+    world.judge(once).await;
+    let raw = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}');
+    assert!(!raw(&said.out) && !raw(&world.place.log()), "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_out_is_named_and_loses_nothing() {
+    let world = world(Scenario::TimeOut).await;
+    world.configure("1s");
+    world.cells().for_each(|one| one.be(Mood::Held));
+    let daemon = world.place.started().await;
+    let named = async |one: &dyn Destination| {
+        let said = problem(&world, one.name());
+        said.contains("1s") || said.contains("time") || said.contains("answer")
+    };
+    world.each("its time-out is named", world.cells(), named).await;
+    // As the message says; a busy machine may need more than a second for an attempt.
+    world.configure("20s");
+    daemon.signal(Signal::HUP);
+    world.be(Mood::Well);
+    world.done().await;
+    daemon.stop().await;
+    // What was under way when the time was over may have arrived as well.
+    world.judge(once_where_repeats_are_known).await;
+}
+
+/// What the store says of the sink's trouble: of the sink itself, or of the last refused change.
+fn problem(world: &World, name: &str) -> String {
+    let sink = format!("SELECT coalesce(last_error, '') FROM sinks WHERE name = '{name}'");
+    let parked = format!(
+        "SELECT coalesce(last_error, '') FROM deliveries WHERE sink = '{name}' ORDER BY attempts DESC LIMIT 1"
+    );
+    let rows = [world.place.rows(&sink), world.place.rows(&parked)].concat();
+    rows.iter().filter_map(|row| row[0].as_str()).collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_refused_delays_only_its_own_record() {
+    let mut rows: Vec<(usize, usize, String)> =
+        (0..60).map(|index| (index % 30, index / 30, format!("Name {index}"))).collect();
+    // The first version of record 7; its second one has to wait.
+    rows[7].2 = REFUSED.to_owned();
+    let world = World::filled(Scenario::Refusal, all(false).await, rows).await;
+    let daemon = world.place.started().await;
+    let parked = async |one: &dyn Destination| {
+        let open = world.place.rows(&format!(
+            "SELECT seq, state FROM deliveries WHERE sink = '{}' ORDER BY seq",
+            one.name()
+        ));
+        // What is dead, because the far side asked for no other attempt, delays nothing.
+        let dead = open.first().is_some_and(|row| row[1] == "dead");
+        let seqs: Vec<_> = open.iter().map(|row| row[0].as_i64().unwrap()).collect();
+        world.position(one.name()) == 60 && seqs == if dead { vec![8] } else { vec![8, 38] }
+    };
+    world.each("only this record is parked", world.cells(), parked).await;
+    for one in world.cells() {
+        let arrived = one.received().await;
+        let ids: HashSet<&str> = arrived.iter().map(|a| a.event_id.as_str()).collect();
+        let wanted = |change: &&Arrival| change.record_id != world.log[7].record_id;
+        for change in world.log.iter().filter(wanted) {
+            assert!(ids.contains(change.event_id.as_str()), "{}: {change:?}", one.name());
+        }
+        assert!(!ids.contains(world.log[7].event_id.as_str()), "{}", one.name());
+        let problem = problem(&world, one.name());
+        assert!(!problem.is_empty() && !problem.contains(REFUSED), "{}: {problem}", one.name());
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_destination_that_was_down_gets_everything_when_it_is_back() {
+    let world = world(Scenario::Down).await;
+    world.be(Mood::Down);
+    let daemon = world.place.started().await;
+    let paused = async |one: &dyn Destination| !problem(&world, one.name()).is_empty();
+    world.each("its fault is named", world.cells(), paused).await;
+    assert_eq!(world.place.number("SELECT count(*) FROM deliveries WHERE state = 'dead'"), 0);
+    world.be(Mood::Well);
+    world.done().await;
+    daemon.stop().await;
+    world.judge(once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_far_side_that_restarts_in_the_middle_of_a_transaction_loses_and_doubles_nothing() {
+    let world = World::of(Scenario::Restart, all(true).await, RECORDS, VERSIONS).await;
+    world.cells().for_each(|one| one.crash_soon());
+    let daemon = world.place.started().await;
+    world.each("it has crashed", world.cells(), async |one| one.has_crashed()).await;
+    world.cells().for_each(|one| one.come_back());
+    world.done().await;
+    daemon.stop().await;
+    world.judge(once_where_repeats_are_known).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_between_sending_and_saving_repeats_under_the_same_ids_or_not_at_all() {
+    let world = world(Scenario::Kill).await;
+    world.be(Mood::Held);
+    let daemon = world.place.started().await;
+    world.each("it is at work", world.cells(), async |one| one.has_begun()).await;
+    let file_is_away = async |one: &dyn Destination| {
+        no_meaning(one.name(), Scenario::TimeOut).is_none()
+            || !problem(&world, one.name()).is_empty()
+    };
+    world.each("it is at work", world.cells(), file_is_away).await;
+    // From here on the daemon can send, and cannot save that it did.
+    let store = Connection::open(world.place.store()).unwrap();
+    store.busy_timeout(Duration::from_secs(5)).unwrap();
+    store.execute_batch("BEGIN IMMEDIATE").unwrap();
+    world.be(Mood::Well);
+    world
+        .each("it has got something", world.cells(), async |one| !one.received().await.is_empty())
+        .await;
+    daemon.kill().await;
+    store.execute_batch("ROLLBACK").unwrap();
+    drop(store);
+    let mut before = HashMap::new();
+    for one in world.cells() {
+        let ids: Vec<String> = one.received().await.into_iter().map(|a| a.event_id).collect();
+        assert_eq!(world.position(one.name()), 0, "{}: its position was saved", one.name());
+        before.insert(one.name(), ids);
+    }
+    let daemon = world.place.started().await;
+    world.done().await;
+    daemon.stop().await;
+    world.judge(once_where_repeats_are_known).await;
+    for one in world.cells().filter(|one| one.shows_repeats()) {
+        let after = one.received().await;
+        let again = after.iter().skip(before[one.name()].len());
+        let ids: HashSet<&str> = again.map(|a| a.event_id.as_str()).collect();
+        let repeated = before[one.name()].iter().any(|id| ids.contains(id.as_str()));
+        assert!(repeated, "{}: what was not saved is sent again", one.name());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reloads_under_load_lose_and_repeat_nothing() {
+    let world = world(Scenario::Reload).await;
+    world.be(Mood::Slow);
+    let daemon = world.place.started().await;
+    for reload in 0..6 {
+        let before = world.place.log().matches(" running ").count();
+        // Another time-out is another sink.
+        world.configure(if reload % 2 == 0 { "21s" } else { "20s" });
+        daemon.signal(Signal::HUP);
+        crate::support::wait_until("it is reloaded", || {
+            world.place.log().matches(" running ").count() > before
+        })
+        .await;
+        if reload == 0 {
+            let busy = world.cells().filter(|one| !world.is_done(one.name())).count();
+            assert!(busy > 3, "only {busy} sinks were at work: this is no load");
+        }
+    }
+    world.be(Mood::Well);
+    world.done().await;
+    daemon.stop().await;
+    world.judge(once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_sink_delays_none_of_the_others() {
+    for half in 0..2 {
+        let world = world(Scenario::Slow).await;
+        let (slow, fast): (Vec<_>, Vec<_>) =
+            world.all.iter().map(AsRef::as_ref).enumerate().partition(|(index, one)| {
+                index % 2 == half && no_meaning(one.name(), Scenario::Slow).is_none()
+            });
+        slow.iter().for_each(|(_, one)| one.be(Mood::Held));
+        let daemon = world.place.started().await;
+        let of = |of: &[(usize, &dyn Destination)]| {
+            of.iter().map(|(_, one)| one.name()).collect::<Vec<_>>()
+        };
+        world
+            .each("it is done beside slow ones", fast.iter().map(|(_, one)| *one), async |one| {
+                world.is_done(one.name())
+            })
+            .await;
+        for (_, one) in &slow {
+            assert_eq!(one.received().await, [], "{} beside {:?}", one.name(), of(&fast));
+        }
+        world.be(Mood::Well);
+        world.done().await;
+        daemon.stop().await;
+        world.judge(once).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_of_ten_thousand_is_delivered_in_order_and_once() {
+    let world = World::of(Scenario::Backlog, all(false).await, 10_000, 1).await;
+    let daemon = world.place.started().await;
+    world.done().await;
+    daemon.stop().await;
+    world.judge(once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_type_of_sink_is_in_the_suite_and_every_empty_cell_names_one() {
+    let text =
+        "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.x]\ntype = \"nothing\"\n";
+    let base = shopmirror::config::Base { env_key: Some("key".into()), ..Default::default() };
+    let said =
+        shopmirror::config::Config::parse(text, "config.toml", &base).unwrap_err().to_string();
+    let types = said.split("use one of ").nth(1).unwrap().lines().next().unwrap();
+    let all = all(false).await;
+    for name in types.split(", ") {
+        let of_type = format!("type = \"{}\"", name.trim());
+        assert!(
+            all.iter().any(|one| one.keys("20s").contains(&of_type)),
+            "{name} is not in the suite"
+        );
+    }
+    for name in NO_MEANING.iter().flat_map(|(names, ..)| *names) {
+        assert!(all.iter().any(|one| one.name() == *name), "{name}");
+    }
+}
