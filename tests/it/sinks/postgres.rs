@@ -299,3 +299,29 @@ async fn tables_that_an_administrator_partitioned_by_shop_are_used() {
     );
     assert_eq!(role.number("SELECT count(*) FROM {s}.changes").await, 8);
 }
+
+#[tokio::test]
+async fn the_report_view_of_the_documents_gives_types_and_no_error() {
+    let Some(server) = Postgres::shared() else { return };
+    let role = server.role().await;
+    let payment = |seq: i64, body: &str| Change {
+        route: Route::Payments,
+        record_id: Some(if seq == 2 { "P-7".to_owned() } else { seq.to_string() }),
+        body: body.to_owned(),
+        ..change(seq)
+    };
+    let given = [
+        payment(1, r#"{"id":1,"amount":10.5,"created_at":"2026-01-02T20:00:00.000000Z"}"#),
+        payment(2, r#"{"id":"P-7","amount":"ten","created_at":"yesterday"}"#),
+        payment(3, r#"{"id":3}"#),
+    ];
+    assert!(all_done(&deliver(&mut sink(&role), &given).await));
+    let text = include_str!("../../../docs/sinks.md");
+    let view = text.split("```sql\n").find(|block| block.starts_with("CREATE VIEW")).unwrap();
+    let view = view.split("```").next().unwrap().replace("shopmirror.", &format!("{}.", role.name));
+    role.run(&view).await;
+    assert_eq!(
+        cells(&role, "SELECT id, amount * 2, created_at + interval '1 hour' FROM {s}.report_payments ORDER BY body->>'id'").await,
+        ["1|21.0|2026-01-03 02:30:00", "3|NULL|NULL", "NULL|NULL|NULL"]
+    );
+}
