@@ -335,6 +335,13 @@ fn every_command_of_a_document_is_run_or_named_with_the_reason() {
 }
 
 #[test]
+fn the_readme_is_short() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let count = text.lines().count();
+    assert!(count <= 120, "README.md has {count} lines: move some of it to docs/");
+}
+
+#[test]
 fn what_is_shown_is_compared_line_by_line() {
     for (shown, printed, expected) in [
         ("a\nb", "a\nb", true),
