@@ -32,6 +32,7 @@ mod plan;
 mod progress;
 mod rebuild;
 mod records;
+mod replay;
 mod report;
 mod restore;
 mod route_name;
@@ -125,6 +126,8 @@ enum Command {
     Sinks(sinks::Args),
     /// List, retry or drop a sink's dead letters
     Dead(dead::Args),
+    /// Give a sink older changes of the log once more, under the same event ids; costs no request
+    Replay(replay::Args),
     /// Remove one record's data from the mirror and the log, for example for a privacy request
     Forget(forget::Args),
     /// Create the mirror tables again from the log, while no daemon runs
@@ -201,6 +204,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(&load(place)?, &args),
         Command::Find(args) => find::run(&load(place)?, &args),
         Command::Report(args) => report::run(&load(place)?, args),
+        Command::Replay(args) => replay::run(&load(place)?, &args),
         Command::Show(args) => show::run(&load(place)?, &args),
         Command::Log(args) => log::run(&load(place)?, &args),
         Command::Search(args) => search::run(&load(place)?, &args),

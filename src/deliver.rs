@@ -15,6 +15,7 @@ mod health;
 mod notices;
 mod reading;
 mod redrive;
+mod replay;
 mod round;
 mod settle;
 mod status;
@@ -35,6 +36,7 @@ pub use filter::wants;
 pub use flood::FloodGate;
 use health::{Comparing, EndpointHealth};
 pub use redrive::{Redrive, Redriven, redrive};
+pub use replay::{ReplayRule, replay_filter, replay_rule};
 pub use status::{SinkActivity, SinkStatus};
 use task_state::{DISK_WAIT, Ends, TaskState};
 
@@ -154,7 +156,11 @@ impl Deliverer {
             Some(pause) if !(grown && known.health.ends_with_more_than().is_some()) => pause,
             _ => self.exchange(known, comparing, wakes, ends).await?.unwrap_or(LOOK_AGAIN),
         };
-        let wait = wait.min(beside);
+        let mut wait = wait.min(beside);
+        let is_idle = !wait.is_zero() && known.health.pause(self.clock.now().elapsed).is_none();
+        if is_idle && let Some(next) = self.replay(known, ends).await? {
+            wait = wait.min(next);
+        }
         let Some(since) = known.passed_at else { return Ok(wait) };
         let now = self.clock.now().elapsed;
         let left = (since + SAVE_PASSED_AFTER).saturating_sub(now);
@@ -240,7 +246,7 @@ pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreE
     for row in store.retire_sinks(configured).await? {
         let behind = (last - row.position).max(0) + row.retrying;
         if behind > 0 {
-            tracing::warn!(sink = %row.name, behind, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there");
+            tracing::warn!(sink = %row.name, behind, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there; the log keeps them until `shopmirror sinks forget {}`", row.name);
         }
     }
     Ok(())

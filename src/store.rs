@@ -42,6 +42,7 @@ mod pollers;
 mod query;
 mod reader;
 mod rebuild;
+mod replays;
 mod report_runs;
 mod restore;
 mod search;
@@ -90,6 +91,7 @@ pub use rusqlite::types::Value as SqlValue;
 
 pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
+pub use replays::{Replay, ReplayChoice, ReplayState};
 pub use report_runs::ReportRun;
 pub use restore::{Restored, restore};
 pub use search::{Search, SearchOutcome};

@@ -49,7 +49,7 @@ pub(super) struct Args {
     json: super::Json,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write COLUMN=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }

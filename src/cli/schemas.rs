@@ -22,8 +22,9 @@ use super::forget::ForgetResult;
 use super::gaps::AcceptResult;
 use super::log::RouteSummary;
 use super::rebuild::RebuildResult;
+use super::replay::ReplayPlan;
 use super::show::Shown;
-use super::sinks::{ReleaseResult, SinkPreview, SinkTestResult};
+use super::sinks::{ForgetSinkResult, ReleaseResult, SinkPreview, SinkTestResult};
 use super::whole_record::RecordDocument;
 use super::why::Why;
 use crate::alerts::Alert;
@@ -33,7 +34,7 @@ use crate::report::ListedReport;
 use crate::shape::{CloudEvent, StandardEvent};
 use crate::simulate::{Plan, ScheduleComparison};
 use crate::status::WorkspaceStatus;
-use crate::store::{Form, Gap, PendingDelivery, VerifyFinding};
+use crate::store::{Form, Gap, PendingDelivery, Replay, VerifyFinding};
 
 type Rows = Vec<BTreeMap<String, Value>>;
 
@@ -136,6 +137,19 @@ const DOCUMENTS: &[Document] = &[
         "the reports",
         &[],
         &["`report --format json`", "`GET /api/reports`"],
+    ),
+    document::<Replay>("replay", "older changes that a sink is given once more", &["replay"], &[]),
+    document::<ReplayPlan>(
+        "replay-plan",
+        "what a replay would send",
+        &[],
+        &["`replay --dry-run --json`"],
+    ),
+    document::<ForgetSinkResult>(
+        "sinks-forget",
+        "a sink that was forgotten",
+        &["sinks forget"],
+        &[],
     ),
     document::<Vec<Gap>>("gaps", "intervals in which records may have been missed", &["gaps"], &[]),
     document::<AcceptResult>("gaps-accept", "what accepting gaps did", &["gaps accept"], &[]),

@@ -2,6 +2,7 @@
 //! releases it.
 
 mod attempt;
+mod forget;
 mod release;
 
 use std::process::ExitCode;
@@ -12,8 +13,11 @@ use super::current_status::current;
 use super::output::{self, cell};
 use crate::config::Config;
 use crate::deliver::SinkStatus;
+use crate::store::SinkState;
 #[cfg(test)]
 pub(super) use attempt::{SinkPreview, SinkTestResult};
+#[cfg(test)]
+pub(super) use forget::ForgetSinkResult;
 #[cfg(test)]
 pub(super) use release::ReleaseResult;
 
@@ -36,18 +40,39 @@ enum SinkAction {
     Preview(attempt::Args),
     /// Let the changes of a held sink go, or drop them
     Release(release::Args),
+    /// Let go of a sink that is no longer configured, with what it never got
+    Forget(forget::Args),
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     match &args.action {
         None | Some(SinkAction::List) => {
             let status = current(config)?;
-            if args.json { output::json(&status.sinks) } else { table(&status.sinks) }
+            if args.json {
+                return output::json(&status.sinks);
+            }
+            table(&status.sinks)?;
+            removed(config)
         }
         Some(SinkAction::Test(which)) => attempt::test(config, which, args.json),
         Some(SinkAction::Preview(which)) => attempt::preview(config, which, args.json),
         Some(SinkAction::Release(which)) => release::run(config, which, args.json),
+        Some(SinkAction::Forget(which)) => forget::run(config, which, args.json),
     }
+}
+
+/// Says what the log keeps for sinks that are no longer configured.
+fn removed(config: &Config) -> anyhow::Result<ExitCode> {
+    let reader = super::reader(config)?;
+    let last = reader.last_seq()?;
+    for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
+        let behind = output::count((last - row.position).max(0), "change", "changes");
+        output::text(&format!(
+            "{} is no longer configured, and the log keeps {behind} for it: configure it again, or run `shopmirror sinks forget {}`\n",
+            row.name, row.name
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The table of the sinks.
@@ -63,13 +88,30 @@ pub(super) fn table(sinks: &[SinkStatus]) -> anyhow::Result<ExitCode> {
                 sink.behind.to_string(),
                 sink.retrying.to_string(),
                 sink.dead.to_string(),
+                sink.filtered.to_string(),
+                sink.skipped.to_string(),
                 sink.last_error.as_deref().map_or_else(|| "-".to_owned(), |error| cell(error, 60)),
             ]
         })
         .collect();
     output::table(
-        &["sink", "type", "state", "delivered", "behind", "retrying", "dead", "last fault"],
+        &[
+            "sink",
+            "type",
+            "state",
+            "delivered",
+            "behind",
+            "retrying",
+            "dead",
+            "filtered",
+            "skipped",
+            "last fault",
+        ],
         &rows,
         "no sink has been opened yet: add [sinks.NAME] to the configuration",
-    )
+    )?;
+    for replay in sinks.iter().filter_map(|sink| sink.replay.as_ref()) {
+        output::text(&format!("{}\n", output::plain(&super::replay::line(replay))))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::SinkRow;
+use crate::store::{Replay, SinkRow};
 
 /// What a sink is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +67,16 @@ pub struct SinkStatus {
     pub retrying: i64,
     /// Changes refused for good.
     pub dead: i64,
+    /// Changes up to the position that the sink did not ask for.
+    #[serde(default)]
+    pub filtered: i64,
+    /// Changes before its beginning, changes that were dropped, and changes that were no longer in the
+    /// log.
+    #[serde(default)]
+    pub skipped: i64,
+    /// The replay that is under way.
+    #[serde(default)]
+    pub replay: Option<Replay>,
     /// Seconds until the next attempt while paused.
     pub next_attempt_s: Option<f64>,
     /// The last fault.
@@ -86,6 +96,9 @@ impl SinkStatus {
             delivered: row.delivered,
             retrying: row.retrying,
             dead: row.dead,
+            filtered: row.filtered,
+            skipped: row.skipped,
+            replay: None,
             next_attempt_s: None,
             last_error: row.last_error,
         }

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::dead_log::{DeadLog, DeadReport};
 use super::health::{EndpointHealth, Observed};
+use super::replay::ReplayTask;
 use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
 use crate::config::InOrder;
 use crate::store::{
@@ -27,6 +28,10 @@ pub(super) struct TaskState {
     pub(super) flooded: bool,
     /// When a notice is due; `None` if none waits.
     pub(super) notices_at: Option<Duration>,
+    /// The replay that is under way.
+    pub(super) replay: Option<ReplayTask>,
+    /// An operator may have begun or ended one.
+    pub(super) look_for_replay: bool,
 }
 
 /// What ends the work in hand.
@@ -49,12 +54,15 @@ impl TaskState {
             dead_log: DeadLog::default(),
             flooded: false,
             notices_at: Some(Duration::ZERO),
+            replay: None,
+            look_for_replay: true,
         }
     }
 
     /// Something beside the log may have come: it is looked for before the next changes.
     pub(super) fn look_beside(&mut self) {
         self.notices_at = Some(Duration::ZERO);
+        self.look_for_replay = true;
     }
 
     pub(super) fn is_holding(&self) -> bool {
@@ -84,6 +92,7 @@ impl TaskState {
             position: self.position,
             next_attempt_s,
             last_error: self.health.reason().map(str::to_owned),
+            replay: self.replay.as_ref().map(|task| task.replay.clone()),
             ..SinkStatus::of_row(self.row.clone(), state)
         }
     }

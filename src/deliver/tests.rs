@@ -2,6 +2,7 @@
 
 mod beside;
 mod held;
+mod replays;
 mod shop;
 mod sliding;
 

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
-use crate::store::{Gap, GateState, PollerRow, Reader, SearchIndex, SinkState, StoreError};
+use crate::store::{
+    Gap, GateState, PollerRow, Reader, ReplayState, SearchIndex, SinkState, StoreError,
+};
 
 /// A route whose last page was empty although the mirror has records of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,17 +147,18 @@ impl Stored {
 /// The sinks while no daemon runs.
 pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkStatus>, StoreError> {
     let rows = reader.sinks()?.into_iter().filter(|row| row.state != SinkState::Removed);
-    Ok(rows
-        .map(|row| {
-            let state = match row.state {
-                SinkState::Disabled => SinkActivity::Disabled,
-                _ if row.gate == GateState::Held => SinkActivity::Held,
-                SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
-            };
-            let behind = (last_seq - row.position).max(0);
-            SinkStatus { behind, ..SinkStatus::of_row(row, state) }
-        })
-        .collect())
+    rows.map(|row| {
+        let replay = reader.replay(&row.name)?;
+        let state = match row.state {
+            SinkState::Disabled => SinkActivity::Disabled,
+            _ if row.gate == GateState::Held => SinkActivity::Held,
+            SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
+        };
+        let behind = (last_seq - row.position).max(0);
+        let replay = replay.filter(|replay| replay.state == ReplayState::Running);
+        Ok(SinkStatus { behind, replay, ..SinkStatus::of_row(row, state) })
+    })
+    .collect()
 }
 
 pub(super) fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {

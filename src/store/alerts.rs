@@ -1,4 +1,4 @@
-//! The table `alerts`: what is wrong now and what each sink was told of it.
+//! The table `_alerts`: what is wrong now and what each sink was told of it.
 //!
 //! What is kept here and the notice about it are one transaction, so that a restart neither repeats
 //! nor forgets an alert.
@@ -46,14 +46,14 @@ pub enum AlertStep {
     },
 }
 
-const LIST: &str = "SELECT about, since, told FROM alerts WHERE sink = ?1 LIMIT ?2";
+const LIST: &str = "SELECT about, since, told FROM _alerts WHERE sink = ?1 LIMIT ?2";
 
-const KEEP: &str = "INSERT INTO alerts (sink, about, since, told) SELECT ?1, ?2, ?3, ?4 \
-     WHERE (SELECT count(*) FROM alerts WHERE sink = ?1) < ?5 \
-     OR EXISTS (SELECT 1 FROM alerts WHERE sink = ?1 AND about = ?2) \
+const KEEP: &str = "INSERT INTO _alerts (sink, about, since, told) SELECT ?1, ?2, ?3, ?4 \
+     WHERE (SELECT count(*) FROM _alerts WHERE sink = ?1) < ?5 \
+     OR EXISTS (SELECT 1 FROM _alerts WHERE sink = ?1 AND about = ?2) \
      ON CONFLICT (sink, about) DO UPDATE SET told = excluded.told";
 
-const END: &str = "DELETE FROM alerts WHERE sink = ?1 AND about = ?2";
+const END: &str = "DELETE FROM _alerts WHERE sink = ?1 AND about = ?2";
 
 impl Reader {
     /// What a sink was told of what was wrong, by what it is about.
@@ -107,7 +107,7 @@ impl Store {
     pub async fn keep_alerts_of(&self, sinks: Vec<String>) -> Result<(), StoreError> {
         self.write(move |writer| {
             let names = serde_json::to_string(&sinks).expect("names are plain texts");
-            let stale = "DELETE FROM alerts WHERE sink NOT IN (SELECT value FROM json_each(?1))";
+            let stale = "DELETE FROM _alerts WHERE sink NOT IN (SELECT value FROM json_each(?1))";
             writer.connection.execute(stale, [names])?;
             Ok(())
         })

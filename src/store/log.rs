@@ -86,9 +86,8 @@ pub(super) fn of_record_sql() -> String {
 
 pub(super) fn newer_sql() -> String {
     format!(
-        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.version > \
-         (SELECT o.version FROM changes o WHERE o.seq = ?3) AND c.seq > ?3 AND c.seq <= ?4 \
-         ORDER BY c.version LIMIT 1000"
+        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.seq > ?3 AND c.seq <= ?4 \
+         ORDER BY c.version DESC LIMIT 1000"
     )
 }
 
@@ -178,8 +177,7 @@ pub(super) fn each_version(
     Ok(())
 }
 
-/// Versions of a record that are newer than the one in the row `after`, up to the row `upto`, the oldest
-/// first; at most 1,000.
+/// Versions of a record in the rows after `after` up to `upto`, the newest first; at most 1,000.
 pub(super) fn newer(
     connection: &Connection,
     route: Route,
@@ -268,9 +266,11 @@ pub(super) const NAMING_RECORDS: &str = "SELECT body FROM changes WHERE seq > ?1
 pub(super) const NEXT_OBSERVED: &str =
     "SELECT seq, observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1";
 
-/// A version goes once a later one is old itself and every sink is past it: an update that is still
+/// A version goes once a later one is old itself and every sink is past it, also one that is no longer
+/// configured and not forgotten, and every replay that is under way: an update that is still
 /// to be delivered is compared with the version before it.
-pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM sinks WHERE state <> 'removed') \
+pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM \
+     (SELECT position FROM sinks UNION ALL SELECT position FROM _replays WHERE state = 'running')) \
      DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
      AND seq <= (SELECT seq FROM behind) AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.seq = changes.seq) \
      AND (kind = 'gap' OR EXISTS (SELECT 1 FROM changes n WHERE n.route = changes.route \

@@ -199,4 +199,37 @@ mod tests {
         let left = versions(&store, "1").await;
         assert!(left.len() < 7 && left.contains(&9), "{left:?}");
     }
+
+    #[tokio::test]
+    async fn the_log_keeps_what_a_removed_sink_or_a_replay_needs_until_it_is_let_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        let begin =
+            || store.open_sink("erp".into(), "file", crate::store::Begin::Beginning, "2026".into());
+        begin().await.unwrap();
+        for day in 1..=3 {
+            see(&store, "1", &format!("Ann {day}"), &format!("2026-01-0{day}T00:00:00Z")).await;
+        }
+        store.retire_sinks(Vec::new()).await.unwrap();
+        let late = "2026-06-01T00:00:00Z".parse().unwrap();
+        for _ in 0..2 {
+            store.upkeep(late, MONTH).await.unwrap();
+        }
+        assert_eq!(versions(&store, "1").await, [1, 2, 3], "the removed sink never got them");
+        let mut operator = crate::store::Operator::open(&path).unwrap();
+        let choice = crate::store::ReplayChoice::default();
+        operator.begin_replay("other", (0, 3), &choice, 1.0, "2026").unwrap();
+        assert!(operator.forget_sink("erp").unwrap());
+        for _ in 0..2 {
+            store.upkeep(late, MONTH).await.unwrap();
+        }
+        assert_eq!(versions(&store, "1").await, [1, 2, 3], "a replay is to send them");
+        assert!(operator.cancel_replay("other", "2026").unwrap());
+        for _ in 0..2 {
+            store.upkeep(late, MONTH).await.unwrap();
+        }
+        assert_eq!(versions(&store, "1").await, [3]);
+        assert!(!operator.forget_sink("erp").unwrap(), "it is gone already");
+    }
 }

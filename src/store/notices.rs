@@ -1,4 +1,4 @@
-//! The table `notices`: what this program tells a sink by itself, until the sink has taken it.
+//! The table `_notices`: what this program tells a sink by itself, until the sink has taken it.
 //!
 //! A notice has the shape of a change and is in no log. Its event id follows from what it says, so
 //! that saying it twice stores it once. A sink keeps at most [`MOST`]; then the oldest goes.
@@ -59,17 +59,17 @@ pub enum NoticeFate {
     },
 }
 
-const INSERT: &str = "INSERT OR IGNORE INTO notices (sink, event_id, kind, about, version, made_at, body) \
+const INSERT: &str = "INSERT OR IGNORE INTO _notices (sink, event_id, kind, about, version, made_at, body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-const TRIM: &str = "DELETE FROM notices WHERE sink = ?1 AND id <= (SELECT id FROM notices WHERE sink = ?1 \
+const TRIM: &str = "DELETE FROM _notices WHERE sink = ?1 AND id <= (SELECT id FROM _notices WHERE sink = ?1 \
      ORDER BY id DESC LIMIT 1 OFFSET ?2)";
 
 const PENDING: &str = "SELECT id, event_id, kind, about, version, made_at, body, attempts, next_attempt_at \
-     FROM notices WHERE sink = ?1 ORDER BY id LIMIT ?2";
+     FROM _notices WHERE sink = ?1 ORDER BY id LIMIT ?2";
 
 const PUT_OFF: &str =
-    "UPDATE notices SET attempts = ?2, next_attempt_at = ?3, last_error = ?4 WHERE id = ?1";
+    "UPDATE _notices SET attempts = ?2, next_attempt_at = ?3, last_error = ?4 WHERE id = ?1";
 
 /// The event id: the same for every sink and however often it is said.
 fn event_id(identity: &str, notice: &NewNotice) -> String {
@@ -175,7 +175,7 @@ impl Store {
             let connection = &writer.connection;
             match fate {
                 NoticeFate::Settled => {
-                    connection.execute("DELETE FROM notices WHERE id = ?1", [id])?;
+                    connection.execute("DELETE FROM _notices WHERE id = ?1", [id])?;
                 }
                 NoticeFate::PutOff { attempts, next_attempt_at, last_error } => {
                     let values = (id, attempts, next_attempt_at, last_error);

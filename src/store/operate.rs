@@ -106,6 +106,15 @@ impl Operator {
         Ok(sinks::skip(&mut self.connection, sink, rows, wanted)?)
     }
 
+    /// Forgets a sink that is no longer configured, with its position, its parked changes and its dead
+    /// letters; false if it is in use.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn forget_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
+        Ok(sinks::forget(&mut self.connection, sink)?)
+    }
+
     /// Accepts gaps that are not repaired, one or all; returns how many.
     ///
     /// # Errors

@@ -8,7 +8,14 @@ use super::{diff, fixtures, full_text, gaps, log, pollers, rebuild};
 use crate::record::{PollerId, Route};
 
 /// Steps that go through something small or bounded by the statement itself.
-const BOUNDED: [&str; 4] = ["SCAN CONSTANT ROW", "SCAN ids", "SCAN sinks", "SCAN behind"];
+const BOUNDED: [&str; 6] = [
+    "SCAN CONSTANT ROW",
+    "SCAN ids",
+    "SCAN sinks",
+    "SCAN _replays",
+    "SCAN behind",
+    "SCAN (subquery",
+];
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

@@ -97,8 +97,7 @@ impl Reader {
         Ok(log::by_seq(&self.connection, seqs)?)
     }
 
-    /// Versions of a record that are newer than the one in the row `after`, up to the row `upto`, the
-    /// oldest first; at most 1,000.
+    /// Versions of a record in the rows after `after` up to `upto`, the newest first; at most 1,000.
     ///
     /// # Errors
     /// If the file cannot be read.

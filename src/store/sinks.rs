@@ -183,8 +183,8 @@ impl Store {
         self.write(move |writer| open(&mut writer.connection, &name, type_name, &begin, &at)).await
     }
 
-    /// Marks every sink not named as removed, so that it no longer holds the log back; returns their
-    /// rows.
+    /// Marks every sink not named as removed; returns their rows. The log keeps what they need until
+    /// they are forgotten.
     ///
     /// # Errors
     /// Nothing is stored.
@@ -330,8 +330,7 @@ pub(super) fn open(
     Ok(row)
 }
 
-/// Marks every sink that is not in `configured` as removed, so that it no longer holds the log back;
-/// returns their rows.
+/// Marks every sink that is not in `configured` as removed; returns their rows.
 pub(super) fn retire(
     connection: &mut Connection,
     configured: &[String],
@@ -409,6 +408,20 @@ pub(super) fn skip(
     let skipped = tx.execute(SKIP, (name, from, to, wanted))?;
     tx.commit()?;
     Ok(skipped > 0)
+}
+
+/// Deletes a removed sink with everything that is kept for it; false if it is not removed.
+pub(super) fn forget(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let forgotten =
+        tx.execute("DELETE FROM sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
+    if forgotten {
+        for table in ["deliveries", "_notices", "_alerts", "_replays"] {
+            tx.execute(&format!("DELETE FROM {table} WHERE sink = ?1"), [name])?;
+        }
+    }
+    tx.commit()?;
+    Ok(forgotten)
 }
 
 /// Every statement that runs for each delivery, for the test of their plans.

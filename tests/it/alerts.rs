@@ -31,15 +31,15 @@ async fn a_refused_key_is_told_once_through_kills_and_changes_go_on() {
     wait_until("the alert arrives", || !alerts(&hook).is_empty()).await;
     daemon.kill().await;
     // Its return shows that the new daemon has looked.
-    let looked = || place.number("SELECT count(*) FROM alerts WHERE about = 'health'") == 1;
+    let looked = || place.number("SELECT count(*) FROM _alerts WHERE about = 'health'") == 1;
     assert!(looked());
     let store = rusqlite::Connection::open(place.store()).unwrap();
-    store.execute("DELETE FROM alerts WHERE about = 'health'", []).unwrap();
+    store.execute("DELETE FROM _alerts WHERE about = 'health'", []).unwrap();
     let _daemon = place.started().await;
     wait_until("the new daemon has looked", looked).await;
-    let kept = || place.number("SELECT count(*) FROM alerts WHERE about = 'key' AND told = 1");
+    let kept = || place.number("SELECT count(*) FROM _alerts WHERE about = 'key' AND told = 1");
     assert_eq!(kept(), 1);
-    let left = || place.number("SELECT count(*) FROM notices");
+    let left = || place.number("SELECT count(*) FROM _notices");
     wait_until("nothing is left to say", || left() == 0).await;
     let alerts = alerts(&hook);
     let ids: std::collections::BTreeSet<&str> =

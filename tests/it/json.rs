@@ -101,6 +101,9 @@ async fn every_output_for_programs_is_as_its_schema_says() {
     let alert = || place.lines("audit.ndjson").into_iter().find(|line| line["kind"] == "alert");
     wait_until("the gap is told", || alert().is_some()).await;
     outputs.add("alert", "an alert", alert().unwrap()["record"].clone());
+    let store = rusqlite::Connection::open(place.store()).unwrap();
+    let old = "INSERT INTO sinks (name, type, state, position, created_at) VALUES ('old', 'file', 'removed', 0, '')";
+    store.execute(old, []).unwrap();
     let dead = place.run(["dead", "hook", "--json"]).await.json();
     let seq = dead[0]["seq"].to_string();
     let lead = place.rows("SELECT id FROM leads WHERE name = 'Ann Miller'")[0][0].clone();
@@ -116,6 +119,9 @@ async fn every_output_for_programs_is_as_its_schema_says() {
         ("dead-redrive", &format!("dead hook redrive {seq} --json")),
         ("dead-drop", "dead hook drop --all --json"),
         ("sinks-release", "sinks release slow --json"),
+        ("replay-plan", "replay hook --dry-run --json"),
+        ("replay", "replay hook --no-wait --json"),
+        ("sinks-forget", "sinks forget old --json"),
         ("gaps", "gaps --json"),
         ("log", "log --json --limit 500"),
         ("log", "log --json --kind gap"),

@@ -36,6 +36,7 @@ mod page;
 mod recipes;
 mod reload;
 mod repair;
+mod replay;
 mod reports;
 mod restart;
 mod search_index;

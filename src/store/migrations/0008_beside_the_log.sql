@@ -4,7 +4,7 @@
 ALTER TABLE deliveries ADD COLUMN only_if_newest INTEGER NOT NULL DEFAULT 0;
 
 -- What this program says by itself, until the sink has taken it.
-CREATE TABLE notices (
+CREATE TABLE _notices (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     sink            TEXT NOT NULL,
     event_id        TEXT NOT NULL,
@@ -17,10 +17,10 @@ CREATE TABLE notices (
     next_attempt_at TEXT,
     last_error      TEXT
 ) STRICT;
-CREATE UNIQUE INDEX notices_event ON notices (sink, event_id);
+CREATE UNIQUE INDEX _notices_event ON _notices (sink, event_id);
 
 -- What is wrong now, for each sink that is told; `told` is how bad it was then, 0 before.
-CREATE TABLE alerts (
+CREATE TABLE _alerts (
     sink    TEXT NOT NULL,
     about   TEXT NOT NULL,
     since   TEXT NOT NULL,
@@ -30,7 +30,7 @@ CREATE TABLE alerts (
 
 -- One row a sink: the changes after `from_seq` up to `to_seq` that it is given once more. Those up to
 -- `position` were handed over. `state` is 'running', 'done' or 'cancelled'.
-CREATE TABLE replays (
+CREATE TABLE _replays (
     sink       TEXT PRIMARY KEY NOT NULL,
     id         TEXT NOT NULL,
     from_seq   INTEGER NOT NULL,

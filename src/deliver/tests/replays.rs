@@ -1,0 +1,193 @@
+//! Replays: older changes once more, beside new ones, faults, kills and operators.
+
+use std::collections::BTreeMap;
+
+use super::shop::Task;
+use super::*;
+use crate::record::Kind;
+use crate::store::{Operator, Replay, ReplayChoice, ReplayState};
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn leads(ids: std::ops::RangeInclusive<i32>) -> Vec<(String, String)> {
+    ids.map(|id| (id.to_string(), format!("Lead {id}"))).collect()
+}
+
+/// Begins a replay of everything that the sink has behind it.
+fn begin(shop: &Shop, task: &Task, choice: &ReplayChoice, rate: f64) -> Option<Replay> {
+    let path = shop.dir.path().join("mirror.db");
+    let position = Reader::open(&path).unwrap().sink("erp").unwrap().unwrap().position;
+    let mut operator = Operator::open(&path).unwrap();
+    let at = shop.clock.now().stamp();
+    let before = operator.begin_replay("erp", (0, position), choice, rate, &at).unwrap();
+    task.wake.send_replace(());
+    before
+}
+
+async fn replay(shop: &Shop) -> Replay {
+    shop.store.read(|reader| reader.replay("erp")).await.unwrap().unwrap()
+}
+
+async fn until_done(shop: &Shop) -> Replay {
+    for _ in 0..100_000 {
+        let found = replay(shop).await;
+        if found.state != ReplayState::Running {
+            return found;
+        }
+        tokio::time::sleep(millis(100)).await;
+    }
+    panic!("the replay does not end: {:?}", replay(shop).await);
+}
+
+fn acknowledged(task: &Task) -> Vec<Change> {
+    let given = task.sink.given().into_iter();
+    given.filter(|(_, _, verdict)| *verdict == Verdict::Done).map(|(_, change, _)| change).collect()
+}
+
+/// A shop with 100 leads, some of them changed, and a sink that has got all of it.
+async fn filled(sink: Scripted) -> (Shop, Task) {
+    let shop = Shop::new().await;
+    let task = shop.start("erp", sink, settings()).await;
+    shop.see_all(&leads(1..=90)).await;
+    for round in 0..3 {
+        let again: Vec<_> = (1..=20).map(|id| (id.to_string(), format!("Round {round}"))).collect();
+        shop.see_all(&again).await;
+    }
+    until("all have arrived", HOUR, || task.status().delivered == 150).await;
+    (shop, task)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_sends_the_same_events_in_order_at_its_rate_and_changes_no_count() {
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done).slow(|_| millis(20))).await;
+    let before = shop.row("erp").await;
+    let first = acknowledged(&task);
+    let begun = Instant::now();
+    assert_eq!(begin(&shop, &task, &ReplayChoice::default(), 10.0), None);
+    let under_way = begin(&shop, &task, &ReplayChoice::default(), 99.0);
+    assert!(under_way.is_some_and(|replay| replay.rate == 10.0), "a second one is not begun");
+    let done = until_done(&shop).await;
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(14) && took < Duration::from_secs(20), "{took:?}");
+    let counts = (done.sent, done.refused, done.left_out, done.position);
+    assert_eq!(counts, (150, 0, 0, before.position));
+    let again = acknowledged(&task).split_off(first.len());
+    let ids = |changes: &[Change]| {
+        let mut of_record: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+        for change in changes {
+            of_record.entry(change.record_id.clone()).or_default().push(change.event_id.clone());
+        }
+        of_record
+    };
+    assert_eq!(ids(&again), ids(&first), "the same events, each record in order");
+    assert_eq!(shop.row("erp").await, before, "neither position nor counters");
+    assert!(task.status().replay.is_none());
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_changes_go_first_and_no_record_ends_in_an_older_state() {
+    let (shop, task) = filled(Scripted::new(2, |_| Verdict::Done).slow(|_| millis(50))).await;
+    begin(&shop, &task, &ReplayChoice::default(), 5.0);
+    let mut newest: BTreeMap<String, String> = BTreeMap::new();
+    for step in 0..15 {
+        let id = (step * 6 + 1).to_string();
+        let name = format!("New {step}");
+        shop.see(&id, &name).await;
+        until("the new one arrives", millis(1_500), || task.taken().contains(&name)).await;
+        newest.insert(id, name);
+        tokio::time::sleep(millis(900)).await;
+        assert!(task.status().replay.is_some(), "it goes on beside");
+    }
+    let done = until_done(&shop).await;
+    assert!(done.left_out > 0 && done.sent + done.left_out == 150, "{done:?}");
+    let mut last: BTreeMap<String, i64> = BTreeMap::new();
+    for change in acknowledged(&task) {
+        last.insert(change.record_id.unwrap(), change.version);
+    }
+    let versions = shop.store.read(|reader| reader.changes_after(0, 1_000)).await.unwrap();
+    for change in versions.into_iter().filter(|change| change.kind == Kind::Updated) {
+        let id = change.record_id.unwrap();
+        assert!(last[&id] >= change.version, "lead {id} ends with version {}", last[&id]);
+    }
+    // Who wants older versions as well gets them.
+    let choice = ReplayChoice { all_versions: true, ..ReplayChoice::default() };
+    let path = shop.dir.path().join("mirror.db");
+    let mut operator = Operator::open(&path).unwrap();
+    let at = shop.clock.now().stamp();
+    operator.begin_replay("erp", (0, 20), &choice, 100.0, &at).unwrap();
+    task.wake.send_replace(());
+    let done = until_done(&shop).await;
+    assert_eq!((done.left_out, done.sent), (0, 18), "the first rows are the baseline and a gap");
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_waits_for_an_endpoint_that_is_down_and_passes_a_change_that_fails_alone() {
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
+    let given = task.sink.given().len();
+    task.sink.now_returns(|_| fault());
+    begin(&shop, &task, &ReplayChoice::default(), 1_000.0);
+    tokio::time::sleep(3 * HOUR).await;
+    let waiting = replay(&shop).await;
+    assert_eq!((waiting.state, waiting.sent, waiting.refused), (ReplayState::Running, 0, 0));
+    assert!(waiting.last_error.unwrap().contains("503"));
+    let tries = task.sink.given().len() - given;
+    assert!(tries < 150, "{tries} attempts in three hours");
+    assert_eq!(shop.row("erp").await.retrying, 0);
+    task.sink.now_returns(|change| if name(change) == "Lead 7" { fault() } else { Verdict::Done });
+    let done = until_done(&shop).await;
+    assert_eq!((done.sent, done.refused), (149, 1), "{done:?}");
+    shop.see("95", "After").await;
+    until("new changes go on", MINUTE, || task.taken().contains(&"After".to_owned())).await;
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_goes_on_after_a_kill_and_repeats_at_most_one_round() {
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done).slow(|_| millis(30))).await;
+    begin(&shop, &task, &ReplayChoice::default(), 40.0);
+    let first = task.sink.clone();
+    tokio::time::sleep(millis(1_730)).await;
+    task.handle.abort();
+    let _ = task.handle.await;
+    let half = replay(&shop).await;
+    assert!(half.sent > 20 && half.sent < 100, "{half:?}");
+    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
+    let done = until_done(&shop).await;
+    assert_eq!((done.sent, done.id), (150, half.id));
+    let repeated = first.given().len() + task.sink.given().len() - 300;
+    assert!(repeated <= 16, "{repeated} were sent once more");
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_ends_a_replay_and_chooses_what_it_sends() {
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
+    let given = task.sink.given().len();
+    begin(&shop, &task, &ReplayChoice::default(), 2.0);
+    tokio::time::sleep(millis(10_050)).await;
+    let path = shop.dir.path().join("mirror.db");
+    let at = shop.clock.now().stamp();
+    assert!(Operator::open(&path).unwrap().cancel_replay("erp", &at).unwrap());
+    task.wake.send_replace(());
+    tokio::time::sleep(HOUR).await;
+    let sent = task.sink.given().len() - given;
+    assert!((18..=21).contains(&sent), "{sent}");
+    assert_eq!(replay(&shop).await.state, ReplayState::Cancelled);
+    // The baseline, which the sink never asked for, and one field of the records.
+    let choice = ReplayChoice {
+        kinds: vec!["baseline".into(), "created".into()],
+        wheres: vec![("name".into(), "Lead 9".into())],
+        ..ReplayChoice::default()
+    };
+    begin(&shop, &task, &choice, 100.0);
+    assert_eq!(until_done(&shop).await.sent, 1);
+    let choice = ReplayChoice { kinds: vec!["baseline".into()], ..ReplayChoice::default() };
+    begin(&shop, &task, &choice, 100.0);
+    assert_eq!(until_done(&shop).await.sent, 1);
+    assert_eq!(task.taken().last().unwrap(), "baseline");
+    task.stop().await;
+}

@@ -1,0 +1,150 @@
+//! `replay`: older changes once more through kills and reloads, without a request to the workspace; and
+//! what the log keeps for sinks that are gone.
+
+use rustix::process::Signal;
+use sandbox::Route;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
+
+/// A shop whose sink `hook` has got 60 leads, and the ids of these events.
+async fn filled(workspace: &Workspace, place: &Place, hook: &Receiver) -> Vec<String> {
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), ""));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.sandbox.burst(Route::Leads, 60);
+    let delivered = || place.number("SELECT delivered FROM sinks") == 60;
+    wait_until("the sink has all", delivered).await;
+    daemon.stop().await;
+    event_ids(&hook.events())
+}
+
+fn event_ids(events: &[Value]) -> Vec<String> {
+    events.iter().map(|event| event["event_id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn replay(place: &Place, column: &str) -> Value {
+    place.rows(&format!("SELECT {column} FROM _replays"))[0][0].clone()
+}
+
+fn is(place: &Place, state: &str) -> bool {
+    replay(place, "state") == state
+}
+
+#[tokio::test]
+async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let first = filled(&workspace, &place, &hook).await;
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let dry = place.run(["replay", "hook", "--dry-run", "--json"]).await.json();
+    assert_eq!((&dry["changes"], &dry["types"]), (&json!(60), &json!({"leads.created": 60})));
+    assert_eq!(hook.received().len(), 60, "a dry run sends nothing");
+
+    let begun = place.run(["replay", "hook", "--rate", "12/s", "--no-wait"]).await;
+    assert_eq!(begun.code, Some(0), "{begun:?}");
+    let second = place.run(["replay", "hook"]).await;
+    assert_eq!(second.code, Some(75), "{second:?}");
+    assert!(second.err.contains("--cancel"), "{second:?}");
+    wait_until("some are sent", || hook.received().len() > 65).await;
+    daemon.kill().await;
+    let daemon = place.started().await;
+    let before = hook.received().len();
+    wait_until("it goes on after the kill", || hook.received().len() > before + 5).await;
+    let status = place.status().await;
+    assert_eq!(status["sinks"][0]["replay"]["to_seq"], status["sinks"][0]["position"], "{status}");
+    let shown = place.run(["sinks"]).await;
+    assert!(shown.out.contains("replay of hook: "), "{shown:?}");
+    // With another configuration the task of the sink is a new one.
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "concurrency = 2"));
+    daemon.signal(Signal::HUP);
+    wait_until("it is done", || is(&place, "done")).await;
+    assert_eq!((replay(&place, "sent"), replay(&place, "refused")), (json!(60), json!(0)));
+    let again = event_ids(&hook.events()[60..]);
+    assert!(first.iter().all(|id| again.contains(id)), "every event came once more");
+    assert!(again.iter().all(|id| first.contains(id)), "and no other one");
+    assert!(again.len() <= 60 + 16, "{} instead of 60", again.len());
+    let searches = workspace.sandbox.requests().log;
+    let routes = Route::ALL.map(Route::segment);
+    assert!(
+        searches.iter().all(|r| routes.contains(&r.route.as_str())
+            || r.route.contains("custom-fields")
+            || r.route.contains("ping")),
+        "no request but polls"
+    );
+    let verified = place.run(["verify"]).await;
+    assert!(verified.out.contains("60 delivered + 0 pending"), "{verified:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    filled(&workspace, &place, &hook).await;
+    let begun = place.run(["replay", "hook", "--rate", "1000/s"]).await;
+    assert_eq!(begun.out, "the replay begins when the daemon runs\n", "{begun:?}");
+    hook.always(Answer::status(503));
+    let _daemon = place.started().await;
+    wait_until("it was tried", || hook.received().len() > 60).await;
+    wait_until("it says why it waits", || replay(&place, "last_error").to_string().contains("503"))
+        .await;
+    let cancelled = place.run(["replay", "hook", "--cancel"]).await;
+    assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
+    assert_eq!(place.run(["replay", "hook", "--cancel"]).await.code, Some(65));
+    hook.always(Answer::status(204));
+    let (name, id) = {
+        let rows = place.rows("SELECT name, id FROM leads ORDER BY _seq DESC LIMIT 1");
+        (rows[0][0].as_str().unwrap().to_owned(), rows[0][1].clone())
+    };
+    let before = hook.received().len();
+    let filter = format!("id={}", crate::support::text(&id));
+    let done = place
+        .run([
+            "replay", "hook", "--route", "leads", "--where", &filter, "--rate", "100/s", "--json",
+        ])
+        .await;
+    assert_eq!((done.code, &done.json()["sent"]), (Some(0), &json!(1)), "{done:?}");
+    let sent = &hook.events()[before..];
+    assert_eq!((sent.len(), &sent[0]["record"]["name"]), (1, &json!(name)));
+    // A refusal is counted and told.
+    hook.refuse(name, Answer::status(422));
+    let refused = place.run(["replay", "hook", "--where", &filter, "--rate", "100/s"]).await;
+    assert_eq!(refused.code, Some(65), "{refused:?}");
+    assert!(refused.out.contains("1 refused") && refused.out.contains("422"), "{refused:?}");
+    assert_eq!(place.number("SELECT retrying + dead FROM sinks"), 0);
+    let none = place.run(["replay", "hook", "--from", "999999"]).await;
+    assert_eq!(none.code, Some(65), "{none:?}");
+}
+
+#[tokio::test]
+async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    filled(&workspace, &place, &hook).await;
+    let audit = Place::file_sink("audit", "");
+    place.configure(&audit);
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let id = workspace.add(Route::Leads, json!({ "name": "One" }));
+    for name in ["Two", "Three"] {
+        workspace.polled(Route::Leads).await;
+        workspace.edit(Route::Leads, &id, json!({ "name": name }));
+    }
+    wait_until("all versions are stored", || place.lines("audit.ndjson").len() == 3).await;
+    let listed = place.run(["sinks"]).await;
+    assert!(listed.out.contains("keeps 3 changes for it"), "{listed:?}");
+    let used = place.run(["sinks", "forget", "audit"]).await;
+    assert_eq!(used.code, Some(65), "{used:?}");
+    assert_eq!(place.run(["sinks", "forget", "nothing"]).await.code, Some(64));
+    daemon.stop().await;
+    let forgotten = place.run(["sinks", "forget", "hook"]).await;
+    assert!(forgotten.out.contains("3 changes that it never got"), "{forgotten:?}");
+    assert_eq!(place.number("SELECT count(*) FROM sinks"), 1);
+    let verified = place.run(["verify"]).await;
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
