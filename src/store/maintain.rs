@@ -100,7 +100,7 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
 mod tests {
     use crate::record::{Page, PollerId, Record, RecordId, Route};
     use crate::store::fixtures::{self, Poll};
-    use crate::store::{PollFacts, Store};
+    use crate::store::{Begin, PollFacts, Reader, Store};
 
     use super::*;
 
@@ -185,6 +185,37 @@ mod tests {
         }
         assert_eq!(versions(&store, "2").await, [3]);
         assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
+    }
+
+    #[tokio::test]
+    async fn verify_finds_a_store_sound_whose_new_sink_begins_before_what_was_pruned() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        for (version, name) in (1..=6).zip(["Ann", "Bea", "Cid", "Dan", "Eva", "Flo"]) {
+            see(&store, "1", name, &format!("2026-01-0{version}T00:00:00Z")).await;
+            see(&store, "2", name, &format!("2026-01-0{version}T06:00:00Z")).await;
+        }
+        for _ in 0..2 {
+            store.upkeep("2026-06-01T00:00:00Z".parse().unwrap(), MONTH).await.unwrap();
+        }
+        assert_eq!(versions(&store, "1").await, [6], "the log is pruned");
+        let last = store.seq();
+        let left = store.read(|reader| reader.changes_after(0, 100)).await.unwrap().len();
+        let left = i64::try_from(left).unwrap();
+        for (name, begin) in [
+            ("first", Begin::Beginning),
+            ("within", Begin::At("2026-01-03T00:00:00Z".to_owned())),
+            ("now", Begin::Now),
+        ] {
+            let at = "2026-06-01T00:00:00Z".to_owned();
+            let row = store.open_sink(name.to_owned(), "file", begin, at).await.unwrap();
+            let expected = if name == "now" { last } else { last - left };
+            assert_eq!(row.skipped, expected, "{name}");
+        }
+        let verified = Reader::open(&path).unwrap().verify(&mut |_, _| {}).unwrap();
+        let faults: Vec<_> = verified.findings.iter().filter(|finding| !finding.ok).collect();
+        assert!(verified.is_sound(), "{faults:?}");
     }
 
     #[tokio::test]

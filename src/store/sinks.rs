@@ -236,6 +236,13 @@ impl Store {
 const SELECT: &str = "SELECT name, type, state, position, delivered, last_success_at, last_error, last_error_at, \
      retrying, dead, filtered, skipped, gate, released_to FROM sinks";
 
+/// Every change ever stored that the log no longer holds after the position is skipped: those before
+/// the position, and those that were pruned.
+const INSERT: &str = "INSERT INTO sinks (name, type, state, position, skipped, created_at, released_to) \
+     VALUES (?1, ?2, 'active', ?3, \
+     coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
+     - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
+
 const PASS: &str =
     "UPDATE sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
 
@@ -320,10 +327,7 @@ pub(super) fn open(
             Begin::Beginning => 0,
             Begin::At(stamp) => log::position_at(&tx, stamp)?,
         };
-        tx.execute(
-            "INSERT INTO sinks (name, type, state, position, skipped, created_at, released_to) VALUES (?1, ?2, 'active', ?3, ?3, ?4, ?5)",
-            (name, type_name, position, at, log::last_seq(&tx)?),
-        )?;
+        tx.execute(INSERT, (name, type_name, position, at, log::last_seq(&tx)?))?;
     }
     let row = tx.query_row(&find_sql(), [name], read)?;
     tx.commit()?;
