@@ -63,9 +63,14 @@ impl ControlRequest {
 
     /// How long to wait for the reply.
     fn time_limit(&self) -> Duration {
+        if self.waits_for_budget() { SLOW } else { QUICK }
+    }
+
+    /// True if the reply may have to wait for a free request in the budget.
+    fn waits_for_budget(&self) -> bool {
         match self {
-            Self::Status | Self::Wake { .. } => QUICK,
-            Self::Search(_) | Self::CustomFields { .. } => SLOW,
+            Self::Status | Self::Wake { .. } => false,
+            Self::Search(_) | Self::CustomFields { .. } => true,
         }
     }
 }

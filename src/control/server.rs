@@ -1,23 +1,26 @@
 //! The daemon's side: accepts connections, checks who may send what, writes the reply.
 //!
 //! Every connection has a short time limit for its request, and their number is bounded, so that
-//! clients that send nothing delay the others by less than a second.
+//! clients that send nothing delay the others by less than a second. Requests that may wait for the
+//! budget have a smaller bound of their own, so that the status and a wake always find a place.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::address::SocketAddress;
 use super::{ControlReply, ControlRequest, QUICK};
 use crate::connections;
-use crate::sysexits::PERMISSION;
+use crate::sysexits::{PERMISSION, TRY_AGAIN};
 
 /// How long a client may take to send its request.
 const REQUEST_LIMIT: Duration = Duration::from_millis(500);
@@ -25,6 +28,10 @@ const REQUEST_LIMIT: Duration = Duration::from_millis(500);
 const REQUEST_MAX: u64 = 4096;
 /// Connections served at the same time. More of them wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 32;
+/// Requests that may wait for the budget at the same time. More of them are refused at once.
+const WAITING_MAX: usize = 16;
+/// When a refused one may be sent again.
+const WAITING_RETRY: Duration = Duration::from_secs(5);
 
 /// Serves the socket until `stop`; `reply_to` is called with each request and returns the reply.
 ///
@@ -44,8 +51,9 @@ where
     }
     let listener = UnixListener::bind(&address.path)?;
     fs::set_permissions(&address.path, fs::Permissions::from_mode(0o660))?;
+    let places = Arc::new(Semaphore::new(WAITING_MAX));
     connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
-        converse(stream, reply_to.clone())
+        converse(stream, reply_to.clone(), Arc::clone(&places))
     })
     .await;
     // If this fails, the next start removes the file.
@@ -53,7 +61,11 @@ where
     Ok(())
 }
 
-async fn converse<A, F>(mut stream: UnixStream, reply_to: A) -> io::Result<()>
+async fn converse<A, F>(
+    mut stream: UnixStream,
+    reply_to: A,
+    places: Arc<Semaphore>,
+) -> io::Result<()>
 where
     A: Fn(ControlRequest) -> F,
     F: Future<Output = Vec<u8>>,
@@ -64,10 +76,11 @@ where
     timeout(REQUEST_LIMIT, reader.read_line(&mut line)).await??;
     if let Ok(request) = serde_json::from_str::<ControlRequest>(&line) {
         let own = rustix::process::geteuid().as_raw();
-        let reply = if may_send(&request, sender, own) {
-            timeout(request.time_limit(), reply_to(request)).await?
-        } else {
-            serde_json::to_vec(&refusal())?
+        let place = request.waits_for_budget().then(|| places.try_acquire()).transpose();
+        let reply = match place {
+            _ if !may_send(&request, sender, own) => serde_json::to_vec(&refusal())?,
+            Err(_) => serde_json::to_vec(&too_many())?,
+            Ok(_place) => timeout(request.time_limit(), reply_to(request)).await?,
         };
         timeout(QUICK, stream.write_all(&reply)).await??;
     }
@@ -90,8 +103,21 @@ fn refusal() -> ControlReply<()> {
     }
 }
 
+fn too_many() -> ControlReply<()> {
+    ControlReply::Failed {
+        code: TRY_AGAIN,
+        text: format!(
+            "{WAITING_MAX} searches wait for the daemon's rate budget already: run this command \
+             again when they have ended, and run fewer of them at the same time"
+        ),
+        retry_after_s: Some(WAITING_RETRY.as_secs_f64()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::task::JoinSet;
+
     use super::super::SearchRequest;
     use super::*;
 
@@ -134,5 +160,55 @@ mod tests {
         let (served, reply) = tokio::join!(serving, asking);
         served.unwrap();
         assert_eq!(reply.unwrap(), b"fine");
+    }
+
+    #[tokio::test]
+    async fn searches_that_wait_for_the_budget_do_not_keep_the_status_from_a_reply() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("mirror.db");
+        let stop = CancellationToken::new();
+        let reply_to = async |request: ControlRequest| match request {
+            ControlRequest::Search(_) => std::future::pending().await,
+            _ => b"fine".to_vec(),
+        };
+        let serving = serve(&store, reply_to, stop.clone());
+        let asking = async {
+            let search = SearchRequest {
+                term: "ada".to_owned(),
+                business: None,
+                store: None,
+                backfill: false,
+            };
+            let line =
+                format!("{}\n", serde_json::to_string(&ControlRequest::Search(search)).unwrap());
+            let address = SocketAddress::of(&store).unwrap();
+            let mut searches = JoinSet::new();
+            while searches.len() < CONNECTIONS_MAX + 8 {
+                let Ok(mut stream) = UnixStream::connect(&address.path).await else {
+                    tokio::task::yield_now().await;
+                    continue;
+                };
+                stream.write_all(line.as_bytes()).await.unwrap();
+                searches.spawn(async move {
+                    let mut reply = String::new();
+                    stream.read_to_string(&mut reply).await.unwrap();
+                    reply
+                });
+            }
+            let reply = super::super::send(&store, &ControlRequest::Status).await;
+            assert_eq!(reply.unwrap(), b"fine");
+            for _ in 0..CONNECTIONS_MAX + 8 - WAITING_MAX {
+                let refused = searches.join_next().await.unwrap().unwrap();
+                let refused: ControlReply<()> = serde_json::from_str(&refused).unwrap();
+                assert!(
+                    matches!(refused, ControlReply::Failed { code: TRY_AGAIN, .. }),
+                    "{refused:?}"
+                );
+            }
+            assert_eq!(searches.len(), WAITING_MAX, "the first ones still wait");
+            stop.cancel();
+        };
+        let (served, ()) = tokio::join!(serving, asking);
+        served.unwrap();
     }
 }
