@@ -205,14 +205,37 @@ pub struct Page(Arc<Content>);
 struct Content {
     body: String,
     records: Vec<Record>,
+    repeats: Repeats,
+}
+
+/// Records of a page whose id occurs earlier on the page. They count for how full the page is, and
+/// for nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Repeats {
+    /// How many.
+    pub count: u32,
+    /// The id of the first one that has another text than the record that counts.
+    pub two_texts: Option<RecordId>,
 }
 
 impl Page {
     /// Joins a body and the records found in it; the ids must be distinct and the spans inside the body.
     #[must_use]
     pub fn new(body: String, records: Vec<Record>) -> Self {
+        Self::with_repeats(body, records, Repeats::default())
+    }
+
+    /// As [`Page::new`], for a body that shows some ids more than once; `records` has each of them once.
+    #[must_use]
+    pub fn with_repeats(body: String, records: Vec<Record>, repeats: Repeats) -> Self {
         debug_assert!(records.iter().all(|r| body.get(r.span.clone()).is_some()));
-        Self(Arc::new(Content { body, records }))
+        Self(Arc::new(Content { body, records, repeats }))
+    }
+
+    /// The records that were left out because their id occurs earlier on the page.
+    #[must_use]
+    pub fn repeats(&self) -> &Repeats {
+        &self.0.repeats
     }
 
     /// The whole body as received.

@@ -1,19 +1,20 @@
 //! Decodes the body of a poll: which records it holds and where their exact text is.
 //!
-//! Pure. If a body is not an array of records with distinct ids, the whole body is refused, so that
-//! no fault looks like an empty page. One scan splits the array at its commas and limits the depth;
+//! Pure. If a body is not an array of records with ids, the whole body is refused, so that no fault
+//! looks like an empty page. If an id occurs twice, its first record counts. One scan splits the array at its commas and limits the depth;
 //! then the JSON parser checks each piece and returns its id. Pieces of valid JSON joined by commas
 //! are a valid array, so the array is not parsed again. A piece that equals a record of the previous
 //! page is neither scanned nor parsed.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::record::{IdError, Page, Record, RecordId, time};
+use crate::record::{IdError, Page, Record, RecordId, Repeats, time};
 
 /// The deepest nesting of arrays and objects that is read, the page's own array included.
 pub const MAX_DEPTH: usize = 64;
@@ -59,9 +60,6 @@ pub enum PageError {
     /// A record whose `id` cannot be used.
     #[error("record {0} of the page: {1}")]
     BadId(usize, IdError),
-    /// Two records with one id.
-    #[error("record {0} of the page repeats the id of an earlier one")]
-    DuplicateId(usize),
     /// `X-Business` names another business than the requested one.
     #[error("it belongs to another branch than the requested one; check businesses in [workspace]")]
     OtherBusiness,
@@ -86,7 +84,6 @@ impl PageError {
             Self::NotAnObject(_) => "not_an_object",
             Self::NoId(_) => "no_id",
             Self::BadId(..) => "bad_id",
-            Self::DuplicateId(_) => "duplicate_id",
             Self::OtherBusiness => "other_business",
             Self::UnexpectedShape => "unexpected_shape",
         }
@@ -95,7 +92,8 @@ impl PageError {
 
 /// Decodes a body.
 ///
-/// If a record has two members `id`, the last one counts, as in most JSON parsers.
+/// If a record has two members `id`, the last one counts, as in most JSON parsers. If two records have
+/// one id, the first one counts, which is the newest in both orders of the contract.
 ///
 /// # Errors
 /// [`PageError`] for the first problem of the body.
@@ -118,13 +116,37 @@ pub fn decode_after(body: Vec<u8>, previous: &Page) -> Result<Page, PageError> {
             None => read(&body, span, place)?,
         });
     }
-    let mut seen = HashSet::with_capacity(records.len());
-    for (place, record) in (1..).zip(&records) {
-        if !seen.insert(&record.id) {
-            return Err(PageError::DuplicateId(place));
+    let (records, repeats) = distinct(&body, records);
+    Ok(Page::with_repeats(body, records, repeats))
+}
+
+/// The first record of each id, and what the others were.
+fn distinct(body: &str, records: Vec<Record>) -> (Vec<Record>, Repeats) {
+    let mut first: HashMap<&RecordId, &str> = HashMap::with_capacity(records.len());
+    let mut repeats = Repeats::default();
+    let mut later = Vec::new();
+    for (place, record) in records.iter().enumerate() {
+        let text = &body[record.span.clone()];
+        match first.entry(&record.id) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(text);
+            }
+            Entry::Occupied(kept) => {
+                later.push(place);
+                repeats.count += 1;
+                if *kept.get() != text && repeats.two_texts.is_none() {
+                    repeats.two_texts = Some(record.id.clone());
+                }
+            }
         }
     }
-    Ok(Page::new(body, records))
+    drop(first);
+    if later.is_empty() {
+        return (records, repeats);
+    }
+    let is_first = |place: &usize| later.binary_search(place).is_err();
+    let records = records.into_iter().enumerate();
+    (records.filter(|(place, _)| is_first(place)).map(|(_, record)| record).collect(), repeats)
 }
 
 /// Checks and reads one item, the `place`th of the page.

@@ -57,6 +57,8 @@ pub(super) struct PollerHealth {
     retry_at: Option<Duration>,
     /// True if the route shows no records although it showed some before.
     is_emptied: bool,
+    /// True after a page showed one record twice with two texts; that is logged once.
+    showed_two_texts: bool,
     /// When what the schedule learned was last given to the store.
     learned_at: Option<Duration>,
     volatile: VolatileFields,
@@ -76,6 +78,7 @@ impl PollerHealth {
             last_success: None,
             retry_at: None,
             is_emptied: false,
+            showed_two_texts: false,
             learned_at: None,
             volatile: VolatileFields::default(),
         }
@@ -182,6 +185,11 @@ impl PollerHealth {
                 stored records are kept; check what the key may read and which business is polled");
         }
         self.is_emptied = emptied;
+        if let Some(record) = stored.two_texts.as_ref().filter(|_| !self.showed_two_texts) {
+            self.showed_two_texts = true;
+            tracing::warn!(poller = %self.id, record = record.as_str(), "a page shows one record twice with two texts: \
+                the first one is stored; if the mirror differs from the workspace, tell the workspace's provider");
+        }
         for (id, field) in &stored.changed_alone {
             self.volatile.note(id, field, now.wall);
         }

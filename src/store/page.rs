@@ -53,7 +53,8 @@ pub(super) fn note_unchanged(
     let stamp = crate::clock::stamp(facts.at);
     known.row.last_success_at = facts.asked_at();
     let records = known.len();
-    let is_short = records < facts.limit as usize;
+    let repeats = known.page().map(Page::repeats).cloned().unwrap_or_default();
+    let is_short = records + (repeats.count as usize) < facts.limit as usize;
     let outcome = PageOutcome {
         unchanged: true,
         contiguity: if is_short { Contiguity::Complete } else { Contiguity::Contiguous },
@@ -63,6 +64,7 @@ pub(super) fn note_unchanged(
         overlap: records,
         gap: None,
         changed_alone: Vec::new(),
+        two_texts: repeats.two_texts,
     };
     writer.note(poller, poll_note(&outcome, &stamp, facts));
     Some(outcome)
@@ -80,6 +82,9 @@ pub(super) fn store(
     if let Some(outcome) = note_unchanged(writer, poller, page.body().as_bytes(), facts) {
         return Ok(outcome);
     }
+    // A full page that shows a record twice is full, although it has fewer records than its limit.
+    let facts =
+        &PollFacts { limit: facts.limit.saturating_sub(page.repeats().count), ..facts.clone() };
     let arrival = Arrival { poller, page, facts, stamp: crate::clock::stamp(facts.at), learned };
     load_known(writer, poller)?;
     writer.until_not_overtaken(|writer| compare_and_store(writer, &arrival))
@@ -144,6 +149,7 @@ fn outcome(page: &Page, judged: &Judged, polled_before: bool) -> PageOutcome {
         overlap: proof.shared,
         gap: None,
         changed_alone: diff.changed_alone.clone(),
+        two_texts: page.repeats().two_texts.clone(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::ledger::Gap;
 use crate::clock::stamp;
 use crate::contiguity::Contiguity;
+use crate::record::RecordId;
 
 /// What is known of a poll beside its page.
 #[derive(Debug, Clone)]
@@ -51,4 +52,6 @@ pub struct PageOutcome {
     pub gap: Option<Gap>,
     /// The id and the field of each updated record of which a single field changed.
     pub changed_alone: Vec<(String, String)>,
+    /// The id of a record that the page shows twice with two texts.
+    pub two_texts: Option<RecordId>,
 }

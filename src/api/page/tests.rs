@@ -85,9 +85,6 @@ fn every_body_that_is_no_page_is_refused_with_its_reason() {
         (r#"[{"id":[1]}]"#, "bad_id"),
         (r#"[{"id":"a\u0000b"}]"#, "bad_id"),
         (r#"[{"id":"\ud800"}]"#, "bad_id"),
-        (r#"[{"id":1},{"id":1}]"#, "duplicate_id"),
-        (r#"[{"id":1},{"id":2},{"id":"1"}]"#, "duplicate_id"),
-        (r#"[{"id":"a"},{"id":"\u0061"}]"#, "duplicate_id"),
     ] {
         assert_eq!(word(body), expected, "{body:?}");
     }
@@ -95,6 +92,24 @@ fn every_body_that_is_no_page_is_refused_with_its_reason() {
     assert_eq!(word(b"[{\"id\":1,\"a\":\"\xed\xa0\x80\"}]"), "invalid_utf8");
     assert_eq!(word(b"\x1f\x8b\x08\x00"), "invalid_utf8");
     assert_eq!(word(format!("[{{\"id\":\"{}\"}}]", "x".repeat(256))), "bad_id");
+}
+
+#[test]
+fn the_first_of_two_records_with_one_id_counts() {
+    for (body, shown, count, two_texts) in [
+        (r#"[{"id":1},{"id":1}]"#, vec![r#"{"id":1}"#], 1, None),
+        (r#"[{"id":1},{"id":2},{"id":"1"}]"#, vec![r#"{"id":1}"#, r#"{"id":2}"#], 1, Some("1")),
+        (r#"[{"id":"a"},{"id":"\u0061"}]"#, vec![r#"{"id":"a"}"#], 1, Some("a")),
+        (r#"[{"id":3},{"id":3},{"id":2},{"id":3}]"#, vec![r#"{"id":3}"#, r#"{"id":2}"#], 2, None),
+        (r#"[{"id":3,"v":2},{"id":3,"v":1}]"#, vec![r#"{"id":3,"v":2}"#], 1, Some("3")),
+        (r#"[{"id":3},{"id":2}]"#, vec![r#"{"id":3}"#, r#"{"id":2}"#], 0, None),
+    ] {
+        let page = decode(body.as_bytes().to_vec()).unwrap();
+        let texts: Vec<&str> = page.records().iter().map(|record| page.text(record)).collect();
+        assert_eq!(texts, shown, "{body}");
+        assert_eq!(page.repeats().count, count, "{body}");
+        assert_eq!(page.repeats().two_texts.as_ref().map(RecordId::as_str), two_texts, "{body}");
+    }
 }
 
 #[test]

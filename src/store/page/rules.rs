@@ -49,6 +49,25 @@ async fn an_edit_that_leaves_a_record_as_it_was_does_not_hide_what_was_missed() 
 }
 
 #[tokio::test]
+async fn a_record_twice_on_a_full_page_does_not_hide_what_was_missed() {
+    let (_dir, store) = open();
+    Poll::USUAL.shows(&store, &records(1..=20)).await;
+    // Twenty items, one of them twice: a page of nineteen records is full all the same.
+    let mut shown = records(42..=60);
+    shown.insert(0, shown[0].clone());
+    let body = format!("[{}]", shown.join(",")).into_bytes();
+    let key = PollerId { route: Route::Leads, business: None };
+    for expected in [19, 0] {
+        let page = crate::api::decode(body.clone()).unwrap();
+        let facts = Poll::USUAL.facts(&store);
+        let outcome = store.store_page(key.clone(), page, facts, None).await.unwrap();
+        assert_eq!(outcome.created, expected);
+        assert_ne!(outcome.contiguity, crate::contiguity::Contiguity::Complete);
+    }
+    assert_eq!(gaps(&store).await, said("gap", "20..42: 21"));
+}
+
+#[tokio::test]
 async fn a_record_past_a_hole_does_not_make_the_gap_small() {
     let (_dir, store) = open();
     Poll::USUAL.shows(&store, &records(1..=20)).await;
