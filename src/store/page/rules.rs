@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::record::{Kind, PollerId, Route};
+use crate::record::{Kind, Page, PollerId, Repeats, Route};
 use crate::store::fixtures::{Poll, count, gaps, open, page, record, records, with_text_ids};
 use crate::store::{PollFacts, Store};
 
@@ -53,14 +53,13 @@ async fn a_record_twice_on_a_full_page_does_not_hide_what_was_missed() {
     let (_dir, store) = open();
     Poll::USUAL.shows(&store, &records(1..=20)).await;
     // Twenty items, one of them twice: a page of nineteen records is full all the same.
-    let mut shown = records(42..=60);
-    shown.insert(0, shown[0].clone());
-    let body = format!("[{}]", shown.join(",")).into_bytes();
+    let shown = page(&records(42..=60));
+    let repeats = Repeats { count: 1, two_texts: None };
+    let shown = Page::with_repeats(shown.body().to_owned(), shown.records().to_vec(), repeats);
     let key = PollerId { route: Route::Leads, business: None };
     for expected in [19, 0] {
-        let page = crate::api::decode(body.clone()).unwrap();
         let facts = Poll::USUAL.facts(&store);
-        let outcome = store.store_page(key.clone(), page, facts, None).await.unwrap();
+        let outcome = store.store_page(key.clone(), shown.clone(), facts, None).await.unwrap();
         assert_eq!(outcome.created, expected);
         assert_ne!(outcome.contiguity, crate::contiguity::Contiguity::Complete);
     }
