@@ -3,12 +3,15 @@
 mod summary;
 
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::exit::{ExitError, TRY_AGAIN};
 use super::moment;
 use super::output::{self, cell};
 use super::route_name::RouteName;
@@ -102,12 +105,14 @@ impl Filter {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let reader = Reader::open(&config.store.path)?;
+    let store = &config.store.path;
+    let opened = file_at(store);
+    let reader = Reader::open(store)?;
     let filter = Filter::of(args);
     if args.summary {
         return summary::run(&reader, &filter, args.json.json);
     }
-    let Found { changes: found, position, is_cut } = match filter.after {
+    let Found { changes: found, mut position, is_cut } = match filter.after {
         Some(after) => first_after(&reader, &filter, after)?,
         None => match (filter.route, &filter.id) {
             (Some(route), Some(id)) => latest_of_record(&reader, &filter, route, id)?,
@@ -121,7 +126,14 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     if args.follow {
-        return follow(&reader, &filter, found, position, args.json.json);
+        let is_replaced = || file_at(store) != opened;
+        follow(&reader, &filter, found, &mut position, is_replaced, args.json.json)?;
+        let text = format!(
+            "{} was replaced or moved away, for example by `shopmirror restore`: start `log --follow` \
+             again; new changes may have numbers below {position}",
+            store.display()
+        );
+        return Err(ExitError { code: TRY_AGAIN, text }.into());
     }
     if args.json.json {
         return output::json(&found);
@@ -138,20 +150,29 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The device and the number of the file at `path`.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Prints what was found and each new change, until the store is another file than the one that is
+/// read.
 fn follow(
     reader: &Reader,
     filter: &Filter,
     mut found: Vec<Change>,
-    mut position: i64,
+    position: &mut i64,
+    is_replaced: impl Fn() -> bool,
     json: bool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<()> {
     loop {
         for change in found.drain(..) {
             output::text(&if json { format!("{}\n", change.data_json()) } else { line(&change) })?;
         }
-        let more = reader.changes_after(position, LOG_STEP)?;
+        let more = reader.changes_after(*position, LOG_STEP)?;
         match more.last() {
-            Some(last) => position = last.seq,
+            Some(last) => *position = last.seq,
+            None if is_replaced() => return Ok(()),
             None => std::thread::sleep(FOLLOW_EVERY),
         }
         found = more.into_iter().filter(|change| filter.wants(change)).collect();

@@ -118,3 +118,22 @@ async fn a_sink_can_be_tried_before_there_is_a_store() {
     assert_eq!(receiver.received()[0].body, "{\"text\": \"Test of shopmirror true\"}");
     assert!(!place.store().exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_the_daemon_writes_is_not_tested_beside_it_and_the_message_says_how() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::file_sink("audit", ""));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    workspace.add(Route::Leads, json!({ "name": "Zoë" }));
+    place.status_when("a line is written", |status| status["sinks"][0]["delivered"] == 1).await;
+    let refused = place.run(["sinks", "test", "audit"]).await;
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    assert!(refused.err.contains("the daemon, process "), "{refused:?}");
+    assert!(refused.err.contains("`shopmirror check --sink audit`"), "{refused:?}");
+    assert_eq!(place.run(["check", "--sink", "audit"]).await.code, Some(0));
+    daemon.stop().await;
+    let ended = place.run(["sinks", "test", "audit"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}

@@ -325,3 +325,17 @@ async fn the_log_can_be_followed() {
     let line: Value = serde_json::from_str(&follow.lines()[1]).unwrap();
     assert_eq!((&line["record_id"], &line["kind"]), (&json!(id), &json!("created")));
 }
+
+#[tokio::test]
+async fn following_the_log_ends_and_says_why_if_the_store_is_replaced() {
+    let (_workspace, place) = filled().await;
+    let made = place.run(["backup", "copy.db"]).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let follow = place.follow(["log", "--follow", "--limit", "1", "--json"]);
+    wait_until("it reads the store", || follow.lines().len() == 1).await;
+    let restored = place.run(["restore", "copy.db"]).await;
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    let (code, said) = follow.ended().await;
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains("was replaced") && said.contains("start `log --follow` again"), "{said}");
+}

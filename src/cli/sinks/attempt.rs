@@ -3,6 +3,7 @@
 //! The change is the newest of the log that the sink asked for, or the one that is named. It gets an
 //! event id of its own, which begins with `test_`, so that no receiver takes it for the real one.
 
+use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use crate::config::{Config, SinkKind, SinkSettings};
 use crate::deliver::wants;
 use crate::record::{Change, Kind, TEST_ID};
 use crate::sink::{Preview, Sink, Verdict};
-use crate::store::Reader;
+use crate::store::{Reader, holder};
 use crate::sysexits::IO;
 
 /// How many of the latest changes are looked through for one that the sink asked for.
@@ -109,6 +110,7 @@ pub(super) fn test(config: &Config, args: &Args, json: bool) -> anyhow::Result<E
     let settings = settings(config, &args.name)?;
     if let SinkKind::File(file) = &settings.kind {
         ensure_own(&file.path)?;
+        ensure_free(&args.name, &file.path, &config.store.path)?;
     }
     let now = Timestamp::now();
     let change = marked(chosen(config, settings, args.seq, now)?, now);
@@ -255,6 +257,19 @@ fn made_up(settings: &SinkSettings, now: Timestamp) -> Change {
 /// The change under an event id that marks it as a test.
 fn marked(change: Change, now: Timestamp) -> Change {
     Change { event_id: format!("{TEST_ID}{}", now.as_nanosecond()), ..change }
+}
+
+/// The file of a sink that the daemon writes is locked by it: no other process may write there.
+fn ensure_free(name: &str, path: &Path, store: &Path) -> anyhow::Result<()> {
+    let is_locked = File::open(path)
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
+    let Some(daemon) = holder(store).filter(|_| is_locked) else { return Ok(()) };
+    let text = format!(
+        "the daemon, process {daemon}, writes {}, and no other process may: run `shopmirror check --sink {name}` \
+         instead, or stop the daemon for this test",
+        path.display()
+    );
+    Err(ExitError { code: TRY_AGAIN, text }.into())
 }
 
 /// A file that this command would create for another user could not be written by the daemon.

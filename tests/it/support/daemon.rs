@@ -143,7 +143,8 @@ impl Place {
     pub(crate) fn follow<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Followed {
         let path = self.path("followed");
         let file = fs::File::create(&path).unwrap();
-        Followed { _child: self.command(args).stdout(file).spawn().unwrap(), path }
+        let mut command = self.command(args);
+        Followed { child: command.stdout(file).stderr(Stdio::piped()).spawn().unwrap(), path }
     }
 
     /// Starts the daemon; what it logs goes to `daemon.log`.
@@ -275,7 +276,7 @@ fn query(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<Value>> {
 
 /// A command that goes on until it is dropped.
 pub(crate) struct Followed {
-    _child: Child,
+    child: Child,
     path: PathBuf,
 }
 
@@ -285,6 +286,14 @@ impl Followed {
         let text = fs::read_to_string(&self.path).unwrap();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until it ends by itself; returns its exit code and what it said beside its lines.
+    pub(crate) async fn ended(self) -> (Option<i32>, String) {
+        let output = self.child.wait_with_output();
+        let output = tokio::time::timeout(Duration::from_secs(LIMIT_S), output);
+        let output = output.await.expect("the command ends in time").unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
 }
 
