@@ -76,6 +76,15 @@ pub struct BudgetStatus {
     pub last_hour: Vec<BudgetMinute>,
 }
 
+impl BudgetStatus {
+    /// Seconds of a rest that is longer than a key's own minute, in which routes miss polls that the
+    /// schedule counts on.
+    #[must_use]
+    pub fn long_rest_s(&self) -> Option<f64> {
+        self.resting_s.filter(|rest_s| *rest_s >= 60.0)
+    }
+}
+
 /// The one counter of requests.
 #[derive(Debug)]
 pub struct Budget {

@@ -62,8 +62,8 @@ pub enum TransportError {
     Cut(String),
     /// A 2xx response with more than [`MAX_BODY`] bytes.
     #[error(
-        "the response is larger than 8 MiB and was refused; check that base_url is the workspace's \
-         API address"
+        "the response is larger than 8 MiB and was refused; if the records are that large (pictures, \
+         signatures), lower limit in [poll], else check that base_url is the workspace's API address"
     )]
     TooLarge,
     /// Any other failure before or during the response.

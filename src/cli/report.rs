@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -118,9 +117,10 @@ fn print(answer: &Answer, form: Form, raw: bool) -> anyhow::Result<ExitCode> {
         Form::Json => output::json(&report::objects(answer)),
         Form::Html => output::raw(report::document(answer).as_bytes()),
         Form::Svg => {
-            let chart = report::svg(answer).with_context(|| {
+            let chart = report::svg(answer).ok_or_else(|| {
                 let name = &answer.report.name;
-                format!("the report {name} has no chart here: it declares none, or there is nothing to draw")
+                let text = format!("the report {name} has no chart, or there is nothing to draw; use --format table, csv, json or html");
+                ExitError { code: DATA, text }
             })?;
             output::raw(chart.as_bytes())
         }

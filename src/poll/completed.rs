@@ -66,7 +66,16 @@ impl Dispatcher {
     fn observe_rate(&mut self, rate: &RateHeaders) {
         let now = self.clock.now();
         self.clocks.compare(rate.server_time, now);
+        let rested_s = self.budget.snapshot(now).long_rest_s();
         self.budget.observe(&seen(rate), now);
+        // Requests that were under way together are refused together.
+        if let (None, Some(rest_s)) = (rested_s, self.budget.snapshot(now).long_rest_s()) {
+            tracing::warn!(
+                wait_s = rest_s.round(),
+                "the workspace asked shopmirror to wait (429 with Retry-After): no route is read until then; \
+                 find out which programs use this key"
+            );
+        }
         self.budget.set_needed(self.schedule.needed_per_minute());
         self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute, now);
     }

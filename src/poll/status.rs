@@ -161,7 +161,7 @@ impl Dispatcher {
         };
         PollingStatus {
             pollers: (0..self.pollers.len())
-                .map(|index| self.poller_status(index, pause))
+                .map(|index| self.poller_status(index, pause, budget.resting_s))
                 .collect(),
             budget,
             key_pause: key_pause.map(|pause| pause.reason()),
@@ -171,13 +171,20 @@ impl Dispatcher {
         }
     }
 
-    fn poller_status(&self, index: usize, pause: Option<(PauseReason, Duration)>) -> PollerStatus {
+    fn poller_status(
+        &self,
+        index: usize,
+        pause: Option<(PauseReason, Duration)>,
+        resting_s: Option<f64>,
+    ) -> PollerStatus {
         let now = self.clock.now();
         let poller = &self.pollers[index];
         let mut plan = self.schedule.view(index, now);
         if let Some((reason, until)) = pause {
             plan.next_poll_s = Some(until.saturating_sub(now.elapsed).as_secs_f64());
             plan.reason = format!("every poller is paused: {}", reason.advice());
+        } else if let Some(rest) = resting_s {
+            plan.next_poll_s = plan.next_poll_s.map(|next| next.max(rest));
         }
         let age = |at: Duration| now.elapsed.saturating_sub(at).as_secs_f64();
         PollerStatus {

@@ -92,6 +92,15 @@ impl HealthReport {
         if let Some(reason) = polling.store_pause {
             self.add(Health::Failing, reason.advice().to_owned());
         }
+        if let Some(rest_s) = polling.budget.long_rest_s() {
+            self.add(
+                Health::Degraded,
+                format!(
+                    "the workspace asked shopmirror to wait (429 with Retry-After): no route is read for another {}, and records may be missed; find out which programs use this key, or ask the workspace's support",
+                    duration::seconds(rest_s)
+                ),
+            );
+        }
         if let Some(ahead_s) = polling.clock_ahead_s {
             self.add(Health::Degraded, clock_advice(ahead_s));
         }
@@ -327,6 +336,30 @@ mod tests {
             "last_error_text": error.map(|error| format!("{error} on {route}")),
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn a_wait_that_the_workspace_asked_for_is_reported_if_it_is_longer_than_the_minute_of_the_key()
+    {
+        let judged = |resting_s: Option<f64>| {
+            let polling: PollingStatus = serde_json::from_value(serde_json::json!({
+                "pollers": [], "key_pause": null, "store_pause": null,
+                "budget": {
+                    "limit": 60, "used_last_60s": 0, "remaining_seen": null, "others_per_minute": 0.0,
+                    "pace_per_minute": 45.0, "resting_s": resting_s,
+                },
+                "forecast": { "feasible": true, "load": 0.1, "first_to_fail": null },
+            }))
+            .unwrap();
+            let mut health = HealthReport::default();
+            health.judge_polling(&polling);
+            health.into_parts()
+        };
+        assert_eq!(judged(None), (Health::Ok, vec![]));
+        assert_eq!(judged(Some(59.0)), (Health::Ok, vec![]));
+        let (health, reasons) = judged(Some(3_540.0));
+        assert_eq!(health, Health::Degraded);
+        assert!(reasons[0].contains("no route is read for another 59m"), "{reasons:?}");
     }
 
     #[test]

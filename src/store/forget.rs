@@ -14,9 +14,6 @@ use super::operate::Operator;
 use super::{checkpoint, mirror};
 use crate::record::{Kind, Route, field};
 
-/// Unused pages that one row of zeros takes.
-const SCRUB_PAGES: i64 = 256;
-
 /// What forgetting a record came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forgotten {
@@ -36,11 +33,11 @@ pub enum Forgotten {
 
 impl Operator {
     /// Removes a record's data from the mirror and from every version in the log, beside a running
-    /// daemon or without one.
+    /// daemon or without one, and writes the whole file anew, which needs as much free space.
     ///
     /// # Errors
-    /// Nothing is changed, or the record is forgotten and unused pages of the file may still hold words
-    /// of it; a second call overwrites them.
+    /// Nothing is changed, or the record is forgotten and unused parts of the file may still hold words
+    /// of it; a second call removes them.
     pub fn forget(&mut self, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
@@ -54,8 +51,10 @@ impl Operator {
         if forgotten == Forgotten::Unknown {
             return Ok(forgotten);
         }
+        // SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond
+        // the reach of `secure_delete`: only a file that is written anew holds no word of the record.
         // Also if the record was forgotten before: this part may have failed then.
-        scrub(&mut self.connection)?;
+        self.connection.execute_batch("VACUUM")?;
         // Best effort: the data is gone from the tables whatever a reader keeps in the log.
         let is_cut = checkpoint::cut_wal(&self.connection).unwrap_or(false);
         Ok(match forgotten {
@@ -125,28 +124,6 @@ enum IndexUse {
     Remove,
     /// The whole index is emptied and made again later.
     Empty,
-}
-
-/// Overwrites the pages that the file does not use with zeros: a page that was given back before may
-/// hold words of the record. Works on all of them at once, since SQLite chooses which to use.
-fn scrub(connection: &mut Connection) -> rusqlite::Result<()> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let number = |pragma: &str| tx.query_row(pragma, [], |row| row.get::<_, i64>(0));
-    let (free, page) = (number("PRAGMA freelist_count")?, number("PRAGMA page_size")?);
-    if free == 0 {
-        return Ok(());
-    }
-    tx.execute_batch("CREATE TABLE _unused (zeros BLOB)")?;
-    let mut insert = tx.prepare("INSERT INTO _unused (zeros) VALUES (zeroblob(?1))")?;
-    let mut left = free;
-    while left > 0 {
-        let pages = left.min(SCRUB_PAGES);
-        insert.execute([pages * page])?;
-        left -= pages;
-    }
-    drop(insert);
-    tx.execute_batch("DROP TABLE _unused")?;
-    tx.commit()
 }
 
 struct Latest {
@@ -231,6 +208,27 @@ mod tests {
         drop(store);
         assert!(!is_on_disk(dir.path(), "Quetzal"));
         assert_eq!(rebuild(&path, &mut |_, _| ()).unwrap(), Rebuilt { records: 1 });
+    }
+
+    #[tokio::test]
+    async fn no_name_of_a_forgotten_record_stays_in_a_page_that_was_divided() {
+        let (dir, store) = open();
+        let shown: Vec<String> =
+            (1..=200).rev().map(|id| record(id, &format!("Quetzal-{id:04}-").repeat(9))).collect();
+        Poll { limit: 200, ..Poll::USUAL }.shows(&store, &shown).await;
+        store.close().await.unwrap();
+        drop(store);
+        let mut operator = Operator::open(&dir.path().join("mirror.db")).unwrap();
+        for id in (1..=200).step_by(9) {
+            operator.forget(Route::Leads, &id.to_string(), "2026").unwrap();
+        }
+        drop(operator);
+        let left: Vec<i32> = (1..=200)
+            .step_by(9)
+            .filter(|id| is_on_disk(dir.path(), &format!("Quetzal-{id:04}")))
+            .collect();
+        assert!(left.is_empty(), "{left:?} are forgotten, and still on the disk");
+        assert!(is_on_disk(dir.path(), "Quetzal-0002"));
     }
 
     /// Lets `forget` remove the record just before the next batch is written.

@@ -105,6 +105,10 @@ async fn a_429_with_retry_after_rests_the_whole_key() {
     daemon.start().await;
     shop.until(120.0).await;
     fails_once(&shop, Route::Leads, 429, "90");
+    shop.until(150.0).await;
+    let status = daemon.status().await;
+    let rest_s = status.budget.resting_s.unwrap();
+    assert!(status.pollers.iter().all(|p| p.next_poll_s.unwrap() >= rest_s), "{status:?}");
     shop.until(400.0).await;
     // The others may have been under way when the answer came.
     let during = within(&shop, 429, 90.0);

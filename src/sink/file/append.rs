@@ -127,7 +127,7 @@ impl Appender {
         };
         if open.open.recent.len() < BATCH {
             // The last batch may be in the file that was put aside.
-            open.open.recent.extend(rotation::recent_aside(&self.path, &self.layout)?);
+            open.open.recent.extend(rotation::recent_aside(&self.path)?);
         }
         if open.torn > 0 {
             tracing::warn!(

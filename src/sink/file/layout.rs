@@ -15,6 +15,9 @@ pub(super) enum Layout {
     Csv(Columns),
 }
 
+/// How the formats of JSON lines begin: CloudEvents, and the others.
+const JSON_OPENINGS: [&[u8]; 2] = [b"{\"id\":\"", b"{\"event_id\":\""];
+
 /// One line to be written, with its end.
 pub(super) struct Line {
     pub(super) event_id: String,
@@ -40,12 +43,12 @@ impl Layout {
         }
     }
 
-    /// How every line of ours begins; empty if that does not tell.
-    pub(super) fn opening(&self) -> &'static [u8] {
+    /// How a line of ours can begin, also one written before `format` was changed; empty if that
+    /// does not tell.
+    pub(super) fn openings(&self) -> &'static [&'static [u8]] {
         match self {
-            Self::Json(Format::CloudEvents(_)) => b"{\"id\":\"",
-            Self::Json(_) => b"{\"event_id\":\"",
-            Self::Csv(_) => b"",
+            Self::Json(_) => &JSON_OPENINGS,
+            Self::Csv(_) => &[],
         }
     }
 
@@ -57,15 +60,13 @@ impl Layout {
         }
     }
 
-    /// The event id of a whole line. After a power failure, zeros may be inside a line.
-    pub(super) fn event_id(&self, line: &[u8]) -> Option<String> {
+    /// The event id of a whole line in any layout. After a power failure, zeros may be inside a line.
+    pub(super) fn event_id(line: &[u8]) -> Option<String> {
         if line.contains(&0) {
             return None;
         }
-        let (rest, end) = match self {
-            Self::Json(_) => (line.strip_prefix(self.opening())?, b'"'),
-            Self::Csv(_) => (line, b','),
-        };
+        let json = JSON_OPENINGS.iter().find_map(|opening| line.strip_prefix(*opening));
+        let (rest, end) = json.map_or((line, b','), |rest| (rest, b'"'));
         let end = rest.iter().position(|byte| *byte == end)?;
         String::from_utf8(rest[..end].to_vec()).ok()
     }

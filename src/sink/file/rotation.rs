@@ -87,21 +87,52 @@ pub(super) fn put_aside(path: &Path, day: Date) -> Result<(), FileError> {
         .map_err(FileError::io("put aside", path))
 }
 
-/// The event ids of the last lines that were put aside, up to [`BATCH`].
-pub(super) fn recent_aside(path: &Path, layout: &Layout) -> Result<Vec<String>, FileError> {
+/// The event ids of the last lines that were put aside, by this program and by another one: up to
+/// [`BATCH`] of each.
+pub(super) fn recent_aside(path: &Path) -> Result<Vec<String>, FileError> {
     let reading = || FileError::io("read what was put aside from", path);
     // Between the listing and the opening, the file may have been compressed.
     let mut tries = 0;
     loop {
-        let Some(newest) = aside(path).map_err(reading())?.pop() else { return Ok(Vec::new()) };
-        match last_ids(&newest, layout) {
+        let files = [aside(path).map_err(reading())?.pop(), renamed(path).map_err(reading())?];
+        let ids: io::Result<Vec<Vec<String>>> = files.iter().flatten().map(last_ids).collect();
+        match ids {
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 2 => tries += 1,
-            ids => return ids.map_err(reading()),
+            ids => return Ok(ids.map_err(reading())?.concat()),
         }
     }
 }
 
-fn last_ids(file: &Aside, layout: &Layout) -> io::Result<Vec<String>> {
+/// The newest file that another program put aside, under a name that logrotate gives:
+/// `audit.ndjson.1`, `audit.ndjson-20261121`, and these with `.gz`.
+fn renamed(path: &Path) -> io::Result<Option<Aside>> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut newest = None;
+    for entry in fs::read_dir(directory(path))? {
+        let entry = entry?;
+        let found = entry.file_name().to_string_lossy().into_owned();
+        let (plain, compressed) = match found.strip_suffix(".gz") {
+            Some(plain) => (plain, true),
+            None => (found.as_str(), false),
+        };
+        let digits = plain.strip_prefix(&name).and_then(|rest| rest.strip_prefix(['.', '-']));
+        let numbered = |digits: &str| {
+            (1..=MOST_DIGITS).contains(&digits.len())
+                && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        };
+        let metadata = entry.metadata()?;
+        if !digits.is_some_and(numbered) || !metadata.is_file() {
+            continue;
+        }
+        let written = metadata.modified()?;
+        if newest.as_ref().is_none_or(|(before, _)| *before < written) {
+            newest = Some((written, Aside { number: 0, compressed, path: entry.path() }));
+        }
+    }
+    Ok(newest.map(|(_, file)| file))
+}
+
+fn last_ids(file: &Aside) -> io::Result<Vec<String>> {
     let opened = OpenOptions::new().read(true).custom_flags(nofollow()).open(&file.path)?;
     let mut lines: Box<dyn BufRead> = if file.compressed {
         Box::new(BufReader::new(MultiGzDecoder::new(opened)))
@@ -111,7 +142,7 @@ fn last_ids(file: &Aside, layout: &Layout) -> io::Result<Vec<String>> {
     let mut ids = VecDeque::with_capacity(BATCH);
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
-        if let Some(id) = layout.event_id(&line) {
+        if let Some(id) = Layout::event_id(&line) {
             if ids.len() == BATCH {
                 ids.pop_front();
             }
@@ -218,6 +249,29 @@ mod tests {
     }
 
     #[test]
+    fn the_last_lines_of_the_newest_file_that_another_program_renamed_are_known() {
+        for (older, newer) in [
+            ("audit.ndjson.2", "audit.ndjson.1"),
+            ("audit.ndjson-20261120", "audit.ndjson-20261121"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("audit.ndjson");
+            let write = |name: &str, id: &str, age_s: u64| {
+                let file = File::create(dir.path().join(name)).unwrap();
+                write!(&file, "{{\"event_id\":\"{id}\"}}\n").unwrap();
+                let now = std::time::SystemTime::now();
+                file.set_modified(now - std::time::Duration::from_secs(age_s)).unwrap();
+            };
+            write(older, "evt_1", 100);
+            write(newer, "evt_2", 50);
+            for other in ["audit.ndjson.bak", "audit.ndjson2", "other.ndjson.1"] {
+                write(other, "evt_3", 1);
+            }
+            assert_eq!(recent_aside(&path).unwrap(), ["evt_2"]);
+        }
+    }
+
+    #[test]
     fn a_compressed_file_of_another_day_does_not_replace_a_plain_one_of_the_same_number() {
         let dir = tempfile::tempdir().unwrap();
         let plain = dir.path().join("audit.2026-11-21.000001.ndjson");
@@ -251,8 +305,7 @@ mod tests {
             let file = File::open(&files[0].path).unwrap();
             MultiGzDecoder::new(file).read_to_string(&mut whole).unwrap();
             assert_eq!(whole, text);
-            let layout = Layout::Json(crate::shape::Format::Standard);
-            let ids = recent_aside(&path, &layout).unwrap();
+            let ids = recent_aside(&path).unwrap();
             assert_eq!((ids.len(), ids.last().unwrap().as_str()), (BATCH, "evt_4999"));
         }
     }

@@ -57,7 +57,7 @@ impl Tail {
         let mut last_fits = true;
         while lines.read_until(b'\n', &mut line)? > 0 {
             last_fits = layout.fits(&line);
-            event_ids.extend(layout.event_id(&line));
+            event_ids.extend(Layout::event_id(&line));
             line.clear();
         }
         if last_fits { Ok(Self { length: last, event_ids }) } else { Err(TailError::Foreign) }
@@ -109,17 +109,18 @@ fn unfinished_line_of_ours(
     size: u64,
     layout: &Layout,
 ) -> Result<bool, TailError> {
-    let opening = layout.opening();
-    if opening.is_empty() {
-        // The header has shown that the file is ours.
+    let openings = layout.openings();
+    // Without them, the header has shown that the file is ours.
+    let Some(longest) = openings.iter().map(|opening| opening.len()).max() else {
         return Ok(true);
-    }
-    let mut head = vec![0; opening.len()];
-    let length = (size - start).min(head.len() as u64);
+    };
+    let mut head = vec![0; longest];
+    let length = (size - start).min(longest as u64);
     let head = &mut head[..usize::try_from(length).expect("an opening at most")];
     file.read_exact_at(head, start)?;
     let text = head.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    Ok(opening.starts_with(&head[..text]))
+    let head = &head[..text];
+    Ok(openings.iter().any(|opening| opening.starts_with(head) || head.starts_with(opening)))
 }
 
 /// Whether the file begins with the layout's header, or with the part of it that a crash left.
@@ -169,6 +170,18 @@ mod tests {
 
     fn line(id: usize) -> String {
         format!("{{\"event_id\":\"evt_{id}\",\"seq\":{id}}}\n")
+    }
+
+    #[test]
+    fn lines_of_another_json_format_are_known_and_their_unfinished_line_is_cut() {
+        let cloud_event = "{\"id\":\"evt_7\",\"source\":\"urn:shop\"}\n";
+        for cut in 0..cloud_event.len() {
+            let content = line(1) + cloud_event + &cloud_event[..cut];
+            let tail = tail(content.as_bytes()).unwrap();
+            assert_eq!(tail.length as usize, content.len() - cut, "cut at {cut}");
+            let known = HashSet::from(["evt_1".to_owned(), "evt_7".to_owned()]);
+            assert_eq!(tail.event_ids, known);
+        }
     }
 
     #[test]
