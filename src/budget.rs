@@ -139,6 +139,13 @@ impl Budget {
         self.pace.recall(ages, now.elapsed);
     }
 
+    /// Sends nothing for this long: the workspace asked an earlier process to wait.
+    pub fn rest(&mut self, wait: Duration, now: Moment) {
+        if !wait.is_zero() {
+            self.rest_until = self.rest_until.max(Some(now.elapsed + wait.min(LONGEST_REST)));
+        }
+    }
+
     /// Lets the next `polls` go without spacing: a single run, or the daemon's first cycle. The
     /// ceiling still holds, and so does what a response says is left.
     pub fn start_cycle(&mut self, polls: u32) {

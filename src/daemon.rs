@@ -10,6 +10,7 @@ mod build;
 mod deliveries;
 mod health;
 mod notify;
+mod recall;
 mod requests;
 mod scheduled_reports;
 mod search_index;

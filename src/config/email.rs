@@ -11,6 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::Base;
 use super::key::read_secret_file;
+use super::secret_text;
 use super::section::{Found, Section};
 use super::shape::template;
 use super::webhook::TIMEOUT;
@@ -174,7 +175,9 @@ fn login(
     base: &Base,
     tls: MailTls,
 ) -> Option<Option<(String, SecretString)>> {
-    let Some(Found { value, place }) = section.text("login_file") else { return Some(None) };
+    let Some(Found { value, place }) = secret_text::file(section, "login_file") else {
+        return Some(None);
+    };
     let note = |message: String| section.findings.note(&place, message);
     if tls == MailTls::Off {
         note("`login_file` needs TLS, because the password would be sent in plain text: set tls to \"starttls\" or \"tls\"".to_owned());

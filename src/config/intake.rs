@@ -13,6 +13,7 @@ use url::Url;
 
 use super::base::Base;
 use super::problem::{Quote, shown};
+use super::secret_text;
 use super::section::{Found, Section};
 use super::webhook::TIMEOUT;
 use super::{Auth, KeySource, SinkFilter, address};
@@ -157,7 +158,7 @@ fn key_file(section: &mut Section<'_>, base: &Base) -> Option<(PathBuf, Range<us
         let advice = "a file with a key of that workspace, of the type REST API, mode 0640";
         section.missing("api_key_file", advice);
     }
-    let Found { value, place } = section.text("api_key_file")?;
+    let Found { value, place } = secret_text::file(section, "api_key_file")?;
     Some((base.dir.join(value), place))
 }
 

@@ -14,6 +14,7 @@ use super::findings::Findings;
 use super::intake::Mirrored;
 use super::problem::{Problem, Problems, Quote, repeated};
 use super::reports::Others;
+use super::secret_text;
 use super::section::{Found, Section};
 use super::{
     Auth, Base, BudgetSettings, Config, KeySource, PollSettings, RouteSettings, StoreSettings,
@@ -149,7 +150,7 @@ fn checked_address<T>(
 
 fn key_source(section: &mut Section<'_>, base: &Base) -> Option<KeySource> {
     let given = section.holds("api_key_file");
-    if let Some(file) = section.text("api_key_file") {
+    if let Some(file) = secret_text::file(section, "api_key_file") {
         return Some(KeySource::File(base.dir.join(file.value)));
     }
     if section.holds("api_key") {

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::key::read_secret_file;
 use super::problem::repeated;
+use super::secret_text;
 use super::section::{Found, Section};
 use super::topic::{NameForm, NameTemplate};
 use super::webhook::TIMEOUT;
@@ -107,7 +108,7 @@ fn access_key(section: &mut Section<'_>, base: &Base) -> Option<(String, SecretS
         let advice = "a file with two lines, the id of the access key and its secret, mode 0640";
         section.missing("access_key_file", advice);
     }
-    let Found { value, place } = section.text("access_key_file")?;
+    let Found { value, place } = secret_text::file(section, "access_key_file")?;
     let content = read_secret_file(&base.dir.join(value))
         .map_err(|error| section.findings.note(&place, format!("`access_key_file`: {error}")))
         .ok()?;

@@ -309,7 +309,10 @@ impl<'d> Section<'d> {
         let found = self.value(key)?;
         let DeValue::Array(items) = found.value else {
             let wanted = "a list in square brackets";
-            self.wrong_type(key, wanted, found.value, &found.place, Quote::Shown);
+            // A command line, which may hold a password.
+            let is_line = matches!(found.value, DeValue::String(text) if text.contains(' '));
+            let quote = if is_line { Quote::Masked } else { Quote::Shown };
+            self.wrong_type(key, wanted, found.value, &found.place, quote);
             return None;
         };
         let items = items.iter().map(|item| Found { value: item.get_ref(), place: item.span() });

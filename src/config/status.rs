@@ -10,6 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::Base;
 use super::key::read_secret_file;
+use super::secret_text;
 use super::section::{Found, Section};
 
 const TOKEN_LENGTH_MIN: usize = 16;
@@ -62,7 +63,7 @@ fn listen(section: &mut Section<'_>) -> Option<Found<SocketAddr>> {
 }
 
 fn token(section: &mut Section<'_>, base: &Base) -> Option<SecretString> {
-    let Found { value, place } = section.text("token_file")?;
+    let Found { value, place } = secret_text::file(section, "token_file")?;
     let note = |message: String| section.findings.note(&place, format!("`token_file`: {message}"));
     let path = base.dir.join(value);
     let content = match read_secret_file(&path) {

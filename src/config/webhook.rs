@@ -15,6 +15,7 @@ use toml::de::DeValue;
 use super::address;
 use super::key::read_secret_file;
 use super::problem::{Quote, shown};
+use super::secret_text;
 use super::section::{Found, Section};
 use super::{Base, shape};
 use crate::shape::Format;
@@ -100,7 +101,7 @@ pub(super) fn read(
 fn url(section: &mut Section<'_>, base: &Base) -> Option<SecretString> {
     let held = (section.holds("url"), section.holds("url_file"));
     let direct = section.secret_text("url");
-    let file = section.text("url_file");
+    let file = secret_text::file(section, "url_file");
     match held {
         (false, false) => section.missing(
             "url",
@@ -138,7 +139,9 @@ fn usable(
 }
 
 fn secrets(section: &mut Section<'_>, base: &Base) -> Vec<SecretString> {
-    let Some(Found { value, place }) = section.text("secret_file") else { return Vec::new() };
+    let Some(Found { value, place }) = secret_text::file(section, "secret_file") else {
+        return Vec::new();
+    };
     let note = |message: String| section.findings.note(&place, message);
     let content = match read_secret_file(&base.dir.join(value)) {
         Ok(content) => content,

@@ -1,14 +1,12 @@
 //! Makes the parts of a daemon from its configuration; nothing is started here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::SignedDuration;
 use tokio::sync::watch;
 
+use super::recall;
 use crate::api::{Client, HttpTransport, Transport};
-use crate::budget::Budget;
-use crate::clock::{Clock, Moment, stamp};
+use crate::clock::Clock;
 use crate::config::{self, Config, KeySource};
 use crate::deliver::{self, Deliverer, FloodGate, SinkStatus};
 use crate::poll::{Dispatcher, Handover, PollerPlan};
@@ -16,9 +14,6 @@ use crate::record::PollerId;
 use crate::schedule::PollerSettings;
 use crate::sink::{Sink, SinkBuildError};
 use crate::store::Store;
-
-/// How far back the requests of an earlier process count: a minute, and a little for the network.
-const BUDGET_MEMORY: SignedDuration = SignedDuration::from_secs(61);
 
 /// One delivery task, not started yet, and what wakes it.
 ///
@@ -126,13 +121,14 @@ pub async fn dispatcher(
     handover: Option<Handover>,
 ) -> anyhow::Result<Dispatcher> {
     let now = clock.now();
+    let plan = poller_plan(config);
     let handover = match handover {
         Some(mut handover) => {
             handover.budget.reconfigure(config.budget, now);
             handover
         }
         None => Handover {
-            budget: first_budget(config, store, now).await?,
+            budget: recall::first_budget(config.budget, plan.len(), store, now).await?,
             is_first: true,
             retry_at: Vec::new(),
         },
@@ -149,7 +145,7 @@ pub async fn dispatcher(
         store.clone(),
         clock,
         handover,
-        poller_plan(config),
+        plan,
         Arc::new(move || read_key(&source)),
     )
     .await?)
@@ -159,21 +155,6 @@ pub async fn dispatcher(
 ///
 /// A killed process has not written its latest polls that changed nothing. Such requests are taken
 /// for those of other clients for a minute.
-async fn first_budget(config: &Config, store: &Store, now: Moment) -> anyhow::Result<Budget> {
-    let since = now.wall.checked_sub(BUDGET_MEMORY).map(stamp).unwrap_or_default();
-    let times = store.read(move |reader| reader.poll_times_since(&since)).await?;
-    // A time in the future was written while the clock was wrong.
-    let mut ages: Vec<Duration> = times
-        .into_iter()
-        .filter_map(|time| Duration::try_from(now.wall.duration_since(time)).ok())
-        .collect();
-    // The times within a run of equal polls are estimates: one more request makes up for that.
-    ages.extend(ages.iter().min().copied());
-    let mut budget = Budget::new(config.budget, now);
-    budget.recall(&ages, now);
-    Ok(budget)
-}
-
 fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
     match source.read() {
         Ok(key) => Some(key),
@@ -186,6 +167,8 @@ fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config::Base;
 

@@ -43,18 +43,18 @@ impl Dispatcher {
     pub(super) async fn complete(&mut self, completed: Completed) -> Result<(), StoreError> {
         match completed {
             Completed::Probe { result, rate } => {
-                self.observe_rate(&rate);
+                self.observe_rate(&rate).await;
                 self.complete_probe(result);
                 Ok(())
             }
             Completed::Background { rate } => {
                 self.background.completed();
-                self.observe_rate(&rate);
+                self.observe_rate(&rate).await;
                 Ok(())
             }
             Completed::Poll { poller, asked_after, result, rate } => {
                 self.pollers[poller].completed();
-                self.observe_rate(&rate);
+                self.observe_rate(&rate).await;
                 match result {
                     Ok(body) => self.complete_poll(poller, asked_after, body, &rate).await,
                     Err(error) => self.fail_poll(poller, error, &rate).await,
@@ -63,7 +63,7 @@ impl Dispatcher {
         }
     }
 
-    fn observe_rate(&mut self, rate: &RateHeaders) {
+    async fn observe_rate(&mut self, rate: &RateHeaders) {
         let now = self.clock.now();
         self.clocks.compare(rate.server_time, now);
         let rested_s = self.budget.snapshot(now).long_rest_s();
@@ -77,7 +77,14 @@ impl Dispatcher {
             );
         }
         self.budget.set_needed(self.schedule.needed_per_minute());
-        self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute, now);
+        let budget = self.budget.snapshot(now);
+        self.schedule.set_pace(budget.pace_per_minute, now);
+        let rest = budget.resting_s.filter(|_| rate.refused).map(Duration::from_secs_f64);
+        if let Some(until) = rest.and_then(|rest| now.wall.checked_add(rest).ok())
+            && let Err(error) = self.store.note_rest(until).await
+        {
+            tracing::debug!(%error, "a restart will not know how long the workspace asked to wait");
+        }
     }
 
     fn complete_probe(&mut self, result: Result<Ping, ApiError>) {

@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{Store, log, open, sinks};
+use super::{Store, log, open, sinks, spending};
 
 impl Store {
     /// Runs a read on the read-only connection.
@@ -120,6 +120,7 @@ impl Store {
             let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
             writer.flush()?;
+            spending::end_in_order(&mut writer)?;
             sinks::save_passed(&mut writer.connection, &shared.passed)?;
             writer
                 .connection

@@ -40,6 +40,8 @@ pub(super) struct Writer {
     pub(super) identities: Identities,
     mirrors: HashMap<Route, Mirror>,
     pub(super) known: HashMap<PollerId, KnownPoller>,
+    /// Whether this process noted its start, see `spending`.
+    pub(super) has_noted_start: bool,
     pub(super) pending: PendingPolls,
     pub(super) prune_from: i64,
     /// The count of changes at the last checkpoint; `None` until the first one.
@@ -79,6 +81,7 @@ impl Writer {
             identities,
             mirrors: HashMap::new(),
             known: HashMap::new(),
+            has_noted_start: false,
             pending: PendingPolls::default(),
             prune_from: 0,
             lock_was_held: false,

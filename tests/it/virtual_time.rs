@@ -176,6 +176,40 @@ async fn a_daemon_that_is_killed_again_and_again_is_never_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_daemon_that_is_killed_every_other_second_keeps_the_limit_of_its_key() {
+    let options = Options { requests_per_minute: 30, ..Workspace::usual() };
+    let shop = VirtualShop::new(options, 1);
+    let settings = format!("[budget]\nrequests_per_minute = 30\nreserve = 0\n{SMALL_PAGES}");
+    let mut daemon = VirtualDaemon::new(&shop, &settings);
+    let mut random = fastrand::Rng::with_seed(1);
+    for _ in 0..90 {
+        daemon.start().await;
+        shop.until(shop.now() + 0.3 + random.f64() * 3.7).await;
+        daemon.kill().await;
+    }
+    let requests = shop.sandbox.requests();
+    let most = requests.max_in_60s["automation"];
+    assert!(most <= 30, "{most} in a minute");
+    assert!(requests.log.iter().all(|r| r.status == 200), "one was refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_the_workspace_asked_for_outlasts_a_kill() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(120.0).await;
+    fails_once(&shop, Route::Leads, 429, "300");
+    shop.until(150.0).await;
+    daemon.kill().await;
+    daemon.start().await;
+    shop.until(600.0).await;
+    let during = within(&shop, 429, 300.0);
+    assert!(during.len() <= 5, "{during:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_restart_the_daemon_does_not_take_its_own_requests_for_others() {
     let shop = VirtualShop::new(Workspace::usual(), 1);
     let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);

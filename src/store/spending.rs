@@ -1,0 +1,155 @@
+//! What a later process must know of this one's requests, also after a kill: when it began, and how
+//! long the workspace asked to wait. One row of the table `meta`.
+//!
+//! Polls that changed nothing are written late, so a process that was killed has sent more requests
+//! than `polls` tells.
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use serde::{Deserialize, Serialize};
+
+use super::Store;
+use super::error::StoreError;
+use super::reader::Reader;
+use super::writer::Writer;
+
+const NAME: &str = "spending";
+/// A process that another one followed longer ago than this has no say in the budget of now.
+const REACH: SignedDuration = SignedDuration::from_secs(61);
+/// This many starts are kept; their requests alone fill any minute.
+const MOST_STARTS: usize = 64;
+
+/// What earlier processes left to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spending {
+    /// The starts of processes that did not end in order, the oldest first.
+    pub starts: Vec<ProcessStart>,
+    /// Until when the workspace asked to wait.
+    pub rest_until: Option<Timestamp>,
+}
+
+/// The start of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessStart {
+    /// When it began.
+    pub at: Timestamp,
+    /// Requests that it may have sent at once.
+    pub at_once: u32,
+}
+
+impl Store {
+    /// Notes that this process begins and may send so many requests at once.
+    ///
+    /// # Errors
+    /// Nothing is noted.
+    pub async fn note_start(&self, at: Timestamp, at_once: u32) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            update(&mut writer.connection, |spending| spending.begin(at, at_once))?;
+            writer.has_noted_start = true;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Notes until when the workspace asked to wait.
+    ///
+    /// # Errors
+    /// Nothing is noted.
+    pub async fn note_rest(&self, until: Timestamp) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            Ok(update(&mut writer.connection, |spending| spending.rest_until = Some(until))?)
+        })
+        .await
+    }
+}
+
+impl Reader {
+    /// What earlier processes left to know.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn spending(&self) -> Result<Spending, StoreError> {
+        Ok(read(&self.connection)?)
+    }
+}
+
+impl Spending {
+    fn begin(&mut self, at: Timestamp, at_once: u32) {
+        // A time in the future was written while the clock was wrong.
+        self.starts.retain(|start| start.at <= at);
+        self.starts.push(ProcessStart { at, at_once });
+        let counts = |next: &ProcessStart| at.duration_since(next.at) <= REACH;
+        let old = self.starts.iter().skip(1).take_while(|next| !counts(next)).count();
+        self.starts.drain(..old.max(self.starts.len().saturating_sub(MOST_STARTS)));
+    }
+}
+
+/// Forgets the start of this process, whose polls are all written.
+pub(super) fn end_in_order(writer: &mut Writer) -> rusqlite::Result<()> {
+    if writer.has_noted_start {
+        update(&mut writer.connection, |spending| drop(spending.starts.pop()))?;
+    }
+    Ok(())
+}
+
+fn update(connection: &mut Connection, change: impl FnOnce(&mut Spending)) -> rusqlite::Result<()> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut spending = read(&tx)?;
+    change(&mut spending);
+    let text = serde_json::to_string(&spending).expect("plain values");
+    tx.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?
+        .execute((NAME, text))?;
+    tx.commit()
+}
+
+/// A row that cannot be read counts as absent.
+fn read(connection: &Connection) -> rusqlite::Result<Spending> {
+    let text: Option<String> = connection
+        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+        .query_row([NAME], |row| row.get(0))
+        .optional()?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixtures::open;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    #[tokio::test]
+    async fn starts_without_an_end_in_order_are_kept_as_long_as_they_count() {
+        let (dir, store) = open();
+        let seconds = |spending: &Spending| -> Vec<i64> {
+            spending.starts.iter().map(|start| start.at.as_second() - 1_800_000_000).collect()
+        };
+        for second in [0, 10, 50, 70, 100] {
+            store.note_start(at(second), 6).await.unwrap();
+        }
+        // The one of second 10 lasted until second 50.
+        assert_eq!(
+            seconds(&store.read(|reader| reader.spending()).await.unwrap()),
+            [10, 50, 70, 100]
+        );
+        store.note_rest(at(3_600)).await.unwrap();
+        store.close().await.unwrap();
+        drop(store);
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let spending = store.read(|reader| reader.spending()).await.unwrap();
+        assert_eq!(seconds(&spending), [10, 50, 70]);
+        assert_eq!(spending.rest_until, Some(at(3_600)));
+        for _ in 0..200 {
+            store.note_start(at(100), 6).await.unwrap();
+        }
+        assert_eq!(store.read(|reader| reader.spending()).await.unwrap().starts.len(), MOST_STARTS);
+        store.note_start(at(5), 6).await.unwrap();
+        assert_eq!(
+            seconds(&store.read(|reader| reader.spending()).await.unwrap()),
+            [5],
+            "the clock was set back"
+        );
+    }
+}
