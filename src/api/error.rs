@@ -50,6 +50,9 @@ pub enum ApiError {
          workspace's API address and that no proxy changes responses"
     )]
     Page(#[from] PageError),
+    /// The response was complete, and the store refused it; nothing of it is stored.
+    #[error("{0}")]
+    NotStored(String),
     /// The key cannot be sent in a header.
     #[error(
         "the API key is empty or holds characters that no key has; put only the key into \
@@ -112,7 +115,9 @@ impl ApiError {
                 400..=499 => Class::RouteBroken,
                 _ => Class::BadPage,
             },
-            Self::Transport(TransportError::TooLarge) | Self::Page(_) => Class::BadPage,
+            Self::Transport(TransportError::TooLarge) | Self::Page(_) | Self::NotStored(_) => {
+                Class::BadPage
+            }
             Self::Transport(_) => Class::Busy,
             Self::Redirect { .. } | Self::Unsendable(_) => Class::RouteBroken,
             Self::UnusableKey => Class::KeyRefused,

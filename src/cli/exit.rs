@@ -85,7 +85,7 @@ fn code_of_store(error: &StoreError) -> u8 {
         | StoreError::Overtaken
         | StoreError::TooLong
         | StoreError::SearchDamaged => TRY_AGAIN,
-        StoreError::Corrupt(_) => DATA,
+        StoreError::Corrupt(_) | StoreError::OtherShop => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
         StoreError::Closing => SOFTWARE,
     }

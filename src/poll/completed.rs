@@ -161,12 +161,21 @@ impl Dispatcher {
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
         let id = self.pollers[poller].id().clone();
-        let cause = std::error::Error::source(error).map(ToString::to_string);
-        tracing::error!(poller = %id, cause, "a page could not be stored and its route waits; \
-            if this goes on, stop the daemon and run `shopmirror rebuild`");
+        let error = ApiError::NotStored(match error {
+            StoreError::OtherShop => error.to_string(),
+            _ => {
+                let cause = std::error::Error::source(error).map(ToString::to_string);
+                let cause = cause.unwrap_or_else(|| error.to_string());
+                format!(
+                    "a page could not be stored and its route waits ({cause}); if this goes on, \
+                    stop the daemon and run `shopmirror rebuild`"
+                )
+            }
+        });
+        self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
         let outcome = PollResult::Failed { not_before: now.elapsed + STORE_REFUSED };
         self.schedule.observe(poller, &outcome, now);
-        let note = failed_note("not_stored".to_owned(), now, rate);
+        let note = failed_note(word(&error), now, rate);
         let noted = self.store.note_failed_poll(id, note).await;
         self.pause_if_it_passes(noted)
     }

@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::ignored::{IgnoredChanges, IgnoredFields};
 use super::known::{KnownPoller, StoredVersion};
 use crate::contiguity::{Relation, Sighting};
-use crate::record::{Kind, Page, Route, only_changed_field, same_record_except};
+use crate::record::{Kind, Page, Route, created_at, only_changed_field, same_record_except};
 
 /// What a page is beside what is stored.
 #[derive(Default)]
@@ -21,9 +21,14 @@ pub(super) struct PageDiff {
     pub(super) undecided: Vec<usize>,
     /// How often ignored fields differ from the poller's previous page.
     pub(super) ignored: IgnoredChanges,
+    /// By how many seconds the creation times of known records differ from those that are stored.
+    creation_shifts: Vec<i64>,
     /// The id and the field of each changed record of which a single field differs.
     pub(super) changed_alone: Vec<(String, String)>,
 }
+
+/// So many records of a page must have another creation time before it counts as another shop's.
+const OTHERS_LEAST: usize = 10;
 
 /// What has to be written for one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +44,19 @@ pub(super) enum RecordDiff {
 }
 
 impl PageDiff {
+    /// Whether the records are those of another shop, which has other records under the same ids. A
+    /// record's creation time never changes; a new form of all times would shift them alike.
+    pub(super) fn is_of_another_shop(&self) -> bool {
+        let mut shifts: Vec<i64> =
+            self.creation_shifts.iter().copied().filter(|shift| *shift != 0).collect();
+        let moved = shifts.len();
+        shifts.sort_unstable();
+        shifts.dedup();
+        moved >= OTHERS_LEAST
+            && moved * 10 >= self.creation_shifts.len() * 9
+            && shifts.len() * 2 > moved
+    }
+
     pub(super) fn created(&self) -> usize {
         self.records.iter().filter(|(_, diff)| *diff == RecordDiff::New).count()
     }
@@ -106,12 +124,17 @@ pub(super) fn compare(
         let same_text = shown_before
             .filter(|(_, before)| *before == text && known.is_some_and(|known| !known.is_stale));
         let relation = if let Some((before, _)) = same_text {
+            diff.creation_shifts.push(0);
             Relation::Unchanged(before)
         } else {
             let found = find(&mut statement, id)?;
             let same = found
                 .as_ref()
                 .is_some_and(|found| same_record_except(&found.stored.body, text, ignored.names()));
+            diff.creation_shifts.extend(found.as_ref().and_then(|found| {
+                let before = created_at(&found.stored.body)?;
+                Some(record.created_at?.as_second() - before.as_second())
+            }));
             match record_diff(found.as_ref(), same, asked_after) {
                 Decision::Write(record_diff) => {
                     if let (RecordDiff::Changed { .. }, Some(found)) = (record_diff, &found)

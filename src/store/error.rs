@@ -105,6 +105,11 @@ pub enum StoreError {
     /// A read was stopped at its time limit.
     #[error("reading took too long and was stopped: ask for less")]
     TooLong,
+    /// A page of another shop.
+    #[error(
+        "these are the records of another shop: most records with known ids were created at other times; nothing of them is stored. Correct base_url or the key, or give this shop a store of its own (path in [store])"
+    )]
+    OtherShop,
     /// The program that uses the store is ending.
     #[error("the store is closing")]
     Closing,
@@ -133,7 +138,7 @@ impl StoreError {
                     | ErrorCode::Unknown
             ),
             // Whatever else the library reports is about one statement or one value.
-            Self::Sqlite(_) => true,
+            Self::Sqlite(_) | Self::OtherShop => true,
             _ => false,
         }
     }

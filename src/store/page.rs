@@ -101,6 +101,9 @@ fn compare_and_store(
     };
     let judge = predecessor.as_ref().map_or(*poller, |predecessor| &predecessor.poller);
     let mut judged = judged(writer, arrival, judge)?;
+    if judged.diff.is_of_another_shop() {
+        return Err(StoreError::OtherShop);
+    }
     let predecessor = predecessor.and_then(|found| found.settle(&judged.diff, &mut judged.proof));
     let judge = predecessor.as_ref().map_or(*poller, |predecessor| &predecessor.poller);
     let known = writer.known.get(judge);
