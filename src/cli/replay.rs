@@ -109,7 +109,7 @@ fn rate(text: &str) -> Result<f64, String> {
         Some(_) => ("", 1.0),
     };
     let rate = number.parse::<f64>().unwrap_or(0.0) / seconds;
-    let fits = rate.is_finite() && rate >= 1.0 / 3600.0 && rate <= FASTEST;
+    let fits = (1.0 / 3600.0..=FASTEST).contains(&rate);
     fits.then_some(rate).ok_or_else(|| {
         "write a number of changes per second, minute or hour, for example 10/s, 100/m or 1000/h, from 1/h to 1000000/s".to_owned()
     })

@@ -46,8 +46,8 @@ impl Resolve for BoundedLookup {
     }
 }
 
+#[cfg(test)]
 #[cfg(all(
-    test,
     feature = "email",
     feature = "postgres",
     feature = "nats",

@@ -87,7 +87,9 @@ impl Spending {
 /// Forgets the start of this process, whose polls are all written.
 pub(super) fn end_in_order(writer: &mut Writer) -> rusqlite::Result<()> {
     if writer.has_noted_start {
-        update(&mut writer.connection, |spending| drop(spending.starts.pop()))?;
+        update(&mut writer.connection, |spending| {
+            spending.starts.pop();
+        })?;
     }
     Ok(())
 }

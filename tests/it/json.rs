@@ -40,7 +40,7 @@ const OPEN: [&str; 3] = ["records", "rows", "search"];
 struct Outputs(Vec<Value>);
 
 impl Outputs {
-    fn add(&mut self, schema: &str, place: &str, value: Value) {
+    fn add(&mut self, schema: &str, place: &str, value: &Value) {
         let is_empty = value.as_array().is_some_and(Vec::is_empty);
         assert!(!is_empty && !value.is_null(), "{place} shows nothing: {value}");
         let is_open = OPEN.contains(&schema);
@@ -51,14 +51,15 @@ impl Outputs {
     async fn command(&mut self, place: &Place, schema: &str, args: &str) {
         let ended: Ended = place.run(args.split(' ')).await;
         let value = serde_json::from_str(&ended.out);
-        self.add(schema, args, value.unwrap_or_else(|error| panic!("{args}: {error}: {ended:?}")));
+        let value = value.unwrap_or_else(|error| panic!("{args}: {error}: {ended:?}"));
+        self.add(schema, args, &value);
     }
 
     async fn address(&mut self, site: &str, schema: &str, path: &str) {
         let url = format!("{site}{}", path.trim_start_matches('/'));
         let read = move || ureq::get(url).call().unwrap().body_mut().read_to_string().unwrap();
         let text = tokio::task::spawn_blocking(read).await.unwrap();
-        self.add(schema, path, serde_json::from_str(&text).unwrap());
+        self.add(schema, path, &serde_json::from_str(&text).unwrap());
     }
 }
 
@@ -100,7 +101,7 @@ async fn every_output_for_programs_is_as_its_schema_says() {
     let mut outputs = Outputs::default();
     let alert = || place.lines("audit.ndjson").into_iter().find(|line| line["kind"] == "alert");
     wait_until("the gap is told", || alert().is_some()).await;
-    outputs.add("alert", "an alert", alert().unwrap()["record"].clone());
+    outputs.add("alert", "an alert", &alert().unwrap()["record"]);
     let store = rusqlite::Connection::open(place.store()).unwrap();
     let old = "INSERT INTO sinks (name, type, state, position, created_at) VALUES ('old', 'file', 'removed', 0, '')";
     store.execute(old, []).unwrap();
@@ -160,13 +161,13 @@ async fn every_output_for_programs_is_as_its_schema_says() {
         outputs.command(&place, schema, args).await;
     }
     for line in place.lines("audit.ndjson") {
-        outputs.add("event", "a line of a file sink", line);
+        outputs.add("event", "a line of a file sink", &line);
     }
     for request in hook.received() {
         let body = serde_json::from_str(&request.body).unwrap();
         let schema =
             if request.uri.path() == "/cloud" { "event-cloudevents" } else { "event-standard" };
-        outputs.add(schema, "a webhook", body);
+        outputs.add(schema, "a webhook", &body);
     }
     judge(&outputs);
 }

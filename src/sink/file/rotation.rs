@@ -258,7 +258,7 @@ mod tests {
             let path = dir.path().join("audit.ndjson");
             let write = |name: &str, id: &str, age_s: u64| {
                 let file = File::create(dir.path().join(name)).unwrap();
-                write!(&file, "{{\"event_id\":\"{id}\"}}\n").unwrap();
+                writeln!(&file, "{{\"event_id\":\"{id}\"}}").unwrap();
                 let now = std::time::SystemTime::now();
                 file.set_modified(now - std::time::Duration::from_secs(age_s)).unwrap();
             };

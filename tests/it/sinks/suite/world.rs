@@ -226,8 +226,8 @@ fn fill(place: &Place, rows: &[(usize, usize, String)]) -> Vec<Arrival> {
         }
         let kind = if *version == 0 { "created" } else { "updated" };
         let route = match *record {
-            ..FIRST => "payments",
-            ..SECOND => "customers",
+            first if first < FIRST => "payments",
+            second if second < SECOND => "customers",
             even if even % 2 == 0 => "leads",
             _ => "jobs",
         };
