@@ -30,15 +30,22 @@ const CUT_EVERY_S: f64 = 3.0;
 /// Seconds in which a reduced share grows back without other clients, and with them.
 const GROW_ALONE_S: f64 = 40.0;
 const GROW_BESIDE_S: f64 = 120.0;
-/// How long part of the budget stays reserved for a background request.
-const BACKGROUND_WAITS: Duration = Duration::from_secs(30);
+/// The part of the budget that background requests get while polls ask for all of it.
+const BACKGROUND_PART: f64 = 0.05;
+/// How many of them may follow one another after a time without any.
+const BACKGROUND_SAVED: u32 = 5;
+/// Slots from one of them to the next, so that no poll waits for several.
+const BACKGROUND_SLOTS: f64 = 4.0;
+/// Polls that have not asked for so many slots leave requests unused.
+const IDLE_SLOTS: f64 = 1.2;
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A poll of a route.
     Poll,
-    /// Search, repair, check: a slice of what the polls' deadlines leave.
+    /// Search, repair, backfill, custom fields: a twentieth of the budget while polls ask for all
+    /// of it, and whatever they leave unused.
     Background,
 }
 
@@ -67,7 +74,7 @@ pub struct BudgetStatus {
     pub remaining_seen: Option<i64>,
     /// What the other clients spend, requests a minute.
     pub others_per_minute: f64,
-    /// What polls are granted now, requests a minute.
+    /// What is granted now, requests a minute, background requests included.
     pub pace_per_minute: f64,
     /// Seconds until a rest the server asked for ends.
     pub resting_s: Option<f64>,
@@ -102,9 +109,12 @@ pub struct Budget {
     needed: f64,
     rest_until: Option<Duration>,
     refusals: u32,
-    poll_last: Option<Duration>,
+    last: Option<Duration>,
     background_last: Option<Duration>,
-    background_waits_until: Option<Duration>,
+    /// When the part of the budget that background requests get is used up to.
+    background_until: Duration,
+    /// When a request for a poll was last asked for, granted or not.
+    poll_asked: Option<Duration>,
     /// Polls that need no spacing.
     unspaced: u32,
 }
@@ -127,9 +137,10 @@ impl Budget {
             needed: 0.0,
             rest_until: None,
             refusals: 0,
-            poll_last: None,
+            last: None,
             background_last: None,
-            background_waits_until: None,
+            background_until: Duration::ZERO,
+            poll_asked: None,
             unspaced: 0,
         }
     }
@@ -162,6 +173,9 @@ impl Budget {
     /// [`Moment::elapsed`] it is useless to ask again.
     pub fn try_take(&mut self, purpose: Purpose, now: Moment) -> Result<(), Duration> {
         let now = now.elapsed;
+        if purpose == Purpose::Poll {
+            self.poll_asked = Some(now);
+        }
         if let Some(until) = self.rest_until {
             if now < until {
                 return Err(until);
@@ -172,24 +186,28 @@ impl Budget {
             self.pace.try_send_unspaced(now)?;
             self.hour.sent(now);
             self.unspaced -= 1;
-            self.poll_last = Some(now);
+            self.last = Some(now);
             return Ok(());
         }
-        let earliest = match purpose {
-            Purpose::Poll => self.poll_not_before(now),
-            Purpose::Background => self.background_not_before(now),
-        };
+        let mut earliest = self.spaced(now);
+        if purpose == Purpose::Background {
+            earliest = earliest.max(self.background_not_before(now));
+        }
         if earliest > now {
             return Err(earliest);
         }
         self.pace.try_send(now)?;
         self.hour.sent(now);
+        self.last = Some(now);
         match purpose {
-            Purpose::Poll => {
-                self.unspaced = self.unspaced.saturating_sub(1);
-                self.poll_last = Some(now);
+            Purpose::Poll => self.unspaced = self.unspaced.saturating_sub(1),
+            Purpose::Background => {
+                let every = self.background_every(now);
+                self.background_last = Some(now);
+                // What polls left unused is not charged for later.
+                self.background_until =
+                    (self.background_until.max(now) + every).min(now + every * BACKGROUND_SAVED);
             }
-            Purpose::Background => self.background_last = Some(now),
         }
         Ok(())
     }
@@ -242,7 +260,7 @@ impl Budget {
             used_last_60s: self.pace.sent_within(Duration::from_secs(60), now.elapsed),
             remaining_seen: self.remaining_seen,
             others_per_minute: self.others.mean(at),
-            pace_per_minute: self.poll_rate(now.elapsed),
+            pace_per_minute: self.granted(now.elapsed),
             resting_s: self
                 .rest_until
                 .and_then(|until| until.checked_sub(now.elapsed))
@@ -336,10 +354,10 @@ impl Budget {
         self.share.min(room.max(ceiling / 2.0)).max(self.floor(at)).min(ceiling)
     }
 
-    /// Requests a minute granted to polls now, also while other clients use the reserve or a first
-    /// cycle without spacing is made up for.
-    fn poll_rate(&self, now: Duration) -> f64 {
-        let spaced = self.scarce_rate(now).unwrap_or_else(|| self.share_rate(now));
+    /// Requests a minute granted now, also while other clients use the reserve or a first cycle
+    /// without spacing is made up for.
+    fn granted(&self, now: Duration) -> f64 {
+        let spaced = self.scarce_rate(now).unwrap_or_else(|| self.rate(now.as_secs_f64()));
         spaced.min(self.pace.granted(now))
     }
 
@@ -355,28 +373,13 @@ impl Budget {
         }
     }
 
-    /// Requests a minute that our share grants to polls.
-    fn share_rate(&self, now: Duration) -> f64 {
-        let at = now.as_secs_f64();
-        let rate = self.rate(at);
-        if self.background_waits_until.is_some_and(|until| now < until) {
-            rate - self.background_slice(at)
-        } else {
-            rate
-        }
-    }
-
-    /// Requests a minute the background may have: a quarter of what no deadline needs.
-    fn background_slice(&self, at: f64) -> f64 {
-        ((self.rate(at) - self.needed) / 4.0).max(0.0)
-    }
-
-    fn poll_not_before(&self, now: Duration) -> Duration {
-        let Some(last) = self.poll_last else { return now };
+    /// When the next request may follow the last one.
+    fn spaced(&self, now: Duration) -> Duration {
+        let Some(last) = self.last else { return now };
         if let Some(rate) = self.scarce_rate(now) {
             return after(last, rate);
         }
-        let rate = self.share_rate(now);
+        let rate = self.rate(now.as_secs_f64());
         if rate < f64::from(self.pace.ceiling()) { after(last, rate) } else { now }
     }
 
@@ -397,17 +400,24 @@ impl Budget {
         self.left(now).is_some_and(|left| left - 1.0 >= reserve)
     }
 
-    fn background_not_before(&mut self, now: Duration) -> Duration {
+    /// When a background request is due: soon if polls leave requests unused, else by its part of
+    /// the budget. It never takes what the other clients may want.
+    fn background_not_before(&self, now: Duration) -> Duration {
         let at = now.as_secs_f64();
-        self.background_waits_until = Some(now + BACKGROUND_WAITS);
-        let slice = self.background_slice(at);
-        let room = self.pace.room(now);
-        let scarce =
-            self.left(now).is_some_and(|left| left < 2.0 || self.would_touch_reserve(left, at));
-        if slice < 0.1 || scarce || (room < 2 && self.pace.ceiling() > 2) {
+        let left = self.left(now);
+        if left.is_some_and(|left| left < 2.0 || self.would_touch_reserve(left, at)) {
             return now + Duration::from_secs(1);
         }
-        self.background_last.map_or(now, |last| after(last, slice))
+        let idle = self.poll_asked.map_or(now, |asked| after(asked, self.rate(at) / IDLE_SLOTS));
+        let saved = self.background_every(now) * (BACKGROUND_SAVED - 1);
+        let last = self.background_last;
+        let apart = last.map_or(now, |last| after(last, self.rate(at) / BACKGROUND_SLOTS));
+        idle.min(self.background_until.saturating_sub(saved).max(apart))
+    }
+
+    /// The mean time between two background requests while polls ask for everything.
+    fn background_every(&self, now: Duration) -> Duration {
+        after(Duration::ZERO, self.rate(now.as_secs_f64()) * BACKGROUND_PART)
     }
 }
 

@@ -202,7 +202,9 @@ impl Dispatcher {
                 }
                 self.resume();
             }
-            DispatcherRequest::Background(request) => self.background.push(request),
+            DispatcherRequest::Background(request) => {
+                self.background.push(request, self.clock.now().elapsed);
+            }
         }
     }
 
@@ -220,8 +222,9 @@ impl Dispatcher {
             self.background.fail_waiting(pause.reason().advice());
             self.gate.pause().map_or(latest, |pause| pause.wake_at(now))
         } else {
+            let background_at = self.start_background(under_way).unwrap_or(latest);
             let wake_at = self.start_due_polls(under_way).unwrap_or(latest);
-            self.start_background(under_way).map_or(wake_at, |at| at.min(wake_at))
+            wake_at.min(background_at)
         };
         wake_at.min(latest)
     }

@@ -22,6 +22,10 @@ pub use self::view::{Forecast, PollerView};
 
 /// Times closer together than this count as equal.
 const INSTANT_S: f64 = 1e-6;
+/// By how much a deadline may be missed, so that rounding does not cost a slot, in seconds.
+const LATE_S: f64 = 0.005;
+/// How far deadlines are pulled apart, as a part of the even spacing of all guarantees.
+const APART: f64 = 0.8;
 /// The part of a page that may fill between two polls before the poller counts as at risk.
 const FILLED: f64 = 0.8;
 /// The least part of the budget that is left to pollers without a fixed interval.
@@ -90,6 +94,8 @@ pub struct Schedule {
     slots: Slots,
     /// Whether quiet hours may leave requests unused.
     thrift: bool,
+    /// Whether a background request waits for a slot.
+    background: bool,
     /// The interval of polling in turn at the present pace, in seconds.
     turn: f64,
 }
@@ -102,7 +108,7 @@ impl Schedule {
         let slots = Slots::new(requests_per_minute, at);
         let thrift = pollers.iter().any(|settings| settings.thrift);
         let pollers = pollers.into_iter().map(|settings| Poller::new(settings, at)).collect();
-        let mut schedule = Self { pollers, slots, thrift, turn: 1.0 };
+        let mut schedule = Self { pollers, slots, thrift, background: false, turn: 1.0 };
         schedule.take_up_pace();
         schedule
     }
@@ -182,15 +188,40 @@ impl Schedule {
         due
     }
 
-    /// The poller that must be polled now so that every guarantee is kept, if there is one. A
-    /// poller of free choice takes the next slot: then the deadline in place j must not come
-    /// before the slot in place j + 1.
+    /// The poller that must be polled now so that every guarantee is kept, if there is one.
     fn pressing(&self, at: f64) -> Option<usize> {
         let due = self.deadlines();
-        let mut in_order = due.iter().enumerate();
-        in_order.find(|(j, (deadline, _))| deadline + INSTANT_S < self.slots.free_at(j + 2, at))?;
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
-        due.into_iter().map(|(_, place)| place).find(ready)
+        if self.is_tight(&due, at) { due.iter().map(|due| due.1).find(ready) } else { None }
+    }
+
+    /// Whether a guarantee would be missed if the next slot were used for anything else. A request
+    /// of free choice takes that slot: then the deadline in place j must not come before the slot
+    /// in place j + 1. Deadlines that lie closer together than they need to are pulled apart, so
+    /// that a busy poller gets slots between them.
+    fn is_tight(&self, due: &[(f64, usize)], at: f64) -> bool {
+        let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
+        let apart = APART / rates.sum::<f64>();
+        due.iter().enumerate().any(|(j, (deadline, _))| {
+            let slot = self.slots.free_at(j + 2, at).max(at + j as f64 * apart);
+            deadline + LATE_S < slot
+        })
+    }
+
+    /// Says whether a background request waits. Guarantees that begin meanwhile have room for it.
+    pub fn set_background(&mut self, waits: bool) {
+        self.background = waits;
+    }
+
+    /// Whether every guarantee can be kept if the next request is not a poll.
+    #[must_use]
+    pub fn can_spare(&self, now: Moment) -> bool {
+        !self.is_tight(&self.deadlines(), seconds(now))
+    }
+
+    /// Notes that a request was sent that is not a poll.
+    pub fn spent(&mut self, now: Moment) {
+        self.slots.take(seconds(now));
     }
 
     /// Notes that a poller's request was sent.
@@ -203,10 +234,13 @@ impl Schedule {
     /// Notes how a poll ended, and learns from it.
     pub fn observe(&mut self, poller: usize, outcome: &PollResult, now: Moment) {
         let at = seconds(now);
-        let free = self.slots.free_at(self.pollers.len(), at);
+        let started = self.pollers[poller].in_flight.take().unwrap_or(at);
+        let most = self.pollers[poller].settings.max_interval.as_secs_f64();
+        let free = |places| self.slots.free_at(places, at) - started;
+        let (usual, spare) = (free(self.pollers.len()), free(self.pollers.len() + 1));
+        let free = if self.background && spare <= most { spare } else { usual };
         let (place, common, turn) = (poller, self.common_rate(), self.turn);
         let poller = &mut self.pollers[place];
-        let started = poller.in_flight.take().unwrap_or(at);
         match outcome {
             PollResult::Page(page) => poller.read(Some(page), started, now.wall, common, turn),
             PollResult::Unchanged => poller.read(None, started, now.wall, common, turn),
@@ -214,7 +248,7 @@ impl Schedule {
         }
         let lent = self.lent();
         self.pollers[place].lend(lent, turn);
-        self.pollers[place].renew_guarantee(turn, self.slots.length(), free - started);
+        self.pollers[place].renew_guarantee(turn, self.slots.length(), free);
         self.share();
     }
 

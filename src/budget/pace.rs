@@ -172,12 +172,6 @@ impl Pace {
         self.total
     }
 
-    /// How many more requests the log has room for.
-    pub(super) fn room(&mut self, now: Duration) -> usize {
-        self.forget(now);
-        (self.ceiling as usize).saturating_sub(self.sent.len())
-    }
-
     fn forget(&mut self, now: Duration) {
         while self.sent.front().is_some_and(|at| *at + SPAN <= now + SHIFT) {
             self.sent.pop_front();

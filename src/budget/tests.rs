@@ -248,21 +248,40 @@ fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
 }
 
 #[test]
-fn the_background_has_a_slice_and_leaves_the_rest_to_polls() {
+fn background_requests_get_a_twentieth_while_polls_ask_for_everything() {
     let mut budget = Budget::new(settings(60, 15), at(0.0));
-    budget.set_needed(5.0);
     let (mut polls, mut background) = (0, 0);
-    for tenth in 0..12_000 {
-        let now = at(f64::from(tenth) / 10.0);
-        polls += u32::from(budget.try_take(Purpose::Poll, now).is_ok());
+    for hundredth in 0..121_000 {
+        let now = at(f64::from(hundredth) / 100.0);
         background += u32::from(budget.try_take(Purpose::Background, now).is_ok());
+        polls += u32::from(budget.try_take(Purpose::Poll, now).is_ok());
     }
-    assert!((160..=220).contains(&background), "{background} in 20 minutes");
-    assert!(polls > 650, "{polls} polls");
+    assert!((44..=51).contains(&background), "{background} of 900");
+    assert!(polls + background >= 890, "{polls} polls and {background} others of 900");
+}
 
-    budget.set_needed(45.0);
-    let refused = budget.try_take(Purpose::Background, at(1300.0));
-    assert!(refused.is_err(), "no background when the deadlines need everything");
+#[test]
+fn background_requests_get_what_polls_leave_unused() {
+    let mut budget = Budget::new(settings(60, 15), at(0.0));
+    let (mut background, mut longest, mut due) = (0, 0, 0);
+    for hundredth in 0..121_000 {
+        let now = at(f64::from(hundredth) / 100.0);
+        background += u32::from(budget.try_take(Purpose::Background, now).is_ok());
+        if hundredth >= due && budget.try_take(Purpose::Poll, now).is_ok() {
+            longest = longest.max(hundredth - due);
+            due += 1000;
+        }
+    }
+    assert!(background > 600, "{background} of 779");
+    assert!(longest <= 140, "a poll waited {longest} hundredths of a second, a slot is 134");
+
+    let mut background = 0;
+    for hundredth in 121_000..242_000 {
+        let now = at(f64::from(hundredth) / 100.0);
+        background += u32::from(budget.try_take(Purpose::Background, now).is_ok());
+        let _ = budget.try_take(Purpose::Poll, now);
+    }
+    assert!((35..=51).contains(&background), "{background} of 900 when polls ask again");
 }
 
 #[test]

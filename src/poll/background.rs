@@ -1,6 +1,6 @@
 //! Background requests: requests that are not polls, such as searches and lists of custom fields.
 //!
-//! They use what polls leave of the budget, one at a time. Callers wait for their turn in
+//! They use what polls leave of the budget and a twentieth of it, one at a time. Callers wait for their turn in
 //! [`BackgroundClient`], so the dispatcher holds at most one request that waits and one under way.
 //! A caller that goes away costs no request. Nothing is retried here.
 
@@ -163,16 +163,21 @@ impl BackgroundClient {
     }
 }
 
+/// After this long a request that waits is sent although a guarantee may be missed by one slot.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
 /// The dispatcher's side: at most one request that waits and one under way.
 #[derive(Default)]
 pub(super) struct BackgroundQueue {
     waiting: Option<BackgroundRequest>,
+    waits_since: Duration,
     under_way: bool,
 }
 
 impl BackgroundQueue {
-    pub(super) fn push(&mut self, request: BackgroundRequest) {
+    pub(super) fn push(&mut self, request: BackgroundRequest, now: Duration) {
         self.waiting = Some(request);
+        self.waits_since = now;
     }
 
     /// Fails the request that waits, because polling is paused.
@@ -202,20 +207,26 @@ impl BackgroundQueue {
 }
 
 impl Dispatcher {
-    /// Starts the background request that waits, if the budget allows it; returns when to try
-    /// again.
-    ///
-    /// Due polls have been started before, and the budget keeps back what their deadlines need.
+    /// Starts the background request that waits, if the budget allows it and every guarantee can
+    /// do without the slot; returns when to try again. Polls that are started try again as well.
     pub(super) fn start_background(
         &mut self,
         under_way: &mut JoinSet<Completed>,
     ) -> Option<Duration> {
-        if !self.background.is_ready() {
+        let ready = self.background.is_ready();
+        self.schedule.set_background(ready);
+        if !ready {
             return None;
         }
-        if let Err(at) = self.budget.try_take(Purpose::Background, self.clock.now()) {
+        let now = self.clock.now();
+        let overdue = now.elapsed.saturating_sub(self.background.waits_since) >= LONGEST_WAIT;
+        if !overdue && !self.schedule.can_spare(now) {
+            return None;
+        }
+        if let Err(at) = self.budget.try_take(Purpose::Background, now) {
             return Some(at);
         }
+        self.schedule.spent(now);
         let request = self.background.start()?;
         let client = self.client.clone();
         under_way.spawn(async move { Completed::Background { rate: request.send(&client).await } });

@@ -4,7 +4,6 @@
 //! measures how long a process was away.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -135,12 +134,8 @@ impl Poller {
         common: f64,
         turn: f64,
     ) {
-        if !self.read_before {
-            // What the first page shows came before the polls: it hints at the rate, no more.
-            let oldest = page.and_then(|page| page.ages.last()).map_or(0.0, Duration::as_secs_f64);
-            let records = page.map_or(0, |page| page.records);
-            self.rate.hint(f64::from(records) - 1.0, oldest, common);
-        } else {
+        // What the first page shows came before the polls.
+        if self.read_before {
             let span = (started - self.read_at).clamp(0.0, LONGEST_S);
             let new = page.map_or(0, |page| page.new.min(page.records));
             let limit = self.settings.limit;

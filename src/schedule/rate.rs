@@ -12,8 +12,6 @@ const DAY_S: f64 = 86_400.0;
 const WEEK_S: f64 = 7.0 * DAY_S;
 /// Arrivals that the wider estimate counts for: in the week's, the day's and the hour's.
 const PRIOR: [f64; 3] = [0.5, 2.0, 4.0];
-/// The most records that a first page counts for.
-const HINT: f64 = 10.0;
 /// An hour of the day forgets with this time constant, in seconds spent in it: 15 % a day.
 const VISITS_S: f64 = 22_000.0;
 /// What is assumed before anything is known, in records a second.
@@ -77,16 +75,6 @@ impl ArrivalRate {
         let part = HOUR_S / span.max(HOUR_S);
         self.hours[hour_of(wall)].add(counted * part, spent * part, span * part, VISITS_S);
         self.renew(wall, common);
-    }
-
-    /// Takes the records of a first page, `span` seconds from the oldest until now, as a hint.
-    pub(super) fn hint(&mut self, records: f64, span: f64, common: f64) {
-        if records >= 1.0 && (1.0..10.0 * WEEK_S).contains(&span) {
-            let counted = records.min(HINT);
-            self.long.add(counted, span * counted / records, 0.0, WEEK_S);
-            self.wide = self.long.rate(PRIOR[0], common);
-            self.base = self.now.rate(PRIOR[2], self.wide);
-        }
     }
 
     fn renew(&mut self, wall: Timestamp, common: f64) {

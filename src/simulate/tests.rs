@@ -194,6 +194,32 @@ fn ramps_lose_far_less_than_under_uniform_polls() {
     assert!(ours * 10 < theirs * 8, "{ours} lost beside {theirs}");
 }
 
+/// A route with a steady stream, and blocks of `size` records on it that come at once.
+fn blocks(seed: u64, size: usize) -> Traffic {
+    let mut traffic = Traffic::rates(&[1200.0, 12.0, 30.0, 25.0, 120.0, 2.0], 1.5, seed);
+    let mut chance = fastrand::Rng::with_seed(!seed);
+    let stream = &mut traffic.routes[0].arrivals;
+    for block in 0..12 {
+        let at = 300.0 + 400.0 * f64::from(block) + 100.0 * chance.f64();
+        stream.extend(std::iter::repeat_n(at, size));
+    }
+    stream.sort_by(f64::total_cmp);
+    traffic
+}
+
+#[test]
+fn blocks_of_records_on_a_busy_route_lose_no_more_than_under_uniform_polls() {
+    let settings = SimulationSettings { requests_per_minute: 4, ..SimulationSettings::default() };
+    let (mut ours, mut theirs) = (0, 0);
+    for seed in 0..40 {
+        let [adaptive, uniform] = adaptive_and_uniform(&blocks(seed, 60), &settings);
+        assert_eq!(adaptive.lost_outside_gaps, 0, "seed {seed}: {adaptive:?}");
+        ours += adaptive.lost;
+        theirs += uniform.lost;
+    }
+    assert!(ours <= theirs && theirs < 200, "{ours} of 28,800 lost beside {theirs}");
+}
+
 #[test]
 fn beyond_what_is_feasible_every_loss_lies_in_a_gap() {
     let settings = SimulationSettings { requests_per_minute: 6, ..SimulationSettings::default() };

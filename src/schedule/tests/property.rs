@@ -110,11 +110,21 @@ fn run(seed: u64) -> (usize, usize) {
     let mut off = 0;
     let mut schedule = Schedule::new(vec![settings(); routes], a_minute as f64, at(0.0));
     let mut bucket = Bucket::new(a_minute);
+    // Every other run has a background request that waits all the time.
+    let background = seed % 2 == 1;
+    let (mut others, mut other_at) = (0, 0.0);
+    schedule.set_background(background);
     let mut known = vec![0; routes];
     // When each was polled last, and what was guaranteed then.
     let mut last: Vec<Option<(f64, f64)>> = vec![None; routes];
     let mut now = 0.0;
     while now < span {
+        if background && now >= other_at && schedule.can_spare(at(now)) && bucket.take(now).is_ok()
+        {
+            schedule.spent(at(now));
+            others += 1;
+            other_at = now + 20.0 * bucket.slot();
+        }
         let poller = match schedule.next(at(now)) {
             Next::Poll(poller) => poller,
             Next::WaitUntil(until) => {
@@ -159,6 +169,10 @@ fn run(seed: u64) -> (usize, usize) {
         assert!(held >= SPAN_S - 1e-4, "seed {seed}: {a_minute} requests and one more in {held} s");
     }
     // Routes that may not be polled again within min_interval can leave requests over.
+    if background {
+        let due = (span / bucket.slot() / 20.0) as usize;
+        assert!(3 * others >= 2 * due, "seed {seed}: {others} background requests of {due}");
+    }
     let usable = (span / bucket.slot()).min(span / 2.0 * routes as f64) as usize;
     (bucket.sent.len(), usable)
 }

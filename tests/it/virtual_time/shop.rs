@@ -15,7 +15,7 @@ use shopmirror::api::{Client, Transport};
 use shopmirror::clock::Clock;
 use shopmirror::config::{Base, Config};
 use shopmirror::daemon::{deliverers, dispatcher};
-use shopmirror::poll::{DispatcherRequest, Handover, PollingStatus};
+use shopmirror::poll::{BackgroundClient, DispatcherRequest, Handover, PollingStatus};
 use shopmirror::store::Store;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
@@ -185,6 +185,11 @@ impl<'a> VirtualDaemon<'a> {
         let running = self.running.as_ref().unwrap();
         running.requests.send(DispatcherRequest::Status(reply)).await.ok().unwrap();
         status.await.unwrap()
+    }
+
+    /// Sends background requests through the dispatcher.
+    pub(crate) fn background(&self) -> BackgroundClient {
+        BackgroundClient::new(self.running.as_ref().unwrap().requests.clone())
     }
 
     /// Lets the shop stand still, waits until everything must have arrived, and compares: each
