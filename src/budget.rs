@@ -74,7 +74,7 @@ pub struct BudgetStatus {
     pub remaining_seen: Option<i64>,
     /// What the other clients spend, requests a minute.
     pub others_per_minute: f64,
-    /// What is granted now, requests a minute, background requests included.
+    /// What polls are granted now, requests a minute.
     pub pace_per_minute: f64,
     /// Seconds until a rest the server asked for ends.
     pub resting_s: Option<f64>,

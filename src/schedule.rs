@@ -192,16 +192,16 @@ impl Schedule {
     fn pressing(&self, at: f64) -> Option<usize> {
         let due = self.deadlines();
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
-        if self.is_tight(&due, at) { due.iter().map(|due| due.1).find(ready) } else { None }
+        let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
+        let apart = APART / rates.sum::<f64>();
+        if self.is_tight(&due, at, apart) { due.iter().map(|due| due.1).find(ready) } else { None }
     }
 
     /// Whether a guarantee would be missed if the next slot were used for anything else. A request
     /// of free choice takes that slot: then the deadline in place j must not come before the slot
-    /// in place j + 1. Deadlines that lie closer together than they need to are pulled apart, so
-    /// that a busy poller gets slots between them.
-    fn is_tight(&self, due: &[(f64, usize)], at: f64) -> bool {
-        let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
-        let apart = APART / rates.sum::<f64>();
+    /// in place j + 1. Deadlines closer together than `apart` seconds are pulled apart, so that a
+    /// busy poller gets slots between them.
+    fn is_tight(&self, due: &[(f64, usize)], at: f64, apart: f64) -> bool {
         due.iter().enumerate().any(|(j, (deadline, _))| {
             let slot = self.slots.free_at(j + 2, at).max(at + j as f64 * apart);
             deadline + LATE_S < slot
@@ -216,7 +216,7 @@ impl Schedule {
     /// Whether every guarantee can be kept if the next request is not a poll.
     #[must_use]
     pub fn can_spare(&self, now: Moment) -> bool {
-        !self.is_tight(&self.deadlines(), seconds(now))
+        !self.is_tight(&self.deadlines(), seconds(now), 0.0)
     }
 
     /// Notes that a request was sent that is not a poll.
