@@ -405,7 +405,7 @@ impl Budget {
     fn background_not_before(&self, now: Duration) -> Duration {
         let at = now.as_secs_f64();
         let left = self.left(now);
-        if left.is_some_and(|left| left < 2.0 || self.would_touch_reserve(left, at)) {
+        if left.is_some_and(|left| left < 1.0 || self.would_touch_reserve(left, at)) {
             return now + Duration::from_secs(1);
         }
         let idle = self.poll_asked.map_or(now, |asked| after(asked, self.rate(at) / IDLE_SLOTS));

@@ -63,6 +63,9 @@ pub struct Forecast {
     pub first_to_fail: Option<usize>,
 }
 
+/// A guarantee longer than `max_interval` by more than this factor is a risk.
+const BEYOND: f64 = 1.05;
+
 impl Schedule {
     /// What is known and planned for a poller.
     #[must_use]
@@ -122,7 +125,10 @@ impl Schedule {
         let next = poller.interval.max(guarantee.min(self.turn));
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
         let fills = poller.fills.iter().map(|(_, took)| guarantee / took.max(1e-3));
-        fills.fold(steady.max(import), f64::max)
+        // Without budget a guarantee becomes longer than the route may ever wait.
+        let most = poller.settings.max_interval.as_secs_f64() * BEYOND;
+        let waits = if poller.settings.every.is_none() { guarantee / most.max(1e-3) } else { 0.0 };
+        fills.fold(steady.max(import).max(waits), f64::max)
     }
 
     fn reason(&self, poller: &Poller, at: f64) -> String {

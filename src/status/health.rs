@@ -107,9 +107,18 @@ impl HealthReport {
         if !polling.forecast.feasible {
             let first = polling.forecast.first_to_fail.and_then(|index| polling.pollers.get(index));
             let route = first.map_or("a route", |poller| poller.route.as_str());
+            let budget = &polling.budget;
+            let others = if budget.others_per_minute * 2.0 > f64::from(budget.limit) {
+                format!(
+                    "other clients use about {:.0} of the key's {} requests a minute; give them a key of their own, or ",
+                    budget.others_per_minute, budget.limit
+                )
+            } else {
+                String::new()
+            };
             self.add(
                 Health::AtRisk,
-                format!("records of {route} may be missed: a page can fill between two polls; raise requests_per_minute, lower reserve or disable a route (see `shopmirror plan`)"),
+                format!("records of {route} may be missed: a page can fill between two polls; {others}raise requests_per_minute, lower reserve or disable a route (see `shopmirror plan`)"),
             );
         }
     }
