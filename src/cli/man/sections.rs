@@ -83,6 +83,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("custom-fields", "shopmirror custom-fields --refresh", "Read the custom fields now."),
     ("sinks", "shopmirror sinks test erp", "Send one marked change to a sink."),
     ("dead", "shopmirror dead erp redrive --all", "Deliver the dead letters of a sink again."),
+    ("replay", "shopmirror replay erp --from 3d --dry-run", "Count what a replay would send."),
     ("forget", "shopmirror forget leads 4711", "Remove the data of one record."),
     ("rebuild", "shopmirror rebuild", "Make the mirror again from the log."),
     ("backup", "shopmirror backup copy.db", "Make a checked copy of the database."),
