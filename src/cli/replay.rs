@@ -53,7 +53,7 @@ pub(super) struct Args {
     /// At most so many changes per second, minute or hour: 10/s, 100/m, 1000/h
     #[arg(long, default_value = "10/s", value_parser = rate)]
     rate: f64,
-    /// Also send versions that are older than one which the sink got outside of the range
+    /// Also send versions that are older than one that the sink got and the replay does not send
     #[arg(long)]
     all_versions: bool,
     /// Count what would be sent, and send nothing

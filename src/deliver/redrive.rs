@@ -2,7 +2,7 @@
 
 use super::filter::wants;
 use crate::config::SinkFilter;
-use crate::record::Route;
+use crate::record::{Change, Route};
 use crate::store::{Operator, PendingDelivery, Reader, SinkRow, StoreError};
 
 /// Dead letters that one call makes due, at most.
@@ -78,7 +78,7 @@ fn is_superseded(
     filter: Option<&SinkFilter>,
     letter: &PendingDelivery,
 ) -> Result<bool, StoreError> {
-    let parked = |seq: i64| reader.has_delivery(&sink.name, seq);
+    let parked = |newer: &Change| reader.has_delivery(&sink.name, newer.seq);
     has_newer(
         reader,
         filter,
@@ -89,20 +89,20 @@ fn is_superseded(
 }
 
 /// Whether among the rows after the first one, up to the second one, is a newer version of a record that
-/// the sink asked for and that is not parked.
+/// the sink asked for. One that still comes to the sink, for example a parked one, does not count.
 pub(super) fn has_newer(
     reader: &Reader,
     filter: Option<&SinkFilter>,
     (route, record_id): (&str, &str),
     (seq, upto): (i64, i64),
-    parked: impl Fn(i64) -> Result<bool, StoreError>,
+    still_comes: impl Fn(&Change) -> Result<bool, StoreError>,
 ) -> Result<bool, StoreError> {
     let Ok(route) = route.parse::<Route>() else { return Ok(false) };
     if record_id.is_empty() {
         return Ok(false);
     }
     for change in reader.newer_versions(route, record_id, seq, upto)? {
-        if filter.is_none_or(|filter| wants(filter, &change)) && !parked(change.seq)? {
+        if filter.is_none_or(|filter| wants(filter, &change)) && !still_comes(&change)? {
             return Ok(true);
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! New changes go first: a round of a replay is handed over only while nothing else is. It never
 //! touches the position, the counters, or what is known of the endpoint. Within a replay the order
-//! per record is kept; a version that is older than one which the sink got outside of the range is
-//! left out, so that no record ends in an older state than it had.
+//! per record is kept; a version is left out if the sink got a newer one that the replay does not send
+//! once more, so that no record ends in an older state than it had.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -57,7 +57,7 @@ pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
 pub enum ReplayRule {
     /// It is not asked for.
     Unwanted,
-    /// It is parked, or the sink got a newer version of its record outside of the range.
+    /// It is parked, or the sink got a newer version of its record that the replay does not send.
     LeftOut,
     /// It is handed over.
     HandedOver,
@@ -78,11 +78,19 @@ pub fn replay_rule(
     if !wants(filter, change) {
         return Ok(ReplayRule::Unwanted);
     }
+    let choice = &replay.choice;
     let parked = |seq: i64| reader.has_delivery(&replay.sink, seq);
+    let still_comes = |newer: &Change| {
+        let is_sent = newer.seq <= replay.to_seq && wants(filter, newer);
+        Ok(is_sent || parked(newer.seq)?)
+    };
+    // Without a choice of kinds and values all that the sink got within the range is sent.
+    let sends_all = choice.kinds.is_empty() && choice.wheres.is_empty();
+    let after = if sends_all { replay.to_seq } else { change.seq };
     let is_old = || match &change.record_id {
-        Some(id) if !replay.choice.all_versions => {
+        Some(id) if !choice.all_versions => {
             let record = (change.route.as_str(), id.as_str());
-            has_newer(reader, Some(asked), record, (replay.to_seq, upto), parked)
+            has_newer(reader, Some(asked), record, (after, upto), still_comes)
         }
         _ => Ok(false),
     };

@@ -49,8 +49,9 @@ impl Limits<'_> {
     /// Whether the sink has a newer version of the record of a revived delivery, or is being given one.
     fn has_newer(&self, reader: &Reader, delivery: &PendingDelivery) -> Result<bool, StoreError> {
         // What is under way may be stored as parked, so that the position can pass it.
-        let parked =
-            |seq: i64| Ok(!self.under_way.contains(&seq) && reader.has_delivery(self.sink, seq)?);
+        let parked = |newer: &Change| {
+            Ok(!self.under_way.contains(&newer.seq) && reader.has_delivery(self.sink, newer.seq)?)
+        };
         let record = (delivery.route.as_str(), delivery.record_id.as_str());
         has_newer(reader, Some(self.filter), record, (delivery.seq, self.position), parked)
     }

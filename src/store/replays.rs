@@ -33,7 +33,7 @@ pub struct ReplayChoice {
     pub kinds: Vec<String>,
     /// Fields of the record and the value that each must have.
     pub wheres: Vec<(String, String)>,
-    /// Also versions that are older than one that the sink got outside of the range.
+    /// Also versions that are older than one that the sink got and the replay does not send.
     pub all_versions: bool,
 }
 

@@ -180,7 +180,7 @@ async fn an_operator_ends_a_replay_and_chooses_what_it_sends() {
     // The baseline, which the sink never asked for, and one field of the records.
     let choice = ReplayChoice {
         kinds: vec!["baseline".into(), "created".into()],
-        wheres: vec![("name".into(), "Lead 9".into())],
+        wheres: vec![("name".into(), "Lead 29".into())],
         ..ReplayChoice::default()
     };
     begin(&shop, &task, &choice, 100.0);
@@ -189,5 +189,32 @@ async fn an_operator_ends_a_replay_and_chooses_what_it_sends() {
     begin(&shop, &task, &choice, 100.0);
     assert_eq!(until_done(&shop).await.sent, 1);
     assert_eq!(task.taken().last().unwrap(), "baseline");
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_with_a_filter_leaves_out_what_is_older_than_the_sink_has() {
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
+    let kinds = |kinds: &[&str]| ReplayChoice {
+        kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
+        ..ReplayChoice::default()
+    };
+    let named = |name: &str| ReplayChoice {
+        wheres: vec![("name".into(), name.into())],
+        ..ReplayChoice::default()
+    };
+    // Of the 90 created leads 20 were changed three times.
+    for (choice, sent, left_out) in [
+        (kinds(&["created"]), 70, 20),
+        (ReplayChoice { all_versions: true, ..kinds(&["created"]) }, 90, 0),
+        (kinds(&["created", "updated"]), 150, 0),
+        (kinds(&["updated"]), 60, 0),
+        (named("Round 1"), 0, 20),
+        (named("Round 2"), 20, 0),
+    ] {
+        begin(&shop, &task, &choice, 1_000.0);
+        let done = until_done(&shop).await;
+        assert_eq!((done.sent, done.left_out), (sent, left_out), "{choice:?}");
+    }
     task.stop().await;
 }
