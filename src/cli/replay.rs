@@ -2,13 +2,13 @@
 //!
 //! The daemon does the work. This command stores what is to be done, and shows how far it has come.
 
+mod follow;
+
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap_complete::ArgValueCandidates;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
 use super::dead::wake;
@@ -23,8 +23,6 @@ use crate::store::{
     Operator, Reader, Replay, ReplayChoice, ReplayState, SinkRow, SinkState, holder,
 };
 
-/// How often the progress is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Rows of the log read at once.
 const STEP: usize = 2_000;
 const FASTEST: f64 = 1_000_000.0;
@@ -116,7 +114,7 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let reader = super::reader(config)?;
+    let mut reader = super::reader(config)?;
     let name = &args.sink;
     let Some(sink) = reader.sink(name)? else {
         let names: Vec<String> = reader.sinks()?.into_iter().map(|sink| sink.name).collect();
@@ -167,7 +165,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         };
     }
-    follow(&reader, name, args.json.json)
+    follow::follow(&config.store.path, &mut reader, name, args.json.json)
 }
 
 /// The last row before the range, and the last row of it: nothing that the sink has not got yet.
@@ -279,45 +277,6 @@ fn cancel(config: &Config, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCod
         }
         None => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// Shows how far the replay has come until it ends.
-fn follow(reader: &Reader, name: &str, json: bool) -> anyhow::Result<ExitCode> {
-    let bar = std::io::stderr().is_terminal().then(|| {
-        let style = ProgressStyle::with_template("{bar:30} {percent} % {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        output::aside("Ctrl-C ends only this display: the daemon goes on with the replay");
-        ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
-    });
-    let replay = loop {
-        let Some(replay) = reader.replay(name)? else {
-            let text = format!("the replay of sink {name} is no longer in the store");
-            return Err(ExitError { code: TRY_AGAIN, text }.into());
-        };
-        if let Some(bar) = &bar {
-            let number = |rows: i64| u64::try_from(rows).unwrap_or_default();
-            bar.set_length(number(replay.to_seq - replay.from_seq));
-            bar.set_position(number(replay.position - replay.from_seq));
-            bar.set_message(output::plain(&outcome(&replay)));
-        }
-        if replay.state != ReplayState::Running {
-            break replay;
-        }
-        std::thread::sleep(LOOK_EVERY);
-    };
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
-    if json {
-        output::json(&replay)?;
-    } else {
-        output::text(&format!("{}\n", output::plain(&outcome(&replay))))?;
-    }
-    Ok(match replay.state {
-        ReplayState::Cancelled => ExitCode::from(TRY_AGAIN),
-        _ if replay.refused > 0 => ExitCode::from(DATA),
-        _ => ExitCode::SUCCESS,
-    })
 }
 
 fn outcome(replay: &Replay) -> String {

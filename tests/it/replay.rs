@@ -121,6 +121,22 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
 }
 
 #[tokio::test]
+async fn a_command_that_waits_for_a_replay_ends_when_the_daemon_stops() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    filled(&workspace, &place, &hook).await;
+    let daemon = place.started().await;
+    let waiting = place.follow(["replay", "hook", "--rate", "2/s"]);
+    wait_until("some are sent", || hook.received().len() > 60).await;
+    daemon.stop().await;
+    let (code, said) = waiting.ended().await;
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains("start the daemon, and the replay goes on"), "{said}");
+    assert!(is(&place, "running"));
+}
+
+#[tokio::test]
 async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;

@@ -1,0 +1,100 @@
+//! Waits for the end of a replay that the daemon does, and shows how far it has come.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{outcome, percent};
+use crate::cli::exit::{DATA, ExitError, TRY_AGAIN};
+use crate::cli::{READ_MOST, output};
+use crate::store::{Reader, Replay, ReplayState, holder};
+
+/// How often the progress is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Shows how far the replay has come until it ends or the daemon stops.
+pub(super) fn follow(
+    store: &Path,
+    reader: &mut Reader,
+    name: &str,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let bar = std::io::stderr().is_terminal().then(|| {
+        let style = ProgressStyle::with_template("{bar:30} {percent} % {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        output::aside("Ctrl-C ends only this display: the daemon goes on with the replay");
+        ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
+    });
+    let replay = loop {
+        // Before the look: a daemon that ends the replay and then stops has stored its end.
+        let goes_on = holder(store).is_some();
+        let replay = look(reader, name)?;
+        if let Some(bar) = &bar {
+            let number = |rows: i64| u64::try_from(rows).unwrap_or_default();
+            bar.set_length(number(replay.to_seq - replay.from_seq));
+            bar.set_position(number(replay.position - replay.from_seq));
+            bar.set_message(output::plain(&outcome(&replay)));
+        }
+        if replay.state != ReplayState::Running {
+            break replay;
+        }
+        if !goes_on {
+            if let Some(bar) = &bar {
+                bar.finish_and_clear();
+            }
+            let text = format!(
+                "the daemon stopped after {} of the replay of sink {name}: start the daemon, and the replay goes on; `shopmirror status` shows how far it is",
+                percent(&replay)
+            );
+            return Err(ExitError { code: TRY_AGAIN, text }.into());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    if json {
+        output::json(&replay)?;
+    } else {
+        output::text(&format!("{}\n", output::plain(&outcome(&replay))))?;
+    }
+    Ok(match replay.state {
+        ReplayState::Cancelled => ExitCode::from(TRY_AGAIN),
+        _ if replay.refused > 0 => ExitCode::from(DATA),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// Reads how far the replay is. Each look has the time of one command: a replay may take days.
+fn look(reader: &mut Reader, name: &str) -> anyhow::Result<Replay> {
+    reader.limit_time(READ_MOST)?;
+    reader.replay(name)?.ok_or_else(|| {
+        let text = format!("the replay of sink {name} is no longer in the store");
+        ExitError { code: TRY_AGAIN, text }.into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Operator, ReplayChoice, Store};
+
+    #[test]
+    fn the_progress_can_be_looked_at_for_longer_than_one_read_may_take() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let _store = Store::open(&path).unwrap();
+        let choice = ReplayChoice::default();
+        let mut operator = Operator::open(&path).unwrap();
+        operator.begin_replay("erp", (0, 9), &choice, 1.0, "2026-01-01T00:00:00Z").unwrap();
+        let mut reader = Reader::open(&path).unwrap();
+        reader.limit_time(Duration::ZERO).unwrap();
+        // SQLite looks at the time once in many steps, which are few per look.
+        for _ in 0..5_000 {
+            assert_eq!(look(&mut reader, "erp").unwrap().to_seq, 9);
+        }
+    }
+}
