@@ -30,7 +30,9 @@ pub(super) fn drawn(
 ) -> String {
     let mut lines = match &status {
         Ok(status) => lines(status, screen.columns, now),
-        Err(error) => wrapped(&format!("the status cannot be read: {error:#}"), screen.columns),
+        Err(error) => {
+            wrapped(&plain(&format!("the status cannot be read: {error:#}")), screen.columns)
+        }
     };
     let room = screen.rows.saturating_sub(2);
     if lines.len() > room {
@@ -185,6 +187,14 @@ mod tests {
         assert_eq!(made(17), ["ONE    TWO  THREE", "aaaaa  b    c"]);
         assert_eq!(made(16), ["ONE    TWO", "aaaaa  b"]);
         assert_eq!(made(1), ["ONE", "aaaaa"]);
+    }
+
+    #[test]
+    fn an_error_cannot_command_the_terminal() {
+        let error = anyhow::anyhow!("bad answer \x1b[31m\u{9b}2J");
+        let screen = Screen { columns: 200, rows: 24 };
+        let picture = drawn(Err(error), screen, &Zoned::now(), true);
+        assert!(picture.contains("bad answer \\u{1b}[31m\\u{9b}2J"), "{picture:?}");
     }
 
     #[test]
