@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use jiff::civil::{Time, Weekday};
 use toml::de::DeValue;
@@ -180,9 +180,12 @@ pub(super) fn read(mut section: Section<'_>, base: &Base, others: &Others<'_>) -
             findings.note(&name.place, message);
         }
         let Some((read, place)) = scheduled_report(own, base, others) else { continue };
-        let same = schedule
-            .iter()
-            .find(|(_, other)| other.to == read.to && matches!(read.to, ReportTarget::File(_)));
+        let file = |report: &ScheduledReport| match &report.to {
+            ReportTarget::File(path) => Some(without_dots(path)),
+            ReportTarget::Sink(_) => None,
+        };
+        let own = file(&read);
+        let same = schedule.iter().find(|(_, other)| own.is_some() && file(other) == own);
         if let Some((other, _)) = same {
             let message = format!(
                 "the scheduled report {other} writes this file too: give each its own `path`"
@@ -249,14 +252,9 @@ fn target(
     }
     if let Some(Found { value, place }) = path {
         let path = base.state_path(value);
-        let is_taken = path == others.store
-            || others
-                .sinks
-                .values()
-                .any(|sink| matches!(&sink.kind, SinkKind::File(file) if file.path == path));
         if value.ends_with('/') {
             section.findings.note(&place, "`path` must be the path of a file, not of a folder");
-        } else if is_taken {
+        } else if is_taken(&path, others) {
             let message = "`path` is a file that shopmirror uses already: name another one";
             section.findings.note(&place, message);
         }
@@ -288,6 +286,32 @@ fn target(
     None
 }
 
+/// True if this file belongs to the store or to a sink. SQLite keeps files beside the store whose names
+/// begin with its own, for example `mirror.db-wal`.
+fn is_taken(path: &Path, others: &Others<'_>) -> bool {
+    let (path, store) = (without_dots(path), without_dots(others.store));
+    let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();
+    let is_of_store = path.parent() == store.parent() && name(&path).starts_with(&name(&store));
+    is_of_store
+        || others.sinks.values().any(
+            |sink| matches!(&sink.kind, SinkKind::File(file) if without_dots(&file.path) == path),
+        )
+}
+
+/// The absolute path without `.` and `..`; links are not followed.
+fn without_dots(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut plain = PathBuf::new();
+    for component in absolute.components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
 /// The key `parameters`: a table of texts and numbers.
 fn parameters(section: &mut Section<'_>) -> Vec<(String, String)> {
     let Some(Found { value, place }) = section.value("parameters") else { return Vec::new() };
@@ -311,4 +335,46 @@ fn parameters(section: &mut Section<'_>) -> Vec<(String, String)> {
         read.push((name.get_ref().clone().into_owned(), text));
     }
     read
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Base, Config};
+
+    fn problems(paths: &[&str]) -> Option<String> {
+        let table = |(number, path)| {
+            format!(
+                "[reports.schedule.r{number}]\nreport = \"mirror\"\nat = \"07:30\"\npath = \"{path}\"\n"
+            )
+        };
+        let tables: String = paths.iter().enumerate().map(table).collect();
+        let text = format!(
+            "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n{tables}\
+             [sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n"
+        );
+        let base = Base { dir: "/srv/shop".into(), env_key: Some("key".into()), ..Base::default() };
+        Config::parse(&text, "config.toml", &base).err().map(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_report_never_replaces_a_file_of_the_store_or_of_a_sink() {
+        for path in [
+            "mirror.db",
+            "mirror.db-wal",
+            "mirror.db-shm",
+            "mirror.db.lock",
+            "x/../mirror.db",
+            "./x/y/../../mirror.db-wal",
+            "/srv/shop/mirror.db",
+            "x/../audit.ndjson",
+        ] {
+            let said = problems(&[path]).unwrap_or_default();
+            assert!(said.contains("a file that shopmirror uses already"), "{path}: {said:?}");
+        }
+        for path in ["mirror.csv", "reports/mirror.db.csv", "../mirror.db", "audit.ndjson.html"] {
+            assert_eq!(problems(&[path]), None, "{path}");
+        }
+        let said = problems(&["a.html", "x/../a.html"]).unwrap();
+        assert!(said.contains("writes this file too"), "{said}");
+    }
 }
