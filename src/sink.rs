@@ -38,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::SinkKind;
 use crate::record::Change;
+pub use file::advice as file_advice;
 pub use preview::Preview;
 use reason::Reason;
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::clock::{Clock, stamp};
 use crate::config::{ReportTarget, ReportsSettings, ScheduledReport};
 use crate::record::Kind;
 use crate::report::{self, Answer, ReportStep, Timetable};
+use crate::sink;
 use crate::status::ScheduledReportStatus;
 use crate::store::{NewNotice, ReportRun, Store};
 
@@ -44,7 +45,9 @@ impl ScheduledReports {
             stop.cancelled().await;
             return Ok(TaskEnd::Other);
         }
-        let mut runs = self.known_runs().await?;
+        let Some(mut kept) = self.kept_runs(&stop).await? else { return Ok(TaskEnd::Other) };
+        let mut runs = kept.clone();
+        runs.retain(|name, _| self.settings.schedule.contains_key(name));
         while !stop.is_cancelled() {
             let now = self.clock.now().wall;
             let mut wait = LOOK_EVERY;
@@ -59,12 +62,14 @@ impl ScheduledReports {
                         let made = self.make(name, settings, run.made + 1, due);
                         let Some(made) = stop.run_until_cancelled(made).await else { break };
                         self.note(name, run, due, made);
+                        // A kill while the next one is made must not repeat this one.
+                        self.keep(&mut kept, &runs).await?;
                         wait = Duration::ZERO;
                     }
                 }
             }
             self.publish(&runs);
-            self.keep(&runs).await?;
+            self.keep(&mut kept, &runs).await?;
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(wait) => {}
@@ -77,24 +82,41 @@ impl ScheduledReports {
         Timetable { at: settings.at, days: &settings.days, zone: &self.zone }
     }
 
-    /// What became of the reports so far.
-    async fn known_runs(&self) -> anyhow::Result<BTreeMap<String, ReportRun>> {
-        let mut runs = self.store.read(|reader| reader.report_runs()).await?;
-        runs.retain(|name, _| self.settings.schedule.contains_key(name));
-        Ok(runs)
+    /// What became of the reports so far; `None` if it is stopped first. Waits while the store is busy.
+    async fn kept_runs(
+        &self,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Option<BTreeMap<String, ReportRun>>> {
+        while !stop.is_cancelled() {
+            match self.store.read(|reader| reader.report_runs()).await {
+                Err(error) if error.passes() => {
+                    tracing::warn!(%error, "the scheduled reports wait until the store can be read");
+                    stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
+                }
+                read => return read.map(Some).context("reading what became of the reports"),
+            }
+        }
+        Ok(None)
     }
 
-    /// Keeps what became of the reports if it has changed.
-    async fn keep(&self, runs: &BTreeMap<String, ReportRun>) -> anyhow::Result<()> {
-        let kept = self.store.read(|reader| reader.report_runs()).await?;
-        if kept == *runs {
+    /// Keeps what became of the reports if it differs from what was kept last.
+    async fn keep(
+        &self,
+        kept: &mut BTreeMap<String, ReportRun>,
+        runs: &BTreeMap<String, ReportRun>,
+    ) -> anyhow::Result<()> {
+        if kept == runs {
             return Ok(());
         }
         match self.store.keep_report_runs(runs.clone()).await {
+            Ok(()) => runs.clone_into(kept),
             // It is in memory, and is kept with the next look.
-            Err(error) if error.passes() => Ok(()),
-            kept => kept.context("keeping what became of the scheduled reports"),
+            Err(error) if error.passes() => {}
+            Err(error) => {
+                return Err(error).context("keeping what became of the scheduled reports");
+            }
         }
+        Ok(())
     }
 
     fn note(&self, name: &str, run: &mut ReportRun, due: Timestamp, made: anyhow::Result<()>) {
@@ -138,24 +160,23 @@ impl ScheduledReports {
                 let text = report::rendered(&answer, settings.format)?;
                 let to = path.clone();
                 let written = tokio::task::spawn_blocking(move || report::write(&to, &text));
-                written.await?.with_context(|| {
-                    format!(
-                        "could not write {}: check the folder and its permissions",
-                        path.display()
-                    )
+                written.await?.map_err(|error| {
+                    let advice = sink::file_advice(&error);
+                    anyhow::anyhow!("could not write {}: {error}{advice}", path.display())
                 })
             }
-            ReportTarget::Sink(sink) => {
+            ReportTarget::Sink(name_of_sink) => {
                 let body = report::notice_body(name, &answer, settings.format)?;
                 let notice = NewNotice {
                     kind: Kind::Report,
                     about: name.to_owned(),
                     version: number,
-                    made_at: stamp(self.clock.now().wall),
+                    // The same however often it is made for this time: so is its event id.
+                    made_at: stamp(due),
                     body,
                 };
-                self.store.post_notice(vec![sink.clone()], notice).await?;
-                if let Some(handle) = self.sinks.borrow().get(sink) {
+                self.store.post_notice(vec![name_of_sink.clone()], notice).await?;
+                if let Some(handle) = self.sinks.borrow().get(name_of_sink) {
                     handle.wake();
                 }
                 Ok(())

@@ -55,16 +55,17 @@ enum FileError {
     Held(PathBuf),
     #[error("{0} is moved away each time it is written: rotate it less often")]
     Moving(PathBuf),
-    #[error("could not {doing} {path}: {source}{}", hint(source))]
+    #[error("could not {doing} {path}: {source}{}", advice(source))]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// What the operator can do about it.
-fn hint(error: &io::Error) -> &'static str {
+/// What the operator can do about a file that cannot be written; may be empty.
+pub fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "; create the folder",
         io::ErrorKind::PermissionDenied => "; allow this user to write there",
         io::ErrorKind::ReadOnlyFilesystem => "; under systemd, name the folder in ReadWritePaths=",
+        io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => "; name another path",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
         _ => "",
     }

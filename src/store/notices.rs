@@ -24,7 +24,7 @@ pub struct NewNotice {
     pub about: String,
     /// Counts what is said about the same matter, from 1.
     pub version: i64,
-    /// When it was made, as [`crate::clock::stamp`] writes it.
+    /// When it was made, as [`crate::clock::stamp`] writes it; for a scheduled report, when it was due.
     pub made_at: String,
     /// A JSON object; receivers find it as `record`.
     pub body: String,
@@ -71,10 +71,12 @@ const PENDING: &str = "SELECT id, event_id, kind, about, version, made_at, body,
 const PUT_OFF: &str =
     "UPDATE _notices SET attempts = ?2, next_attempt_at = ?3, last_error = ?4 WHERE id = ?1";
 
-/// The event id: the same for every sink and however often it is said.
+/// The event id: the same for every sink and however often it is said. A report that is made again for
+/// the same time keeps its id, though records may have changed in between.
 fn event_id(identity: &str, notice: &NewNotice) -> String {
     let mut hash = Sha256::new();
-    for part in [identity, notice.kind.as_str(), &notice.about, &notice.made_at, &notice.body] {
+    let body = if notice.kind == Kind::Report { "" } else { &notice.body };
+    for part in [identity, notice.kind.as_str(), &notice.about, &notice.made_at, body] {
         hash.update(part.as_bytes());
         hash.update([0]);
     }

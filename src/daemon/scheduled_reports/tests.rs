@@ -105,7 +105,8 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     let shown = running.status.borrow().clone();
     assert_eq!(shown[0].failures, 1, "{shown:?}");
     let why = shown[0].last_error.as_deref().unwrap();
-    assert!(why.contains("absent/mirror.csv: check the folder"), "{why}");
+    assert!(why.contains("absent/mirror.csv: No such file"), "{why}");
+    assert!(why.ends_with("; create the folder"), "{why}");
     assert_eq!(shown[0].next_at, "2026-05-04T00:31:00.000000Z");
     // A restart does not begin anew.
     running.end().await;
@@ -135,5 +136,59 @@ async fn a_report_for_a_sink_waits_for_it_in_the_store() {
     assert_eq!((&body["report"], &body["to"]), (&"mirror".into(), &"2026-05-04".into()));
     assert!(body["content"].as_str().unwrap().contains("Nothing in this period"), "{body}");
     assert_eq!(body["file_name"], "mirror-2026-05-04.html");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_made_again_after_a_kill_is_the_same_event_although_a_record_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let rest = "[reports.schedule.mirror]\nreport = \"mirror\"\nat = \"02:30\"\nsink = \"audit\"\n\
+                [sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n";
+    let running = Running::start(dir.path(), "2026-05-04T00:29:00Z", rest);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = running.store.read(|reader| reader.report_runs()).await.unwrap();
+    running.hours(1).await;
+    let first = running.store.read(|reader| reader.notices("audit", 9)).await.unwrap();
+    // The kill comes after the event was stored and before the run was.
+    running.store.keep_report_runs(before).await.unwrap();
+    let store = running.store.clone();
+    running.stop.cancel();
+    running.task.await.unwrap().unwrap();
+    store.close().await.unwrap();
+    let running = Running::start(
+        dir.path(),
+        "2026-05-04T03:00:00Z",
+        &rest.replace("mirror\"\nat", "mirror\"\nformat = \"csv\"\nat"),
+    );
+    running.hours(1).await;
+    assert_eq!(running.made().await, 1);
+    let again = running.store.read(|reader| reader.notices("audit", 9)).await.unwrap();
+    assert_eq!(again, first, "the event of the same time is kept once");
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_became_of_a_report_is_kept_before_the_next_one_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let rest = format!(
+        "{NIGHTLY}{}",
+        NIGHTLY.replace(".mirror]", ".second]").replace("mirror.csv", "second.csv")
+    );
+    let running = Running::start(dir.path(), "2026-05-04T00:29:00Z", &rest);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    running.end().await;
+    // Opening a pipe to write waits for its reader: the second report is under way until then.
+    let pipe = dir.path().join(".second.csv.part");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let running = Running::start(dir.path(), "2026-05-04T00:31:00Z", &rest);
+    // Virtual time stands still meanwhile, so the wait is bounded by the time of the machine.
+    let begun = std::time::Instant::now();
+    while running.made().await == 0 && begun.elapsed() < Duration::from_secs(30) {}
+    let made = running.made().await;
+    let reader = tokio::task::spawn_blocking(move || std::fs::File::open(pipe).unwrap());
+    let reader = reader.await.unwrap();
+    assert_eq!(made, 1, "the first is kept while the second is still being made");
+    drop(reader);
     running.end().await;
 }
