@@ -93,7 +93,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     }
     report.ok("config", summary(path, &config));
     if args.sink.is_none() {
-        reports::check(&config, &mut report);
+        reports::check(path, &config, !args.offline, &mut report);
     }
     if !args.offline {
         check_modes(path, &config, &mut report);

@@ -1,4 +1,5 @@
-//! What the systemd unit of a configuration gives the daemon: its key, and the programs it may run.
+//! What the systemd unit of a configuration gives the daemon: its key, the programs it may run and the
+//! folders it may write to.
 //!
 //! `check` is run by hand, without the credentials and the limits of the unit. It reads the unit and
 //! its drop-ins instead, as text; nothing is asked of systemd.
@@ -93,6 +94,18 @@ impl Unit {
         };
         self.values(&["NoExecPaths"]).next().is_none() || self.values(&["ExecPaths"]).any(covers)
     }
+
+    /// True if the unit's service may write to this folder, as far as the unit limits it.
+    pub(super) fn may_write(&self, folder: &Path) -> bool {
+        let covers = |list: &str| {
+            list.split_whitespace()
+                .any(|path| folder.starts_with(path.trim_start_matches(['-', '+'])))
+        };
+        let is_limited = self.values(&["ProtectSystem"]).last() == Some("strict");
+        !is_limited
+            || folder.starts_with("/var/lib/shopmirror")
+            || self.values(&["ReadWritePaths"]).any(covers)
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +143,18 @@ mod tests {
         assert!(unit("[Service]\nExecPaths=/usr/local/bin/print-label\n").may_execute(print));
         assert!(unit("[Service]\nExecPaths=/usr/local/bin\n").may_execute(print));
         assert!(Unit { directives: Vec::new() }.may_execute(print));
+    }
+
+    #[test]
+    fn a_folder_outside_the_unit_s_list_may_not_be_written() {
+        let exports = Path::new("/srv/shop-exports/daily");
+        assert!(!unit("").may_write(exports));
+        assert!(unit("").may_write(Path::new("/var/lib/shopmirror/reports")));
+        assert!(unit("ProtectSystem=full\n").may_write(exports));
+        let shipped = include_str!("../../../systemd/drop-ins/file-sink.conf");
+        assert!(unit(shipped).may_write(exports));
+        assert!(!unit(shipped).may_write(Path::new("/srv/shop-exports-old")));
+        assert!(Unit { directives: Vec::new() }.may_write(exports));
     }
 
     #[test]

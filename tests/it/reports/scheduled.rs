@@ -114,4 +114,11 @@ async fn check_tells_a_scheduled_report_that_cannot_be_made_and_status_one_that_
     assert_eq!(status["health"], "degraded");
     assert_eq!(status["reports"][0]["failures"], 1);
     daemon.stop().await;
+
+    place.configure("[reports.schedule.till]\nreport = \"mirror\"\nat = \"07:30\"\npath = \"absent/till.html\"\n");
+    let checked = place.run(["check"]).await;
+    assert_eq!(checked.code, Some(78), "{checked:?}");
+    let said = format!("could not write to {}", place.path("absent").display());
+    assert!(checked.out.contains(&said), "{said}: {checked:?}");
+    assert!(checked.out.contains("; create the folder"), "{checked:?}");
 }
