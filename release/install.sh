@@ -28,7 +28,13 @@ forget() {
 }
 
 [ -n "$root" ] || [ "$(id -u)" -eq 0 ] || fail "run this as root"
-if [ -f "$root/var/lib/dpkg/info/shopmirror.list" ]; then
+# After `apt remove` dpkg keeps its list for the configuration files.
+packaged() {
+    [ -f "$root/var/lib/dpkg/info/shopmirror.list" ] || return 1
+    ! command -v dpkg-query >/dev/null ||
+        [ "$(dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${db:Status-Status}' shopmirror 2>/dev/null)" != config-files ]
+}
+if packaged; then
     fail "the Debian package of shopmirror is installed: update it with apt, or remove it first"
 fi
 
@@ -61,6 +67,8 @@ esac
 [ -d files ] || fail "the folder files is missing: unpack the whole archive, and run this in its folder"
 shipped >"$made/new"
 if [ -f "$list" ]; then sort "$list" >"$made/old"; else : >"$made/old"; fi
+! live || files/usr/bin/shopmirror --version >/dev/null 2>&1 ||
+    fail "the program does not run here: it needs the C library 2.36 or later (Debian 12); nothing was changed"
 # Until all files are in place, the list has those of both versions: an update that was interrupted
 # is completed by another run, and can be removed.
 mkdir -p "$root$doc"

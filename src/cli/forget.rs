@@ -37,15 +37,15 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let path = &config.store.path;
     let at = stamp(jiff::Timestamp::now());
     let shown = cell(id, 40);
-    let (versions, is_purged) = match Operator::open(path)?.forget(*route, id, &at)? {
+    let (versions, is_purged, is_rewritten) = match Operator::open(path)?.forget(*route, id, &at)? {
         Forgotten::Unknown => {
             let text = format!(
                 "{route} {shown:?} is not in the mirror; `shopmirror records {route}` lists the records"
             );
             return Err(ExitError { code: DATA, text }.into());
         }
-        Forgotten::Before => (0, true),
-        Forgotten::Now { versions, is_purged } => (versions, is_purged),
+        Forgotten::Before => (0, true, true),
+        Forgotten::Now { versions, is_purged, is_rewritten } => (versions, is_purged, is_rewritten),
     };
     // Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
@@ -61,6 +61,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         text.push_str(
             "the write-ahead log still holds a copy, because a program reads the store; \
              the daemon removes it within 30 seconds after that program ends\n",
+        );
+    }
+    if !is_rewritten {
+        text.push_str(
+            "the database file could not be written anew, and unused parts of it may still hold words of the record: \
+             make free space of twice its size, then run this again\n",
         );
     }
     if versions > 0 {

@@ -175,7 +175,7 @@ fn login(
     base: &Base,
     tls: MailTls,
 ) -> Option<Option<(String, SecretString)>> {
-    let Some(Found { value, place }) = secret_text::file(section, "login_file") else {
+    let Some(Found { value, place }) = secret_text::file(section, base, "login_file") else {
         return Some(None);
     };
     let note = |message: String| section.findings.note(&place, message);

@@ -158,7 +158,7 @@ fn key_file(section: &mut Section<'_>, base: &Base) -> Option<(PathBuf, Range<us
         let advice = "a file with a key of that workspace, of the type REST API, mode 0640";
         section.missing("api_key_file", advice);
     }
-    let Found { value, place } = secret_text::file(section, "api_key_file")?;
+    let Found { value, place } = secret_text::file(section, base, "api_key_file")?;
     Some((base.dir.join(value), place))
 }
 

@@ -67,7 +67,7 @@ pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<NatsSetting
             }
         });
     let credentials_file =
-        secret_text::file(section, "credentials_file").map(|file| base.dir.join(file.value));
+        secret_text::file(section, base, "credentials_file").map(|file| base.dir.join(file.value));
     let ca_file = section.text("ca_file").map(|file| base.dir.join(file.value));
     let stream = stream(section);
     let workspace = topic::workspace(section);

@@ -150,7 +150,7 @@ fn checked_address<T>(
 
 fn key_source(section: &mut Section<'_>, base: &Base) -> Option<KeySource> {
     let given = section.holds("api_key_file");
-    if let Some(file) = secret_text::file(section, "api_key_file") {
+    if let Some(file) = secret_text::file(section, base, "api_key_file") {
         return Some(KeySource::File(base.dir.join(file.value)));
     }
     if section.holds("api_key") {

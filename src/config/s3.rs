@@ -108,7 +108,7 @@ fn access_key(section: &mut Section<'_>, base: &Base) -> Option<(String, SecretS
         let advice = "a file with two lines, the id of the access key and its secret, mode 0640";
         section.missing("access_key_file", advice);
     }
-    let Found { value, place } = secret_text::file(section, "access_key_file")?;
+    let Found { value, place } = secret_text::file(section, base, "access_key_file")?;
     let content = read_secret_file(&base.dir.join(value))
         .map_err(|error| section.findings.note(&place, format!("`access_key_file`: {error}")))
         .ok()?;

@@ -19,9 +19,14 @@ pub(super) struct Secret {
 
 /// The name of a file that holds a secret; `None` if the key is not given, or if a problem was noted. A
 /// secret in the place of the name is not repeated in the message.
-pub(super) fn file<'d>(section: &mut Section<'d>, key: &'static str) -> Option<Found<&'d str>> {
+pub(super) fn file<'d>(
+    section: &mut Section<'d>,
+    base: &Base,
+    key: &'static str,
+) -> Option<Found<&'d str>> {
     let found = section.secret_text(key)?;
-    if !is_secret_itself(found.value) {
+    // A file of that name settles it, whatever the name looks like.
+    if !is_secret_itself(found.value) || base.dir.join(found.value).exists() {
         return Some(found);
     }
     let message = format!(
@@ -58,7 +63,7 @@ pub(super) fn read(
 ) -> Option<Secret> {
     let both = section.holds(key) && section.holds(file_key);
     let direct = section.secret_text(key);
-    let file = self::file(section, file_key);
+    let file = self::file(section, base, file_key);
     if both {
         section.note(format!("give `{key}` or `{file_key}`, not both"));
     }

@@ -63,7 +63,7 @@ fn listen(section: &mut Section<'_>) -> Option<Found<SocketAddr>> {
 }
 
 fn token(section: &mut Section<'_>, base: &Base) -> Option<SecretString> {
-    let Found { value, place } = secret_text::file(section, "token_file")?;
+    let Found { value, place } = secret_text::file(section, base, "token_file")?;
     let note = |message: String| section.findings.note(&place, format!("`token_file`: {message}"));
     let path = base.dir.join(value);
     let content = match read_secret_file(&path) {

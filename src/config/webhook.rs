@@ -101,7 +101,7 @@ pub(super) fn read(
 fn url(section: &mut Section<'_>, base: &Base) -> Option<SecretString> {
     let held = (section.holds("url"), section.holds("url_file"));
     let direct = section.secret_text("url");
-    let file = secret_text::file(section, "url_file");
+    let file = secret_text::file(section, base, "url_file");
     match held {
         (false, false) => section.missing(
             "url",
@@ -139,7 +139,7 @@ fn usable(
 }
 
 fn secrets(section: &mut Section<'_>, base: &Base) -> Vec<SecretString> {
-    let Some(Found { value, place }) = secret_text::file(section, "secret_file") else {
+    let Some(Found { value, place }) = secret_text::file(section, base, "secret_file") else {
         return Vec::new();
     };
     let note = |message: String| section.findings.note(&place, message);

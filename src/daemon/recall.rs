@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::budget::Budget;
 use crate::clock::{Moment, stamp};
 use crate::config::BudgetSettings;
+use crate::retry_after;
 use crate::store::{ProcessStart, Store, StoreError};
 
 /// How far back the requests of an earlier process count: a minute, and a little for the network.
@@ -37,8 +38,12 @@ pub(super) async fn first_budget(
     let per_minute = budget.snapshot(now).pace_per_minute;
     suppose(&mut ages, &spending.starts, per_minute, now.wall);
     budget.recall(&ages, now);
-    if let Some(wait) = spending.rest_until.map(|until| until.duration_since(now.wall)) {
-        budget.rest(Duration::try_from(wait).unwrap_or_default(), now);
+    let wait = spending.rest_until.map(|until| until.duration_since(now.wall)).unwrap_or_default();
+    // A longer one was noted while the clock was wrong.
+    if let Ok(wait) = Duration::try_from(wait)
+        && wait <= retry_after::LONGEST
+    {
+        budget.rest(wait, now);
     }
     let at_once = u32::try_from(at_once).unwrap_or(u32::MAX);
     if let Err(error) = store.note_start(now.wall, at_once).await {

@@ -17,6 +17,15 @@ const AT_ONCE: usize = 32;
 /// The shortest and the longest wait after a fault of the endpoint.
 const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15 * 60)];
 
+/// What an attempt came to.
+#[derive(Default)]
+struct Tried {
+    /// The wait before the next one; `None` if the notice is done with.
+    wait: Option<Duration>,
+    /// Whether the endpoint is at fault, not the notice.
+    is_fault: bool,
+}
+
 impl Deliverer {
     /// Hands over the notices that are due; returns the wait until the next one is, `None` if no
     /// notice waits.
@@ -44,7 +53,13 @@ impl Deliverer {
                 waits.push(wait);
                 continue;
             }
-            waits.extend(self.notice(notice, ends).await?);
+            let tried = self.notice(notice, ends).await?;
+            waits.extend(tried.wait);
+            // The endpoint is at fault: what else waits is not tried now, and changes are not kept waiting.
+            if tried.is_fault {
+                waits.push(tried.wait.unwrap_or(WAITS[0]));
+                break;
+            }
         }
         let now = self.clock.now().elapsed;
         let wait = if full && waits.len() < AT_ONCE {
@@ -56,21 +71,22 @@ impl Deliverer {
         Ok(wait)
     }
 
-    /// Hands one over; returns the wait before the next attempt, `None` if it is done with.
+    /// Hands one over.
     async fn notice(
         &mut self,
         notice: PendingNotice,
         ends: &Ends<'_>,
-    ) -> Result<Option<Duration>, StoreError> {
+    ) -> Result<Tried, StoreError> {
         let given = [notice.change];
         let wall = self.clock.now().wall;
         let verdict = self.sink.deliver(&given, wall, ends.cut).await.pop();
         let [change] = given;
         let moment = self.clock.now();
+        let is_fault = matches!(verdict, Some(Verdict::Fault { .. } | Verdict::Gone { .. }));
         let (wait, attempts, reason) = match verdict {
             Some(Verdict::Done) => {
                 self.store.settle_notice(notice.id, NoticeFate::Settled).await?;
-                return Ok(None);
+                return Ok(Tried::default());
             }
             Some(Verdict::Refused { reason, for_good }) => {
                 let attempts = notice.attempts + 1;
@@ -81,7 +97,7 @@ impl Deliverer {
                         tracing::error!(sink = %self.name, kind = %change.kind, about = change.record_id, reason,
                             "the sink refused a notice for good, and it is dropped: correct the sink, then try it with `shopmirror sinks test {}`", self.name);
                         self.store.settle_notice(notice.id, NoticeFate::Settled).await?;
-                        return Ok(None);
+                        return Ok(Tried::default());
                     }
                 }
             }
@@ -91,14 +107,16 @@ impl Deliverer {
                 (wait, notice.attempts, reason)
             }
             Some(Verdict::Gone { reason }) => (WAITS[1], notice.attempts, reason),
-            Some(Verdict::NotTried | Verdict::CutShort) | None => return Ok(Some(WAITS[0])),
+            Some(Verdict::NotTried | Verdict::CutShort) | None => {
+                return Ok(Tried { wait: Some(WAITS[0]), is_fault });
+            }
         };
         tracing::warn!(sink = %self.name, kind = %change.kind, about = change.record_id, reason,
             wait_s = wait.as_secs(), "a notice could not be delivered and will be tried again");
         let next = moment.wall.checked_add(wait).map(stamp).unwrap_or_default();
         let fate = NoticeFate::PutOff { attempts, next_attempt_at: next, last_error: reason };
         self.store.settle_notice(notice.id, fate).await?;
-        Ok(Some(wait))
+        Ok(Tried { wait: Some(wait), is_fault })
     }
 }
 

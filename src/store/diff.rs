@@ -1,11 +1,15 @@
 //! What a page is beside what is stored: the records to write, and how each record relates to the
 //! poller's previous page. Reads only.
 
+use std::collections::HashMap;
+
+use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::error::StoreError;
 use super::ignored::{IgnoredChanges, IgnoredFields};
 use super::known::{KnownPoller, StoredVersion};
+use super::mirror::Fields;
 use crate::contiguity::{Relation, Sighting};
 use crate::record::{Kind, Page, Route, created_at, only_changed_field, same_record_except};
 
@@ -21,14 +25,18 @@ pub(super) struct PageDiff {
     pub(super) undecided: Vec<usize>,
     /// How often ignored fields differ from the poller's previous page.
     pub(super) ignored: IgnoredChanges,
-    /// By how many seconds the creation times of known records differ from those that are stored.
-    creation_shifts: Vec<i64>,
+    /// Known records of the page whose creation time is shown and stored, and those of them that are
+    /// other records than the stored ones.
+    compared: usize,
+    strangers: usize,
     /// The id and the field of each changed record of which a single field differs.
     pub(super) changed_alone: Vec<(String, String)>,
 }
 
-/// So many records of a page must have another creation time before it counts as another shop's.
-const OTHERS_LEAST: usize = 10;
+/// So many records of a page must be strangers before it counts as another shop's.
+const STRANGERS_LEAST: usize = 10;
+/// A creation time that moved by less may be the same one, told in another form or zone.
+const SAME_CREATION_S: i64 = 2 * 86_400;
 
 /// What has to be written for one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,17 +52,9 @@ pub(super) enum RecordDiff {
 }
 
 impl PageDiff {
-    /// Whether the records are those of another shop, which has other records under the same ids. A
-    /// record's creation time never changes; a new form of all times would shift them alike.
+    /// Whether the records are those of another shop, which has other records under the same ids.
     pub(super) fn is_of_another_shop(&self) -> bool {
-        let mut shifts: Vec<i64> =
-            self.creation_shifts.iter().copied().filter(|shift| *shift != 0).collect();
-        let moved = shifts.len();
-        shifts.sort_unstable();
-        shifts.dedup();
-        moved >= OTHERS_LEAST
-            && moved * 10 >= self.creation_shifts.len() * 9
-            && shifts.len() * 2 > moved
+        self.strangers >= STRANGERS_LEAST && self.strangers * 10 >= self.compared * 9
     }
 
     pub(super) fn created(&self) -> usize {
@@ -124,17 +124,19 @@ pub(super) fn compare(
         let same_text = shown_before
             .filter(|(_, before)| *before == text && known.is_some_and(|known| !known.is_stale));
         let relation = if let Some((before, _)) = same_text {
-            diff.creation_shifts.push(0);
+            diff.compared += usize::from(record.created_at.is_some());
             Relation::Unchanged(before)
         } else {
             let found = find(&mut statement, id)?;
             let same = found
                 .as_ref()
                 .is_some_and(|found| same_record_except(&found.stored.body, text, ignored.names()));
-            diff.creation_shifts.extend(found.as_ref().and_then(|found| {
-                let before = created_at(&found.stored.body)?;
-                Some(record.created_at?.as_second() - before.as_second())
-            }));
+            let is_stranger = found.as_ref().and_then(|found| {
+                let made = (created_at(&found.stored.body)?, record.created_at?);
+                Some(are_strangers(&found.stored.body, text, made))
+            });
+            diff.compared += usize::from(is_stranger.is_some());
+            diff.strangers += usize::from(is_stranger == Some(true));
             match record_diff(found.as_ref(), same, asked_after) {
                 Decision::Write(record_diff) => {
                     if let (RecordDiff::Changed { .. }, Some(found)) = (record_diff, &found)
@@ -153,6 +155,23 @@ pub(super) fn compare(
         diff.sightings.push(Sighting { id: record.id.as_integer(), relation });
     }
     Ok(diff)
+}
+
+/// Whether two states under one id are those of two records: a creation time never changes, and an
+/// edit leaves most fields as they were.
+fn are_strangers(before: &str, now: &str, made: (Timestamp, Timestamp)) -> bool {
+    if (made.0.as_second() - made.1.as_second()).abs() < SAME_CREATION_S {
+        return false;
+    }
+    let before: HashMap<_, _> = Fields::of(before).0.into_iter().collect();
+    let now = Fields::of(now).0;
+    let told = now.iter().filter(|(name, _)| !matches!(name.as_ref(), "id" | "created_at"));
+    let (mut all, mut same) = (0, 0);
+    for (name, value) in told {
+        all += 1;
+        same += usize::from(before.get(name).is_some_and(|before| before.get() == value.get()));
+    }
+    same * 2 < all
 }
 
 enum Decision {

@@ -28,6 +28,9 @@ pub enum Forgotten {
         /// Whether the write-ahead log was emptied too. If not, the data stays in it until a
         /// checkpoint finishes, which the daemon does while no program reads the store.
         is_purged: bool,
+        /// Whether the file was written anew. If not, unused parts of it may still hold words of the
+        /// record.
+        is_rewritten: bool,
     },
 }
 
@@ -36,8 +39,7 @@ impl Operator {
     /// daemon or without one, and writes the whole file anew, which needs as much free space.
     ///
     /// # Errors
-    /// Nothing is changed, or the record is forgotten and unused parts of the file may still hold words
-    /// of it; a second call removes them.
+    /// Nothing is changed.
     pub fn forget(&mut self, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
@@ -54,13 +56,15 @@ impl Operator {
         // SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond
         // the reach of `secure_delete`: only a file that is written anew holds no word of the record.
         // Also if the record was forgotten before: this part may have failed then.
-        self.connection.execute_batch("VACUUM")?;
+        let rewritten = self.connection.execute_batch("VACUUM");
         // Best effort: the data is gone from the tables whatever a reader keeps in the log.
-        let is_cut = checkpoint::cut_wal(&self.connection).unwrap_or(false);
-        Ok(match forgotten {
-            Forgotten::Now { versions, .. } => Forgotten::Now { versions, is_purged: is_cut },
-            other => other,
-        })
+        let is_purged = checkpoint::cut_wal(&self.connection).unwrap_or(false);
+        match forgotten {
+            Forgotten::Now { versions, .. } => {
+                Ok(Forgotten::Now { versions, is_purged, is_rewritten: rewritten.is_ok() })
+            }
+            other => rewritten.map(|()| other).map_err(StoreError::from),
+        }
     }
 
     /// The transaction of [`Self::forget`].
@@ -80,6 +84,8 @@ impl Operator {
         }
         let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
         mirror::delete(&tx, route, id)?;
+        // An index that is not used may still hold words of the record.
+        let index = if SearchIndex::read(&tx)?.is_used() { index } else { IndexUse::Empty };
         match index {
             IndexUse::Remove => {
                 full_text::remove(&tx, SearchIndex::read(&tx)?, seq, &body)?;
@@ -94,6 +100,10 @@ impl Operator {
             "UPDATE deliveries SET last_error = NULL WHERE route = ?1 AND record_id = ?2",
             (route.as_str(), id),
         )?;
+        // A report that waits for its sink may name the record; the next one does not.
+        tx.execute("DELETE FROM _notices WHERE kind = 'report'", [])?;
+        tx.execute("UPDATE _notices SET last_error = NULL", [])?;
+        tx.execute("UPDATE _replays SET last_error = NULL", [])?;
         let identities = Identities::read(&tx)?;
         log::append(
             &tx,
@@ -113,7 +123,7 @@ impl Operator {
             (route.as_str(), id, at),
         )?;
         tx.commit()?;
-        Ok(Forgotten::Now { versions, is_purged: false })
+        Ok(Forgotten::Now { versions, is_purged: false, is_rewritten: false })
     }
 }
 
@@ -184,7 +194,7 @@ mod tests {
         let mut operator = Operator::open(&path).unwrap();
         assert_eq!(operator.forget(Route::Leads, "9", "2026").unwrap(), Forgotten::Unknown);
         let now = operator.forget(Route::Leads, "1", "2026").unwrap();
-        assert_eq!(now, Forgotten::Now { versions: 2, is_purged: true });
+        assert_eq!(now, Forgotten::Now { versions: 2, is_purged: true, is_rewritten: true });
         assert_eq!(operator.forget(Route::Leads, "1", "2026").unwrap(), Forgotten::Before);
         drop(operator);
         assert!(!is_on_disk(dir.path(), "Quetzal"));

@@ -94,13 +94,26 @@ pub(super) fn recent_aside(path: &Path) -> Result<Vec<String>, FileError> {
     // Between the listing and the opening, the file may have been compressed.
     let mut tries = 0;
     loop {
-        let files = [aside(path).map_err(reading())?.pop(), renamed(path).map_err(reading())?];
-        let ids: io::Result<Vec<Vec<String>>> = files.iter().flatten().map(last_ids).collect();
-        match ids {
+        let newest = aside(path).map_err(reading())?.pop();
+        match newest.as_ref().map_or_else(|| Ok(Vec::new()), last_ids) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 2 => tries += 1,
-            ids => return Ok(ids.map_err(reading())?.concat()),
+            ids => {
+                let mut ids = ids.map_err(reading())?;
+                ids.extend(ids_renamed(path));
+                return Ok(ids);
+            }
         }
     }
+}
+
+/// The event ids of the last lines that another program put aside. A file that cannot be read, for
+/// example one that is still being compressed, counts as absent.
+fn ids_renamed(path: &Path) -> Vec<String> {
+    let ids = renamed(path).and_then(|file| file.as_ref().map_or_else(|| Ok(Vec::new()), last_ids));
+    ids.unwrap_or_else(|error| {
+        tracing::warn!(%error, "a file that another program put aside cannot be read: after a crash some lines may be there twice");
+        Vec::new()
+    })
 }
 
 /// The newest file that another program put aside, under a name that logrotate gives:
@@ -120,8 +133,12 @@ fn renamed(path: &Path) -> io::Result<Option<Aside>> {
             (1..=MOST_DIGITS).contains(&digits.len())
                 && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
         };
-        let metadata = entry.metadata()?;
-        if !digits.is_some_and(numbered) || !metadata.is_file() {
+        if !digits.is_some_and(numbered) {
+            continue;
+        }
+        // It may be gone again by now.
+        let Ok(metadata) = entry.metadata() else { continue };
+        if !metadata.is_file() {
             continue;
         }
         let written = metadata.modified()?;

@@ -58,6 +58,10 @@ pub(in crate::store) fn create_indexes(
 /// Creates the indexes of a store that an older version of the program made; the columns are those of
 /// the table as it is.
 pub(in crate::store) fn ensure_indexes(connection: &Connection) -> rusqlite::Result<()> {
+    // A table that was deleted by hand is made again by `rebuild`.
+    if !connection.table_exists(None, Route::Customers.as_str())? {
+        return Ok(());
+    }
     create_indexes(&Mirror::load(connection, Route::Customers)?, connection)
 }
 

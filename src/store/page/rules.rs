@@ -324,29 +324,29 @@ async fn a_gap_begins_when_the_page_before_was_requested_and_suspects_still_grow
     assert_eq!(spans, [(at(10, 1_500), at(20, 0)), (at(20, 1_500), at(50, 0))]);
 }
 
-/// Leads of one shop: each with a creation time that `at` gives for its id, in seconds.
-fn made_at(ids: std::ops::RangeInclusive<i64>, at: impl Fn(i64) -> i64) -> Vec<String> {
+/// Leads of one shop, each with a name and the creation time that `at` gives for its id, in days.
+fn made_at(ids: std::ops::RangeInclusive<i64>, name: &str, at: impl Fn(i64) -> i64) -> Vec<String> {
     ids.rev()
         .map(|id| {
-            let made = jiff::Timestamp::from_second(1_700_000_000 + at(id)).unwrap();
-            format!(r#"{{"id":{id},"name":"N","created_at":"{made}"}}"#)
+            let made = jiff::Timestamp::from_second(1_500_000_000 + at(id) * 86_400).unwrap();
+            format!(r#"{{"id":{id},"name":"{name} {id}","created_at":"{made}"}}"#)
         })
         .collect()
 }
 
 #[tokio::test]
-async fn the_records_of_another_shop_are_refused_and_a_new_form_of_all_times_is_not() {
+async fn the_records_of_another_shop_are_refused_and_new_creation_times_are_not() {
     let (_dir, store) = open();
-    let ours = |id| id * 1_000;
-    Poll::USUAL.shows(&store, &made_at(1..=20, ours)).await;
+    Poll::USUAL.shows(&store, &made_at(1..=20, "Ann", |id| id)).await;
     let poller = || PollerId { route: Route::Leads, business: None };
-    let theirs = page(&made_at(1..=20, |id| id * 777 + id * id));
+    let theirs = page(&made_at(1..=20, "Bob", |id| id * 7));
     let refused = store.store_page(poller(), theirs, Poll::USUAL.facts(&store), None).await;
     assert!(matches!(refused, Err(StoreError::OtherShop)), "{refused:?}");
     assert_eq!(count(&store, Kind::Updated).await, 0);
-    let shifted = Poll::USUAL.shows(&store, &made_at(1..=20, |id| ours(id) + 3_600)).await;
-    assert_eq!(shifted.updated, 20);
-    // A few corrected dates are edits.
-    let edited = |id| ours(id) + 3_600 + if id > 12 { id * 60 } else { 0 };
-    assert_eq!(Poll::USUAL.shows(&store, &made_at(1..=20, edited)).await.updated, 8);
+    // The same people, whose dates were made anew or corrected one by one.
+    let imported = Poll::USUAL.shows(&store, &made_at(1..=20, "Ann", |id| 900 + id % 3)).await;
+    assert_eq!(imported.updated, 20);
+    // All are edited at once, and none is made anew.
+    let edited = Poll::USUAL.shows(&store, &made_at(1..=20, "Cem", |id| 900 + id % 3)).await;
+    assert_eq!(edited.updated, 20);
 }
