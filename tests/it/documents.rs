@@ -16,12 +16,13 @@ use serde_json::json;
 use crate::support::{Place, Receiver, Workspace};
 
 /// Commands that documents name and this test cannot run, and why not.
-const NOT_RUN: [(&str, &str); 25] = [
+const NOT_RUN: [(&str, &str); 26] = [
     ("shopmirror init --systemd", "`release/try` runs it in a Debian with systemd"),
     ("shopmirror backup published/mirror.db", "`recipes` runs it"),
     ("shopmirror metadata > published/metadata.json", "`recipes` runs it"),
     ("datasette --immutable", "`recipes` runs it"),
     ("shopmirror export leads", "`recipes` runs it"),
+    ("shopmirror replay erp", "`replay` does, with a sink of that shop"),
     ("cargo run -- demo", "`demo` runs it"),
     ("cargo run -- sandbox", "every test does"),
     ("apt install ./shopmirror_VERSION", "`release/try` runs it"),

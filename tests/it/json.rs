@@ -113,7 +113,6 @@ async fn every_output_for_programs_is_as_its_schema_says() {
         ("status", "status --json"),
         ("sinks", "sinks --json"),
         ("sinks-test", "sinks test hook --json"),
-        ("sinks-test", "sinks test audit --json"),
         ("sinks-preview", "sinks preview events --json"),
         ("dead", "dead hook --json"),
         ("dead-show", &format!("dead hook show {seq} --json")),
