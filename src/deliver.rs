@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, stamp};
 use crate::config;
 use crate::sink::Sink;
-use crate::store::{Begin, Reader, SinkRow, Store, StoreError};
+use crate::store::{Begin, Reader, SinkRow, SinkState, Store, StoreError};
 pub use backlog::{SinkView, behind};
 pub use filter::wants;
 pub use flood::FloodGate;
@@ -243,7 +243,10 @@ impl Deliverer {
 /// [`StoreError`] if the store fails.
 pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreError> {
     let last = store.seq();
-    for row in store.retire_sinks(configured).await? {
+    store.retire_sinks(configured).await?;
+    // At each start, also for one that was removed long ago: the log grows until it is forgotten.
+    let rows = store.read(|reader| reader.sinks()).await?;
+    for row in rows.into_iter().filter(|row| row.state == SinkState::Removed) {
         let behind = (last - row.position).max(0) + row.retrying;
         if behind > 0 {
             tracing::warn!(sink = %row.name, behind, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there; the log keeps them until `shopmirror sinks forget {}`", row.name);
