@@ -5,6 +5,7 @@
 //! tables and are kept apart by the column `workspace`. No text of a record is ever part of an SQL
 //! statement, except names of fields in quotes.
 
+mod hosts;
 mod layout;
 mod session;
 mod text;

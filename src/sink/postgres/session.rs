@@ -7,18 +7,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::hosts;
 use super::trouble::Trouble;
 use crate::config::is_on_this_machine;
-use crate::sink::lookup;
 use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The usual port.
-const PORT: u16 = 5432;
 const CONNECTING: &str = "connecting to PostgreSQL";
 /// The oldest server whose SQL is used here.
 const OLDEST_VERSION: i32 = 120_000;
@@ -51,12 +49,8 @@ impl Session {
         target.connect_timeout(CONNECT_TIMEOUT.min(timeout)).application_name("shopmirror");
         let local = is_on_this_machine(&target) && ca_file.is_none();
         let failed = |error| Trouble::of(CONNECTING, &error);
-        for (host, port) in names(&target) {
-            lookup::known(host, port).await.map_err(|error| {
-                let problem = tls::problem_of(&error).unwrap_or_else(|| error.to_string());
-                Trouble::Server(format!("{CONNECTING}: {problem}; correct the host in the url"))
-            })?;
-        }
+        let unknown = |problem| Trouble::Server(format!("{CONNECTING}: {problem}"));
+        target = hosts::known(target).await.map_err(unknown)?;
         let session = if local {
             let (client, connection) =
                 target.ssl_mode(SslMode::Disable).connect(NoTls).await.map_err(failed)?;
@@ -114,19 +108,6 @@ impl Session {
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
-}
-
-/// The names of hosts that have to be looked up, each with its port.
-fn names(target: &Config) -> impl Iterator<Item = (&str, u16)> {
-    let ports = target.get_ports();
-    // One port may stand for all hosts, and the usual one for none.
-    let port = move |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(PORT);
-    let is_given = !target.get_hostaddrs().is_empty();
-    let hosts = target.get_hosts().iter().enumerate();
-    hosts.filter_map(move |(index, host)| match host {
-        Host::Tcp(name) if !is_given => Some((name.as_str(), port(index))),
-        _ => None,
-    })
 }
 
 /// Runs the connection until it or the client ends. Its error is reported by the request that
