@@ -108,7 +108,8 @@ impl NatsSink {
     }
 
     async fn publish(&mut self, changes: &[Change]) -> Vec<Verdict> {
-        if self.open.is_none() {
+        // What is sent over a lost connection may be stored, but is acknowledged no more.
+        if self.open.as_ref().is_none_or(|open| open.lost.is_cancelled()) {
             let connecting = tokio::time::timeout(self.timeout, self.connect());
             match connecting.await.unwrap_or_else(|_| Err(NO_ANSWER.to_owned())) {
                 Ok(open) => self.open = Some(open),

@@ -163,3 +163,20 @@ async fn a_connection_that_is_lost_while_acknowledgements_are_due_is_named_at_on
     assert!(all_done(&deliver(&mut sink, &given).await));
     assert_eq!(nats.stream("LOST").await.0, 60);
 }
+
+#[tokio::test]
+async fn a_connection_that_is_lost_between_two_batches_is_made_anew_without_a_fault() {
+    let Some(nats) = Nats::shared() else { return };
+    let relay = Relay::to(nats.port()).await;
+    let url = format!("nats://all:right@127.0.0.1:{}", relay.port());
+    let mut sink = build(&apart(&url, "IDLE"));
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
+    relay.set(Line::Cut);
+    wait_until("the client knows that the line is cut", || tasks() <= before).await;
+    relay.set(Line::Open);
+    let verdicts = deliver(&mut sink, &changes(4..=6)).await;
+    assert!(all_done(&verdicts), "{verdicts:?}");
+    assert_eq!(nats.stream("IDLE").await.0, 6);
+}
