@@ -5,7 +5,7 @@
 //! given addresses looks up again, but only a name that was found a moment before.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
@@ -18,8 +18,12 @@ static TURNS: Semaphore = Semaphore::const_new(MOST);
 /// The system's lookup, in turn.
 pub(super) struct BoundedLookup;
 
-/// The addresses of a host, in the system's order; never empty.
+/// The addresses of a host, in the system's order; never empty. An IP address needs no look-up, and
+/// waits for no turn.
 pub(super) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
     let turn = TURNS.acquire().await.map_err(io::Error::other)?;
     let place = (host.to_owned(), port);
     let lookup = move || {

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt, join_all};
 
 use super::*;
 use crate::config::{Base, Config};
@@ -65,6 +65,18 @@ async fn no_sink_looks_a_name_up_out_of_turn() {
     let probes = waiting.iter().map(|(_, sink)| sink.probe());
     join_all(probes).await;
     assert!(listener.accept().is_ok(), "with a turn, a sink connects");
+}
+
+#[tokio::test]
+async fn an_ip_address_waits_for_no_turn() {
+    let _alone = ALONE.lock().await;
+    let _all = TURNS.acquire_many(u32::try_from(MOST).unwrap()).await.unwrap();
+    for host in ["192.0.2.7", "2001:db8::7"] {
+        // Polled once: with a turn to wait for, it would not be ready.
+        let found = addresses(host, 80).now_or_never();
+        let found = found.unwrap_or_else(|| panic!("{host} waits for a turn")).unwrap();
+        assert_eq!(found, [SocketAddr::new(host.parse().unwrap(), 80)]);
+    }
 }
 
 #[tokio::test]
