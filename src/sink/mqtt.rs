@@ -12,8 +12,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use rumqttc::{
-    AsyncClient, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions, QoS, StateError,
-    TlsConfiguration, Transport,
+    AsyncClient, ClientError, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions,
+    QoS, StateError, TlsConfiguration, Transport,
 };
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
@@ -32,6 +32,7 @@ use crate::tls;
 /// The most changes that wait for their acknowledgement together.
 const BATCH: usize = 100;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOSED: &str = "the connection was closed; start the broker, or check its log";
 const KEEP_ALIVE_S: u16 = 30;
 /// The reason code of MQTT 5.
 const PACKET_TOO_LARGE: u8 = 149;
@@ -54,12 +55,33 @@ struct Open {
 }
 
 /// Why a connection ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct End {
     /// The reason, with what to do about it.
     reason: String,
     /// The broker takes no message of this size.
     too_large: bool,
+}
+
+impl Default for End {
+    fn default() -> Self {
+        Self { reason: CLOSED.to_owned(), too_large: false }
+    }
+}
+
+impl Open {
+    /// Why a change could not be given to the connection, which knows it a moment later if it ended.
+    async fn end_behind(&mut self, error: &ClientError) -> End {
+        match error {
+            ClientError::RequestChannelDisconnected(_) => {
+                (&mut self.task).await.unwrap_or_default()
+            }
+            other => End {
+                reason: format!("publishing: {other}; correct `topic` and `state_topic`"),
+                too_large: false,
+            },
+        }
+    }
 }
 
 impl Drop for Open {
@@ -146,7 +168,13 @@ impl MqttSink {
                         break 'all;
                     }
                     notice = publishing => {
-                        let Ok(notice) = notice else { continue };
+                        let notice = match notice {
+                            Ok(notice) => notice,
+                            Err(error) => {
+                                lost = Some(open.end_behind(&error).await);
+                                break 'all;
+                            }
+                        };
                         waits.push(async move { (index, notice.wait_completion_async().await.err()) });
                     }
                 }
@@ -296,4 +324,59 @@ fn told(error: &ConnectionError) -> String {
     };
     let problem = tls::problem_of(error).unwrap_or_else(|| error.to_string());
     format!("connecting to the MQTT broker: {problem}{advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Base, Config, SinkKind};
+    use crate::record::Route;
+
+    fn change() -> Change {
+        Change {
+            seq: 1,
+            event_id: "evt_1".into(),
+            kind: Kind::Created,
+            route: Route::Leads,
+            record_id: Some("7".into()),
+            business: None,
+            version: 1,
+            body: r#"{"id":7}"#.into(),
+            before: None,
+            observed_at: "2026-01-02T03:04:05.000000Z".into(),
+        }
+    }
+
+    /// A sink whose connection has ended and says why a moment later; `None`: it never says.
+    fn ending(end: Option<End>) -> MqttSink {
+        let (client, connection) =
+            AsyncClient::builder(MqttOptions::new("x", ("127.0.0.1", 9))).capacity(2).build();
+        drop(connection);
+        let task = tokio::spawn(async move {
+            for _ in 0..5 {
+                tokio::task::yield_now().await;
+            }
+            end.expect("the test asks for a task that fails")
+        });
+        let text = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.x]\ntype = \"mqtt\"\n\
+                    url = \"mqtt://127.0.0.1:9\"\nworkspace = \"north\"\n";
+        let base = Base { env_key: Some("key".into()), ..Base::default() };
+        let config = Config::parse(text, "config.toml", &base).unwrap_or_else(|p| panic!("{p}"));
+        let SinkKind::Mqtt(settings) = &config.sinks["x"].kind else { unreachable!("as written") };
+        MqttSink { open: Some(Open { client, task }), ..MqttSink::build("x", settings).unwrap() }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_while_the_last_change_is_given_to_it_says_why() {
+        for (end, changes, expected) in [
+            (Some(End { reason: "why".into(), too_large: false }), 1, Verdict::fault("why")),
+            (Some(End { reason: "large".into(), too_large: true }), 1, Verdict::refused("large")),
+            (Some(End { reason: "large".into(), too_large: true }), 2, Verdict::fault("large")),
+            (None, 1, Verdict::fault(CLOSED)),
+        ] {
+            let given = vec![change(); changes];
+            let verdicts = ending(end).publish(&given).await;
+            assert_eq!(verdicts, vec![expected; changes]);
+        }
+    }
 }
