@@ -8,6 +8,7 @@ mod append;
 mod compress;
 mod layout;
 mod rotation;
+mod stream;
 mod tail;
 
 use std::io;

@@ -5,9 +5,8 @@
 //! rename whose folder is synced, so that after a crash at any moment every line is in exactly one
 //! whole file. The number, not the day, says which one is the newest: a clock may be set back.
 
-use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +17,14 @@ use flate2::write::GzEncoder;
 use jiff::civil::Date;
 use rustix::fs::OFlags;
 
-use super::layout::Layout;
-use super::{BATCH, FileError, directory};
+use super::{FileError, directory, stream, tail};
 
 const DIGITS: usize = 6;
 /// A longer number is not ours; the one after it might not fit.
 const MOST_DIGITS: usize = 18;
 const CHUNK: usize = 64 * 1024;
+/// The most text of a compressed file that is read for its end, in bytes: there is no other way to it.
+const MOST_TEXT: u64 = 1024 * 1024 * 1024;
 
 /// A file that was put aside.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +88,7 @@ pub(super) fn put_aside(path: &Path, day: Date) -> Result<(), FileError> {
 }
 
 /// The event ids of the last lines that were put aside, by this program and by another one: up to
-/// [`BATCH`] of each.
+/// [`BATCH`](super::BATCH) of each.
 pub(super) fn recent_aside(path: &Path) -> Result<Vec<String>, FileError> {
     let reading = || FileError::io("read what was put aside from", path);
     // Between the listing and the opening, the file may have been compressed.
@@ -149,25 +149,22 @@ fn renamed(path: &Path) -> io::Result<Option<Aside>> {
     Ok(newest.map(|(_, file)| file))
 }
 
+/// The event ids of its last whole lines, the oldest first. An unfinished line is not written yet.
 fn last_ids(file: &Aside) -> io::Result<Vec<String>> {
     let opened = OpenOptions::new().read(true).custom_flags(nofollow()).open(&file.path)?;
-    let mut lines: Box<dyn BufRead> = if file.compressed {
-        Box::new(BufReader::new(MultiGzDecoder::new(opened)))
-    } else {
-        Box::new(BufReader::new(opened))
-    };
-    let mut ids = VecDeque::with_capacity(BATCH);
-    let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line)? > 0 {
-        if let Some(id) = Layout::event_id(&line) {
-            if ids.len() == BATCH {
-                ids.pop_front();
-            }
-            ids.push_back(id);
-        }
-        line.clear();
+    if !file.compressed {
+        let size = opened.metadata()?.len();
+        return tail::last_ids(&opened, size);
     }
-    Ok(ids.into())
+    let found = stream::last_ids(MultiGzDecoder::new(opened), MOST_TEXT)?;
+    Ok(found.unwrap_or_else(|| {
+        tracing::warn!(
+            file = %file.path.display(),
+            "the compressed file holds more than 1 GiB of text and is not compared with: after a \
+             crash, lines at its end may be written again; set a smaller rotate_size"
+        );
+        Vec::new()
+    }))
 }
 
 /// Compresses every file that was put aside and is not compressed yet, until `stop`.
@@ -238,6 +235,9 @@ fn nofollow() -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Seek, SeekFrom};
+
+    use super::super::BATCH;
     use super::*;
 
     #[test]
@@ -286,6 +286,19 @@ mod tests {
             }
             assert_eq!(recent_aside(&path).unwrap(), ["evt_2"]);
         }
+    }
+
+    #[test]
+    fn a_huge_file_is_read_at_its_end_only_and_its_unfinished_line_is_not_taken_for_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.ndjson");
+        let mut huge = File::create(dir.path().join("audit.ndjson.1")).unwrap();
+        // A hole takes no space on the disk; reading all of it would take hours.
+        huge.set_len(1 << 42).unwrap();
+        huge.seek(SeekFrom::End(0)).unwrap();
+        let lines = "\n{\"event_id\":\"evt_1\"}\n{\"event_id\":\"evt_2\"}\n{\"event_id\":\"evt_3\"";
+        huge.write_all(lines.as_bytes()).unwrap();
+        assert_eq!(recent_aside(&path).unwrap(), ["evt_1", "evt_2"]);
     }
 
     #[test]

@@ -64,6 +64,26 @@ impl Tail {
     }
 }
 
+/// The event ids of up to [`BATCH`] whole lines at the end of a file of any layout, the oldest first;
+/// none if no line ends in what is read of it.
+pub(super) fn last_ids(file: &File, size: u64) -> io::Result<Vec<String>> {
+    let Breaks { first, last } = match Breaks::find(file, size) {
+        Ok(breaks) => breaks,
+        Err(TailError::Foreign) => return Ok(Vec::new()),
+        Err(TailError::Io(error)) => return Err(error),
+    };
+    let mut reader = BufReader::new(file);
+    reader.seek(SeekFrom::Start(first))?;
+    let mut lines = reader.take(last - first);
+    let mut ids = Vec::new();
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        ids.extend(Layout::event_id(&line));
+        line.clear();
+    }
+    Ok(ids)
+}
+
 /// The positions after two line breaks: that before the last [`BATCH`] lines, and the last one.
 struct Breaks {
     first: u64,
