@@ -10,6 +10,7 @@ use super::destinations::all;
 use super::judge::Arrival;
 use super::world::World;
 use super::{Destination, Mood, NO_MEANING, REFUSED, Scenario, no_meaning};
+use crate::support::LIMIT_S;
 
 /// Enough for several rounds of every sink, and few enough for a process each.
 const RECORDS: usize = 40;
@@ -143,6 +144,8 @@ async fn a_far_side_that_restarts_in_the_middle_of_a_transaction_loses_and_doubl
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_between_sending_and_saving_repeats_under_the_same_ids_or_not_at_all() {
     let world = world(Scenario::Kill).await;
+    // On a slow machine, no attempt may be over before the last sink is at work.
+    world.configure("10m");
     world.be(Mood::Held);
     let daemon = world.place.started().await;
     world.each("it is at work", world.cells(), async |one| one.has_begun()).await;
@@ -153,7 +156,7 @@ async fn a_kill_between_sending_and_saving_repeats_under_the_same_ids_or_not_at_
     world.each("it is at work", world.cells(), file_is_away).await;
     // From here on the daemon can send, and cannot save that it did.
     let store = Connection::open(world.place.store()).unwrap();
-    store.busy_timeout(Duration::from_secs(5)).unwrap();
+    store.busy_timeout(Duration::from_secs(LIMIT_S)).unwrap();
     store.execute_batch("BEGIN IMMEDIATE").unwrap();
     world.be(Mood::Well);
     world
