@@ -318,7 +318,7 @@ async fn every_dead_letter_can_be_shown_and_a_cut_list_says_so() {
     let ended = place.run(["dead", "erp", "show", "20001", "--json"]).await;
     assert_eq!(ended.json()["delivery"]["seq"], 20_001);
     // Its endpoint is gone: nothing is delivered until its url is corrected.
-    let _daemon = place.daemon();
+    let _daemon = place.started().await;
     let ended = place.run(["dead", "erp", "redrive", "10001"]).await;
     assert!(ended.out.contains("after its url is corrected"), "{ended:?}");
 }
