@@ -63,8 +63,8 @@ pub struct Forecast {
     pub first_to_fail: Option<usize>,
 }
 
-/// A guarantee longer than `max_interval` by more than this factor is a risk.
-const BEYOND: f64 = 1.05;
+/// A guarantee longer than `max_interval` by this factor is a risk: other clients leave too little.
+const BEYOND: f64 = 2.0;
 
 impl Schedule {
     /// What is known and planned for a poller.

@@ -319,6 +319,7 @@ async fn every_dead_letter_can_be_shown_and_a_cut_list_says_so() {
     assert_eq!(ended.json()["delivery"]["seq"], 20_001);
     // Its endpoint is gone: nothing is delivered until its url is corrected.
     let _daemon = place.started().await;
+    place.status_when("it is disabled again", |s| s["sinks"][0]["state"] == "disabled").await;
     let ended = place.run(["dead", "erp", "redrive", "10001"]).await;
     assert!(ended.out.contains("after its url is corrected"), "{ended:?}");
 }

@@ -83,9 +83,11 @@ async fn after_a_fault_of_the_destination_every_change_is_delivered_later() {
         assert!(all_done(&deliver(&mut sink, &given[..1]).await), "{}", one.name());
         one.be(Mood::Down);
         let verdicts = deliver(&mut sink, &given[1..]).await;
-        assert!(stopped_at_a_fault(&verdicts), "{}: {verdicts:?}", one.name());
+        // What was on its way when the connection was cut may have arrived.
+        let done = verdicts.iter().take_while(|verdict| **verdict == Verdict::Done).count();
+        assert!(stopped_at_a_fault(&verdicts[done..]), "{}: {verdicts:?}", one.name());
         one.be(Mood::Well);
-        assert!(all_done(&deliver(&mut sink, &given[1..]).await), "{}", one.name());
+        assert!(all_done(&deliver(&mut sink, &given[1 + done..]).await), "{}", one.name());
         holds(one, &given, !one.shows_repeats()).await;
     }
 }
