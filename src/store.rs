@@ -28,6 +28,7 @@ mod known;
 mod ledger;
 mod log;
 mod maintain;
+mod meta;
 mod mirror;
 mod notices;
 mod open;

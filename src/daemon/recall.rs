@@ -3,16 +3,13 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::budget::Budget;
 use crate::clock::{Moment, stamp};
 use crate::config::BudgetSettings;
 use crate::retry_after;
-use crate::store::{ProcessStart, Store, StoreError};
-
-/// How far back the requests of an earlier process count: a minute, and a little for the network.
-const MEMORY: SignedDuration = SignedDuration::from_secs(61);
+use crate::store::{ProcessStart, Spending, Store, StoreError};
 
 /// The shortest time that tells two moments apart here.
 const JUST_BEFORE: Duration = Duration::from_millis(1);
@@ -24,7 +21,7 @@ pub(super) async fn first_budget(
     store: &Store,
     now: Moment,
 ) -> Result<Budget, StoreError> {
-    let since = now.wall.checked_sub(MEMORY).map(stamp).unwrap_or_default();
+    let since = now.wall.checked_sub(Spending::REACH).map(stamp).unwrap_or_default();
     let times = store.read(move |reader| reader.poll_times_since(&since)).await?;
     // A time in the future was written while the clock was wrong.
     let mut ages: Vec<Duration> = times
@@ -56,20 +53,17 @@ pub(super) async fn first_budget(
 /// if that is more: its first polls at once, then an even pace until the next start.
 fn suppose(ages: &mut Vec<Duration>, starts: &[ProcessStart], per_minute: f64, now: Timestamp) {
     let age = |at: Timestamp| Duration::try_from(now.duration_since(at)).unwrap_or_default();
-    let memory = MEMORY.unsigned_abs();
+    let memory = Spending::REACH.unsigned_abs();
     let apart = Duration::from_secs_f64(60.0 / per_minute.max(0.01));
     for (index, start) in starts.iter().enumerate() {
         let begun = age(start.at);
-        let ended = starts.get(index + 1).map_or(Duration::ZERO, |next| age(next.at));
-        let mut sent = vec![begun; usize::try_from(start.at_once).unwrap_or(usize::MAX)];
-        if begun >= memory {
-            sent.clear();
-        }
-        // From the end backwards, as far as a minute reaches. What comes at the end itself is the next
-        // start's.
-        let mut at = ended + if index + 1 < starts.len() { JUST_BEFORE } else { Duration::ZERO };
-        let is_its_own =
-            |age: &Duration| *age <= begun && (*age > ended || index + 1 == starts.len());
+        // What comes at the end itself is the next start's.
+        let ended = starts.get(index + 1).map_or(Duration::ZERO, |next| age(next.at) + JUST_BEFORE);
+        let is_its_own = |age: &Duration| (ended..=begun).contains(age);
+        let at_once = if begun < memory { start.at_once } else { 0 };
+        let mut sent = vec![begun; usize::try_from(at_once).unwrap_or(usize::MAX)];
+        // From the end backwards, as far as a minute reaches.
+        let mut at = ended;
         while at < begun.min(memory) {
             sent.push(at);
             at += apart;

@@ -66,19 +66,19 @@ impl Dispatcher {
     async fn observe_rate(&mut self, rate: &RateHeaders) {
         let now = self.clock.now();
         self.clocks.compare(rate.server_time, now);
-        let rested_s = self.budget.snapshot(now).long_rest_s();
-        self.budget.observe(&seen(rate), now);
         // Requests that were under way together are refused together.
-        if let (None, Some(rest_s)) = (rested_s, self.budget.snapshot(now).long_rest_s()) {
+        let is_news = rate.refused && self.budget.snapshot(now).long_rest_s().is_none();
+        self.budget.observe(&seen(rate), now);
+        self.budget.set_needed(self.schedule.needed_per_minute());
+        let budget = self.budget.snapshot(now);
+        self.schedule.set_pace(budget.pace_per_minute, now);
+        if let Some(rest_s) = budget.long_rest_s().filter(|_| is_news) {
             tracing::warn!(
                 wait_s = rest_s.round(),
                 "the workspace asked shopmirror to wait (429 with Retry-After): no route is read until then; \
                  find out which programs use this key"
             );
         }
-        self.budget.set_needed(self.schedule.needed_per_minute());
-        let budget = self.budget.snapshot(now);
-        self.schedule.set_pace(budget.pace_per_minute, now);
         let rest = budget.resting_s.filter(|_| rate.refused).map(Duration::from_secs_f64);
         if let Some(until) = rest.and_then(|rest| now.wall.checked_add(rest).ok())
             && let Err(error) = self.store.note_rest(until).await

@@ -132,8 +132,16 @@ pub(super) fn compare(
                 .as_ref()
                 .is_some_and(|found| same_record_except(&found.stored.body, text, ignored.names()));
             let is_stranger = found.as_ref().and_then(|found| {
-                let made = (created_at(&found.stored.body)?, record.created_at?);
-                Some(are_strangers(&found.stored.body, text, made))
+                let made = record.created_at?;
+                // The same record was created at the same time.
+                Some(
+                    !same
+                        && are_strangers(
+                            &found.stored.body,
+                            text,
+                            (created_at(&found.stored.body)?, made),
+                        ),
+                )
             });
             diff.compared += usize::from(is_stranger.is_some());
             diff.strangers += usize::from(is_stranger == Some(true));

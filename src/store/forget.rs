@@ -36,7 +36,7 @@ pub enum Forgotten {
 
 impl Operator {
     /// Removes a record's data from the mirror and from every version in the log, beside a running
-    /// daemon or without one, and writes the whole file anew, which needs as much free space.
+    /// daemon or without one, and writes the whole file anew, which needs twice as much free space.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -84,13 +84,11 @@ impl Operator {
         }
         let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
         mirror::delete(&tx, route, id)?;
-        // An index that is not used may still hold words of the record.
-        let index = if SearchIndex::read(&tx)?.is_used() { index } else { IndexUse::Empty };
+        let seen = SearchIndex::read(&tx)?;
         match index {
-            IndexUse::Remove => {
-                full_text::remove(&tx, SearchIndex::read(&tx)?, seq, &body)?;
-            }
-            IndexUse::Empty => {
+            IndexUse::Remove if seen.is_used() => full_text::remove(&tx, seen, seq, &body)?,
+            // An index that is not used may still hold words of the record.
+            _ => {
                 full_text::reset(&tx)?;
                 full_text::set_aside(&tx)?;
             }

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::Store;
 use super::error::StoreError;
+use super::meta;
 use super::reader::Reader;
 use super::views;
 use super::writer::Writer;
@@ -127,10 +128,7 @@ fn keep(
             [form_type.as_str(), stored_business],
         )?;
     }
-    tx.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (CHECKED_AT, stamp(at)),
-    )?;
+    meta::set(&tx, CHECKED_AT, &stamp(at))?;
     views::refresh(&tx)?;
     tx.commit()?;
     let removed = |form_type| FormChange {
@@ -172,10 +170,6 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn forms_checked_at(&self) -> Result<Option<String>, StoreError> {
-        Ok(self
-            .connection
-            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-            .query_row([CHECKED_AT], |row| row.get(0))
-            .optional()?)
+        Ok(meta::value(&self.connection, CHECKED_AT)?)
     }
 }

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::error::StoreError;
 use super::log;
+use super::meta;
 use super::reader::Reader;
 use crate::record::{Change, Route};
 pub(super) use renewal::{elsewhere, is_damage, is_named_by, reset, step};
@@ -49,11 +50,7 @@ pub enum SearchIndex {
 impl SearchIndex {
     /// Reads it.
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let form: Option<String> = connection
-            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-            .query_row([MADE_AS], |row| row.get(0))
-            .optional()?;
-        let form = form.unwrap_or_default();
+        let form = meta::value(connection, MADE_AS)?.unwrap_or_default();
         let up_to = || form.strip_prefix(FORM)?.strip_prefix(UP_TO)?.parse().ok();
         Ok(match form.as_str() {
             FORM => Self::Whole,
@@ -69,13 +66,7 @@ impl SearchIndex {
             Self::SetAside => SET_ASIDE.to_owned(),
             Self::Older => String::new(),
         };
-        connection
-            .prepare_cached(
-                "INSERT INTO meta (name, value) VALUES (?1, ?2) \
-                 ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            )?
-            .execute((MADE_AS, form))?;
-        Ok(())
+        meta::set(connection, MADE_AS, &form)
     }
 
     /// Whether the version with this number is in the index, if it is the newest of its record.

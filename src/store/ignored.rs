@@ -7,8 +7,9 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
+use super::meta;
 use crate::record::{Route, field, same_meaning};
 
 /// Pages in a row on which nearly all records must show the change.
@@ -112,10 +113,7 @@ pub(super) fn load(
 ) -> rusqlite::Result<HashMap<Route, IgnoredFields>> {
     let mut all = HashMap::with_capacity(names.len());
     for (route, names) in names {
-        let moving: Option<String> = connection
-            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-            .query_row([meta_name(*route)], |row| row.get(0))
-            .optional()?;
+        let moving = meta::value(connection, &meta_name(*route))?;
         let moving: Vec<String> =
             moving.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         all.insert(*route, IgnoredFields::new(names, &moving));
@@ -130,10 +128,7 @@ pub(super) fn save(
     fields: &IgnoredFields,
 ) -> rusqlite::Result<()> {
     let moving = serde_json::to_string(&fields.moving).expect("names are text");
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?
-        .execute((meta_name(route), moving))?;
-    Ok(())
+    meta::set(connection, &meta_name(route), &moving)
 }
 
 fn meta_name(route: Route) -> String {

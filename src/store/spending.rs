@@ -5,17 +5,16 @@
 //! than `polls` tells.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::error::StoreError;
+use super::meta;
 use super::reader::Reader;
 use super::writer::Writer;
 
 const NAME: &str = "spending";
-/// A process that another one followed longer ago than this has no say in the budget of now.
-const REACH: SignedDuration = SignedDuration::from_secs(61);
 /// This many starts are kept; their requests alone fill any minute.
 const MOST_STARTS: usize = 64;
 
@@ -74,11 +73,14 @@ impl Reader {
 }
 
 impl Spending {
+    /// How far back the requests of an earlier process count: a minute, and a little for the network.
+    pub const REACH: SignedDuration = SignedDuration::from_secs(61);
+
     fn begin(&mut self, at: Timestamp, at_once: u32) {
         // A time in the future was written while the clock was wrong.
         self.starts.retain(|start| start.at <= at);
         self.starts.push(ProcessStart { at, at_once });
-        let counts = |next: &ProcessStart| at.duration_since(next.at) <= REACH;
+        let counts = |next: &ProcessStart| at.duration_since(next.at) <= Self::REACH;
         let old = self.starts.iter().skip(1).take_while(|next| !counts(next)).count();
         self.starts.drain(..old.max(self.starts.len().saturating_sub(MOST_STARTS)));
     }
@@ -99,17 +101,13 @@ fn update(connection: &mut Connection, change: impl FnOnce(&mut Spending)) -> ru
     let mut spending = read(&tx)?;
     change(&mut spending);
     let text = serde_json::to_string(&spending).expect("plain values");
-    tx.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?
-        .execute((NAME, text))?;
+    meta::set(&tx, NAME, &text)?;
     tx.commit()
 }
 
 /// A row that cannot be read counts as absent.
 fn read(connection: &Connection) -> rusqlite::Result<Spending> {
-    let text: Option<String> = connection
-        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-        .query_row([NAME], |row| row.get(0))
-        .optional()?;
+    let text = meta::value(connection, NAME)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 

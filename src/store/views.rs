@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
+use super::meta;
 use super::mirror::quoted;
 use super::reader::Reader;
 use crate::record::Route;
@@ -42,12 +43,7 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
         indexes::make(connection, sql)?;
     }
     about::write(connection, &plan.routes)?;
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2) \
-         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (MADE_FROM, plan.digest()),
-    )?;
-    Ok(())
+    meta::set(connection, MADE_FROM, &plan.digest())
 }
 
 /// Whether the views are what this program would make of the columns and the custom fields.
@@ -81,10 +77,7 @@ impl Plan {
     }
 
     fn is_made(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        let made_from: Option<String> = connection
-            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-            .query_row([MADE_FROM], |row| row.get(0))
-            .optional()?;
+        let made_from = meta::value(connection, MADE_FROM)?;
         Ok(made_from.is_some_and(|digest| digest == self.digest()))
     }
 }

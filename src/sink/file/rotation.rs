@@ -46,6 +46,11 @@ fn name_parts(path: &Path) -> (String, String) {
     }
 }
 
+/// A name without `.gz`, and whether it ended so.
+fn without_gz(name: &str) -> (&str, bool) {
+    name.strip_suffix(".gz").map_or((name, false), |plain| (plain, true))
+}
+
 /// The files that were put aside from `path`, the oldest first.
 pub(super) fn aside(path: &Path) -> io::Result<Vec<Aside>> {
     let (stem, extension) = name_parts(path);
@@ -57,10 +62,7 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<Aside>> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let (plain, compressed) = match name.strip_suffix(".gz") {
-            Some(plain) => (plain, true),
-            None => (name.as_str(), false),
-        };
+        let (plain, compressed) = without_gz(&name);
         let middle = plain.strip_prefix(&stem).and_then(|rest| rest.strip_suffix(&extension));
         let number = middle.and_then(|middle| {
             let (day, number) = middle.split_once('.')?;
@@ -124,10 +126,7 @@ fn renamed(path: &Path) -> io::Result<Option<Aside>> {
     for entry in fs::read_dir(directory(path))? {
         let entry = entry?;
         let found = entry.file_name().to_string_lossy().into_owned();
-        let (plain, compressed) = match found.strip_suffix(".gz") {
-            Some(plain) => (plain, true),
-            None => (found.as_str(), false),
-        };
+        let (plain, compressed) = without_gz(&found);
         let digits = plain.strip_prefix(&name).and_then(|rest| rest.strip_prefix(['.', '-']));
         let numbered = |digits: &str| {
             (1..=MOST_DIGITS).contains(&digits.len())
