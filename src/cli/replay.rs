@@ -204,6 +204,7 @@ fn not_begun(sink: &str, rows: (i64, i64), choice: ReplayChoice, rate: f64) -> R
         left_out: 0,
         state: ReplayState::Running,
         last_error: None,
+        failing_since: None,
         begun_at: String::new(),
         ended_at: None,
     }
@@ -292,13 +293,31 @@ fn outcome(replay: &Replay) -> String {
     text
 }
 
-/// One line about a replay that is under way, for `status` and `sinks`.
+/// One line about a replay that is under way or was given up, for `status` and `sinks`.
 pub(super) fn line(replay: &Replay) -> String {
+    if replay.state == ReplayState::Failed {
+        let name = &replay.sink;
+        return format!(
+            "{}; then run `shopmirror replay {name} --from {}`, or `shopmirror replay {name} --cancel` to let it be",
+            given_up(replay),
+            replay.position + 1
+        );
+    }
     let (from, to) = (replay.from_seq + 1, replay.to_seq);
     format!(
         "replay of {}: {} of rows {from} to {to}, {}",
         replay.sink,
         percent(replay),
+        outcome(replay)
+    )
+}
+
+/// What became of a replay that was given up, and what to do first.
+fn given_up(replay: &Replay) -> String {
+    format!(
+        "the replay of {} got nowhere for too long and was given up at row {}: {}; correct the sink",
+        replay.sink,
+        replay.position + 1,
         outcome(replay)
     )
 }

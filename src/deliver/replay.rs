@@ -3,23 +3,29 @@
 //! New changes go first: a round of a replay is handed over only while nothing else is. It never
 //! touches the position, the counters, or what is known of the endpoint. Within a replay the order
 //! per record is kept; a version is left out if the sink got a newer one that the replay does not send
-//! once more, so that no record ends in an older state than it had.
+//! once more, so that no record ends in an older state than it had. A replay always ends: a change that
+//! fails alone is passed, and one that gets nowhere is given up.
+
+mod pace;
+mod rule;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::filter::wants;
-use super::redrive::has_newer;
+use jiff::Timestamp;
+
 use super::round::record_key;
 use super::task_state::{Ends, TaskState};
-use super::{Deliverer, LOOK_AGAIN};
+use super::{Deliverer, LOOK_AGAIN, Wakes};
 use crate::backoff::Backoff;
 use crate::clock::Moment;
-use crate::config::{Condition, InOrder, Side, SinkFilter, Wanted};
-use crate::record::{Change, Kind};
+use crate::config::{InOrder, SinkFilter};
+use crate::record::Change;
 use crate::sink::{Sink, Verdict};
-use crate::store::{Reader, Replay, ReplayChoice, ReplayState, SinkState, StoreError};
+use crate::store::{Replay, ReplayState, SinkState, StoreError};
+use pace::Pace;
+pub use rule::{ReplayRule, replay_filter, replay_rule};
 
 /// Rows of the log looked through in one round.
 const SCAN: usize = 4_096;
@@ -28,113 +34,28 @@ const ROUND_BYTES: usize = 1024 * 1024;
 /// Faults at one change after which it is compared with others, and how many others.
 const COMPARED_AFTER: u32 = 3;
 const COMPARED: usize = 4;
+/// A replay that gets nowhere is given up after the waits of the sink's `retry`, and not before this.
+const SHORTEST_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
-
-/// Which changes a replay hands over: what the sink asks for, unless the operator names other routes
-/// and kinds; fields that the operator names must fit as well.
-#[must_use]
-pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
-    let mut filter = sink.clone();
-    if !choice.routes.is_empty() {
-        filter.routes = choice.routes.iter().filter_map(|name| name.parse().ok()).collect();
-    }
-    if !choice.kinds.is_empty() {
-        filter.changes = choice.kinds.iter().filter_map(|name| name.parse().ok()).collect();
-    }
-    if !choice.wheres.is_empty() {
-        filter.changes.retain(|kind| *kind != Kind::Gap);
-    }
-    filter.conditions.extend(choice.wheres.iter().map(|(name, text)| {
-        let as_text = serde_json::Value::from(text.as_str());
-        let values = serde_json::from_str(text).into_iter().chain([as_text]).collect();
-        Condition::Field { side: Side::After, name: name.clone(), wanted: Wanted::In(values) }
-    }));
-    filter
-}
-
-/// What a replay does with one row of its range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplayRule {
-    /// It is not asked for.
-    Unwanted,
-    /// It is parked, or the sink got a newer version of its record that the replay does not send.
-    LeftOut,
-    /// It is handed over.
-    HandedOver,
-}
-
-/// Decides about one row of a replay. `asked` is what the sink asks for, `filter` what the replay does,
-/// `upto` the sink's position.
-///
-/// # Errors
-/// If the store cannot be read.
-pub fn replay_rule(
-    reader: &Reader,
-    replay: &Replay,
-    (asked, filter): (&SinkFilter, &SinkFilter),
-    upto: i64,
-    change: &Change,
-) -> Result<ReplayRule, StoreError> {
-    if !wants(filter, change) {
-        return Ok(ReplayRule::Unwanted);
-    }
-    let choice = &replay.choice;
-    let parked = |seq: i64| reader.has_delivery(&replay.sink, seq);
-    let still_comes = |newer: &Change| {
-        let is_sent = newer.seq <= replay.to_seq && wants(filter, newer);
-        Ok(is_sent || parked(newer.seq)?)
-    };
-    // Without a choice of kinds and values all that the sink got within the range is sent.
-    let sends_all = choice.kinds.is_empty() && choice.wheres.is_empty();
-    let after = if sends_all { replay.to_seq } else { change.seq };
-    let is_old = || match &change.record_id {
-        Some(id) if !choice.all_versions => {
-            let record = (change.route.as_str(), id.as_str());
-            has_newer(reader, Some(asked), record, (after, upto), still_comes)
-        }
-        _ => Ok(false),
-    };
-    Ok(if parked(change.seq)? || is_old()? { ReplayRule::LeftOut } else { ReplayRule::HandedOver })
-}
 
 /// A replay that is under way; a restart loses only the pace and the faults.
 pub(super) struct ReplayTask {
     pub(super) replay: Replay,
     filter: SinkFilter,
     pace: Pace,
+    /// Faults in a row at the next change.
     faults: u32,
+    /// What the sink had taken of its own changes at the first of them.
+    delivered_then: i64,
     paused_until: Duration,
 }
 
-/// How many changes may be handed over now: no more per second than asked for, and not in tiny rounds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Pace {
-    rate: f64,
-    at: Duration,
-    saved: f64,
-}
-
-impl Pace {
-    /// Takes up to `most`; the error is the wait until there are enough.
-    fn take(&mut self, now: Duration, most: usize) -> Result<usize, Duration> {
-        let most = u32::try_from(most).map_or(f64::MAX, f64::from);
-        // Half a second's worth at once; no more than a second's worth is saved up.
-        let enough = (self.rate / 2.0).clamp(1.0, most.max(1.0));
-        let passed = now.saturating_sub(self.at).as_secs_f64();
-        self.at = now;
-        self.saved = (self.saved + passed * self.rate).min(self.rate.max(1.0));
-        if self.saved + 1e-6 < enough {
-            return Err(Duration::from_secs_f64((enough - self.saved) / self.rate));
-        }
-        let taken = self.saved.min(most).floor().max(1.0);
-        self.saved -= taken;
-        Ok(taken as usize)
-    }
-
-    /// Gives back what was taken and not used.
-    fn give_back(&mut self, changes: usize) {
-        self.saved += u32::try_from(changes).map_or(0.0, f64::from);
-    }
+/// What a round came to.
+struct Tried {
+    /// By the index of the change, in the order of the attempts.
+    verdicts: Vec<(usize, Verdict)>,
+    /// What the sink has taken of its own changes so far.
+    delivered: i64,
 }
 
 /// What one round hands over.
@@ -151,10 +72,11 @@ impl Deliverer {
     pub(super) async fn replay(
         &mut self,
         known: &mut TaskState,
+        wakes: &mut Wakes,
         ends: &Ends<'_>,
     ) -> Result<Option<Duration>, StoreError> {
         if std::mem::take(&mut known.look_for_replay) {
-            known.replay = self.stored_replay(known.replay.take()).await?;
+            self.look_for_replay(known).await?;
         }
         let now = self.clock.now().elapsed;
         let most = self.replayed_at_once();
@@ -171,48 +93,87 @@ impl Deliverer {
             Err(wait) => return Ok(Some(wait)),
         };
         let wanted = if compares { COMPARED } else { taken };
-        let portion = self.portion(known, wanted, compares).await?;
+        let portion = tokio::select! {
+            biased;
+            portion = self.portion(known, wanted, compares) => Some(portion?),
+            // Reading may wait for other long reads, and new changes must not.
+            _ = wakes.log.changed() => None,
+        };
         let Some(task) = &mut known.replay else { return Ok(None) };
+        let Some(portion) = portion else {
+            task.pace.give_back(taken);
+            return Ok(Some(Duration::ZERO));
+        };
         task.pace.give_back(taken.saturating_sub(portion.changes.len()));
         let tried = self.give(&portion.changes, compares, ends).await;
-        let moment = self.clock.now();
-        let Some(task) = &mut known.replay else { return Ok(None) };
-        task.note(&portion, tried, moment);
-        let replay = task.replay.clone();
-        if replay.state != ReplayState::Running {
-            let Replay { sent, refused, left_out, .. } = replay;
-            tracing::info!(sink = %self.name, sent, refused, left_out, "the replay is done");
-        }
-        let ended = replay.state != ReplayState::Running;
-        if !self.store.save_replay(replay).await? || ended {
-            // An operator may have begun another one.
-            known.look_for_replay = !ended;
-            known.replay = None;
-        }
+        let round = Tried { verdicts: tried, delivered: known.row.delivered };
+        task.note(&portion, round, self.clock.now(), self.patience());
+        self.save_replay(known).await?;
         Ok(Some(Duration::ZERO))
     }
 
-    /// The replay that is under way according to the store.
-    async fn stored_replay(
-        &self,
-        before: Option<ReplayTask>,
-    ) -> Result<Option<ReplayTask>, StoreError> {
+    /// Saves how far the replay has come, and says that it ended.
+    async fn save_replay(&self, known: &mut TaskState) -> Result<(), StoreError> {
+        let Some(task) = &known.replay else { return Ok(()) };
+        let replay = task.replay.clone();
+        let saved = self.store.save_replay(replay.clone()).await?;
+        if saved && replay.state == ReplayState::Running {
+            return Ok(());
+        }
+        known.replay = None;
+        if !saved {
+            // An operator ended it, and may have begun another one.
+            known.look_for_replay = true;
+            return Ok(());
+        }
+        let Replay { sent, refused, left_out, .. } = replay;
+        if replay.state == ReplayState::Failed {
+            let (reason, from) = (&replay.last_error, replay.position + 1);
+            tracing::warn!(sink = %self.name, sent, refused, left_out, reason,
+                "the replay got nowhere for too long and is given up: correct the sink, then go on with `shopmirror replay {} --from {from}`", self.name);
+            known.failed_replay = Some(replay);
+        } else {
+            tracing::info!(sink = %self.name, sent, refused, left_out, "the replay is done");
+        }
+        Ok(())
+    }
+
+    /// Takes over the replay that is under way according to the store, or the one that was given up.
+    async fn look_for_replay(&self, known: &mut TaskState) -> Result<(), StoreError> {
         let name = self.name.clone();
         let found = self.store.read(move |reader| reader.replay(&name)).await?;
-        let Some(replay) = found.filter(|replay| replay.state == ReplayState::Running) else {
-            return Ok(None);
-        };
-        if let Some(before) = before.filter(|before| before.replay.id == replay.id) {
-            return Ok(Some(ReplayTask { paused_until: Duration::ZERO, ..before }));
+        let before = known.replay.take();
+        known.failed_replay = None;
+        match found {
+            Some(replay) if replay.state == ReplayState::Failed => {
+                known.failed_replay = Some(replay);
+            }
+            Some(replay) if replay.state == ReplayState::Running => {
+                let before = before.filter(|before| before.replay.id == replay.id);
+                known.replay = Some(match before {
+                    Some(before) => ReplayTask { paused_until: Duration::ZERO, ..before },
+                    None => self.replay_task(replay),
+                });
+            }
+            _ => {}
         }
-        let (rate, at) = (replay.rate, self.clock.now().elapsed);
-        Ok(Some(ReplayTask {
+        Ok(())
+    }
+
+    fn replay_task(&self, replay: Replay) -> ReplayTask {
+        ReplayTask {
             filter: replay_filter(&self.settings.filter, &replay.choice),
-            pace: Pace { rate, at, saved: 0.0 },
+            pace: Pace::new(replay.rate, self.clock.now().elapsed),
             faults: 0,
+            delivered_then: 0,
             paused_until: Duration::ZERO,
             replay,
-        }))
+        }
+    }
+
+    /// How long a replay may get nowhere.
+    fn patience(&self) -> Duration {
+        self.settings.retry.iter().sum::<Duration>().max(SHORTEST_PATIENCE)
     }
 
     /// The most changes of one round: new changes wait for its end.
@@ -237,11 +198,13 @@ impl Deliverer {
         let asked = self.settings.filter.clone();
         let several = !self.sink.can_fail_for_one() && !compares;
         let upto = known.position;
-        let read = self.store.read(move |reader| {
+        let read = self.store.read_long(move |reader| {
             let mut portion = Portion { changes: Vec::new(), left_out: 0, upto: replay.position };
             let (mut records, mut bytes, mut failure) = (HashSet::new(), 0, None);
+            let (mut full, mut reached_end) = (false, false);
             let shown = reader.scan_after(replay.position, SCAN, |change| {
                 if change.seq > replay.to_seq {
+                    reached_end = true;
                     return ControlFlow::Break(());
                 }
                 let rule = replay_rule(reader, &replay, (&asked, &filter), upto, &change);
@@ -256,6 +219,7 @@ impl Deliverer {
                         let is_new = record_key(&change).is_none_or(|key| records.insert(key));
                         let room = portion.changes.len() < most && bytes < ROUND_BYTES;
                         if !room || !(several || is_new) {
+                            full = true;
                             return ControlFlow::Break(());
                         }
                         bytes += change.body.len();
@@ -270,8 +234,8 @@ impl Deliverer {
             if let Some(error) = failure {
                 return Err(error);
             }
-            if shown < SCAN && portion.upto >= reader.last_seq()?.min(replay.to_seq) {
-                // The rest of the range is no longer in the log.
+            if !full && (reached_end || shown < SCAN) {
+                // The last rows of the range may be no longer in the log.
                 portion.upto = replay.to_seq;
             }
             Ok(portion)
@@ -295,6 +259,10 @@ impl Deliverer {
             let one = std::slice::from_ref(&changes[index]);
             let verdicts = self.sink.deliver(one, self.clock.now().wall, ends.cut).await;
             tried.extend(verdicts.into_iter().map(|verdict| (index, verdict)));
+            if let Some((_, Verdict::Fault { retry_after: Some(_), .. })) = tried.last() {
+                // The endpoint asks for a wait: nothing more is sent before it is over.
+                break;
+            }
         }
         tried
     }
@@ -302,11 +270,13 @@ impl Deliverer {
 
 impl ReplayTask {
     /// Takes in what became of a round.
-    fn note(&mut self, portion: &Portion, tried: Vec<(usize, Verdict)>, moment: Moment) {
+    fn note(&mut self, portion: &Portion, tried: Tried, moment: Moment, patience: Duration) {
         let compares = self.faults >= COMPARED_AFTER;
+        // The sink took changes of its own between two attempts at this one.
+        let took_own = compares && tried.delivered > self.delivered_then;
         let mut settled = vec![None; portion.changes.len()];
         let (mut took_another, mut fault, mut asked) = (false, None, None);
-        for (index, verdict) in tried {
+        for (index, verdict) in tried.verdicts {
             match verdict {
                 Verdict::Done => {
                     took_another = true;
@@ -317,7 +287,9 @@ impl ReplayTask {
                     settled[index] = Some(false);
                 }
                 // It took another change just before: this one is to blame itself.
-                Verdict::Fault { reason, .. } if compares && took_another => {
+                Verdict::Fault { reason, .. }
+                    if compares && took_another || took_own && index == 0 =>
+                {
                     self.replay.last_error = Some(reason);
                     settled[index] = Some(false);
                 }
@@ -343,42 +315,44 @@ impl ReplayTask {
         }
         if open.is_none_or(|first| first > 0) {
             self.faults = 0;
+            self.replay.failing_since = None;
         }
         if let Some(reason) = fault {
-            self.faults = self.faults.saturating_add(1);
-            let wait = PAUSE.wait(self.faults, 1.0, asked);
-            self.paused_until = moment.elapsed + wait;
-            self.replay.last_error = Some(reason);
+            self.failed(reason, asked, tried.delivered, moment, patience);
         }
         if self.replay.position >= self.replay.to_seq {
             self.replay.state = ReplayState::Done;
+        }
+        if self.replay.state != ReplayState::Running {
             self.replay.ended_at = Some(moment.stamp());
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_changes_per_second_are_taken_than_asked_for() {
-        for rate in [0.1, 1.0, 10.0, 333.0, 5_000.0] {
-            let mut pace = Pace { rate, at: Duration::ZERO, saved: 0.0 };
-            let (mut now, mut taken, mut rounds) = (Duration::ZERO, 0, 0);
-            while now < Duration::from_secs(100) {
-                match pace.take(now, 64) {
-                    Ok(changes) => {
-                        taken += changes;
-                        rounds += 1;
-                    }
-                    Err(wait) => now += wait,
-                }
-                let most = rate * now.as_secs_f64() + 1.0;
-                assert!(taken as f64 <= most, "{taken} after {now:?} at {rate}");
-            }
-            assert!(taken as f64 >= rate * 100.0 * 0.98 - 1.0, "{taken} at {rate}");
-            assert!(rounds <= taken && rounds <= 210.max(taken / 60), "{rounds} rounds at {rate}");
+    /// One more fault at the next change: the replay waits, or is given up.
+    fn failed(
+        &mut self,
+        reason: String,
+        asked: Option<Duration>,
+        delivered: i64,
+        moment: Moment,
+        patience: Duration,
+    ) {
+        if self.faults == 0 {
+            self.delivered_then = delivered;
+        }
+        self.faults = self.faults.saturating_add(1);
+        self.paused_until = moment.elapsed + PAUSE.wait(self.faults, 1.0, asked);
+        self.replay.last_error = Some(reason);
+        let since = self.replay.failing_since.as_deref().and_then(|since| since.parse().ok());
+        // A time in the future was written before the clock was set back.
+        let Some(since) = since.filter(|since: &Timestamp| *since <= moment.wall) else {
+            self.replay.failing_since = Some(moment.stamp());
+            return;
+        };
+        let failing = Duration::try_from(moment.wall.duration_since(since)).unwrap_or_default();
+        // Also after a restart it is first compared with others.
+        if self.faults > COMPARED_AFTER && failing >= patience {
+            self.replay.state = ReplayState::Failed;
         }
     }
 }

@@ -74,7 +74,7 @@ pub struct SinkStatus {
     /// log.
     #[serde(default)]
     pub skipped: i64,
-    /// The replay that is under way.
+    /// The replay that is under way, or the last one if it was given up.
     #[serde(default)]
     pub replay: Option<Replay>,
     /// Seconds until the next attempt while paused.

@@ -10,7 +10,7 @@ use super::replay::ReplayTask;
 use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
 use crate::config::InOrder;
 use crate::store::{
-    DeliveryState, GateState, PendingDelivery, SinkProgress, SinkRow, SinkState, StoreError,
+    DeliveryState, GateState, PendingDelivery, Replay, SinkProgress, SinkRow, SinkState, StoreError,
 };
 
 /// How long a delivery waits before it tries again to save its progress on a full disk.
@@ -30,6 +30,8 @@ pub(super) struct TaskState {
     pub(super) notices_at: Option<Duration>,
     /// The replay that is under way.
     pub(super) replay: Option<ReplayTask>,
+    /// The last replay, if it was given up.
+    pub(super) failed_replay: Option<Replay>,
     /// An operator may have begun or ended one.
     pub(super) look_for_replay: bool,
 }
@@ -55,6 +57,7 @@ impl TaskState {
             flooded: false,
             notices_at: Some(Duration::ZERO),
             replay: None,
+            failed_replay: None,
             look_for_replay: true,
         }
     }
@@ -88,11 +91,12 @@ impl TaskState {
             _ if self.is_holding() => SinkActivity::Holding,
             _ => SinkActivity::Active,
         };
+        let under_way = self.replay.as_ref().map(|task| task.replay.clone());
         SinkStatus {
             position: self.position,
             next_attempt_s,
             last_error: self.health.reason().map(str::to_owned),
-            replay: self.replay.as_ref().map(|task| task.replay.clone()),
+            replay: under_way.or_else(|| self.failed_replay.clone()),
             ..SinkStatus::of_row(self.row.clone(), state)
         }
     }

@@ -33,7 +33,7 @@ const LOCK_TRIES: u32 = 5;
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Numbered schema steps; `user_version` is the number of steps that a file has.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_pollers.sql"),
     include_str!("migrations/0003_deliveries.sql"),
@@ -42,6 +42,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/0006_accounts.sql"),
     include_str!("migrations/0007_flood_gate.sql"),
     include_str!("migrations/0008_beside_the_log.sql"),
+    include_str!("migrations/0009_replay_bound.sql"),
 ];
 
 /// The lock of the process that uses the store; its file names that process.

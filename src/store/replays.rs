@@ -21,6 +21,8 @@ pub enum ReplayState {
     Done,
     /// An operator ended it.
     Cancelled,
+    /// It got nowhere for too long and was given up.
+    Failed,
 }
 
 /// Which changes of the range are given to the sink; an empty list means what the sink asks for.
@@ -65,6 +67,9 @@ pub struct Replay {
     pub state: ReplayState,
     /// The last refusal or fault.
     pub last_error: Option<String>,
+    /// Since when its next change fails; absent while it goes on.
+    #[serde(default)]
+    pub failing_since: Option<String>,
     /// When it was begun.
     pub begun_at: String,
     /// When it ended.
@@ -72,16 +77,15 @@ pub struct Replay {
 }
 
 const SELECT: &str = "SELECT sink, id, from_seq, to_seq, wanted, rate, position, sent, refused, left_out, state, \
-     last_error, begun_at, ended_at FROM _replays";
+     last_error, begun_at, ended_at, failing_since FROM _replays";
 
 const BEGIN: &str = "INSERT OR REPLACE INTO _replays (sink, id, from_seq, to_seq, wanted, rate, position, state, begun_at) \
      VALUES (?1, lower(hex(randomblob(8))), ?2, ?3, ?4, ?5, ?2, 'running', ?6)";
 
 const SAVE: &str = "UPDATE _replays SET position = ?3, sent = ?4, refused = ?5, left_out = ?6, state = ?7, \
-     last_error = ?8, ended_at = ?9 WHERE sink = ?1 AND id = ?2 AND state = 'running'";
+     last_error = ?8, ended_at = ?9, failing_since = ?10 WHERE sink = ?1 AND id = ?2 AND state = 'running'";
 
-const CANCEL: &str =
-    "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state = 'running'";
+const CANCEL: &str = "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state IN ('running', 'failed')";
 
 impl ReplayState {
     /// The word in the store, which is also shown.
@@ -91,11 +95,18 @@ impl ReplayState {
             Self::Running => "running",
             Self::Done => "done",
             Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
         }
     }
 
+    /// Whether it is shown with its sink: it is under way, or an operator has to do something.
+    #[must_use]
+    pub fn is_shown(self) -> bool {
+        matches!(self, Self::Running | Self::Failed)
+    }
+
     fn of(word: &str) -> Self {
-        let all = [Self::Running, Self::Done];
+        let all = [Self::Running, Self::Done, Self::Failed];
         all.into_iter().find(|state| state.as_str() == word).unwrap_or(Self::Cancelled)
     }
 }
@@ -124,6 +135,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
         last_error: row.get(11)?,
         begun_at: row.get(12)?,
         ended_at: row.get(13)?,
+        failing_since: row.get(14)?,
     })
 }
 
@@ -166,7 +178,7 @@ impl Operator {
         Ok(before)
     }
 
-    /// Ends the replay of a sink; false if none is under way.
+    /// Ends the replay of a sink, or lets go of one that was given up; false if there is none.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -192,6 +204,7 @@ impl Store {
                 replay.state.as_str(),
                 &replay.last_error,
                 &replay.ended_at,
+                &replay.failing_since,
             );
             Ok(writer.connection.prepare_cached(SAVE)?.execute(values)? > 0)
         })

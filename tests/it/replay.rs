@@ -137,6 +137,63 @@ async fn a_command_that_waits_for_a_replay_ends_when_the_daemon_stops() {
 }
 
 #[tokio::test]
+async fn a_command_that_waits_for_a_replay_ends_when_its_sink_takes_nothing_any_more() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    filled(&workspace, &place, &hook).await;
+    let daemon = place.started().await;
+    let waiting = place.follow(["replay", "hook", "--rate", "2/s"]);
+    wait_until("some are sent", || hook.received().len() > 60).await;
+    place.configure(&Place::file_sink("audit", ""));
+    daemon.signal(Signal::HUP);
+    let (code, said) = waiting.ended().await;
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains("removed from the configuration") && said.contains("--cancel"), "{said}");
+    assert!(is(&place, "running"), "it goes on when the sink is back");
+    assert_eq!(place.run(["replay", "hook", "--cancel"]).await.code, Some(0));
+
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), ""));
+    daemon.signal(Signal::HUP);
+    let active = || place.number("SELECT count(*) FROM sinks WHERE state = 'active'") == 1;
+    wait_until("the sink is back", active).await;
+    let waiting = place.follow(["replay", "hook", "--rate", "2/s"]);
+    wait_until("it has begun", || is(&place, "running")).await;
+    hook.always(Answer::status(410));
+    workspace.add(Route::Leads, json!({ "name": "Gone" }));
+    let (code, said) = waiting.ended().await;
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains("410") && said.contains("correct its url"), "{said}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_replay_that_was_given_up_is_shown_until_an_operator_does_something() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    filled(&workspace, &place, &hook).await;
+    hook.always(Answer::status(503));
+    let begun = place.run(["replay", "hook", "--rate", "1000/s"]).await;
+    assert_eq!(begun.code, Some(0), "{begun:?}");
+    let connection = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    let since = "UPDATE _replays SET failing_since = '2026-01-01T00:00:00.000000Z'";
+    assert_eq!(connection.execute(since, []).unwrap(), 1);
+    drop(connection);
+    let daemon = place.started().await;
+    wait_until("it is given up", || is(&place, "failed")).await;
+    let shown = || async { place.run(["sinks"]).await.out };
+    let line = shown().await;
+    assert!(line.contains("was given up at row") && line.contains("answered 503"), "{line}");
+    let from = format!("--from {}", place.number("SELECT position + 1 FROM _replays"));
+    assert!(line.contains(&from), "{line}");
+    daemon.stop().await;
+    assert!(shown().await.contains("was given up"), "also while no daemon runs");
+    assert_eq!(place.run(["replay", "hook", "--cancel"]).await.code, Some(0));
+    assert!(!shown().await.contains("was given up"));
+}
+
+#[tokio::test]
 async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;

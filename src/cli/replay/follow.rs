@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::{outcome, percent};
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN};
 use crate::cli::{READ_MOST, output};
-use crate::store::{Reader, Replay, ReplayState, holder};
+use crate::store::{Reader, Replay, ReplayState, SinkState, holder};
 
 /// How often the progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -41,14 +41,10 @@ pub(super) fn follow(
         if replay.state != ReplayState::Running {
             break replay;
         }
-        if !goes_on {
+        if let Some(text) = why_it_waits(reader, &replay, goes_on)? {
             if let Some(bar) = &bar {
                 bar.finish_and_clear();
             }
-            let text = format!(
-                "the daemon stopped after {} of the replay of sink {name}: start the daemon, and the replay goes on; `shopmirror status` shows how far it is",
-                percent(&replay)
-            );
             return Err(ExitError { code: TRY_AGAIN, text }.into());
         }
         std::thread::sleep(LOOK_EVERY);
@@ -62,9 +58,36 @@ pub(super) fn follow(
         output::text(&format!("{}\n", output::plain(&outcome(&replay))))?;
     }
     Ok(match replay.state {
+        ReplayState::Failed => {
+            let text = super::line(&replay);
+            return Err(ExitError { code: TRY_AGAIN, text }.into());
+        }
         ReplayState::Cancelled => ExitCode::from(TRY_AGAIN),
         _ if replay.refused > 0 => ExitCode::from(DATA),
         _ => ExitCode::SUCCESS,
+    })
+}
+
+/// What keeps a replay from going on before somebody does something.
+fn why_it_waits(
+    reader: &Reader,
+    replay: &Replay,
+    daemon_runs: bool,
+) -> anyhow::Result<Option<String>> {
+    let (name, done) = (&replay.sink, percent(replay));
+    if !daemon_runs {
+        return Ok(Some(format!(
+            "the daemon stopped after {done} of the replay of sink {name}: start the daemon, and the replay goes on; `shopmirror status` shows how far it is"
+        )));
+    }
+    Ok(match reader.sink(name)?.map(|sink| sink.state) {
+        Some(SinkState::Active) => None,
+        Some(SinkState::Disabled) => Some(format!(
+            "sink {name} was disabled after {done} of its replay, because its endpoint is gone (410): correct its url and reload the daemon, and the replay goes on; or end it with `shopmirror replay {name} --cancel`"
+        )),
+        Some(SinkState::Removed) | None => Some(format!(
+            "sink {name} was removed from the configuration after {done} of its replay: add it again and reload the daemon, and the replay goes on; or end it with `shopmirror replay {name} --cancel`"
+        )),
     })
 }
 

@@ -218,3 +218,79 @@ async fn a_replay_with_a_filter_leaves_out_what_is_older_than_the_sink_has() {
     }
     task.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_last_change_of_a_replay_is_passed_if_the_sink_takes_others_meanwhile() {
+    let bad = |change: &Change| if name(change) == "Lead 90" { fault() } else { Verdict::Done };
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
+    task.sink.now_returns(bad);
+    let seq = shop.count("SELECT seq FROM changes WHERE record_id = '90'");
+    let path = shop.dir.path().join("mirror.db");
+    let at = shop.clock.now().stamp();
+    let choice = ReplayChoice::default();
+    let mut operator = Operator::open(&path).unwrap();
+    operator.begin_replay("erp", (0, seq), &choice, 1_000.0, &at).unwrap();
+    task.wake.send_replace(());
+    tokio::time::sleep(HOUR).await;
+    let waiting = replay(&shop).await;
+    assert_eq!((waiting.state, waiting.position), (ReplayState::Running, seq - 1), "{waiting:?}");
+    shop.see("95", "Another").await;
+    let done = until_done(&shop).await;
+    assert_eq!((done.state, done.refused), (ReplayState::Done, 1), "{done:?}");
+    assert!(task.attempts("Lead 90").len() < 20);
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_that_gets_nowhere_is_given_up_also_across_restarts_and_frees_the_log() {
+    let (shop, mut task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
+    let position = shop.row("erp").await.position;
+    begin(&shop, &task, &ReplayChoice::default(), 1_000.0);
+    task.sink.now_returns(|_| fault());
+    // The machine is switched off every night, and the sink would need three days.
+    for day in 0..3 {
+        tokio::time::sleep(9 * HOUR).await;
+        let waiting = replay(&shop).await;
+        assert_eq!(waiting.state, ReplayState::Running, "day {day}: {waiting:?}");
+        task.stop().await;
+        let days = config::SinkSettings { retry: Arc::from([60 * HOUR]), ..settings() };
+        tokio::time::sleep(15 * HOUR).await;
+        task = shop.start("erp", Scripted::new(4, |_| fault()), days).await;
+    }
+    let given_up = until_done(&shop).await;
+    assert_eq!((given_up.state, given_up.sent), (ReplayState::Failed, 0), "{given_up:?}");
+    assert!(given_up.ended_at.is_some() && given_up.last_error.unwrap().contains("503"));
+    let tries = task.sink.given().len();
+    assert!(tries < 20, "{tries} attempts after the start");
+    let shown = task.status().replay.expect("an operator has to see it");
+    assert_eq!((shown.state, shown.position), (ReplayState::Failed, 2));
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(task.sink.given().len(), tries, "nothing is tried any more");
+    let late = shop.clock.now().wall + 48 * HOUR;
+    shop.store.upkeep(late, HOUR).await.unwrap();
+    let left = shop.count("SELECT count(*) FROM changes WHERE kind IN ('created', 'updated')");
+    assert_eq!(left, 90, "the log is free: the older versions go");
+    // Another start shows it as well, and the operator goes on from there or lets it be.
+    task.stop().await;
+    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
+    until("it is shown", MINUTE, || task.status().replay.is_some()).await;
+    assert_eq!(begin(&shop, &task, &ReplayChoice::default(), 1_000.0), None);
+    let done = until_done(&shop).await;
+    assert_eq!((done.state, done.sent, done.position), (ReplayState::Done, left, position));
+    until("nothing is shown", MINUTE, || task.status().replay.is_none()).await;
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_ends_although_the_last_rows_of_its_range_are_pruned() {
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
+    shop.sql("DELETE FROM changes WHERE seq BETWEEN 100 AND 120");
+    let path = shop.dir.path().join("mirror.db");
+    let at = shop.clock.now().stamp();
+    let mut operator = Operator::open(&path).unwrap();
+    operator.begin_replay("erp", (90, 115), &ReplayChoice::default(), 1_000.0, &at).unwrap();
+    task.wake.send_replace(());
+    let done = until_done(&shop).await;
+    assert_eq!((done.state, done.position), (ReplayState::Done, 115), "{done:?}");
+    task.stop().await;
+}
