@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -76,9 +77,8 @@ fn staged() -> TempDir {
     dir
 }
 
-/// Where the links of a document lead, but for those to other sites and those for developers.
+/// Where the links of a document lead, but for those to other sites.
 fn links(text: &str) -> Vec<&str> {
-    let text = text.split("## Develop").next().unwrap();
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
     // A regular expression in a code block looks like a link.
     let is_link = |target: &&str| !target.is_empty() && !target.contains([':', '[']);
@@ -115,6 +115,34 @@ fn what_is_installed_is_complete() {
         assert!(text.contains("shopmirror"), "{script}");
     }
     assert!(dir.path().join("debug/usr/lib/debug/.build-id").exists(), "the symbols are apart");
+}
+
+#[test]
+fn the_readme_of_the_archive_leads_to_files_of_the_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let readme = |documents: &str| {
+        let arguments = [dir.path().to_str().unwrap(), documents];
+        Command::new(root().join("release/readme")).args(arguments).output().unwrap()
+    };
+    // As release/package lays it out.
+    let documents = "files/usr/share/doc/shopmirror";
+    fs::create_dir_all(dir.path().join(documents)).unwrap();
+    let failed = readme(documents);
+    assert!(!failed.status.success(), "there are no documents yet");
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert!(said.contains("which is not there"), "{said}");
+    symlink(root().join("docs"), dir.path().join(documents).join("docs")).unwrap();
+    let written = readme(documents);
+    assert!(written.status.success(), "{written:?}");
+    let text = fs::read_to_string(dir.path().join("README.md")).unwrap();
+    assert!(links(&text).len() > 10 && !text.contains("development.md"), "{text}");
+    for link in links(&text) {
+        assert!(dir.path().join(link).is_file(), "the archive's README leads to {link}");
+    }
+    assert!(text.contains("The licence is MIT or Apache-2.0"), "{text}");
+    assert!(
+        read("release/package").contains(&format!("release/readme \"$stage/$name\" {documents}\n"))
+    );
 }
 
 #[test]
