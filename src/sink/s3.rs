@@ -5,23 +5,21 @@
 //! kept, so that a replay of a part loses nothing.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use jiff::Timestamp;
-use object_store::aws::{AmazonS3, AmazonS3Builder};
-use object_store::client::{HttpClient, HttpConnector};
-use object_store::path::Path;
-use object_store::{ClientOptions, Error, GetResult, ObjectStore, ObjectStoreExt, RetryConfig};
-use reqwest::Certificate;
+use reqwest::{Certificate, Response, StatusCode};
+use rusty_s3::actions::{GetObject, HeadBucket, PutObject};
+use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::lookup::BoundedLookup;
 use super::reason::Reason;
 use super::{SinkBuildError, Verdict};
 use crate::config::{NameTemplate, S3Settings};
+use crate::duration;
 use crate::record::{Change, TEST_ID};
 use crate::tls;
 
@@ -30,13 +28,17 @@ const BATCH: usize = 10_000;
 /// No object of ours is larger: its records are bounded, and each stands in it three times at most.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a signed address is good; services accept clocks that differ by as much.
+const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// One bucket.
 pub struct S3Sink {
-    store: AmazonS3,
-    bucket: String,
+    client: reqwest::Client,
+    bucket: Bucket,
+    credentials: Credentials,
     prefix: NameTemplate,
     every: Duration,
+    timeout: Duration,
     /// Changes that stand in an object already, by number, and were not handed over with its first
     /// ones: an attempt that seemed to fail had stored more than the next one was given.
     stored: BTreeMap<i64, String>,
@@ -46,24 +48,21 @@ impl S3Sink {
     pub(super) fn build(name: &str, settings: &S3Settings) -> Result<Self, SinkBuildError> {
         let refuse = |problem: String| SinkBuildError::Server { sink: name.to_owned(), problem };
         let client = client(settings).map_err(refuse)?;
-        let mut builder = AmazonS3Builder::new()
-            .with_bucket_name(&settings.bucket)
-            .with_region(&settings.region)
-            .with_access_key_id(&settings.key_id)
-            .with_secret_access_key(settings.secret.expose_secret())
-            // The engine decides when something is tried again.
-            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
-            .with_http_connector(OurClient(client));
-        if let Some(endpoint) = &settings.endpoint {
-            builder = builder.with_endpoint(endpoint.as_str().trim_end_matches('/'));
-        }
-        let store =
-            builder.build().map_err(|error| refuse(format!("preparing the client: {error}")))?;
+        let endpoint = match &settings.endpoint {
+            Some(endpoint) => Ok(endpoint.clone()),
+            None => Url::parse(&format!("https://s3.{}.amazonaws.com", settings.region)),
+        };
+        let bucket = endpoint
+            .map_err(|_| "correct `region`: it cannot be part of an address".to_owned())
+            .and_then(|endpoint| bucket(endpoint, settings))
+            .map_err(refuse)?;
         Ok(Self {
-            store,
-            bucket: settings.bucket.clone(),
+            client,
+            bucket,
+            credentials: Credentials::new(&settings.key_id, settings.secret.expose_secret()),
             prefix: settings.prefix.clone(),
             every: settings.every,
+            timeout: settings.timeout,
             stored: BTreeMap::new(),
         })
     }
@@ -84,34 +83,23 @@ impl S3Sink {
     pub(super) async fn deliver(
         &mut self,
         changes: &[Change],
-        _now: Timestamp,
+        now: Timestamp,
         stop: &CancellationToken,
     ) -> Vec<Verdict> {
-        let verdict = match stop.run_until_cancelled(self.store(changes)).await {
+        let verdict = match stop.run_until_cancelled(self.store(changes, now)).await {
             None => Verdict::CutShort,
             Some(Ok(())) => Verdict::Done,
-            Some(Err(Failure::Store(error))) => Verdict::fault(self.told(&error)),
-            Some(Err(Failure::TooLarge(path))) => Verdict::fault(format!(
-                "the object {path} is larger than {MOST_BYTES} bytes, so another program stored it: \
-                 move it away, or use another `prefix`"
-            )),
+            Some(Err(failure)) => Verdict::fault(Reason::of(self.told(&failure))),
         };
         vec![verdict; changes.len()]
     }
 
-    async fn store(&mut self, changes: &[Change]) -> Result<(), Failure> {
+    async fn store(&mut self, changes: &[Change], now: Timestamp) -> Result<(), Failure> {
         let is_new = |change: &&Change| self.stored.get(&change.seq) != Some(&change.event_id);
         let changes: Vec<&Change> = changes.iter().filter(is_new).collect();
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Ok(()) };
         let path = self.path(first);
-        let mut lines: BTreeMap<i64, String> = match self.store.get(&path).await {
-            Ok(there) => match bounded(there).await? {
-                Some(text) => numbered(&text),
-                None => return Err(Failure::TooLarge(path)),
-            },
-            Err(Error::NotFound { .. }) => BTreeMap::new(),
-            Err(error) => return Err(error.into()),
-        };
+        let mut lines = numbered(&self.get(&path, now).await?);
         for change in &changes {
             let line = change.data_json().replace(['\n', '\r'], " ");
             lines.insert(change.seq, line);
@@ -124,89 +112,124 @@ impl S3Sink {
             text.push_str(line);
             text.push('\n');
         }
-        self.store.put(&path, text.into()).await?;
+        self.put(&path, text, now).await?;
         // What is before this is not handed over as new again.
         self.stored = self.stored.split_off(&last.seq);
         self.stored.extend(later);
         Ok(())
     }
 
+    /// The content of an object; nothing if it is not there.
+    async fn get(&self, path: &str, now: Timestamp) -> Result<Vec<u8>, Failure> {
+        let action = GetObject::new(&self.bucket, Some(&self.credentials), path);
+        let response = self.client.get(action.sign_with_time(SIGNED_FOR, &now)).send().await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(Vec::new());
+        }
+        let content = bounded(accepted(response)?).await?;
+        content.ok_or_else(|| Failure::TooLarge(path.to_owned()))
+    }
+
+    async fn put(&self, path: &str, text: String, now: Timestamp) -> Result<(), Failure> {
+        let action = PutObject::new(&self.bucket, Some(&self.credentials), path);
+        let url = action.sign_with_time(SIGNED_FOR, &now);
+        accepted(self.client.put(url).body(text).send().await?)?;
+        Ok(())
+    }
+
     /// The object whose first change this is: the same in every attempt.
-    fn path(&self, first: &Change) -> Path {
+    fn path(&self, first: &Change) -> String {
         // What is in no log has no number.
         let folder = if first.event_id.starts_with(TEST_ID) { "test" } else { first.kind.as_str() };
         if first.event_id.starts_with(TEST_ID) || first.kind.is_notice() {
             let prefix = self.prefix.pattern("");
-            return Path::from(format!("{prefix}/{folder}/{}.ndjson", first.event_id));
+            return format!("{prefix}/{folder}/{}.ndjson", first.event_id);
         }
         let day = first.observed_at.get(..10).unwrap_or_default().replace('-', "/");
-        Path::from(format!("{}/{day}/{:020}.ndjson", self.prefix.pattern(""), first.seq))
+        format!("{}/{day}/{:020}.ndjson", self.prefix.pattern(""), first.seq)
     }
 
-    /// What a failure means, without addresses.
-    fn told(&self, error: &Error) -> String {
-        let bucket = &self.bucket;
-        match error {
-            Error::NotFound { .. } => {
+    /// What a failure means, without addresses: the signature is part of an address.
+    fn told(&self, failure: &Failure) -> String {
+        let bucket = self.bucket.name();
+        match failure {
+            Failure::Answered(StatusCode::NOT_FOUND) => {
                 format!("the bucket {bucket} is not there: create it, or correct `bucket`")
             }
-            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => format!(
+            Failure::Answered(StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) => format!(
                 "the service refused the access key: correct `access_key_file`, or let it get, put \
                  and list objects of {bucket}"
             ),
-            other if other.to_string().contains("NoSuchBucket") => {
-                format!("the bucket {bucket} is not there: create it, or correct `bucket`")
-            }
-            other => {
-                let causes = std::iter::successors(other.source(), |&cause| cause.source())
-                    .collect::<Vec<_>>();
-                let tls = causes.iter().find_map(|cause| tls::problem_of(*cause));
-                let last = causes.last().map_or_else(|| other.to_string(), ToString::to_string);
-                // What follows is the body of the answer.
-                let last = last.split(": <").next().unwrap_or_default().to_owned();
+            Failure::Answered(status) if status.is_redirection() => format!(
+                "the service answered {}: the bucket {bucket} is elsewhere; correct `region` or `endpoint`",
+                status.as_u16()
+            ),
+            Failure::Answered(status) => format!(
+                "storing an object: the service answered {}; check `endpoint`, `region` and the service",
+                status.as_u16()
+            ),
+            Failure::Request(error) => {
+                let problem = tls::connection_problem(error).unwrap_or_else(|| {
+                    if error.is_timeout() {
+                        format!("no answer within {}", duration::exact(self.timeout))
+                    } else {
+                        "the connection was closed, or the answer is not HTTP".to_owned()
+                    }
+                });
                 format!(
-                    "storing an object: {}; check `endpoint`, the network and the service",
-                    tls.unwrap_or(last)
+                    "storing an object: {problem}; check `endpoint`, the network and the service"
                 )
             }
+            Failure::TooLarge(path) => format!(
+                "the object {path} is larger than {MOST_BYTES} bytes, so another program stored it: \
+                 move it away, or use another `prefix`"
+            ),
         }
     }
 
-    /// Lists the beginning of the bucket; stores nothing.
+    /// Asks whether the bucket is there and may be listed; stores nothing.
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let prefix = Path::from(self.prefix.pattern(""));
-        match self.store.list(Some(&prefix)).next().await {
-            Some(Err(error)) => Err(Reason::of(self.told(&error))),
-            Some(Ok(_)) | None => {
-                Ok(format!("the bucket {} is there; nothing was stored", self.bucket))
-            }
+        let url = HeadBucket::new(&self.bucket, Some(&self.credentials)).sign(SIGNED_FOR);
+        let answer = self.client.head(url).send().await.map_err(Failure::from).and_then(accepted);
+        match answer {
+            Err(failure) => Err(Reason::of(self.told(&failure))),
+            Ok(_) => Ok(format!("the bucket {} is there; nothing was stored", self.bucket.name())),
         }
     }
 }
 
 /// Why changes were not stored.
 enum Failure {
-    Store(Error),
+    /// There was no answer, or not the whole of it.
+    Request(reqwest::Error),
+    /// The service refused.
+    Answered(StatusCode),
     /// An object of the same name is larger than any of ours.
-    TooLarge(Path),
+    TooLarge(String),
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Store(error)
+impl From<reqwest::Error> for Failure {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Request(error)
     }
+}
+
+fn accepted(response: Response) -> Result<Response, Failure> {
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    Err(Failure::Answered(response.status()))
 }
 
 /// The content of an object; `None` if it is larger than [`MOST_BYTES`].
-async fn bounded(object: GetResult) -> Result<Option<Vec<u8>>, Error> {
+async fn bounded(mut object: Response) -> Result<Option<Vec<u8>>, Failure> {
     let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
-    if object.meta.size > MOST_BYTES {
+    if object.content_length().is_some_and(|length| length > MOST_BYTES) {
         return Ok(None);
     }
     let mut text = Vec::new();
-    let mut pieces = object.into_stream();
-    while let Some(piece) = pieces.next().await {
-        text.extend_from_slice(&piece?);
+    while let Some(piece) = object.chunk().await? {
+        text.extend_from_slice(&piece);
         if text.len() > most {
             return Ok(None);
         }
@@ -214,14 +237,10 @@ async fn bounded(object: GetResult) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(text))
 }
 
-/// Our own client, which looks names up in turn and uses no proxy of the environment.
-#[derive(Debug)]
-struct OurClient(reqwest::Client);
-
-impl HttpConnector for OurClient {
-    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(self.0.clone()))
-    }
+fn bucket(endpoint: Url, settings: &S3Settings) -> Result<Bucket, String> {
+    // With the bucket in the path, an address of one machine is enough.
+    Bucket::new(endpoint, UrlStyle::Path, settings.bucket.clone(), settings.region.clone())
+        .map_err(|error| format!("correct `endpoint`: {error}"))
 }
 
 fn client(settings: &S3Settings) -> Result<reqwest::Client, String> {
