@@ -150,8 +150,14 @@ impl Deliverer {
         let pause = known.health.pause(self.clock.now().elapsed);
         let mut beside = LOOK_AGAIN;
         if pause.is_none() {
-            beside = self.notices(known, ends).await?.unwrap_or(LOOK_AGAIN);
+            beside = if std::mem::take(&mut known.changes_first) {
+                Duration::ZERO
+            } else {
+                self.notices(known, ends).await?.unwrap_or(LOOK_AGAIN)
+            };
         }
+        // A notice may have begun one.
+        let pause = known.health.pause(self.clock.now().elapsed);
         let wait = match pause {
             Some(pause) if !(grown && known.health.ends_with_more_than().is_some()) => pause,
             _ => self.exchange(known, comparing, wakes, ends).await?.unwrap_or(LOOK_AGAIN),
@@ -184,7 +190,8 @@ impl Deliverer {
         // A run that is to end does not wait for room on the disk.
         let ends = Ends { finish: &CancellationToken::new(), cut, waits_for_disk: false };
         self.notices(&mut known, &ends).await?;
-        loop {
+        // Unless the endpoint asked for a wait.
+        while !known.changes_first {
             let delivered = known.row.delivered;
             let attempt = known.health.attempt(comparing);
             let wait = self.exchange(&mut known, comparing, &mut wakes, &ends).await?;

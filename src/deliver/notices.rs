@@ -1,11 +1,13 @@
 //! Notices: what this program tells a sink by itself, handed over between its changes.
 //!
-//! A notice never touches what is known of the endpoint, the position or the counts of changes: a
-//! sink that cannot take one goes on with its changes, and the notice is tried again later.
+//! A notice never touches the position or the counts of changes: a sink that cannot take one goes on
+//! with its changes, and the notice is tried again later. Only a wait that the endpoint asks for holds
+//! up changes too.
 
 use std::time::Duration;
 
 use super::Deliverer;
+use super::health::Fault;
 use super::settle::wait_until;
 use super::task_state::{Ends, TaskState};
 use crate::clock::{Moment, stamp};
@@ -22,8 +24,8 @@ const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15 * 6
 struct Tried {
     /// The wait before the next one; `None` if the notice is done with.
     wait: Option<Duration>,
-    /// Whether the endpoint is at fault, not the notice.
-    is_fault: bool,
+    /// The endpoint is at fault, not the notice.
+    fault: Option<Fault>,
 }
 
 impl Deliverer {
@@ -56,8 +58,9 @@ impl Deliverer {
             let tried = self.notice(notice, ends).await?;
             waits.extend(tried.wait);
             // The endpoint is at fault: what else waits is not tried now, and changes are not kept waiting.
-            if tried.is_fault {
+            if let Some(fault) = tried.fault {
                 waits.push(tried.wait.unwrap_or(WAITS[0]));
+                self.rest(known, &fault);
                 break;
             }
         }
@@ -82,7 +85,7 @@ impl Deliverer {
         let verdict = self.sink.deliver(&given, wall, ends.cut).await.pop();
         let [change] = given;
         let moment = self.clock.now();
-        let is_fault = matches!(verdict, Some(Verdict::Fault { .. } | Verdict::Gone { .. }));
+        let mut fault = None;
         let (wait, attempts, reason) = match verdict {
             Some(Verdict::Done) => {
                 self.store.settle_notice(notice.id, NoticeFate::Settled).await?;
@@ -104,11 +107,15 @@ impl Deliverer {
             Some(Verdict::Fault { reason, retry_after }) => {
                 let wait =
                     patience(&change.observed_at, moment).max(retry_after.unwrap_or_default());
+                fault = Some(Fault { reason: reason.clone(), asked: retry_after });
                 (wait, notice.attempts, reason)
             }
-            Some(Verdict::Gone { reason }) => (WAITS[1], notice.attempts, reason),
+            Some(Verdict::Gone { reason }) => {
+                fault = Some(Fault { reason: reason.clone(), asked: None });
+                (WAITS[1], notice.attempts, reason)
+            }
             Some(Verdict::NotTried | Verdict::CutShort) | None => {
-                return Ok(Tried { wait: Some(WAITS[0]), is_fault });
+                return Ok(Tried { wait: Some(WAITS[0]), fault });
             }
         };
         tracing::warn!(sink = %self.name, kind = %change.kind, about = change.record_id, reason,
@@ -116,7 +123,7 @@ impl Deliverer {
         let next = moment.wall.checked_add(wait).map(stamp).unwrap_or_default();
         let fate = NoticeFate::PutOff { attempts, next_attempt_at: next, last_error: reason };
         self.store.settle_notice(notice.id, fate).await?;
-        Ok(Tried { wait: Some(wait), is_fault })
+        Ok(Tried { wait: Some(wait), fault })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Replays: hands older changes to a sink once more, under their event ids, beside the new ones.
 //!
 //! New changes go first: a round of a replay is handed over only while nothing else is. It never
-//! touches the position, the counters, or what is known of the endpoint. Within a replay the order
+//! touches the position or the counters; only a wait that the endpoint asks for pauses the sink. Within a replay the order
 //! per record is kept; a version is left out if the sink got a newer one that the replay does not send
 //! once more, so that no record ends in an older state than it had. A replay always ends: a change that
 //! fails alone is passed, and one that gets nowhere is given up.
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::health::Fault;
 use super::round::record_key;
 use super::task_state::{Ends, TaskState};
 use super::{Deliverer, LOOK_AGAIN, Wakes};
@@ -107,7 +108,10 @@ impl Deliverer {
         task.pace.give_back(taken.saturating_sub(portion.changes.len()));
         let tried = self.give(&portion.changes, compares, ends).await;
         let round = Tried { verdicts: tried, delivered: known.row.delivered };
-        task.note(&portion, round, self.clock.now(), self.patience());
+        let fault = task.note(&portion, round, self.clock.now(), self.patience());
+        if let Some(fault) = fault {
+            self.rest(known, &fault);
+        }
         self.save_replay(known).await?;
         Ok(Some(Duration::ZERO))
     }
@@ -269,13 +273,19 @@ impl Deliverer {
 }
 
 impl ReplayTask {
-    /// Takes in what became of a round.
-    fn note(&mut self, portion: &Portion, tried: Tried, moment: Moment, patience: Duration) {
+    /// Takes in what became of a round; returns a fault of the endpoint.
+    fn note(
+        &mut self,
+        portion: &Portion,
+        tried: Tried,
+        moment: Moment,
+        patience: Duration,
+    ) -> Option<Fault> {
         let compares = self.faults >= COMPARED_AFTER;
         // The sink took changes of its own between two attempts at this one.
         let took_own = compares && tried.delivered > self.delivered_then;
         let mut settled = vec![None; portion.changes.len()];
-        let (mut took_another, mut fault, mut asked) = (false, None, None);
+        let (mut took_another, mut fault) = (false, None::<Fault>);
         for (index, verdict) in tried.verdicts {
             match verdict {
                 Verdict::Done => {
@@ -294,10 +304,10 @@ impl ReplayTask {
                     settled[index] = Some(false);
                 }
                 Verdict::Fault { reason, retry_after } => {
-                    asked = asked.max(retry_after);
-                    fault = Some(reason);
+                    let asked = fault.and_then(|before| before.asked).max(retry_after);
+                    fault = Some(Fault { reason, asked });
                 }
-                Verdict::Gone { reason } => fault = Some(reason),
+                Verdict::Gone { reason } => fault = Some(Fault { reason, asked: None }),
                 Verdict::NotTried | Verdict::CutShort => {}
             }
         }
@@ -317,8 +327,8 @@ impl ReplayTask {
             self.faults = 0;
             self.replay.failing_since = None;
         }
-        if let Some(reason) = fault {
-            self.failed(reason, asked, tried.delivered, moment, patience);
+        if let Some(fault) = &fault {
+            self.failed(fault, tried.delivered, moment, patience);
         }
         if self.replay.position >= self.replay.to_seq {
             self.replay.state = ReplayState::Done;
@@ -326,23 +336,17 @@ impl ReplayTask {
         if self.replay.state != ReplayState::Running {
             self.replay.ended_at = Some(moment.stamp());
         }
+        fault
     }
 
     /// One more fault at the next change: the replay waits, or is given up.
-    fn failed(
-        &mut self,
-        reason: String,
-        asked: Option<Duration>,
-        delivered: i64,
-        moment: Moment,
-        patience: Duration,
-    ) {
+    fn failed(&mut self, fault: &Fault, delivered: i64, moment: Moment, patience: Duration) {
         if self.faults == 0 {
             self.delivered_then = delivered;
         }
         self.faults = self.faults.saturating_add(1);
-        self.paused_until = moment.elapsed + PAUSE.wait(self.faults, 1.0, asked);
-        self.replay.last_error = Some(reason);
+        self.paused_until = moment.elapsed + PAUSE.wait(self.faults, 1.0, fault.asked);
+        self.replay.last_error = Some(fault.reason.clone());
         let since = self.replay.failing_since.as_deref().and_then(|since| since.parse().ok());
         // A time in the future was written before the clock was set back.
         let Some(since) = since.filter(|since: &Timestamp| *since <= moment.wall) else {

@@ -5,16 +5,20 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::dead_log::{DeadLog, DeadReport};
-use super::health::{EndpointHealth, Observed};
+use super::health::{EndpointHealth, Fault, Observed};
 use super::replay::ReplayTask;
 use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
 use crate::config::InOrder;
+use crate::retry_after;
 use crate::store::{
     DeliveryState, GateState, PendingDelivery, Replay, SinkProgress, SinkRow, SinkState, StoreError,
 };
 
 /// How long a delivery waits before it tries again to save its progress on a full disk.
 pub(super) const DISK_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a wait that was asked for is remembered: longer than any of them.
+const ASKED_REMEMBERED: Duration = retry_after::LONGEST.saturating_mul(2);
 
 /// What a task knows between two rounds. A restart loses only the health.
 pub(super) struct TaskState {
@@ -26,6 +30,10 @@ pub(super) struct TaskState {
     pub(super) dead_log: DeadLog,
     /// More changes came at once than the sink is to get, and it is not held yet.
     pub(super) flooded: bool,
+    /// The last wait that the endpoint asked for when it was given a notice or a change of a replay.
+    asked_beside: Option<AskedBeside>,
+    /// After such a wait changes go before notices.
+    pub(super) changes_first: bool,
     /// When a notice is due; `None` if none waits.
     pub(super) notices_at: Option<Duration>,
     /// The replay that is under way.
@@ -34,6 +42,14 @@ pub(super) struct TaskState {
     pub(super) failed_replay: Option<Replay>,
     /// An operator may have begun or ended one.
     pub(super) look_for_replay: bool,
+}
+
+/// A wait that the endpoint asked for when it was given something beside its changes.
+#[derive(Debug, Clone, Copy)]
+struct AskedBeside {
+    at: Duration,
+    /// Changes that the sink had taken until then.
+    delivered: i64,
 }
 
 /// What ends the work in hand.
@@ -55,6 +71,8 @@ impl TaskState {
             passed_at: None,
             dead_log: DeadLog::default(),
             flooded: false,
+            asked_beside: None,
+            changes_first: false,
             notices_at: Some(Duration::ZERO),
             replay: None,
             failed_replay: None,
@@ -66,6 +84,23 @@ impl TaskState {
     pub(super) fn look_beside(&mut self) {
         self.notices_at = Some(Duration::ZERO);
         self.look_for_replay = true;
+    }
+
+    /// The endpoint asked for a wait when it was given something beside the changes. They wait as well,
+    /// unless the sink took changes since it asked before: then it means only what it was given.
+    /// Returns whether they wait.
+    fn rest(&mut self, reason: &str, asked: Duration, now: Duration) -> bool {
+        let delivered = self.row.delivered;
+        let before = self.asked_beside.replace(AskedBeside { at: now, delivered });
+        let is_recent = |before: &AskedBeside| now.saturating_sub(before.at) < ASKED_REMEMBERED;
+        if before.filter(is_recent).is_some_and(|before| delivered > before.delivered) {
+            return false;
+        }
+        let fault = Fault { reason: reason.to_owned(), asked: Some(asked) };
+        let failed = Observed::Failed { fault, delivered: false, uncompared: None };
+        self.health.observe(failed, now, fastrand::f64());
+        self.changes_first = true;
+        true
     }
 
     pub(super) fn is_holding(&self) -> bool {
@@ -130,6 +165,15 @@ impl TaskState {
 impl Deliverer {
     pub(super) fn publish(&self, known: &TaskState) {
         self.view.send_replace(Some(known.status(self.clock.now().elapsed)));
+    }
+
+    /// Pauses the sink if the endpoint asked for a wait when it was given something beside the changes.
+    pub(super) fn rest(&self, known: &mut TaskState, fault: &Fault) {
+        let Some(asked) = fault.asked else { return };
+        if known.rest(&fault.reason, asked, self.clock.now().elapsed) {
+            let (reason, wait_s) = (&fault.reason, asked.as_secs());
+            tracing::warn!(sink = %self.name, reason, wait_s, "the endpoint asks for a wait: changes wait as well");
+        }
     }
 
     /// Logs a turn of the endpoint's health, once, and stores its reason.

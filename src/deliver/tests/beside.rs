@@ -119,3 +119,58 @@ async fn a_notice_that_is_refused_is_dropped_after_the_schedule_of_its_sink() {
     assert_eq!(shop.row("erp").await.dead, 0);
     task.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_notice_is_meant() {
+    let shop = Shop::new().await;
+    let task = shop.start("erp", refusing(4, "Notice bad", wait_for(600)), settings()).await;
+    post(&shop, &task, "bad").await;
+    until("it is asked to wait", MINUTE, || task.status().state == SinkActivity::Paused).await;
+    assert!(task.status().last_error.unwrap().contains("503"));
+    shop.see("1", "First").await;
+    // An operator does not end the wait either.
+    task.wake.send_replace(());
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    assert_eq!(task.sink.given().len(), 1, "nothing is sent before the wait is over");
+    until("the change goes first", MINUTE, || task.taken() == ["First"]).await;
+    until("the notice is tried again", MINUTE, || task.attempts("Notice bad").len() == 2).await;
+    // The endpoint took a change between the two: it means the notice.
+    for id in 2..=60 {
+        shop.see(&id.to_string(), "Later").await;
+        until("changes go on", millis(1_500), || task.taken().len() == id).await;
+        tokio::time::sleep(MINUTE).await;
+    }
+    let attempts = task.attempts("Notice bad");
+    assert!(attempts.windows(2).all(|two| two[1] - two[0] >= Duration::from_secs(600)));
+    assert!(attempts.len() >= 6, "{attempts:?}");
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_asks_for_a_wait_whenever_it_gets_a_notice_is_left_alone_and_loses_nothing() {
+    let shop = Shop::new().await;
+    let task = shop.start("erp", Scripted::new(4, |_| wait_for(3_600)), settings()).await;
+    post(&shop, &task, "one").await;
+    tokio::time::sleep(10 * HOUR).await;
+    let tries = task.sink.given().len();
+    assert!((9..=11).contains(&tries), "{tries} attempts in ten hours");
+    shop.see("1", "Change").await;
+    task.sink.now_returns(|_| Verdict::Done);
+    until("both arrive", 2 * HOUR, || task.taken().len() == 2).await;
+    assert_eq!(task.taken(), ["Change", "Notice one"]);
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_run_that_is_told_to_wait_by_a_notice_sends_nothing_more() {
+    let shop = Shop::new().await;
+    let sink = Scripted::new(1, |_| wait_for(60));
+    let (deliverer, _poke) = shop.deliverer("erp", &sink, settings());
+    deliverer.open().await.unwrap();
+    let task = shop.start("other", Scripted::new(1, |_| Verdict::Done), settings()).await;
+    post(&shop, &task, "one").await;
+    shop.see("1", "Change").await;
+    let status = deliverer.once(&CancellationToken::new()).await.unwrap();
+    assert_eq!((status.delivered, status.behind, sink.given().len()), (0, 1, 1));
+    task.stop().await;
+}

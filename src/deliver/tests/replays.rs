@@ -294,3 +294,23 @@ async fn a_replay_ends_although_the_last_rows_of_its_range_are_pruned() {
     assert_eq!((done.state, done.position), (ReplayState::Done, 115), "{done:?}");
     task.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_a_replay_is_told_holds_new_changes_too() {
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
+    let given = task.sink.given().len();
+    task.sink.now_returns(|_| wait_for(600));
+    begin(&shop, &task, &ReplayChoice::default(), 1.0);
+    until("it is asked to wait", MINUTE, || task.status().state == SinkActivity::Paused).await;
+    let tries = task.sink.given().len();
+    assert_eq!(tries - given, 1);
+    shop.see("95", "New").await;
+    task.wake.send_replace(());
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    assert_eq!(task.sink.given().len(), tries, "nothing is sent before the wait is over");
+    task.sink.now_returns(|_| Verdict::Done);
+    until("the new one goes first", MINUTE, || task.sink.given().len() > tries).await;
+    assert_eq!(name(&task.sink.given()[tries].1), "New");
+    assert_eq!(until_done(&shop).await.sent, 150);
+    task.stop().await;
+}
