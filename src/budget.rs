@@ -251,6 +251,12 @@ impl Budget {
         self.needed = if per_minute.is_finite() { per_minute.max(0.0) } else { 0.0 };
     }
 
+    /// Requests a minute that are granted now.
+    #[must_use]
+    pub fn pace_per_minute(&self, now: Moment) -> f64 {
+        self.granted(now.elapsed)
+    }
+
     /// The state as people and tools see it.
     #[must_use]
     pub fn snapshot(&self, now: Moment) -> BudgetStatus {

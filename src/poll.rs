@@ -108,7 +108,7 @@ impl Dispatcher {
         let Handover { mut budget, is_first, retry_at } = handover;
         let limit = plan.first().map_or(100, |p| p.settings.limit);
         let settings = plan.iter().map(|p| p.settings.clone()).collect();
-        let mut schedule = Schedule::new(settings, budget.snapshot(now).pace_per_minute, now);
+        let mut schedule = Schedule::new(settings, budget.pace_per_minute(now), now);
         let place = |id: &PollerId| plan.iter().position(|p| p.id == *id);
         for row in store.read(|reader| reader.pollers()).await? {
             let (Some(id), Some(learned)) = (row.id(), &row.learned) else { continue };
@@ -252,7 +252,7 @@ impl Dispatcher {
                 Next::Idle => return None,
             };
             if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
-                self.schedule.set_pace(self.budget.snapshot(now).pace_per_minute, now);
+                self.schedule.set_pace(self.budget.pace_per_minute(now), now);
                 return Some(at);
             }
             let guarantee_s = self.schedule.guarantee(poller);

@@ -112,11 +112,19 @@ impl Workspace {
     }
 }
 
-/// Known share in per cent, and the searches made.
+/// Known share in per cent, and the searches made until it was 99 or `most` were made.
 fn course(workspace: &Workspace, most: usize) -> (f64, usize) {
     let mut planner = workspace.begin();
-    let asked = workspace.walk(&mut planner, most).len();
-    (100.0 * planner.status().known as f64 / workspace.made.len() as f64, asked)
+    let (mut asked, mut found) = (0, 0.0);
+    while asked < most && found < 99.0 {
+        let made = workspace.walk(&mut planner, 10.min(most - asked)).len();
+        asked += made;
+        found = 100.0 * planner.status().known as f64 / workspace.made.len() as f64;
+        if made == 0 {
+            break;
+        }
+    }
+    (found, asked)
 }
 
 #[test]

@@ -37,10 +37,12 @@ impl Hour {
     pub(super) fn minutes(&self, now: Duration) -> Vec<BudgetMinute> {
         let now = now.as_secs() / 60;
         let Some((first, _)) = self.minutes.front() else { return Vec::new() };
+        let mut kept = self.minutes.iter().peekable();
         (*first.max(&(now + 1).saturating_sub(MINUTES))..=now)
             .map(|minute| {
-                let found = self.minutes.iter().find(|(known, _)| *known == minute);
-                found.map_or_else(BudgetMinute::default, |(_, found)| *found)
+                while kept.next_if(|(known, _)| *known < minute).is_some() {}
+                kept.next_if(|(known, _)| *known == minute)
+                    .map_or_else(Default::default, |(_, found)| *found)
             })
             .collect()
     }

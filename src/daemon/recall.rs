@@ -32,7 +32,7 @@ pub(super) async fn first_budget(
     ages.extend(ages.iter().min().copied());
     let spending = store.read(|reader| reader.spending()).await?;
     let mut budget = Budget::new(settings, now);
-    let per_minute = budget.snapshot(now).pace_per_minute;
+    let per_minute = budget.pace_per_minute(now);
     suppose(&mut ages, &spending.starts, per_minute, now.wall);
     budget.recall(&ages, now);
     let wait = spending.rest_until.map(|until| until.duration_since(now.wall)).unwrap_or_default();

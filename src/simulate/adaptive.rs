@@ -96,7 +96,7 @@ fn begin(
     let mut budget = Budget::new(config::BudgetSettings { requests_per_minute, reserve: 0 }, now);
     budget.recall(sent, now);
     budget.start_cycle(u32::try_from(pollers.len()).unwrap_or(u32::MAX));
-    let pace = budget.snapshot(now).pace_per_minute;
+    let pace = budget.pace_per_minute(now);
     (Schedule::new(pollers.to_vec(), pace, now), budget)
 }
 
@@ -166,7 +166,7 @@ pub(super) fn run_by(
         };
         daemon.schedule.observe(poller, &outcome, moment);
         daemon.budget.set_needed(daemon.schedule.needed_per_minute());
-        daemon.schedule.set_pace(daemon.budget.snapshot(moment).pace_per_minute, moment);
+        daemon.schedule.set_pace(daemon.budget.pace_per_minute(moment), moment);
     }
     for window in &mut windows {
         window.read(traffic.span_s, &mut run);
