@@ -18,6 +18,7 @@ mod error;
 #[cfg(test)]
 mod fixtures;
 mod forget;
+mod forgotten;
 mod forms;
 mod full_text;
 mod gaps;
@@ -95,7 +96,7 @@ pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
 pub use replays::{Replay, ReplayChoice, ReplayState};
 pub use report_runs::ReportRun;
-pub use restore::{Restored, restore};
+pub use restore::{ForgottenSince, Restored, restore};
 pub use search::{Search, SearchOutcome};
 pub use sink_state::{DeliveryState, GateState, SinkState};
 pub use sinks::{Begin, SinkProgress, SinkRow};

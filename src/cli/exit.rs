@@ -105,7 +105,7 @@ pub(super) fn code_of_api(error: &ApiError) -> u8 {
     crate::daemon::exit_code(error)
 }
 
-fn code_of_io(error: &io::Error) -> u8 {
+pub(super) fn code_of_io(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::PermissionDenied { PERMISSION } else { IO }
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::current_status::current;
-use super::exit::{DATA, ExitError, USAGE};
+use super::exit::{DATA, ExitError, USAGE, code_of_io};
 use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
@@ -192,11 +192,12 @@ fn table(answer: &Answer) -> anyhow::Result<ExitCode> {
 }
 
 fn refused(error: FolderError) -> anyhow::Error {
-    match error {
-        FolderError::Read { .. } => error.into(),
-        FolderError::Unknown(_) => ExitError { code: USAGE, text: error.to_string() }.into(),
-        FolderError::Head { .. } => ExitError { code: DATA, text: error.to_string() }.into(),
-    }
+    let code = match &error {
+        FolderError::Read { why, .. } => code_of_io(why),
+        FolderError::Unknown(_) => USAGE,
+        FolderError::Head { .. } => DATA,
+    };
+    ExitError { code, text: error.to_string() }.into()
 }
 
 fn unanswered(error: ReportError) -> anyhow::Error {

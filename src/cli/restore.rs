@@ -8,7 +8,7 @@ use clap::ValueHint;
 use super::copying;
 use super::output;
 use crate::config::Config;
-use crate::store;
+use crate::store::{self, ForgottenSince};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -32,6 +32,19 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
             "the replaced store is kept as {}; delete it when you no longer need it\n",
             kept.display()
         ));
+    }
+    match restored.forgotten {
+        ForgottenSince::Again(0) => {}
+        ForgottenSince::Again(1) => {
+            text.push_str("1 record that was forgotten after the backup was forgotten again\n");
+        }
+        ForgottenSince::Again(count) => text.push_str(&format!(
+            "{count} records that were forgotten after the backup were forgotten again\n"
+        )),
+        ForgottenSince::Unknown => text.push_str(
+            "no replaced store says which records were forgotten after the backup: \
+             run `shopmirror forget` for them before you start the daemon\n",
+        ),
     }
     text.push_str(
         "start the daemon: polling continues from the backup; a sink may get the changes since the backup again, \

@@ -7,6 +7,8 @@ use secrecy::SecretString;
 /// Where the shipped units keep the configuration and the state.
 const CONFIG_DIR: &str = "/etc/shopmirror";
 const STATE_DIR: &str = "/var/lib/shopmirror";
+/// As many links in a row as the kernel follows.
+const LINKS_MAX: u32 = 40;
 
 /// The folders that relative paths start from, and where a key may come from.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +46,17 @@ impl Base {
     pub(super) fn state_path(&self, path: &str) -> PathBuf {
         self.state_dir.as_deref().unwrap_or(&self.dir).join(path)
     }
+
+    /// The path of the store without symbolic links in the place of the file: its lock and its socket
+    /// lie beside it, so that they are found whichever link it is reached by.
+    pub(super) fn store_path(&self, path: &str) -> PathBuf {
+        let mut path = self.state_path(path);
+        for _ in 0..LINKS_MAX {
+            let Ok(target) = std::fs::read_link(&path) else { break };
+            path = path.parent().unwrap_or(Path::new("")).join(target);
+        }
+        path
+    }
 }
 
 /// The state folder of the shipped units, so that a command typed by hand finds the database of
@@ -70,5 +83,21 @@ mod tests {
         assert_eq!(state("/etc/shopmirror/north.toml"), Some("/var/lib/shopmirror/north".into()));
         assert_eq!(state("/etc/shopmirror/old/config.toml"), None);
         assert_eq!(state("config.toml"), None);
+    }
+
+    #[test]
+    fn the_database_has_one_path_whichever_link_it_is_reached_by() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = |target: &str, name: &str| {
+            std::os::unix::fs::symlink(target, dir.path().join(name)).unwrap();
+        };
+        link("mirror.db", "link.db");
+        link("link.db", "second.db");
+        link("loop.db", "loop.db");
+        let base = Base { dir: dir.path().to_owned(), ..Base::default() };
+        for name in ["mirror.db", "link.db", "second.db"] {
+            assert_eq!(base.store_path(name), dir.path().join("mirror.db"), "{name}");
+        }
+        assert_eq!(base.store_path("loop.db"), dir.path().join("loop.db"));
     }
 }

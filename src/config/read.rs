@@ -347,7 +347,7 @@ fn store(mut section: Section<'_>, base: &Base) -> StoreSettings {
     let retention = section.duration("log_retention", &RETENTION);
     section.finish();
     StoreSettings {
-        path: base.state_path(path.map_or("mirror.db", |found| found.value)),
+        path: base.store_path(path.map_or("mirror.db", |found| found.value)),
         log_retention: retention.map_or(Duration::from_secs(400 * 86_400), |found| found.value),
     }
 }

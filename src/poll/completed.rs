@@ -97,7 +97,10 @@ impl Dispatcher {
             }
             Err(error) => {
                 let reason = PauseReason::of_class(error.class());
-                self.gate.probe_failed(reason, self.clock.now().elapsed, fastrand::f64());
+                let now = self.clock.now().elapsed;
+                if let Some(reason) = self.gate.probe_failed(reason, now, fastrand::f64()) {
+                    log_pause(reason, &error);
+                }
             }
         }
     }
@@ -196,11 +199,15 @@ impl Dispatcher {
                 self.resume();
             }
         }
-        if let Some(reason) = PauseReason::of_class(failure.class)
-            && self.gate.close(reason, poller, now.elapsed)
-        {
-            tracing::error!(state = reason.as_str(), %error, "polling is paused until this is fixed");
-            self.try_changed_key();
+        if let Some(reason) = PauseReason::of_class(failure.class) {
+            let was_paused = self.gate.pause().is_some();
+            let is_news = self.gate.close(reason, poller, now.elapsed);
+            if is_news {
+                log_pause(reason, &error);
+            }
+            if is_news || !was_paused {
+                self.try_changed_key();
+            }
         }
         let note = failed_note(word(&error), now, rate);
         let id = self.pollers[poller].id().clone();
@@ -254,8 +261,9 @@ impl Dispatcher {
         if let Some(key) = (self.read_key)() {
             self.client.set_key(key);
         }
-        let was_paused = self.gate.open();
-        if was_paused {
+        let pause = self.gate.open();
+        let was_paused = pause.is_some();
+        if pause.is_some_and(|pause| pause.is_confirmed()) {
             tracing::info!("polling resumes");
         }
         for poller in 0..self.pollers.len() {
@@ -271,6 +279,10 @@ impl Dispatcher {
         let now = self.clock.now().elapsed;
         self.schedule.wait_until(poller, self.pollers[poller].retry_at(now).unwrap_or(now));
     }
+}
+
+fn log_pause(reason: PauseReason, error: &ApiError) {
+    tracing::error!(state = reason.as_str(), %error, "polling is paused until this is fixed");
 }
 
 fn failed_note(detail: String, now: Moment, rate: &RateHeaders) -> PollNote {

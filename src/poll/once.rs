@@ -21,11 +21,8 @@ impl Dispatcher {
     ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
         let mut failed = Vec::new();
         for poller in 0..self.pollers.len() {
-            while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
-                tokio::select! {
-                    () = stop.cancelled() => return Ok(failed),
-                    () = tokio::time::sleep_until(self.clock.instant(at)) => {}
-                }
+            if self.wait_for_budget(stop).await.is_none() {
+                return Ok(failed);
             }
             let id = self.pollers[poller].id().clone();
             let now = self.clock.now();
@@ -46,12 +43,36 @@ impl Dispatcher {
             if let Some(error) = self.pollers[poller].last_error().cloned() {
                 let concerns_all = PauseReason::of_class(error.class()).is_some();
                 failed.push((id, error));
-                if concerns_all {
+                if concerns_all && !self.is_key_accepted(stop).await? {
                     break;
                 }
             }
         }
         self.save_learned().await?;
         Ok(failed)
+    }
+
+    /// Waits until a request may be sent; `None` if stopped meanwhile.
+    async fn wait_for_budget(&mut self, stop: &CancellationToken) -> Option<()> {
+        while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep_until(self.clock.instant(at)) => {}
+            }
+        }
+        Some(())
+    }
+
+    /// Asks whether a refusal concerns one route only: then the workspace still answers a ping.
+    async fn is_key_accepted(&mut self, stop: &CancellationToken) -> Result<bool, StoreError> {
+        if self.wait_for_budget(stop).await.is_none() {
+            return Ok(false);
+        }
+        let (result, rate) = tokio::select! {
+            () = stop.cancelled() => return Ok(false),
+            answered = self.client.automation_ping() => answered,
+        };
+        self.complete(Completed::Probe { result, rate }).await?;
+        Ok(self.gate.pause().is_none())
     }
 }

@@ -1,8 +1,8 @@
 //! What pauses every poller at once: a refused key, a wrong address, a store that cannot be written.
 //!
-//! While the workspace refuses the key, only a ping is sent: after 1, 5, 15 and 30 minutes, then
-//! hourly. The key file is read far more often, because that costs no request. A store that cannot
-//! be written is tried again within seconds.
+//! While the workspace refuses the key, only a ping is sent: at once, because a refusal may concern
+//! one route only, then after 1, 5, 15 and 30 minutes, then hourly. The key file is read far more
+//! often, because that costs no request. A store that cannot be written is tried again within seconds.
 
 use std::time::Duration;
 
@@ -131,6 +131,11 @@ impl KeyPause {
         self.started_by
     }
 
+    /// True once a ping was refused too, so that the pause does not concern one route alone.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.probes > 0
+    }
+
     pub(super) fn is_probe_due(&self, now: Duration) -> bool {
         !self.is_probing && self.probe_at <= now
     }
@@ -160,33 +165,33 @@ impl Gate {
         self.0
     }
 
-    /// Pauses every poller; false if they are paused for the same reason already.
+    /// Pauses every poller. True if a pause that the operator knows of has another reason now; a new
+    /// pause is told only after its first ping has failed.
     pub(super) fn close(&mut self, reason: PauseReason, poller: usize, now: Duration) -> bool {
         match &mut self.0 {
             Some(pause) if pause.reason == reason => false,
             Some(pause) => {
                 pause.reason = reason;
-                true
+                pause.is_confirmed()
             }
             None => {
                 self.0 = Some(KeyPause {
                     reason,
                     started_by: poller,
                     key_read_at: now + KEY_READ_EVERY,
-                    // The refused poll counts as the first probe, without jitter.
-                    probe_at: now + wait_after_refusal(0, 0.5),
+                    probe_at: now,
                     probes: 0,
                     is_probing: false,
                     is_outdated: false,
                 });
-                true
+                false
             }
         }
     }
 
-    /// Ends the pause; true if there was one.
-    pub(super) fn open(&mut self) -> bool {
-        self.0.take().is_some()
+    /// Ends the pause, if there is one, and returns it.
+    pub(super) fn open(&mut self) -> Option<KeyPause> {
+        self.0.take()
     }
 
     /// Makes a probe due now, because the key has changed.
@@ -203,17 +208,25 @@ impl Gate {
         }
     }
 
-    /// Notes a failed probe. A failure that may pass keeps the reason of the pause.
-    pub(super) fn probe_failed(&mut self, reason: Option<PauseReason>, now: Duration, chance: f64) {
-        let Some(pause) = &mut self.0 else { return };
+    /// Notes a failed probe. A failure that may pass keeps the reason of the pause. Returns the reason
+    /// if this was the first probe, which makes the pause known.
+    pub(super) fn probe_failed(
+        &mut self,
+        reason: Option<PauseReason>,
+        now: Duration,
+        chance: f64,
+    ) -> Option<PauseReason> {
+        let pause = self.0.as_mut()?;
         pause.is_probing = false;
         pause.reason = reason.unwrap_or(pause.reason);
-        pause.probes += 1;
+        let news = (!pause.is_confirmed()).then_some(pause.reason);
         // The changed key has not been tried yet, so its probe stays due.
         if !pause.is_outdated {
             pause.probe_at = now + wait_after_refusal(pause.probes, chance);
         }
+        pause.probes += 1;
         pause.is_outdated = false;
+        news
     }
 
     /// True if the key is to be read now; the next reading is then [`KEY_READ_EVERY`] later.
@@ -234,12 +247,13 @@ mod tests {
 
     fn closed() -> Gate {
         let mut gate = Gate::default();
-        assert!(gate.close(PauseReason::KeyRefused, 0, Duration::ZERO));
+        assert!(!gate.close(PauseReason::KeyRefused, 0, Duration::ZERO), "a ping comes first");
+        assert!(gate.pause().unwrap().is_probe_due(Duration::ZERO));
         gate
     }
 
     #[test]
-    fn a_refused_key_costs_at_most_six_requests_in_the_first_hour_and_thirty_a_day() {
+    fn a_refused_key_costs_six_requests_in_the_first_hour_and_at_most_thirty_pings_a_day() {
         for chance in [0.0, 0.5, 1.0] {
             let mut gate = closed();
             let mut now = Duration::ZERO;
@@ -255,8 +269,8 @@ mod tests {
             }
             let first_hour = probes.iter().filter(|at| **at <= Duration::from_secs(3600)).count();
             // The poll that was refused is a request as well.
-            assert!((4..=5).contains(&first_hour), "{first_hour}");
-            assert!((20..30).contains(&probes.len()), "{}", probes.len());
+            assert_eq!(first_hour, 5);
+            assert!((20..=30).contains(&probes.len()), "{}", probes.len());
         }
     }
 
@@ -286,9 +300,12 @@ mod tests {
     #[test]
     fn each_reason_is_reported_once() {
         let mut gate = closed();
+        let refused = Some(PauseReason::KeyRefused);
+        assert_eq!(gate.probe_failed(refused, Duration::ZERO, 0.5), refused);
+        assert_eq!(gate.probe_failed(refused, Duration::ZERO, 0.5), None);
         assert!(!gate.close(PauseReason::KeyRefused, 0, Duration::ZERO));
         assert!(gate.close(PauseReason::WrongHost, 0, Duration::ZERO));
-        assert!(gate.open());
-        assert!(!gate.open());
+        assert!(gate.open().is_some());
+        assert!(gate.open().is_none());
     }
 }

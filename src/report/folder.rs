@@ -2,8 +2,11 @@
 //! takes its place.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::builtin::built_in;
 use super::head::{HeadError, Report};
@@ -92,15 +95,58 @@ fn files(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-fn read(name: &str, path: &Path) -> Result<Report, FolderError> {
-    let failed = |why| FolderError::Read { path: path.to_owned(), why };
-    if fs::metadata(path).map_err(failed)?.len() > TEXT_MAX {
-        return Err(failed(io::Error::other(format!("it is longer than {TEXT_MAX} bytes"))));
+/// The text of a regular file of at most [`TEXT_MAX`] bytes. A pipe or a device is not waited for.
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
     }
-    let text = fs::read_to_string(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(TEXT_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > TEXT_MAX {
+        return Err(io::Error::other(format!("it is longer than {TEXT_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
+}
+
+fn read(name: &str, path: &Path) -> Result<Report, FolderError> {
+    let text = text_of(path).map_err(|why| FolderError::Read { path: path.to_owned(), why })?;
     let mut report = Report::parse(name, &text)
         .map_err(|why| FolderError::Head { path: path.to_owned(), why })?;
     // Nothing else is known of it.
     report.shows_records = true;
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_text_of_bounded_length_is_named_and_hangs_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe.sql"), mode).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("endless.sql")).unwrap();
+        fs::create_dir(at("folder.sql")).unwrap();
+        fs::write(at("latin.sql"), b"-- Title: Kassenst\xe4nde\nSELECT 1").unwrap();
+        fs::write(at("long.sql"), vec![b'-'; usize::try_from(TEXT_MAX).unwrap() + 1]).unwrap();
+        let (reports, errors) = list(Some(dir.path()));
+        assert_eq!(reports.len(), built_in().len());
+        let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let wanted = [
+            ("endless", "not a regular file"),
+            ("folder", "not a regular file"),
+            ("latin", "not UTF-8"),
+            ("long", "longer than"),
+            ("pipe", "not a regular file"),
+        ];
+        assert_eq!(said.len(), wanted.len(), "{said:?}");
+        for (text, (name, reason)) in said.iter().zip(wanted) {
+            assert!(text.contains(&format!("{name}.sql: it is {reason}")), "{text}");
+        }
+    }
 }

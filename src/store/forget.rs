@@ -4,7 +4,7 @@
 //! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
 //! that ask for `forgotten` get a change; they must remove their copies themselves.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::StoreError;
 use super::full_text::{self, SearchIndex};
@@ -67,7 +67,6 @@ impl Operator {
         }
     }
 
-    /// The transaction of [`Self::forget`].
     fn forget_rows(
         &mut self,
         route: Route,
@@ -76,58 +75,77 @@ impl Operator {
         index: IndexUse,
     ) -> Result<Forgotten, StoreError> {
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let Some(Latest { seq, version, kind, body, business }) = latest(&tx, route, id)? else {
-            return Ok(Forgotten::Unknown);
-        };
-        if kind == Kind::Forgotten.as_str() {
-            return Ok(Forgotten::Before);
-        }
-        let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
-        mirror::delete(&tx, route, id)?;
-        let seen = SearchIndex::read(&tx)?;
-        match index {
-            IndexUse::Remove if seen.is_used() => full_text::remove(&tx, seen, seq, &body)?,
-            // An index that is not used may still hold words of the record.
-            _ => {
-                full_text::reset(&tx)?;
-                full_text::set_aside(&tx)?;
-            }
-        }
-        let versions = log::erase(&tx, route, id, &tombstone)?;
-        tx.execute(
-            "UPDATE deliveries SET last_error = NULL WHERE route = ?1 AND record_id = ?2",
-            (route.as_str(), id),
-        )?;
-        // A report that waits for its sink may name the record; the next one does not.
-        tx.execute("DELETE FROM _notices WHERE kind = 'report'", [])?;
-        tx.execute("UPDATE _notices SET last_error = NULL", [])?;
-        tx.execute("UPDATE _replays SET last_error = NULL", [])?;
-        let identities = Identities::read(&tx)?;
-        log::append(
-            &tx,
-            identities.for_next(Some(seq)),
-            &NewChange {
-                route,
-                record_id: id,
-                kind: Kind::Forgotten,
-                version: version + 1,
-                observed_at: at,
-                business: business.as_deref(),
-                body: &tombstone,
-            },
-        )?;
-        tx.execute(
-            "INSERT OR REPLACE INTO forgotten (route, record_id, forgotten_at) VALUES (?1, ?2, ?3)",
-            (route.as_str(), id, at),
-        )?;
+        let forgotten = remove(&tx, route, id, at, index)?;
         tx.commit()?;
-        Ok(Forgotten::Now { versions, is_purged: false, is_rewritten: false })
+        Ok(forgotten)
     }
+}
+
+/// Removes a record's data in the caller's transaction and tells the sinks.
+pub(super) fn remove(
+    tx: &Transaction<'_>,
+    route: Route,
+    id: &str,
+    at: &str,
+    index: IndexUse,
+) -> Result<Forgotten, StoreError> {
+    let Some(Latest { seq, version, kind, body, business }) = latest(tx, route, id)? else {
+        return Ok(Forgotten::Unknown);
+    };
+    if kind == Kind::Forgotten.as_str() {
+        return Ok(Forgotten::Before);
+    }
+    let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
+    mirror::delete(tx, route, id)?;
+    let seen = SearchIndex::read(tx)?;
+    match index {
+        IndexUse::Remove if seen.is_used() => full_text::remove(tx, seen, seq, &body)?,
+        // An index that is not used may still hold words of the record.
+        _ => {
+            full_text::reset(tx)?;
+            full_text::set_aside(tx)?;
+        }
+    }
+    let versions = log::erase(tx, route, id, &tombstone)?;
+    tx.execute(
+        "UPDATE deliveries SET last_error = NULL WHERE route = ?1 AND record_id = ?2",
+        (route.as_str(), id),
+    )?;
+    // A report that waits for its sink may name the record; the next one does not.
+    tx.execute("DELETE FROM _notices WHERE kind = 'report'", [])?;
+    tx.execute("UPDATE _notices SET last_error = NULL", [])?;
+    tx.execute("UPDATE _replays SET last_error = NULL", [])?;
+    let change = NewChange {
+        route,
+        record_id: id,
+        kind: Kind::Forgotten,
+        version: version + 1,
+        observed_at: at,
+        business: business.as_deref(),
+        body: &tombstone,
+    };
+    note(tx, Some(seq), &change)?;
+    Ok(Forgotten::Now { versions, is_purged: false, is_rewritten: false })
+}
+
+/// Adds the tombstone to the log and to `forgotten`; `before` is the row of the version before it.
+pub(super) fn note(
+    tx: &Transaction<'_>,
+    before: Option<i64>,
+    tombstone: &NewChange<'_>,
+) -> rusqlite::Result<()> {
+    let identities = Identities::read(tx)?;
+    log::append(tx, identities.for_next(before), tombstone)?;
+    tx.execute(
+        "INSERT OR REPLACE INTO forgotten (route, record_id, forgotten_at) VALUES (?1, ?2, ?3)",
+        (tombstone.route.as_str(), tombstone.record_id, tombstone.observed_at),
+    )?;
+    Ok(())
 }
 
 /// What becomes of the record's words in the index of all words.
 #[derive(Clone, Copy)]
-enum IndexUse {
+pub(super) enum IndexUse {
     /// They are removed.
     Remove,
     /// The whole index is emptied and made again later.

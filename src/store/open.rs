@@ -328,6 +328,13 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
     tx.commit()
 }
 
+/// Brings a copy of a store that no other process has open to the schema of this program.
+pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
+    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    migrate(connection, version)?;
+    full_text::ensure(connection)
+}
+
 /// Refuses a file that is absent or that this user may not access in this way.
 ///
 /// It does not open the file, because closing it would drop the locks that this process has on it.

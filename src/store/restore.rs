@@ -1,7 +1,8 @@
 //! Puts a backup in the place of the store, and keeps the store that was there beside it.
 //!
 //! The backup is copied and checked first; until the last rename the store is as it was, and at no
-//! moment is there none. Refused while another process uses the store.
+//! moment is there none. Refused while another process uses the store. Records that were forgotten
+//! after the backup was made are forgotten again.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -13,6 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::backup::{CopyControl, CopyFacts, copy, same_file};
 use super::backup_error::BackupError;
 use super::error::{OpenError, StoreError};
+use super::forgotten::{self, ForgottenRecord};
 use super::partial::{Partial, sync_folder_of};
 use super::{backup_folder, identity, open};
 
@@ -23,6 +25,17 @@ pub struct Restored {
     pub facts: CopyFacts,
     /// Where the store is that was there before; `None` if there was none.
     pub kept: Option<PathBuf>,
+    /// What became of the records that were forgotten after the backup was made.
+    pub forgotten: ForgottenSince,
+}
+
+/// Records that `forget` removed after a backup was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForgottenSince {
+    /// The backup still held this many; they were forgotten again.
+    Again(usize),
+    /// There is no store that could tell, or it cannot be read: the backup may hold some.
+    Unknown,
 }
 
 /// Puts the backup `file` in the place of the store at `store`. Blocks.
@@ -74,24 +87,33 @@ fn replace(
         error => error,
     })?;
     drop(source);
-    renew_identity(&partial)?;
+    let forgotten = adapt(&partial, forgotten::of_store(store))?;
     let owner = fs::metadata(store).or_else(|_| fs::metadata(folder));
     let owner = owner.map_err(BackupError::io("read", folder))?;
     partial.give_to(owner.uid(), owner.gid())?;
     let kept = set_aside(store, now)?;
     partial.publish(store, true)?;
-    Ok(Restored { facts, kept })
+    Ok(Restored { facts, kept, forgotten })
 }
 
-/// Gives the copy another identity for what follows, and writes it to the disk.
-fn renew_identity(partial: &Partial) -> Result<(), BackupError> {
+/// Forgets records in the copy, gives it another identity for what follows, and writes it to the disk.
+fn adapt(
+    partial: &Partial,
+    forgotten: Option<Vec<ForgottenRecord>>,
+) -> Result<ForgottenSince, BackupError> {
+    let copy = BackupError::copy(partial.path());
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let renewed = Connection::open_with_flags(partial.path(), flags).and_then(|connection| {
-        identity::renew(&connection)?;
-        connection.close().map_err(|(_, error)| error)
-    });
-    renewed.map_err(BackupError::copy(partial.path()))?;
-    partial.sync().map(|_| ())
+    let mut connection = Connection::open_with_flags(partial.path(), flags).map_err(&copy)?;
+    let since = match forgotten {
+        Some(records) => forgotten::forget_again(&mut connection, &records)
+            .map(ForgottenSince::Again)
+            .map_err(|source| BackupError::Copy { path: partial.path().to_owned(), source })?,
+        None => ForgottenSince::Unknown,
+    };
+    identity::renew(&connection).map_err(&copy)?;
+    connection.close().map_err(|(_, error)| copy(error))?;
+    partial.sync()?;
+    Ok(since)
 }
 
 fn not_a_backup(file: &Path, error: OpenError) -> BackupError {
@@ -158,7 +180,7 @@ mod tests {
     use super::*;
     use crate::record::Route;
     use crate::store::fixtures::{Poll, record};
-    use crate::store::{Reader, Store, back_up};
+    use crate::store::{Operator, Reader, Store, back_up};
 
     async fn show(path: &Path, names: &[&str]) -> Vec<String> {
         let store = Store::open(path).unwrap();
@@ -193,5 +215,44 @@ mod tests {
             let verified = Reader::open(&path).unwrap().verify(&mut |_, _| {}).unwrap();
             assert!(verified.is_sound(), "{verified:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_record_that_was_forgotten_after_the_backup_does_not_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, backup) = (dir.path().join("mirror.db"), dir.path().join("backup.db"));
+        let mut ignored = |_| {};
+        let mut control = CopyControl { stop: CancellationToken::new(), progress: &mut ignored };
+        let both = [record(2, "Younger Quetzal"), record(1, "Older Quetzal")];
+        show(&path, &["Older Quetzal"]).await;
+        back_up(&path, &backup, false, &mut control).unwrap();
+        let store = Store::open(&path).unwrap();
+        Poll::USUAL.shows(&store, &both).await;
+        store.close().await.unwrap();
+        drop(store);
+        let mut operator = Operator::open(&path).unwrap();
+        for id in ["1", "2"] {
+            operator.forget(Route::Leads, id, "2026").unwrap();
+        }
+        drop(operator);
+
+        let restored =
+            restore(&path, &backup, "2026-01-01T00:00:00Z".parse().unwrap(), &mut control).unwrap();
+        assert_eq!(restored.forgotten, ForgottenSince::Again(1));
+        let file = fs::read(&path).unwrap();
+        assert!(!file.windows(7).any(|window| window == b"Quetzal"), "a name is still in the file");
+        let store = Store::open(&path).unwrap();
+        let shown = Poll::USUAL.shows(&store, &both).await;
+        assert_eq!((shown.created, shown.updated), (0, 0));
+        store.close().await.unwrap();
+        drop(store);
+        let reader = Reader::open(&path).unwrap();
+        assert!(reader.verify(&mut |_, _| {}).unwrap().is_sound());
+        assert!(reader.counts().unwrap().contains(&(Route::Leads, 0)));
+
+        fs::write(&path, b"damaged").unwrap();
+        let now = "2026-01-02T00:00:00Z".parse().unwrap();
+        let restored = restore(&path, &backup, now, &mut control).unwrap();
+        assert_eq!(restored.forgotten, ForgottenSince::Unknown);
     }
 }

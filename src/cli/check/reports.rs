@@ -1,5 +1,5 @@
-//! `check` of the scheduled reports: each names a report that exists, with parameters that it has, and a
-//! file that can be written.
+//! `check` of the reports: each file of the folder can be used, and each scheduled report names a report
+//! that exists, with parameters that it has, and a file that can be written.
 
 use std::path::Path;
 
@@ -15,13 +15,18 @@ use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport};
 use crate::report::{self, Timetable};
 use crate::sink;
 
-/// Tests each of them; with `are_files_tested` their folders too.
+/// Tests each scheduled report; with `are_files_tested` the files and folders too.
 pub(super) fn check(
     path: &Path,
     config: &Config,
     are_files_tested: bool,
     report: &mut CheckReport,
 ) {
+    if are_files_tested {
+        for error in report::list(config.reports.folder.as_deref()).1 {
+            report.wrong(exit::CONFIG, "reports", error.to_string());
+        }
+    }
     let unit = Unit::of_config(path);
     let now = Timestamp::now();
     for (name, settings) in &config.reports.schedule {
