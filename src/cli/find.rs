@@ -13,9 +13,6 @@ use crate::config::Config;
 use crate::record::{FoundRecord, Route};
 use crate::store::{Operator, SearchIndex, StoreError};
 
-/// As many records as are looked at if only those of one route are wanted.
-const LOOKED_AT: usize = 1_000;
-
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Words, beginnings of words, ids, e-mail addresses, or a phone number in any spelling
@@ -39,13 +36,10 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     }
     let limit = args.limit as usize;
     let reader = super::reader(config)?;
-    let most = if args.route.is_some() { LOOKED_AT } else { limit };
-    let mut found = reader.find(&term, most).map_err(|error| set_aside(config, error))?;
+    let found = reader.find(&term, args.route, limit).map_err(|error| set_aside(config, error))?;
     if reader.search_index()? != SearchIndex::Whole {
         output::aside("note: the search index is being made again: records may be missing here");
     }
-    found.retain(|change| args.route.is_none_or(|route| change.route == route));
-    found.truncate(limit);
     if args.json.json {
         let found: Result<Vec<FoundRecord>, _> =
             found.into_iter().map(FoundRecord::try_from).collect();

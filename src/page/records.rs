@@ -234,7 +234,7 @@ fn listing(route: Route, rows: &QueryRows) -> Markup {
 
 /// The records that hold every word of a term; without an error if others read for too long.
 async fn find(context: &PageContext, term: String) -> Result<Vec<Change>, Option<QueryError>> {
-    match context.read(move |reader| reader.find(&term, FOUND_MOST)).await {
+    match context.read(move |reader| reader.find(&term, None, FOUND_MOST)).await {
         None => Err(None),
         Some(Ok(changes)) => Ok(changes),
         Some(Err(error)) => {

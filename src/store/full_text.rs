@@ -31,6 +31,10 @@ const DELETE: &str = "INSERT INTO _search (_search, rowid, text) VALUES ('delete
 /// The newest first, which needs no look at the others.
 pub(super) const FIND: &str =
     "SELECT rowid FROM _search WHERE _search MATCH ?1 ORDER BY rowid DESC LIMIT ?2";
+/// The same in one route: the log is asked about each match until enough are found.
+pub(super) const FIND_IN_ROUTE: &str = "SELECT s.rowid FROM _search s \
+     CROSS JOIN changes c ON c.seq = s.rowid WHERE s._search MATCH ?1 AND c.route = ?3 \
+     ORDER BY s.rowid DESC LIMIT ?2";
 const BEFORE: &str =
     "SELECT seq, body FROM changes WHERE route = ?1 AND record_id = ?2 AND version = ?3";
 
@@ -182,17 +186,22 @@ impl Reader {
         Ok(SearchIndex::read(&self.connection)?)
     }
 
-    /// Up to `limit` records that hold every word of a term, the last changed first: the newest
-    /// version of each. The last word may be the beginning of a word. Numbers are found however they
+    /// Up to `limit` records that hold every word of a term, of all routes or of one, the last changed
+    /// first: the newest version of each. The last word may be the beginning of a word. Numbers are found however they
     /// are written.
     ///
     /// # Errors
     /// [`StoreError::SearchDamaged`] if the index is, or if the file cannot be read.
-    pub fn find(&self, term: &str, limit: usize) -> Result<Vec<Change>, StoreError> {
+    pub fn find(
+        &self,
+        term: &str,
+        route: Option<Route>,
+        limit: usize,
+    ) -> Result<Vec<Change>, StoreError> {
         if self.search_index()? == SearchIndex::SetAside {
             return Err(StoreError::SearchDamaged);
         }
-        let found = self.matching(term, limit).map_err(|error| match is_damage(&error) {
+        let found = self.matching(term, route, limit).map_err(|error| match is_damage(&error) {
             true => StoreError::SearchDamaged,
             false => error.into(),
         })?;
@@ -201,16 +210,25 @@ impl Reader {
         Ok(changes)
     }
 
-    fn matching(&self, term: &str, limit: usize) -> rusqlite::Result<Vec<i64>> {
+    fn matching(
+        &self,
+        term: &str,
+        route: Option<Route>,
+        limit: usize,
+    ) -> rusqlite::Result<Vec<i64>> {
         let mut found: Vec<i64> = Vec::new();
         // Whole words first: they need no merge of all words with the same beginning.
         for begins in [false, true] {
             let Some(question) = words::question(term, begins) else { return Ok(Vec::new()) };
             let most = i64::try_from(limit).unwrap_or(i64::MAX);
-            let mut statement = self.connection.prepare_cached(FIND)?;
-            let rows = statement.query_map((question, most), |row| row.get(0))?;
-            for seq in rows {
-                let seq = seq?;
+            let sql = if route.is_some() { FIND_IN_ROUTE } else { FIND };
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut rows = match route {
+                Some(route) => statement.query((question, most, route.as_str()))?,
+                None => statement.query((question, most))?,
+            };
+            while let Some(row) = rows.next()? {
+                let seq = row.get(0)?;
                 if found.len() < limit && !found.contains(&seq) {
                     found.push(seq);
                 }

@@ -19,7 +19,7 @@ const SETTINGS: &str = "DELETE FROM _search_config";
 const DAMAGES: [&str; 3] = [WORDS, STRUCTURE, SETTINGS];
 
 fn ids(reader: &Reader, term: &str) -> Vec<String> {
-    let found = reader.find(term, 300).unwrap();
+    let found = reader.find(term, None, 300).unwrap();
     let mut ids: Vec<String> = found.into_iter().map(|c| c.record_id.unwrap()).collect();
     ids.sort();
     ids
@@ -49,7 +49,7 @@ async fn a_damaged_index_stops_no_page_and_is_made_again() {
         edit(&store, 40).await;
         assert_eq!(*seen.borrow_and_update(), SearchIndex::SetAside, "{what}");
         let reader = Reader::open(&path).unwrap();
-        assert!(matches!(reader.find("edited39", 5), Err(StoreError::SearchDamaged)));
+        assert!(matches!(reader.find("edited39", None, 5), Err(StoreError::SearchDamaged)));
         let versions = reader.history(Route::Leads, "1").unwrap().changes.len();
         assert_eq!(versions, 41, "{what}: every page was stored");
 

@@ -1,10 +1,10 @@
-use crate::record::{Kind, Route};
-use crate::store::fixtures::{Poll, open, record};
+use crate::record::{Kind, PollerId, Route};
+use crate::store::fixtures::{self, Poll, open, record};
 use crate::store::operate::Operator;
 use crate::store::{Forgotten, Reader, Store, rebuild};
 
 fn found(reader: &Reader, term: &str) -> String {
-    let changes = reader.find(term, 10).unwrap();
+    let changes = reader.find(term, None, 10).unwrap();
     let ids: Vec<&str> = changes.iter().map(|c| c.record_id.as_deref().unwrap()).collect();
     ids.join(" ")
 }
@@ -69,6 +69,24 @@ async fn a_phone_number_is_found_however_it_is_written() {
         assert_eq!(found(&reader, term), "3", "{term}");
     }
     assert_eq!(found(&reader, "07700 900125"), "");
+}
+
+#[tokio::test]
+async fn a_record_of_a_rare_route_is_found_behind_a_thousand_newer_ones_of_another() {
+    let (dir, store) = open();
+    for (route, ids) in [(Route::Customers, 1..=2), (Route::Leads, 1..=1_200)] {
+        let key = PollerId { route, business: None };
+        let shown = fixtures::page(&ids.map(|id| record(id, "Ann")).collect::<Vec<_>>());
+        store.store_page(key, shown, Poll::USUAL.facts(&store), None).await.unwrap();
+    }
+    let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+    let routes = |route, limit| -> Vec<Route> {
+        reader.find("ann", route, limit).unwrap().iter().map(|change| change.route).collect()
+    };
+    assert_eq!(routes(Some(Route::Customers), 20), [Route::Customers; 2]);
+    assert_eq!(routes(Some(Route::Customers), 1), [Route::Customers]);
+    assert_eq!(routes(Some(Route::Payments), 20), []);
+    assert_eq!(routes(None, 2), [Route::Leads; 2]);
 }
 
 #[tokio::test]
@@ -149,6 +167,6 @@ async fn an_older_index_is_made_again_at_the_next_start() {
     drop(Store::open(&path).unwrap());
     let reader = Reader::open(&path).unwrap();
     assert_eq!((found(&reader, "bert"), found(&reader, "bob")), ("2".to_owned(), String::new()));
-    let kinds: Vec<Kind> = reader.find("bert", 1).unwrap().iter().map(|c| c.kind).collect();
+    let kinds: Vec<Kind> = reader.find("bert", None, 1).unwrap().iter().map(|c| c.kind).collect();
     assert_eq!(kinds, [Kind::Updated]);
 }
