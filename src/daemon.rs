@@ -1,8 +1,8 @@
 //! The daemon: builds everything from the configuration, supervises the tasks, reloads and stops.
 //!
 //! All tasks end together. If a task ends early, the process ends; what was stored is delivered after
-//! the restart. A reload restarts polling on the same store. Delivery to a sink continues unless its
-//! configuration changed, and polling never waits for it.
+//! the restart. A reload restarts polling on the same store. Delivery to a sink and the status page
+//! continue unless their configuration changed, and polling never waits for a delivery.
 
 mod alerts;
 mod backup;
@@ -10,6 +10,7 @@ mod build;
 mod deliveries;
 mod health;
 mod notify;
+mod open_page;
 mod recall;
 mod requests;
 mod scheduled_reports;
@@ -29,7 +30,6 @@ use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::custom_fields::CustomFields;
-use crate::page::StatusPage;
 use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
 use crate::repair::Repair;
 use crate::sink::Sink;
@@ -38,6 +38,7 @@ use backup::DailyBackup;
 pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
 use deliveries::Deliveries;
 use health::{Outside, Watch};
+use open_page::OpenPage;
 pub use requests::exit_code;
 use scheduled_reports::ScheduledReports;
 
@@ -122,6 +123,7 @@ async fn supervise(
     let refusal = watch::Sender::new(None);
     let mut is_logged = false;
     let mut deliveries = Deliveries::new(store.clone(), clock.clone());
+    let mut page = OpenPage::new(store.clone());
     loop {
         // Requested while waiting for the store, or while the previous tasks ended.
         if std::mem::take(&mut reload)
@@ -146,10 +148,13 @@ async fn supervise(
             configured => configured?,
         }
         is_logged = false;
-        let outside = Outside { sinks: deliveries.handles(), refusal: refusal.subscribe() };
+        page.configure(&config).await;
+        let (sinks, refused) = (deliveries.handles(), refusal.subscribe());
+        let outside = Outside { sinks, refusal: refused, page: page.address() };
         let mut running =
             RunningTasks::start(&config, client, clock.clone(), store, handover.take(), outside)
                 .await?;
+        page.ask(Some(running.watch.clone()));
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
         let newer = loop {
@@ -157,6 +162,7 @@ async fn supervise(
                 signal = signals.recv() => signal.unwrap_or(Signal::Stop),
                 ended = running.tasks.join_next() => return Err(running.ended_early(ended)),
                 failed = deliveries.failure() => return Err(failed),
+                failed = page.failure() => return Err(failed),
             };
             match signal {
                 Signal::Reload => match accepted(&reread, &config, &clock, &refusal) {
@@ -167,6 +173,7 @@ async fn supervise(
                 Signal::Stop | Signal::Abort => {
                     stopping();
                     if signal == Signal::Stop {
+                        page.close().await;
                         return end(running, deliveries, signals).await;
                     }
                     return Ok(());
@@ -175,6 +182,7 @@ async fn supervise(
         };
         notify::reloading();
         tracing::info!("reloading");
+        page.ask(None);
         let finished = running.finish(signals).await?;
         if finished.stop_requested {
             stopping();
@@ -292,6 +300,8 @@ struct RunningTasks {
     /// Tells the tasks to end after their current work.
     finish: CancellationToken,
     requests: mpsc::Sender<DispatcherRequest>,
+    /// Tells how the tasks are doing.
+    watch: Watch,
 }
 
 impl RunningTasks {
@@ -333,7 +343,6 @@ impl RunningTasks {
             Ok(TaskEnd::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
         });
 
-        let opened = watch::Sender::new(None);
         let backup = watch::Sender::new(None);
         let reports = watch::Sender::new(Vec::new());
         let scheduled = ScheduledReports {
@@ -354,27 +363,10 @@ impl RunningTasks {
             background,
             businesses: config.workspace.polled_businesses(),
             outside,
-            page: opened.subscribe(),
         };
-        if let Some(settings) = &config.status {
-            let shop = config.workspace.base_url.host_str().unwrap_or_default().to_owned();
-            let page = StatusPage {
-                settings: settings.clone(),
-                shop,
-                store: store.clone(),
-                zone: config.workspace.time_zone.clone(),
-                folder: config.reports.folder.clone(),
-                opened,
-            };
-            let (watch, stop) = (watch.clone(), finish.clone());
-            tasks.spawn(async move {
-                page.run(|| watch.snapshot(), stop).await;
-                Ok(TaskEnd::Other)
-            });
-        }
         tasks.spawn(requests::serve(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
-        tasks.spawn(notify::watch(watch, finish.clone()));
+        tasks.spawn(notify::watch(watch.clone(), finish.clone()));
         let daily = DailyBackup {
             settings: config.backup.clone(),
             zone: TimeZone::system(),
@@ -385,7 +377,7 @@ impl RunningTasks {
         tasks.spawn(daily.run(finish.clone()));
         tasks.spawn(search_index::run(store.clone(), finish.clone()));
         tasks.spawn(upkeep::run(config.store.log_retention, clock, store.clone(), finish.clone()));
-        Ok(Self { tasks, finish, requests })
+        Ok(Self { tasks, finish, requests, watch })
     }
 
     fn resume(&self) {

@@ -30,6 +30,17 @@ pub struct StatusSettings {
     pub show_records: bool,
 }
 
+impl PartialEq for StatusSettings {
+    fn eq(&self, other: &Self) -> bool {
+        let token =
+            |settings: &Self| settings.token.as_ref().map(|token| token.expose_secret().to_owned());
+        self.listen == other.listen
+            && token(self) == token(other)
+            && self.hosts == other.hosts
+            && self.show_records == other.show_records
+    }
+}
+
 /// The section; `None` if no address is given or a problem was noted.
 pub(super) fn read(mut section: Section<'_>, base: &Base) -> Option<StatusSettings> {
     let listen = listen(&mut section);

@@ -24,8 +24,6 @@ pub(super) struct Watch {
     pub(super) background: BackgroundClient,
     pub(super) businesses: Vec<Option<String>>,
     pub(super) outside: Outside,
-    /// Where the status page is open.
-    pub(super) page: watch::Receiver<Option<SocketAddr>>,
     pub(super) backup: watch::Receiver<Option<BackupStatus>>,
     pub(super) reports: watch::Receiver<Vec<ScheduledReportStatus>>,
 }
@@ -37,6 +35,8 @@ pub(super) struct Outside {
     pub(super) sinks: watch::Receiver<SinkHandles>,
     /// Why the last reload was refused, in one line.
     pub(super) refusal: watch::Receiver<Option<String>>,
+    /// Where the status page is open.
+    pub(super) page: watch::Receiver<Option<SocketAddr>>,
 }
 
 impl Watch {
@@ -59,7 +59,7 @@ impl Watch {
         };
         let (polling, stored, sinks) = tokio::time::timeout(PATIENCE, asked).await.ok()??;
         let refusal = self.outside.refusal.borrow().clone();
-        let page = self.page.borrow().map(|address| format!("http://{address}/"));
+        let page = self.outside.page.borrow().map(|address| format!("http://{address}/"));
         let now = self.clock.now().wall;
         let status = WorkspaceStatus::of_daemon(polling, sinks, &stored, refusal, page, now);
         let backup = self.backup.borrow().clone();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -116,6 +117,38 @@ impl Live {
         }
         std::mem::take(&mut self.read)
     }
+}
+
+#[tokio::test]
+async fn a_reload_leaves_the_page_and_its_streams_open_unless_their_configuration_changed() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(LISTEN);
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let site = Site::of(&place).await;
+    let mut live = site.live().await;
+    live.until("event: page").await;
+    for _ in 0..10 {
+        daemon.signal(Signal::HUP);
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            let reply = site.get(path).await;
+            assert_eq!(reply.code, 200, "{path}: {reply:?}");
+        }
+    }
+    place.configure(&[LISTEN, &Place::file_sink("audit", "")].concat());
+    daemon.signal(Signal::HUP);
+    // The same stream goes on, and tells of the new sink.
+    live.until("audit").await;
+
+    place.configure(&[LISTEN, "show_records = true\n"].concat());
+    daemon.signal(Signal::HUP);
+    let mut rest = Vec::new();
+    let limit = Duration::from_secs(LIMIT_S);
+    tokio::time::timeout(limit, live.stream.read_to_end(&mut rest)).await.unwrap().unwrap();
+    let site = Site::of(&place).await;
+    site.get_when("/records", "the records are shown", |reply| reply.code == 200).await;
+    daemon.stop().await;
 }
 
 #[tokio::test]
