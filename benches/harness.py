@@ -196,3 +196,51 @@ def write_config(folder, base_url, key, routes="", poll="", sinks="", workspace=
         f'[store]\npath = "mirror.db"\n\n{routes}\n{sinks}'
     )
     return path
+
+
+class TimedConveyor(Conveyor):
+    """A conveyor that remembers when it first served the newest record of each page."""
+
+    def __init__(self, records):
+        self.served, self.times = {}, []
+        super().__init__(records)
+
+    def next_page(self):
+        page = super().next_page()
+        now = time.monotonic()
+        self.times.append(now)
+        self.served.setdefault(str(json.loads(self.records[self.shown - 1])["id"]), now)
+        return page
+
+
+class Receiver:
+    """Answers webhooks with one status, and remembers when each record arrived."""
+
+    def __init__(self, status):
+        self.arrived = {}
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                now = time.monotonic()
+                receiver.arrived.setdefault(json.loads(body)["data"]["record_id"], now)
+                self.send_response(status)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request, client_address):
+                """A process that is stopped cuts its connection; nothing is wrong then."""
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()

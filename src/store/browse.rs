@@ -98,7 +98,7 @@ impl Reader {
 
 impl Store {
     /// Runs a read on a connection of its own, which is closed at the end, so that nothing it sets up
-    /// stays and no other read waits for it.
+    /// stays and no other read waits for it. It may take seconds: polls and deliveries go first.
     ///
     /// # Errors
     /// If the store cannot be opened.
@@ -110,7 +110,14 @@ impl Store {
         let path = self.path().to_owned();
         let opened = super::calls::run_blocking({
             let path = path.clone();
-            move || Ok(Reader::open(&path).map(|mut reader| work(&mut reader)))
+            move || {
+                let read = || Reader::open(&path).map(|mut reader| work(&mut reader));
+                let started = super::calls::giving_way(read);
+                Ok(started.unwrap_or_else(|source| {
+                    let action = "start a thread to read";
+                    Err(OpenError::Io { action, path, source })
+                }))
+            }
         });
         opened.await.unwrap_or_else(|source| Err(OpenError::Sqlite { path, source }))
     }

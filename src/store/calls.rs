@@ -1,6 +1,7 @@
 //! Where calls on the store leave the async threads: each waits for its connection without holding a
 //! thread, then runs on one that may block.
 
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -11,6 +12,9 @@ use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::{Store, log, open, sinks, spending};
+
+/// By how much the priority of a long read lies below that of everything else, in steps of nice(1).
+const GIVEN_WAY: i32 = 10;
 
 impl Store {
     /// Runs a read on the read-only connection.
@@ -148,5 +152,46 @@ where
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(StoreError::Closing),
+    }
+}
+
+/// Runs work that may take seconds on a thread that gives way to polls and deliveries where there are
+/// fewer processors than work. Blocks until it is done.
+///
+/// A priority that was lowered cannot be raised again without a privilege, so the thread ends with the
+/// work.
+///
+/// # Errors
+/// If no thread can be started; nothing is done then.
+pub(super) fn giving_way<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("reader".to_owned());
+        let started = thread.spawn_scoped(scope, || {
+            // Without it the work is done all the same.
+            let _ = rustix::process::nice(GIVEN_WAY);
+            work()
+        })?;
+        started.join().map_err(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::getpriority_process;
+
+    use super::*;
+
+    #[test]
+    fn long_reads_give_way_and_leave_the_other_threads_as_they_are() {
+        let priority = || getpriority_process(None).unwrap();
+        let before = priority();
+        let during = giving_way(priority).unwrap();
+        assert_eq!((during, priority()), ((before + GIVEN_WAY).min(19), before));
+    }
+
+    #[test]
+    #[should_panic(expected = "a fault in the read")]
+    fn a_fault_in_a_long_read_is_not_hidden() {
+        let _ = giving_way(|| panic!("a fault in the read"));
     }
 }
