@@ -23,6 +23,7 @@ use self::history::Known;
 use self::people::Person;
 use self::repair::Repair;
 use super::fields::Fields;
+use super::options::Options;
 use super::records::{MOST_RECORDS, Records, Row};
 use super::route::Route;
 
@@ -70,6 +71,7 @@ impl fmt::Display for Shop {
 }
 
 /// The figures of one kind of shop; durations are seconds of opening time.
+#[derive(Clone, Copy)]
 struct Pace {
     businesses: &'static [i64],
     between_arrivals: f64,
@@ -95,6 +97,19 @@ impl Shop {
             Self::Chain => (9.0, 120.0, 5400.0, true),
         };
         Pace { businesses, between_arrivals, between_steps, history, imports }
+    }
+}
+
+impl Pace {
+    /// Some ten customers a day for four months, and repairs that take days.
+    const fn long_past(self) -> Self {
+        Self {
+            between_arrivals: 3600.0,
+            between_steps: 9000.0,
+            history: 120.0 * 86_400.0,
+            imports: false,
+            ..self
+        }
     }
 }
 
@@ -128,12 +143,13 @@ pub(super) struct Growth {
 
 impl Growth {
     /// A shop that has existed for a while at `start`, with its history in `records`.
-    pub(super) fn new(shop: Shop, seed: u64, start: Timestamp, records: &mut Records) -> Self {
-        let pace = shop.pace();
-        let first = later(start, -pace.history);
+    pub(super) fn new(options: &Options, start: Timestamp, records: &mut Records) -> Self {
+        let pace = options.shop.pace();
+        let past = if options.long_past { pace.long_past() } else { pace };
+        let first = later(start, -past.history);
         let mut growth = Self {
             day: Day::new(start),
-            rng: Rng::with_seed(seed),
+            rng: Rng::with_seed(options.seed),
             queue: BTreeMap::new(),
             queued: 0,
             people: 0,
@@ -142,17 +158,29 @@ impl Growth {
             lag: SignedDuration::ZERO,
             paused_at: None,
             came_in: Vec::new(),
-            pace,
+            pace: past,
         };
         for business in growth.pace.businesses {
             growth.expect(first, Event::Arrival { business: *business });
-            if growth.pace.imports {
+            if pace.imports {
                 let at = growth.day.next_import(start);
                 growth.expect(at, Event::Import { business: *business });
             }
         }
         growth.advance(start, records);
+        if options.long_past {
+            growth.quicken(pace, start);
+        }
         growth
+    }
+
+    /// From `at` on, customers come at this pace. What has begun goes on as it was going to.
+    fn quicken(&mut self, pace: Pace, at: Timestamp) {
+        self.pace = pace;
+        self.queue.retain(|_, event| !matches!(event, Event::Arrival { .. }));
+        for business in self.pace.businesses {
+            self.expect(at, Event::Arrival { business: *business });
+        }
     }
 
     /// Stops growth at `now` or resumes it from where it stopped.
@@ -239,9 +267,13 @@ mod tests {
 
     const START: Timestamp = Timestamp::UNIX_EPOCH;
 
+    fn options(shop: Shop) -> Options {
+        Options { shop, seed: 7, ..Options::default() }
+    }
+
     fn grown(shop: Shop, seconds: f64, steps: u32) -> Records {
         let mut records = Records::new([1; 6]);
-        let mut growth = Growth::new(shop, 7, START, &mut records);
+        let mut growth = Growth::new(&options(shop), START, &mut records);
         for step in 1..=steps {
             growth
                 .advance(later(START, seconds * f64::from(step) / f64::from(steps)), &mut records);
@@ -275,6 +307,24 @@ mod tests {
                 assert!(rows > least, "{shop} has {rows} {route}");
             }
         }
+    }
+
+    #[test]
+    fn a_long_past_spreads_a_page_over_weeks_and_the_shop_is_busy_afterwards() {
+        let mut records = Records::new([1; 6]);
+        let options = Options { long_past: true, ..options(Shop::Busy) };
+        let mut growth = Growth::new(&options, START, &mut records);
+        for route in Route::ALL {
+            assert!(records.len(route) > 100, "{} {route}", records.len(route));
+        }
+        let jobs = sent(&mut records, Route::Jobs);
+        let at = |job: &Value| job["created_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
+        let oldest = at(&jobs[jobs.len() - 100]);
+        let days = START.duration_since(oldest).as_secs() / 86_400;
+        assert!((7..60).contains(&days), "{days}");
+        growth.advance(later(START, 60.0), &mut records);
+        let more = records.len(Route::Jobs) - jobs.len();
+        assert!((3..40).contains(&more), "{more} in a minute");
     }
 
     #[test]
@@ -331,7 +381,7 @@ mod tests {
     #[test]
     fn a_pause_holds_everything_back_and_loses_nothing() {
         let mut records = Records::new([1; 6]);
-        let mut growth = Growth::new(Shop::Busy, 7, START, &mut records);
+        let mut growth = Growth::new(&options(Shop::Busy), START, &mut records);
         let before = records.len(Route::JobStatusChanges);
         growth.pause(START, true);
         growth.advance(later(START, 500.0), &mut records);
