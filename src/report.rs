@@ -21,7 +21,7 @@ mod value;
 pub use answer::{Answer, Column, Question, ReportError, answer, reach_note, refused_parameter};
 pub use builtin::built_in;
 pub use csv::{Guard, csv, csv_text};
-pub use delivery::{RenderError, notice_body, question_of, rendered, write};
+pub use delivery::{RenderError, ScheduledContent, notice_body, question_of, rendered, write};
 pub use folder::{FolderError, find, list};
 pub use head::{Chart, ColumnFormat, HeadError, Need, Parameter, ParameterKind, Report};
 pub use html::{document, fragment};

@@ -30,10 +30,10 @@ use super::why::Why;
 use crate::alerts::Alert;
 use crate::deliver::SinkStatus;
 use crate::record::{Change, Event, FoundRecord};
-use crate::report::ListedReport;
+use crate::report::{ListedReport, ScheduledContent};
 use crate::shape::{CloudEvent, StandardEvent};
 use crate::simulate::{Plan, ScheduleComparison};
-use crate::status::WorkspaceStatus;
+use crate::status::{ScheduledReportStatus, WorkspaceStatus};
 use crate::store::{Form, Gap, PendingDelivery, Replay, VerifyFinding};
 
 type Rows = Vec<BTreeMap<String, Value>>;
@@ -97,6 +97,12 @@ const DOCUMENTS: &[Document] = &[
         &[],
         &["`record` of an event of the kind `alert`"],
     ),
+    document::<ScheduledContent<'_>>(
+        "report",
+        "a report that was made at its time",
+        &[],
+        &["`record` of an event of the kind `report`"],
+    ),
     document::<Vec<Change>>(
         "log",
         "changes, the oldest first",
@@ -137,6 +143,12 @@ const DOCUMENTS: &[Document] = &[
         "the reports",
         &[],
         &["`report --format json`", "`GET /api/reports`"],
+    ),
+    document::<Vec<ScheduledReportStatus>>(
+        "reports-scheduled",
+        "the reports that are made at a time",
+        &[],
+        &["`report --scheduled --format json`"],
     ),
     document::<Replay>("replay", "older changes that a sink is given once more", &["replay"], &[]),
     document::<ReplayPlan>(

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::json;
+use serde::Serialize;
 
 use super::answer::{Answer, Question};
 use super::chart::svg;
@@ -28,6 +28,42 @@ pub enum RenderError {
         "the report {0} has no chart here: it declares none, or there is nothing to draw; choose another format"
     )]
     NoChart(String),
+}
+
+/// The content of a scheduled report: `record` of an event of the kind `report`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ScheduledContent<'a> {
+    /// The name of its table `[reports.schedule.NAME]`.
+    name: &'a str,
+    /// The report.
+    report: &'a str,
+    /// Its title.
+    title: &'a str,
+    /// What it shows.
+    about: &'a str,
+    /// The first day that it is about, in the shop's time zone.
+    from: String,
+    /// The last day.
+    to: String,
+    /// What the reader has to know, for example that rows were cut off.
+    notes: &'a [String],
+    /// How many rows it has.
+    rows: usize,
+    /// The form of `content`: `table`, `csv`, `json`, `html` or `svg`.
+    format: &'static str,
+    /// The media type of `content`.
+    content_type: &'static str,
+    /// A name for a file with `content`.
+    file_name: String,
+    /// The report in its form.
+    content: String,
+    /// The report as plain text.
+    text: String,
+    /// The report as an HTML document.
+    html: String,
+    /// The chart as SVG; null if the report has none.
+    chart: Option<String>,
 }
 
 /// The question that a scheduled report asks when it is due.
@@ -92,24 +128,24 @@ pub fn notice_body(
         ReportFormat::Html => ("html", "html", "text/html; charset=utf-8"),
         ReportFormat::Svg => ("svg", "svg", "image/svg+xml"),
     };
-    let body = json!({
-        "name": name,
-        "report": answer.report.name,
-        "title": answer.report.title,
-        "about": answer.report.about,
-        "from": answer.period.from.to_string(),
-        "to": answer.period.to.to_string(),
-        "notes": answer.notes,
-        "rows": answer.rows.len(),
-        "format": word,
-        "content_type": content_type,
-        "file_name": format!("{name}-{}.{end}", answer.period.to),
-        "content": rendered(answer, format)?,
-        "text": text(answer),
-        "html": document(answer),
-        "chart": svg(answer),
-    });
-    Ok(body.to_string())
+    let content = ScheduledContent {
+        name,
+        report: &answer.report.name,
+        title: &answer.report.title,
+        about: &answer.report.about,
+        from: answer.period.from.to_string(),
+        to: answer.period.to.to_string(),
+        notes: &answer.notes,
+        rows: answer.rows.len(),
+        format: word,
+        content_type,
+        file_name: format!("{name}-{}.{end}", answer.period.to),
+        content: rendered(answer, format)?,
+        text: text(answer),
+        html: document(answer),
+        chart: svg(answer),
+    };
+    Ok(serde_json::to_string(&content).expect("the content holds plain values"))
 }
 
 /// Replaces a file: whoever opens it finds the old text or the new one, whole.

@@ -8,6 +8,7 @@ use std::path::Path;
 use sandbox::Route;
 use serde_json::{Value, json};
 
+use crate::reports::scheduled::missed;
 use crate::support::{Answer, Daemon, Ended, Place, Receiver, Workspace, run_python, wait_until};
 
 /// Reports every output that its schema refuses, and every schema that takes a field it does not
@@ -67,7 +68,8 @@ impl Outputs {
 async fn troubled(workspace: &Workspace, hook: &Receiver, place: &Place) -> (Daemon, String) {
     hook.refuse("Poison", Answer::status(400));
     place.configure(&format!(
-        "limit = 20\n[alerts]\nsink = \"audit\"\n[status]\nlisten = \"127.0.0.1:0\"\nshow_records = true\n{}{}{}{}",
+        "limit = 20\n[alerts]\nsink = \"audit\"\n[status]\nlisten = \"127.0.0.1:0\"\nshow_records = true\n\
+         [reports.schedule.early]\nreport = \"open-repairs\"\nat = \"07:30\"\nsink = \"audit\"\n{}{}{}{}",
         Place::webhook_sink("hook", &hook.url("/standard"), "retry = []"),
         Place::webhook_sink("events", &hook.url("/cloud"), "format = \"cloudevents\"\nchanges = [\"created\"]"),
         Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\", \"gap\", \"forgotten\"]"),
@@ -153,6 +155,7 @@ async fn every_output_for_programs_is_as_its_schema_says() {
         outputs.address(&site, schema, path).await;
     }
     daemon.stop().await;
+    add_scheduled_report(&place, &mut outputs).await;
     outputs.command(&place, "forget", &format!("forget leads {lead} --json")).await;
     for (schema, args) in
         [("status", "status --json"), ("verify", "verify --json"), ("rebuild", "rebuild --json")]
@@ -169,6 +172,19 @@ async fn every_output_for_programs_is_as_its_schema_says() {
         outputs.add(schema, "a webhook", &body);
     }
     judge(&outputs);
+}
+
+/// Lets a report be due while no daemon runs, so that the next one makes it at once.
+async fn add_scheduled_report(place: &Place, outputs: &mut Outputs) {
+    missed(place, "early");
+    let daemon = place.started().await;
+    let made = || place.lines("audit.ndjson").into_iter().find(|line| line["kind"] == "report");
+    wait_until("the report is made", || made().is_some()).await;
+    outputs.add("report", "a report that was made", &made().unwrap()["record"]);
+    let has_last = |s: &Value| s["reports"][0]["last_at"].is_string();
+    place.status_when("the report is noted", has_last).await;
+    outputs.command(place, "reports-scheduled", "report --scheduled --format json").await;
+    daemon.stop().await;
 }
 
 fn judge(outputs: &Outputs) {

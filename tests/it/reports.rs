@@ -4,5 +4,5 @@
 mod numbers;
 mod own;
 mod plans;
-mod scheduled;
+pub(crate) mod scheduled;
 mod truth;

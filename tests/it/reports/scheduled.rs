@@ -15,13 +15,13 @@ fn jobs() -> String {
 }
 
 /// Lets a scheduled report have been due while no daemon ran.
-fn missed(place: &Place, name: &str) {
+pub(crate) fn missed(place: &Place, name: &str) {
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(48);
     let run = json!({"settled_at": at.to_string(), "made_for": null, "made": 0, "failed_for": null,
         "failed_at": null, "failures": 0, "error": null});
     let store = rusqlite::Connection::open(place.store()).unwrap();
     let row = (format!("scheduled report {name}"), run.to_string());
-    store.execute("INSERT INTO meta (name, value) VALUES (?1, ?2)", row).unwrap();
+    store.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)", row).unwrap();
 }
 
 #[tokio::test]
