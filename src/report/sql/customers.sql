@@ -5,10 +5,11 @@
 SELECT p.period,
     (SELECT count(*) FROM customers c WHERE c.created_at >= p.from_at AND c.created_at < p.to_at
         AND (:business IS NULL OR c._business = :business)) AS new,
-    (SELECT count(DISTINCT j.mobile_number) FROM jobs j
+    -- Faster than count(DISTINCT ...), for which SQLite looks up an earlier repair of each one again.
+    (SELECT count(*) FROM (SELECT DISTINCT j.mobile_number FROM jobs j
         WHERE j.created_at >= p.from_at AND j.created_at < p.to_at
         AND (:business IS NULL OR j._business = :business)
         AND EXISTS (SELECT 1 FROM jobs e WHERE e.mobile_number = j.mobile_number
-            AND e.created_at < j.created_at)) AS returned
+            AND e.created_at < j.created_at))) AS returned
 FROM (SELECT period, min(from_at) AS from_at, max(to_at) AS to_at FROM days GROUP BY period) p
 ORDER BY p.period

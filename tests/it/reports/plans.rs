@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::support::Workspace;
 
 /// The ways in which each report reads tables. `SCAN p` reads pollers or periods, `SCAN c` the repairs
-/// of the period, `SCAN g` the gaps.
+/// of the period or the polls of each poller, `SCAN g` the gaps.
 const READS: [(&str, &[&str]); 14] = [
     ("busiest-hours", &["SEARCH j USING COVERING INDEX report_jobs_created"]),
     (
@@ -38,6 +38,7 @@ const READS: [(&str, &[&str]); 14] = [
     (
         "mirror",
         &[
+            "SCAN c",
             "SCAN g USING COVERING INDEX gaps_state",
             "SCAN p",
             "SEARCH g USING COVERING INDEX gaps_state",
