@@ -181,6 +181,27 @@ await test("everything works with JavaScript off", { javaScriptEnabled: false },
   assert.ok(await page.locator("#records tbody tr").count() > 0);
 });
 
+// The last one: the page is no longer in order afterwards.
+await test("a gap appears on the time line, on a phone as well", { viewport: { width: 360, height: 740 } }, async (page) => {
+  const config = readFileSync(`${process.env.DEMO}/config.toml`, "utf8");
+  const [, workspace] = /base_url = "([^"]+)"/.exec(config);
+  await open(page, "");
+  await page.locator("#gaps h2").waitFor();
+  assert.equal(await page.locator("#timeline").count(), 0);
+  const burst = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ route: "leads", count: 300 }) };
+  assert.ok((await fetch(new URL("/_sandbox/burst", workspace), burst)).ok);
+  const mark = page.locator("#timeline svg[aria-label^='leads'] rect:not(.free)").first();
+  await mark.waitFor({ state: "attached" });
+  assert.match(await mark.locator("title").textContent(), /^gap \d+, \d{4}-\d\d-\d\dT.* to .*, (open|partly repaired|repaired)$/);
+  // The gap is new: its mark stands at the right end of the line.
+  const [line, drawn] = [await page.locator("#timeline svg").first().boundingBox(), await mark.boundingBox()];
+  assert.ok(drawn.width >= 1 && drawn.height >= 8, JSON.stringify(drawn));
+  assert.ok(drawn.x + drawn.width > line.x + line.width * 0.95, JSON.stringify([line, drawn]));
+  assert.ok(drawn.x + drawn.width <= line.x + line.width + 1, JSON.stringify([line, drawn]));
+  await fits(page);
+  await accessible(page);
+});
+
 await browser.close();
 console.log(failures === 0 ? "tests/browser: every test passed" : `tests/browser: ${failures} tests FAILED`);
 process.exit(failures === 0 ? 0 : 1);
