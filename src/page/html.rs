@@ -9,7 +9,11 @@ use super::snapshot::Snapshot;
 
 /// The whole page.
 pub(super) fn page(context: &PageContext, snapshot: &Snapshot) -> Markup {
-    document(&parts::title(&context.shop, snapshot), context, &parts::all(snapshot))
+    document(
+        &parts::title(&context.shop, snapshot),
+        context,
+        &parts::all(snapshot, context.shows_records),
+    )
 }
 
 /// The page while the daemon's tasks do not answer.

@@ -46,7 +46,7 @@ pub(super) async fn stream(context: Arc<PageContext>, is_stream: IsStream) -> Re
             Some(first) => first,
             None => viewer.context.snapshots.after(&mut viewer.follower).await,
         };
-        Some((Ok::<_, Infallible>(event(&viewer.context.shop, &shared)), viewer))
+        Some((Ok::<_, Infallible>(event(&viewer.context, &shared)), viewer))
     });
     let headers =
         [(header::CONTENT_TYPE.as_str(), "text/event-stream"), ("x-accel-buffering", "no")];
@@ -54,11 +54,12 @@ pub(super) async fn stream(context: Arc<PageContext>, is_stream: IsStream) -> Re
 }
 
 /// One event: all parts of the page, which the browser compares with what it shows.
-fn event(shop: &str, shared: &SharedSnapshot) -> Bytes {
+fn event(context: &PageContext, shared: &SharedSnapshot) -> Bytes {
+    let PageContext { shop, shows_records, .. } = context;
     match shared {
         Some(snapshot) => snapshot
             .event
-            .get_or_init(|| framed(&parts::live(shop, snapshot).into_string()))
+            .get_or_init(|| framed(&parts::live(shop, snapshot, *shows_records).into_string()))
             .clone(),
         None => framed(&parts::stuck_live(shop).into_string()),
     }

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 
 use super::pictures;
 use super::ready;
+use super::request::link;
 use super::snapshot::{GAPS_SHOWN, LatestChange, Snapshot};
 use super::text::{bytes, count, message, number, shown};
 use crate::budget::BudgetStatus;
@@ -28,8 +29,8 @@ pub(super) fn stuck_title(shop: &str) -> String {
 }
 
 /// What a live viewer is sent.
-pub(super) fn live(shop: &str, snapshot: &Snapshot) -> Markup {
-    html! { title { (title(shop, snapshot)) } (all(snapshot)) }
+pub(super) fn live(shop: &str, snapshot: &Snapshot, shows_records: bool) -> Markup {
+    html! { title { (title(shop, snapshot)) } (all(snapshot, shows_records)) }
 }
 
 /// What a live viewer is sent while the daemon's tasks do not answer.
@@ -47,8 +48,8 @@ pub(super) fn stuck() -> Markup {
     }
 }
 
-/// Every part in its order.
-pub(super) fn all(snapshot: &Snapshot) -> Markup {
+/// Every part in its order. Ids link to their records if those may be shown.
+pub(super) fn all(snapshot: &Snapshot, shows_records: bool) -> Markup {
     let status = &snapshot.status;
     html! {
         section #health data-part { (health(status)) }
@@ -57,7 +58,7 @@ pub(super) fn all(snapshot: &Snapshot) -> Markup {
         section #store data-part aria-labelledby="store-title" { (store(snapshot)) }
         section #sinks data-part aria-labelledby="sinks-title" { (sinks(&status.sinks)) }
         section #gaps data-part aria-labelledby="gaps-title" { (gaps(snapshot)) }
-        section #changes data-part aria-labelledby="changes-title" { (changes(snapshot)) }
+        section #changes data-part aria-labelledby="changes-title" { (changes(snapshot, shows_records)) }
     }
 }
 
@@ -123,7 +124,7 @@ fn poller(heads: &[&str; 7], poller: &PollerStatus) -> Markup {
     let seconds = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), span);
     let read = poller.last_success_age_s.map_or_else(|| "never".to_owned(), ago);
     let next = match poller.next_poll_s {
-        Some(wait) if wait >= 0.5 => format!("in {}", span(wait)),
+        Some(wait) if wait >= 0.5 => format!("in {}", span(wait.round())),
         _ => "now".to_owned(),
     };
     let rate = poller.rate_per_hour.map_or_else(|| "–".to_owned(), per_hour);
@@ -145,7 +146,7 @@ fn per_hour(rate: f64) -> String {
 }
 
 fn ago(seconds: f64) -> String {
-    format!("{} ago", span(seconds))
+    if seconds < 1.0 { "just now".to_owned() } else { format!("{} ago", span(seconds.floor())) }
 }
 
 fn budget(budget: Option<&BudgetStatus>) -> Markup {
@@ -283,18 +284,23 @@ fn gap_row(heads: &[&str; 6], gap: &Gap) -> Markup {
     }
 }
 
-fn changes(snapshot: &Snapshot) -> Markup {
+fn changes(snapshot: &Snapshot, shows_records: bool) -> Markup {
     let heads = ["No.", "When", "Route", "Kind", "Id", "Version"];
     let now = snapshot.status.at.parse::<Timestamp>().ok();
     let rows: Vec<Markup> =
-        snapshot.changes.iter().map(|change| change_row(&heads, change, now)).collect();
+        snapshot.changes.iter().map(|c| change_row(&heads, c, now, shows_records)).collect();
     html! {
         h2 #changes-title { "Latest changes" }
         @if rows.is_empty() { p { "The log is empty." } } @else { (table(&heads, &rows)) }
     }
 }
 
-fn change_row(heads: &[&str; 6], change: &LatestChange, now: Option<Timestamp>) -> Markup {
+fn change_row(
+    heads: &[&str; 6],
+    change: &LatestChange,
+    now: Option<Timestamp>,
+    shows_records: bool,
+) -> Markup {
     let age = now.and_then(|now| {
         let at: Timestamp = change.observed_at.parse().ok()?;
         Some(ago(now.duration_since(at).as_secs_f64()))
@@ -312,7 +318,15 @@ fn change_row(heads: &[&str; 6], change: &LatestChange, now: Option<Timestamp>) 
         }
         (cell(heads[2], &shown(&route)))
         (cell(heads[3], &change.kind))
-        (cell(heads[4], &change.record_id.as_deref().map_or_else(|| "–".to_owned(), shown)))
+        td role="cell" data-label=(heads[4]) {
+            @match &change.record_id {
+                Some(id) if shows_records => {
+                    a href=(link("record", &[("route", &change.route), ("id", id)])) { (shown(id)) }
+                }
+                Some(id) => (shown(id)),
+                None => "–",
+            }
+        }
         (numeric(heads[5], &change.version.to_string()))
     }
 }

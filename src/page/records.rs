@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
@@ -14,7 +15,7 @@ use super::context::PageContext;
 use super::frame::{explained, framed};
 use super::reports::{csv, json as json_response};
 use super::request::{Query, link};
-use super::text::shown;
+use super::text::{moment, plain, shown, zone_name};
 use crate::record::{Change, FoundRecord, Route};
 use crate::report::{Guard, csv_text, shown as value_shown};
 use crate::store::{
@@ -87,18 +88,22 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> R
     let is_csv = query.get("format") == Some("csv");
     // One more than is shown says whether there is another screen.
     let Asked { route, page } = Asked::of(&query, if is_csv { CSV_MOST } else { SCREEN + 1 });
-    let read = context.read(move |reader| -> Result<_, QueryError> {
-        Ok((reader.columns(route)?, reader.browse(&page, LIMITS)?))
-    });
-    match read.await {
-        None => failed(&context, None, true),
-        Some(Err(error)) => failed(&context, Some(&error), true),
-        Some(Ok((_, rows))) if is_csv => csv(route.as_str(), table_csv(&rows)),
-        Some(Ok((columns, rows))) => {
-            framed(&context, route.as_str(), &screen(route, &query, &columns, &rows))
-                .into_response()
+    let shared = Arc::clone(&context);
+    // Writing what was found is work as well, and gives way to polls as reading does.
+    let made = context.read(move |reader| {
+        let read = |reader: &mut Reader| -> Result<_, QueryError> {
+            Ok((reader.columns(route)?, reader.browse(&page, LIMITS)?))
+        };
+        match read(reader) {
+            Err(error) => failed(&shared, Some(&error), true),
+            Ok((_, rows)) if is_csv => csv(route.as_str(), table_csv(&rows)),
+            Ok((columns, rows)) => {
+                let shown = screen(route, &query, &columns, &rows, &shared.zone);
+                framed(&shared, route.as_str(), &shown).into_response()
+            }
         }
-    }
+    });
+    made.await.unwrap_or_else(|| failed(&context, None, true))
 }
 
 /// The list for programs.
@@ -151,7 +156,13 @@ fn table_csv(rows: &QueryRows) -> String {
     text
 }
 
-fn screen(route: Route, query: &Query, columns: &[String], rows: &QueryRows) -> Markup {
+fn screen(
+    route: Route,
+    query: &Query,
+    columns: &[String],
+    rows: &QueryRows,
+    zone: &TimeZone,
+) -> Markup {
     let page = query.number("page").unwrap_or(0);
     let get = |name: &str| query.get(name).unwrap_or_default();
     let (column, text, sort, order) = (get("column"), get("text"), get("sort"), get("order"));
@@ -196,7 +207,8 @@ fn screen(route: Route, query: &Query, columns: &[String], rows: &QueryRows) -> 
                 } }
                 button { "Show" }
             }
-            (listing(route, rows))
+            (listing(route, rows, zone))
+            p.note { "Times are those of " (zone_name(zone)) "." }
             p.note {
                 @if page > 0 { a rel="prev" href=(address(page - 1, "")) { "Previous page" } " " }
                 @if rows.rows.len() > SCREEN as usize { a rel="next" href=(address(page + 1, "")) { "Next page" } " " }
@@ -206,7 +218,7 @@ fn screen(route: Route, query: &Query, columns: &[String], rows: &QueryRows) -> 
     }
 }
 
-fn listing(route: Route, rows: &QueryRows) -> Markup {
+fn listing(route: Route, rows: &QueryRows, zone: &TimeZone) -> Markup {
     let places: Vec<(usize, &str)> = SHOWN
         .iter()
         .filter_map(|name| Some((rows.columns.iter().position(|column| column == name)?, *name)))
@@ -222,7 +234,7 @@ fn listing(route: Route, rows: &QueryRows) -> Markup {
                                 @let text = value_shown(&row[*index], None);
                                 @if *name == "id" {
                                     td { a href=(link("record", &[("route", route.as_str()), ("id", &text)])) { (shown(&text)) } }
-                                } @else { td { (shown(&text)) } }
+                                } @else { td { (moment(&text, zone, "%Y-%m-%d %H:%M")) } }
                             } }
                         }
                     }
@@ -310,7 +322,7 @@ pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Re
         }
         Some(found) => {
             let title = format!("{} {}", found.route, found.id);
-            framed(&context, &title, &record_page(&found)).into_response()
+            framed(&context, &title, &record_page(&found, &context.zone)).into_response()
         }
     }
 }
@@ -347,7 +359,7 @@ async fn record(context: &Arc<PageContext>, query: &Query) -> Option<OneRecord> 
     context.read(read).await?.ok()
 }
 
-fn record_page(found: &OneRecord) -> Markup {
+fn record_page(found: &OneRecord, zone: &TimeZone) -> Markup {
     let OneRecord { route, id, body, history } = found;
     let fields: Option<Map<String, Value>> =
         body.as_deref().map(|body| serde_json::from_str(body).unwrap_or_default());
@@ -367,15 +379,15 @@ fn record_page(found: &OneRecord) -> Markup {
                 p.note { "Only the newest " (history.changes.len()) " versions are shown. " code { "shopmirror log --route " (route.as_str()) " --id " (shown(id)) " --limit 1000" } " lists more." }
             }
             @for change in history.changes.iter().rev() {
-                h3 { "Version " (change.version) ", " (change.kind.as_str()) ", " time datetime=(change.observed_at) { (change.observed_at) } }
+                h3 { "Version " (change.version) ", " (change.kind.as_str()) ", " (moment(&change.observed_at, zone, "%Y-%m-%d %H:%M:%S %Z")) }
                 @let differences = change.changed();
                 @if !differences.is_empty() {
                     table.report.diff {
                         thead { tr { th scope="col" { "field" } th scope="col" { "before" } th scope="col" { "after" } } }
                         tbody { @for field in &differences { tr {
                             td { (shown(&field.name)) }
-                            td { del { (shown(field.before.unwrap_or("(absent)"))) } }
-                            td { ins { (shown(field.after.unwrap_or("(absent)"))) } }
+                            td { del { (shown(&plain(field.before))) } }
+                            td { ins { (shown(&plain(field.after))) } }
                         } } }
                     }
                 }

@@ -49,15 +49,15 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>) -> Respon
 pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     let query = Query::of(&uri);
     let format = query.get("format").unwrap_or("html").to_owned();
-    respond(&context, &query, &format).await
+    respond(&context, query, format).await
 }
 
 /// One report for programs.
 pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    respond(&context, &Query::of(&uri), "json").await
+    respond(&context, Query::of(&uri), "json".to_owned()).await
 }
 
-async fn respond(context: &Arc<PageContext>, query: &Query, format: &str) -> Response {
+async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Response {
     let name = query.get("name").unwrap_or_default();
     let (reports, _) = context.reports().await;
     let Some(report) = reports.into_iter().find(|report| report.name == name) else {
@@ -68,7 +68,29 @@ async fn respond(context: &Arc<PageContext>, query: &Query, format: &str) -> Res
             format == "html",
         );
     };
-    let question = Question {
+    let is_page = format == "html";
+    let shared = Arc::clone(context);
+    // Drawing and writing an answer takes as long as reading it: both give way to polls.
+    let made = context.read(move |reader| {
+        let question = question(&query);
+        let answered = report::answer(reader, &report, &question, &shared.zone, Timestamp::now());
+        match answered {
+            Ok(answer) => shown_as(&shared, &query, &format, &answer),
+            Err(error) => not_answered(&shared, &error, format == "html"),
+        }
+    });
+    made.await.unwrap_or_else(|| {
+        explained(
+            context,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many reports are being made: try again in a few seconds.",
+            is_page,
+        )
+    })
+}
+
+fn question(query: &Query) -> Question {
+    Question {
         from: query.date("from"),
         to: query.date("to"),
         by: match query.get("by") {
@@ -79,44 +101,29 @@ async fn respond(context: &Arc<PageContext>, query: &Query, format: &str) -> Res
         business: query.get("business").map(str::to_owned),
         at: None,
         set: query.others(&GIVEN),
+    }
+}
+
+fn not_answered(context: &PageContext, error: &ReportError, is_page: bool) -> Response {
+    let code = match error {
+        ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        ReportError::NotSent { .. } | ReportError::Query { .. } if is_page => StatusCode::OK,
+        ReportError::NotSent { .. } | ReportError::Query { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => StatusCode::BAD_REQUEST,
     };
-    let zone = context.zone.clone();
-    let asked = report.clone();
-    let answered = context
-        .read(move |reader| report::answer(reader, &asked, &question, &zone, Timestamp::now()))
-        .await;
-    let answer = match answered {
-        None => {
-            return explained(
-                context,
-                StatusCode::SERVICE_UNAVAILABLE,
-                "Too many reports are being made: try again in a few seconds.",
-                format == "html",
-            );
-        }
-        Some(Ok(answer)) => answer,
-        Some(Err(error)) => {
-            let code = match &error {
-                ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-                ReportError::NotSent { .. } | ReportError::Query { .. } => StatusCode::OK,
-                _ => StatusCode::BAD_REQUEST,
-            };
-            let code = if code == StatusCode::OK && format != "html" {
-                StatusCode::UNPROCESSABLE_ENTITY
-            } else {
-                code
-            };
-            return explained(context, code, &error.to_string(), format == "html");
-        }
-    };
+    explained(context, code, &error.to_string(), is_page)
+}
+
+fn shown_as(context: &PageContext, query: &Query, format: &str, answer: &Answer) -> Response {
+    let report = &answer.report;
     match format {
-        "csv" => csv(&answer.report.name, report::csv(&answer, Guard::Formulas)),
-        "json" => json(&report::objects(&answer)),
-        "svg" => match report::svg(&answer) {
+        "csv" => csv(&report.name, report::csv(answer, Guard::Formulas)),
+        "json" => json(&report::objects(answer)),
+        "svg" => match report::svg(answer) {
             Some(chart) => ([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response(),
             None => explained(context, StatusCode::NOT_FOUND, "This report has no chart.", false),
         },
-        _ => framed(context, &report.title, &page(&report, query, &answer)).into_response(),
+        _ => framed(context, &report.title, &page(report, query, answer)).into_response(),
     }
 }
 
@@ -143,12 +150,16 @@ fn page(report: &Report, query: &Query, answer: &Answer) -> Markup {
             p { (shown(&report.about)) }
             form.filter action="report" method="get" {
                 input type="hidden" name="name" value=(report.name);
-                label { "From " input type="date" name="from" value=(from); }
-                label { "To " input type="date" name="to" value=(to); }
-                label { "Count by "
-                    select name="by" {
-                        @for choice in ["day", "week", "month"] {
-                            option value=(choice) selected[choice == by] { (choice) }
+                @if report.has_period() {
+                    label { "From " input type="date" name="from" value=(from); }
+                    label { "To " input type="date" name="to" value=(to); }
+                }
+                @if report.counts_periods() {
+                    label { "Count by "
+                        select name="by" {
+                            @for choice in ["day", "week", "month"] {
+                                option value=(choice) selected[choice == by] { (choice) }
+                            }
                         }
                     }
                 }

@@ -1,6 +1,9 @@
 //! How the page writes numbers and foreign text.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
+use serde_json::Value;
 
 use crate::escape::is_unsafe;
 
@@ -64,6 +67,34 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// A time stamp of the workspace or of the store in the shop's zone, as it came if one points at it; any
+/// other text as it is.
+pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
+    let is_stamp = text.len() >= 20 && text.ends_with('Z') && text.starts_with(char::is_numeric);
+    let at = is_stamp.then(|| text.parse::<Timestamp>().ok()).flatten();
+    html! {
+        @match at {
+            Some(at) => time datetime=(text) title=(text) { (at.to_zoned(zone.clone()).strftime(form)) },
+            None => (shown(text)),
+        }
+    }
+}
+
+/// The name of the zone.
+pub(super) fn zone_name(zone: &TimeZone) -> String {
+    zone.iana_name().map_or_else(|| "this machine's time zone".to_owned(), shown)
+}
+
+/// A value of a field for people: text without its quotation marks.
+pub(super) fn plain(json: Option<&str>) -> String {
+    match json.map(serde_json::from_str) {
+        None => "(absent)".to_owned(),
+        Some(Ok(Value::Null)) => "(empty)".to_owned(),
+        Some(Ok(Value::String(text))) if !text.is_empty() => text,
+        _ => json.unwrap_or_default().to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +111,26 @@ mod tests {
     #[test]
     fn commands_in_a_message_are_set_apart() {
         assert_eq!(message("see `gaps`, please").into_string(), "see <code>gaps</code>, please");
+    }
+
+    #[test]
+    fn times_are_those_of_the_shop_and_other_text_stays() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let made = |text: &str| moment(text, &zone, "%Y-%m-%d %H:%M").into_string();
+        let stamp = "2026-07-01T22:30:05.123456Z";
+        let told = format!("<time datetime=\"{stamp}\" title=\"{stamp}\">2026-07-02 00:30</time>");
+        assert_eq!(made(stamp), told);
+        for text in ["2026-07-01", "1Z", "99999999999999999999Z", "JOB-1"] {
+            assert_eq!(made(text), text);
+        }
+        assert_eq!(zone_name(&zone), "Europe/Berlin");
+    }
+
+    #[test]
+    fn values_of_a_field_are_written_for_people() {
+        let told = [Some("\"Open\""), Some("null"), None, Some("\"\""), Some("0.0"), Some("[]")];
+        let told = told.map(plain);
+        assert_eq!(told, ["Open", "(empty)", "(absent)", "\"\"", "0.0", "[]"]);
     }
 
     #[test]

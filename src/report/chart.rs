@@ -15,6 +15,8 @@ const WIDTH: f32 = 720.0;
 const HEIGHT: f32 = 300.0;
 /// The most labels of a chart; further rows are in the table only.
 const LABELS_MAX: usize = 400;
+/// The most squares of a heat map; with more of them none could be told from the next.
+const CELLS_MAX: usize = 10_000;
 /// The longest label, in characters.
 const LABEL_MAX: usize = 24;
 /// A colour that nothing else uses; it is replaced by that of the text.
@@ -122,8 +124,13 @@ fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<HeatmapChart> 
             _ => labels,
         }
     };
-    let (across, down) = (distinct(x), distinct(y));
-    let mut cells = Vec::new();
+    // The first line stands at the top; charts-rs begins at the bottom.
+    let (across, mut down) = (distinct(x), distinct(y));
+    down.reverse();
+    if across.len() * down.len() > CELLS_MAX {
+        return None;
+    }
+    let mut amounts = vec![0.0; across.len() * down.len()];
     for row in &answer.rows {
         let place = |labels: &[String], index: usize| {
             let label = label(&row[index]);
@@ -132,13 +139,14 @@ fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<HeatmapChart> 
         if let (Some(column), Some(line), Some(amount)) =
             (place(&across, x), place(&down, y), number(&row[value]))
         {
-            cells.push((line * across.len() + column, amount));
+            amounts[line * across.len() + column] = amount;
         }
     }
-    if cells.is_empty() {
+    let most = amounts.iter().fold(0.0_f32, |most, amount| most.max(*amount));
+    if most <= 0.0 {
         return None;
     }
-    let most = cells.iter().fold(1.0_f32, |most, (_, amount)| most.max(*amount));
+    let cells = amounts.into_iter().enumerate().collect();
     let mut chart = HeatmapChart::new(cells, across, down);
     dress(&mut chart.base);
     chart.heatmap_series.min = 0.0;
@@ -173,5 +181,5 @@ fn coloured(svg: &str) -> String {
     text.replace("#030201", "#8a9691")
         .replace("rgb(3,2,1)", "#8a9691")
         .replace("#6E7079", "currentColor")
-        .replace("font-family=\"Roboto\"", "font-family=\"system-ui, sans-serif\"")
+        .replace("font-family=\"Roboto\"", "font-family=\"Roboto, Arial, sans-serif\"")
 }

@@ -184,6 +184,25 @@ impl Report {
         Ok(())
     }
 
+    /// Whether the days that are asked for change the answer.
+    #[must_use]
+    pub fn has_period(&self) -> bool {
+        ["days", ":from", ":to"].iter().any(|word| self.uses(word))
+    }
+
+    /// Whether the answer counts by day, week or month.
+    #[must_use]
+    pub fn counts_periods(&self) -> bool {
+        self.uses("days") && self.uses("period")
+    }
+
+    /// Whether the SELECT holds this word.
+    fn uses(&self, word: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+        let lines = self.sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+        lines.flat_map(|line| line.split(|c| !is_part(c))).any(|part| part == word)
+    }
+
     /// How a column is shown.
     #[must_use]
     pub fn format(&self, column: &str) -> Option<ColumnFormat> {
@@ -281,6 +300,21 @@ mod tests {
         let series = vec!["jobs".to_owned()];
         assert_eq!(report.chart, Some(Chart::Bars { x: "brand".to_owned(), series }));
         assert_eq!(Report::parse("plain", "SELECT 1").unwrap().title, "plain");
+    }
+
+    #[test]
+    fn a_report_says_whether_its_period_can_be_chosen() {
+        let asks = |sql: &str| {
+            let report = Report::parse("x", sql).unwrap();
+            (report.has_period(), report.counts_periods())
+        };
+        assert_eq!(asks("SELECT d.period, 1 FROM days d GROUP BY 1"), (true, true));
+        assert_eq!(asks("SELECT 1 FROM days"), (true, false));
+        assert_eq!(asks("SELECT 1 WHERE created_at >= :from"), (true, false));
+        assert_eq!(
+            asks("-- about: age in days, by period\nSELECT oldest_days FROM jobs"),
+            (false, false)
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub fn fragment(answer: &Answer) -> Markup {
     html! {
         @if let Some(chart) = svg(answer) {
             // charts-rs escapes every text in it.
-            figure.chart role="img" aria-label=(format!("Chart of {}; the table below has its numbers", cell(&answer.report.title))) {
+            figure.chart tabindex="0" role="img" aria-label=(format!("Chart of {}; the table below has its numbers", cell(&answer.report.title))) {
                 (PreEscaped(chart))
             }
         }
@@ -32,7 +32,9 @@ pub fn fragment(answer: &Answer) -> Markup {
         } @else {
             div.scroll tabindex="0" role="region" aria-label=(format!("Table of {}", cell(&answer.report.title))) {
                 table.report {
-                    thead { tr { @for column in &answer.columns { th scope="col" { (heading(&column.name)) } } } }
+                    thead { tr { @for (index, column) in answer.columns.iter().enumerate() {
+                        th.number[has_numbers(answer, index)] scope="col" { (heading(&column.name)) }
+                    } } }
                     tbody {
                         @for row in &answer.rows {
                             tr {
@@ -75,6 +77,11 @@ pub fn document(answer: &Answer) -> String {
 
 fn is_number(value: &SqlValue) -> bool {
     matches!(value, SqlValue::Integer(_) | SqlValue::Real(_))
+}
+
+/// Whether a column is one of numbers, to which its heading is aligned.
+fn has_numbers(answer: &Answer, index: usize) -> bool {
+    answer.rows.iter().any(|row| is_number(&row[index]))
 }
 
 fn heading(name: &str) -> String {

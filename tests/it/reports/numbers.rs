@@ -162,9 +162,9 @@ async fn open_repairs_are_grouped_by_status_and_age() {
             .map(|((stage, status), ages)| {
                 let between = |low: f64, high: f64| ages.iter().filter(|age| **age >= low && **age < high).count();
                 let oldest = ages.iter().fold(0.0_f64, |a, b| a.max(*b));
-                json!({"stage": stage, "status": status, "open": ages.len(), "under_1": between(0.0, 1.0),
-                    "from_1_to_3": between(1.0, 3.0), "from_3_to_7": between(3.0, 7.0),
-                    "over_7": between(7.0, 1e9), "oldest_days": (oldest * 10.0).round() / 10.0})
+                json!({"stage": stage, "status": status, "open": ages.len(), "under_1_day": between(0.0, 1.0),
+                    "from_1_to_3_days": between(1.0, 3.0), "from_3_to_7_days": between(3.0, 7.0),
+                    "over_7_days": between(7.0, 1e9), "oldest_days": (oldest * 10.0).round() / 10.0})
             })
             .collect();
         assert_rows("open-repairs", &shop.rows("open-repairs", &[]).await, &wanted);
