@@ -382,13 +382,15 @@ fn record_page(found: &OneRecord, zone: &TimeZone) -> Markup {
                 h3 { "Version " (change.version) ", " (change.kind.as_str()) ", " (moment(&change.observed_at, zone, "%Y-%m-%d %H:%M:%S %Z")) }
                 @let differences = change.changed();
                 @if !differences.is_empty() {
-                    table.report.diff {
-                        thead { tr { th scope="col" { "field" } th scope="col" { "before" } th scope="col" { "after" } } }
-                        tbody { @for field in &differences { tr {
-                            td { (shown(&field.name)) }
-                            td { del { (shown(&plain(field.before))) } }
-                            td { ins { (shown(&plain(field.after))) } }
-                        } } }
+                    div.scroll tabindex="0" role="region" aria-label=(format!("What version {} changed", change.version)) {
+                        table.report.diff {
+                            thead { tr { th scope="col" { "field" } th scope="col" { "before" } th scope="col" { "after" } } }
+                            tbody { @for field in &differences { tr {
+                                td { (shown(&field.name)) }
+                                td { del { (shown(&plain(field.before))) } }
+                                td { ins { (shown(&plain(field.after))) } }
+                            } } }
+                        }
                     }
                 }
             }

