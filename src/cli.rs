@@ -162,6 +162,7 @@ struct Json {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    exit::end_on_panic();
     if completions::print_candidates() {
         return ExitCode::SUCCESS;
     }

@@ -17,6 +17,18 @@ pub(super) struct ExitError {
     pub(super) text: String,
 }
 
+/// From now on a panic of any thread is said on standard error and ends the process.
+///
+/// Nothing goes on beside a task that panicked: what it shared may be half done. What is stored stays
+/// whole, as after a kill. Packages are built without unwinding, so this is so in every build.
+pub(super) fn end_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        std::process::exit(SOFTWARE.into());
+    }));
+}
+
 /// The code of an error, from the first cause that has one.
 pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of_cause).unwrap_or(SOFTWARE)
@@ -115,4 +127,27 @@ pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "ends its process; run by the next test"]
+    fn a_panic_elsewhere() {
+        end_on_panic();
+        let _ = std::thread::spawn(|| panic!("the record was odd")).join();
+    }
+
+    #[test]
+    fn a_panic_of_any_thread_is_said_and_ends_the_process_with_the_code_of_a_fault() {
+        let ended = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored", "--nocapture", "cli::exit::tests::a_panic_elsewhere"])
+            .output()
+            .unwrap();
+        assert_eq!(ended.status.code(), Some(SOFTWARE.into()), "{ended:?}");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("the record was odd"), "{said}");
+    }
 }
