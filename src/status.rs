@@ -26,7 +26,7 @@ use health::HealthReport;
 pub use health::{Health, is_stale};
 pub use last_run::{FailedPoll, LastRun};
 pub use reports::ScheduledReportStatus;
-pub use stored::{EmptiedRoute, Stored};
+pub use stored::{EmptiedRoute, RemovedSink, Stored};
 
 /// The state of the workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct WorkspaceStatus {
     pub forecast: Option<Forecast>,
     /// One entry per sink.
     pub sinks: Vec<SinkStatus>,
+    /// Sinks that are no longer configured and for which the log keeps changes.
+    #[serde(default)]
+    pub removed_sinks: Vec<RemovedSink>,
     /// The number of records per route.
     pub records: BTreeMap<String, i64>,
     /// Routes whose last page was empty although the mirror has records of them.
@@ -156,6 +159,7 @@ impl WorkspaceStatus {
             budget: None,
             forecast: None,
             sinks: Vec::new(),
+            removed_sinks: stored.removed_sinks().to_vec(),
             records: stored.records().clone(),
             emptied: stored.emptied().to_vec(),
             last_seq: stored.last_seq(),
@@ -179,6 +183,7 @@ impl WorkspaceStatus {
         health.judge_volatile(&self.pollers);
         health.judge_emptied(&self.emptied);
         health.judge_sinks(&self.sinks);
+        health.judge_removed(&self.removed_sinks, &self.at);
         (self.health, self.reasons) = health.into_parts();
         self
     }

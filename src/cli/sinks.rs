@@ -12,8 +12,7 @@ use clap::Subcommand;
 use super::current_status::current;
 use super::output::{self, cell};
 use crate::config::Config;
-use crate::deliver::SinkStatus;
-use crate::store::SinkState;
+use crate::status::WorkspaceStatus;
 #[cfg(test)]
 pub(super) use attempt::{SinkPreview, SinkTestResult};
 #[cfg(test)]
@@ -51,8 +50,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             if args.json {
                 return output::json(&status.sinks);
             }
-            table(&status.sinks)?;
-            removed(config)
+            table(&status)
         }
         Some(SinkAction::Test(which)) => attempt::test(config, which, args.json),
         Some(SinkAction::Preview(which)) => attempt::preview(config, which, args.json),
@@ -61,22 +59,9 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Says what the log keeps for sinks that are no longer configured.
-fn removed(config: &Config) -> anyhow::Result<ExitCode> {
-    let reader = super::reader(config)?;
-    let last = reader.last_seq()?;
-    for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
-        let behind = output::count((last - row.position).max(0), "change", "changes");
-        output::text(&format!(
-            "{} is no longer configured, and the log keeps {behind} for it: configure it again, or run `shopmirror sinks forget {}`\n",
-            row.name, row.name
-        ))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The table of the sinks.
-pub(super) fn table(sinks: &[SinkStatus]) -> anyhow::Result<ExitCode> {
+/// The table of the sinks, and what is to be said of replays and of sinks that are no longer configured.
+pub(super) fn table(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
+    let sinks = &status.sinks;
     let rows: Vec<Vec<String>> = sinks
         .iter()
         .map(|sink| {
@@ -112,6 +97,9 @@ pub(super) fn table(sinks: &[SinkStatus]) -> anyhow::Result<ExitCode> {
     )?;
     for replay in sinks.iter().filter_map(|sink| sink.replay.as_ref()) {
         output::text(&format!("{}\n", output::plain(&super::replay::line(replay))))?;
+    }
+    for removed in &status.removed_sinks {
+        output::text(&format!("{removed}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -95,7 +95,7 @@ fn print(store: &Path, status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
         "no route has been read yet",
     )?;
     output::text("\n")?;
-    sinks::table(&status.sinks)
+    sinks::table(status)
 }
 
 fn heading(store: &Path, status: &WorkspaceStatus) -> String {

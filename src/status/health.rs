@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EmptiedRoute, LastRun, WorkspaceStatus};
+use super::stored::age_s;
+use super::{EmptiedRoute, LastRun, RemovedSink, WorkspaceStatus};
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
@@ -17,6 +18,9 @@ const STALE_INTERVALS: f64 = 5.0;
 const STALE_SECONDS: f64 = 120.0;
 /// A timer's `once` is late when its last success is older than this many of its intervals.
 const LATE_INTERVALS: f64 = 2.0;
+
+/// A sink may be out of the configuration for this long before that counts against health.
+const REMOVED_FOR_S: f64 = 7.0 * 86_400.0;
 
 /// Health in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -253,6 +257,16 @@ impl HealthReport {
         self.add(Health::Degraded, text);
     }
 
+    /// Sinks that keep the log from being pruned although they are no longer configured; `now` is a stamp.
+    pub(super) fn judge_removed(&mut self, removed: &[RemovedSink], now: &str) {
+        let Ok(now) = now.parse() else { return };
+        let age_s = |sink: &RemovedSink| age_s(sink.since.as_deref()?, now);
+        for sink in removed.iter().filter(|sink| age_s(sink).is_some_and(|age| age > REMOVED_FOR_S))
+        {
+            self.add(Health::Degraded, format!("sink {sink}"));
+        }
+    }
+
     pub(super) fn judge_sinks(&mut self, sinks: &[SinkStatus]) {
         for sink in sinks {
             let name = &sink.name;
@@ -320,6 +334,22 @@ mod tests {
         let mut health = HealthReport::default();
         health.judge_absence(&ControlError::NotRunning, last_run, once_every);
         health.into_parts()
+    }
+
+    #[test]
+    fn a_sink_that_is_out_of_the_configuration_for_a_week_counts_against_health() {
+        for (since, health) in [
+            ("2026-01-01T00:00:01.000000Z", Health::Ok),
+            ("2025-12-31T23:59:59.000000Z", Health::Degraded),
+        ] {
+            let sink = RemovedSink { name: "old".into(), behind: 1, since: Some(since.to_owned()) };
+            let mut report = HealthReport::default();
+            report.judge_removed(&[sink], "2026-01-08T00:00:00.000000Z");
+            let (found, reasons) = report.into_parts();
+            assert_eq!(found, health, "{reasons:?}");
+            let says = |reason: &String| reason.contains("`shopmirror sinks forget old`");
+            assert!(reasons.iter().all(says), "{reasons:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,29 @@ impl fmt::Display for EmptiedRoute {
     }
 }
 
+/// A sink that is no longer configured, and for which the log keeps changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RemovedSink {
+    /// Its name.
+    pub name: String,
+    /// Rows of the log that it has not passed, and changes that are retried.
+    pub behind: i64,
+    /// When the first row that it has not passed was stored.
+    pub since: Option<String>,
+}
+
+impl fmt::Display for RemovedSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, behind, .. } = self;
+        let changes = if *behind == 1 { "change" } else { "changes" };
+        write!(
+            f,
+            "{name} is no longer configured, and the log keeps {behind} {changes} for it: configure it again, or run `shopmirror sinks forget {name}`"
+        )
+    }
+}
+
 /// What only the store knows.
 #[derive(Debug, Clone)]
 pub struct Stored {
@@ -44,6 +68,7 @@ pub struct Stored {
     open_gaps: Vec<(String, Option<String>)>,
     pollers: Vec<PollerRow>,
     emptied: Vec<EmptiedRoute>,
+    removed_sinks: Vec<RemovedSink>,
     last_seq: i64,
     search_index: SearchIndex,
 }
@@ -64,12 +89,14 @@ impl Stored {
             .map(|gap| (gap.route, gap.business))
             .collect();
         let emptied = emptied(&pollers, &records);
+        let last_seq = reader.last_seq()?;
         Ok(Self {
             records,
             open_gaps,
             pollers,
             emptied,
-            last_seq: reader.last_seq()?,
+            removed_sinks: removed_sinks(reader, last_seq)?,
+            last_seq,
             search_index: reader.search_index()?,
         })
     }
@@ -89,6 +116,10 @@ impl Stored {
     #[must_use]
     pub fn emptied(&self) -> &[EmptiedRoute] {
         &self.emptied
+    }
+
+    pub(super) fn removed_sinks(&self) -> &[RemovedSink] {
+        &self.removed_sinks
     }
 
     pub(super) fn records(&self) -> &BTreeMap<String, i64> {
@@ -157,6 +188,23 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
         Ok(SinkStatus { behind, replay, ..SinkStatus::of_row(row, state) })
     })
     .collect()
+}
+
+/// The sinks that are no longer configured and for which the log keeps something.
+fn removed_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<RemovedSink>, StoreError> {
+    let mut removed = Vec::new();
+    for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
+        let behind = (last_seq - row.position).max(0) + row.retrying;
+        let mut since = None;
+        reader.scan_after(row.position, 1, |change| {
+            since = Some(change.observed_at);
+            ControlFlow::Break(())
+        })?;
+        if behind > 0 {
+            removed.push(RemovedSink { name: row.name, behind, since });
+        }
+    }
+    Ok(removed)
 }
 
 pub(super) fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {

@@ -211,6 +211,16 @@ async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
     wait_until("all versions are stored", || place.lines("audit.ndjson").len() == 3).await;
     let listed = place.run(["sinks"]).await;
     assert!(listed.out.contains("keeps 3 changes for it"), "{listed:?}");
+    let status = place.run(["status"]).await;
+    assert!(status.out.contains("`shopmirror sinks forget hook`"), "{status:?}");
+    let connection = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    let long_ago = "UPDATE changes SET observed_at = '2025-01-01T00:00:00.000000Z'";
+    connection.execute(long_ago, []).unwrap();
+    drop(connection);
+    let status = place.status().await;
+    let reasons = status["reasons"].to_string();
+    assert!(reasons.contains("sinks forget hook"), "after a week health says it: {status}");
+    assert_eq!(status["removed_sinks"][0]["behind"], 3, "{status}");
     let used = place.run(["sinks", "forget", "audit"]).await;
     assert_eq!(used.code, Some(65), "{used:?}");
     assert_eq!(place.run(["sinks", "forget", "nothing"]).await.code, Some(64));
