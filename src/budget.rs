@@ -257,6 +257,11 @@ impl Budget {
         self.granted(now.elapsed)
     }
 
+    /// Forgets a wait that the workspace asked for: it was meant for another key or address.
+    pub fn end_rest(&mut self) {
+        self.rest_until = None;
+    }
+
     /// The state as people and tools see it.
     #[must_use]
     pub fn snapshot(&self, now: Moment) -> BudgetStatus {

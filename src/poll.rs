@@ -68,6 +68,8 @@ pub enum DispatcherRequest {
 pub struct Handover {
     /// What was spent and learned about the key.
     pub budget: Budget,
+    /// The address and key that it is about, as [`Client::account`] says it.
+    pub account: String,
     /// True if no dispatcher of this process has polled yet.
     pub is_first: bool,
     /// Until when the server's `Retry-After` forbids polls of each route.
@@ -105,7 +107,12 @@ impl Dispatcher {
         read_key: ReadKey,
     ) -> Result<Self, StoreError> {
         let now = clock.now();
-        let Handover { mut budget, is_first, retry_at } = handover;
+        let Handover { mut budget, account, is_first, mut retry_at } = handover;
+        if account != client.account() {
+            // What another key or address was asked to wait is not meant for this one.
+            budget.end_rest();
+            retry_at.clear();
+        }
         let limit = plan.first().map_or(100, |p| p.settings.limit);
         let settings = plan.iter().map(|p| p.settings.clone()).collect();
         let mut schedule = Schedule::new(settings, budget.pace_per_minute(now), now);
@@ -187,7 +194,8 @@ impl Dispatcher {
             .iter()
             .filter_map(|poller| Some((poller.id().clone(), poller.retry_at(now)?)))
             .collect();
-        Handover { budget: self.budget, is_first: false, retry_at }
+        let account = self.client.account();
+        Handover { budget: self.budget, account, is_first: false, retry_at }
     }
 
     fn handle(&mut self, request: DispatcherRequest) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::error::ApiError;
@@ -67,6 +68,18 @@ impl Client {
         let new = held.expose_secret() != key.expose_secret();
         *held = key;
         new
+    }
+
+    /// What the workspace counts requests by, the address and the key, as a digest that tells neither.
+    #[must_use]
+    pub fn account(&self) -> String {
+        let key = self.0.key.read().unwrap_or_else(PoisonError::into_inner);
+        let mut hash = Sha256::new();
+        for part in ["shopmirror account", self.0.base_url.as_str(), key.expose_secret()] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        hash.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Reads the newest records of a route (contract, "Automation-read routes").

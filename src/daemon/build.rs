@@ -128,7 +128,9 @@ pub async fn dispatcher(
             handover
         }
         None => Handover {
-            budget: recall::first_budget(config.budget, plan.len(), store, now).await?,
+            budget: recall::first_budget(config.budget, plan.len(), store, &client.account(), now)
+                .await?,
+            account: client.account(),
             is_first: true,
             retry_at: Vec::new(),
         },

@@ -19,6 +19,7 @@ pub(super) async fn first_budget(
     settings: BudgetSettings,
     at_once: usize,
     store: &Store,
+    account: &str,
     now: Moment,
 ) -> Result<Budget, StoreError> {
     let since = now.wall.checked_sub(Spending::REACH).map(stamp).unwrap_or_default();
@@ -35,7 +36,8 @@ pub(super) async fn first_budget(
     let per_minute = budget.pace_per_minute(now);
     suppose(&mut ages, &spending.starts, per_minute, now.wall);
     budget.recall(&ages, now);
-    let wait = spending.rest_until.map(|until| until.duration_since(now.wall)).unwrap_or_default();
+    let rest_until = spending.rest_of(account);
+    let wait = rest_until.map(|until| until.duration_since(now.wall)).unwrap_or_default();
     // A longer one was noted while the clock was wrong.
     if let Ok(wait) = Duration::try_from(wait)
         && wait <= retry_after::LONGEST

@@ -81,7 +81,7 @@ impl Dispatcher {
         }
         let rest = budget.resting_s.filter(|_| rate.refused).map(Duration::from_secs_f64);
         if let Some(until) = rest.and_then(|rest| now.wall.checked_add(rest).ok())
-            && let Err(error) = self.store.note_rest(until).await
+            && let Err(error) = self.store.note_rest(until, self.client.account()).await
         {
             tracing::debug!(%error, "a restart will not know how long the workspace asked to wait");
         }
@@ -251,6 +251,7 @@ impl Dispatcher {
     fn read_changed_key(&mut self) -> bool {
         let changed = (self.read_key)().is_some_and(|key| self.client.set_key(key));
         if changed {
+            self.budget.end_rest();
             tracing::info!("the key has changed: trying the new one");
         }
         changed
@@ -258,8 +259,8 @@ impl Dispatcher {
 
     /// Reads the key again and ends every wait that a refusal caused.
     pub(super) fn resume(&mut self) {
-        if let Some(key) = (self.read_key)() {
-            self.client.set_key(key);
+        if (self.read_key)().is_some_and(|key| self.client.set_key(key)) {
+            self.budget.end_rest();
         }
         let pause = self.gate.open();
         let was_paused = pause.is_some();

@@ -25,6 +25,9 @@ pub struct Spending {
     pub starts: Vec<ProcessStart>,
     /// Until when the workspace asked to wait.
     pub rest_until: Option<Timestamp>,
+    /// The address and key to which it said so, as a digest; none if an earlier version noted it.
+    #[serde(default)]
+    pub rest_of: Option<String>,
 }
 
 /// The start of a process.
@@ -50,13 +53,16 @@ impl Store {
         .await
     }
 
-    /// Notes until when the workspace asked to wait.
+    /// Notes until when the workspace asked this account, a digest of address and key, to wait.
     ///
     /// # Errors
     /// Nothing is noted.
-    pub async fn note_rest(&self, until: Timestamp) -> Result<(), StoreError> {
+    pub async fn note_rest(&self, until: Timestamp, account: String) -> Result<(), StoreError> {
         self.write(move |writer| {
-            Ok(update(&mut writer.connection, |spending| spending.rest_until = Some(until))?)
+            Ok(update(&mut writer.connection, |spending| {
+                spending.rest_until = Some(until);
+                spending.rest_of = Some(account);
+            })?)
         })
         .await
     }
@@ -73,6 +79,13 @@ impl Reader {
 }
 
 impl Spending {
+    /// Until when the workspace asked this account to wait.
+    #[must_use]
+    pub fn rest_of(&self, account: &str) -> Option<Timestamp> {
+        let is_its_own = self.rest_of.as_deref().is_none_or(|of| of == account);
+        self.rest_until.filter(|_| is_its_own)
+    }
+
     /// How far back the requests of an earlier process count: a minute, and a little for the network.
     pub const REACH: SignedDuration = SignedDuration::from_secs(61);
 
@@ -134,13 +147,16 @@ mod tests {
             seconds(&store.read(|reader| reader.spending()).await.unwrap()),
             [10, 50, 70, 100]
         );
-        store.note_rest(at(3_600)).await.unwrap();
+        store.note_rest(at(3_600), "one".to_owned()).await.unwrap();
         store.close().await.unwrap();
         drop(store);
         let store = Store::open(&dir.path().join("mirror.db")).unwrap();
         let spending = store.read(|reader| reader.spending()).await.unwrap();
         assert_eq!(seconds(&spending), [10, 50, 70]);
-        assert_eq!(spending.rest_until, Some(at(3_600)));
+        assert_eq!(spending.rest_of("one"), Some(at(3_600)));
+        assert_eq!(spending.rest_of("two"), None, "another key or address is free at once");
+        let older = Spending { rest_of: None, ..spending };
+        assert_eq!(older.rest_of("two"), Some(at(3_600)), "of a version that noted no account");
         for _ in 0..200 {
             store.note_start(at(100), 6).await.unwrap();
         }

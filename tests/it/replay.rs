@@ -155,7 +155,8 @@ async fn a_command_that_waits_for_a_replay_ends_when_its_sink_takes_nothing_any_
 
     place.configure(&Place::webhook_sink("hook", &hook.url("/"), ""));
     daemon.signal(Signal::HUP);
-    let active = || place.number("SELECT count(*) FROM sinks WHERE state = 'active'") == 1;
+    let active = "SELECT count(*) FROM sinks WHERE name = 'hook' AND state = 'active'";
+    let active = || place.number(active) == 1;
     wait_until("the sink is back", active).await;
     let waiting = place.follow(["replay", "hook", "--rate", "2/s"]);
     wait_until("it has begun", || is(&place, "running")).await;

@@ -118,6 +118,34 @@ async fn a_429_with_retry_after_rests_the_whole_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_that_one_address_asked_for_holds_up_no_other_one_after_a_reload_or_a_restart() {
+    for restarts in [false, true] {
+        let shop = VirtualShop::new(Workspace::usual(), 1);
+        let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+        daemon.start().await;
+        shop.until(120.0).await;
+        fails_once(&shop, Route::Leads, 429, "3600");
+        shop.until(300.0).await;
+        let goes_on = async |daemon: &mut VirtualDaemon<'_>| {
+            if restarts {
+                daemon.kill().await;
+                daemon.start().await;
+            } else {
+                daemon.reload().await;
+            }
+        };
+        goes_on(&mut daemon).await;
+        shop.until(600.0).await;
+        assert_eq!(shop.polls(200.0, 600.0).len(), 0, "it is the same account: {restarts}");
+        daemon.move_to("http://127.0.0.1:10/api");
+        goes_on(&mut daemon).await;
+        shop.until(700.0).await;
+        assert!(shop.polls(600.0, 700.0).len() > 10, "the new one starts at once: {restarts}");
+        daemon.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_503_with_retry_after_rests_its_route_alone() {
     let shop = VirtualShop::new(Workspace::usual(), 1);
     let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);

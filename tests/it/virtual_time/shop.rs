@@ -126,6 +126,11 @@ impl<'a> VirtualDaemon<'a> {
         Self { shop, config, dir, running: None }
     }
 
+    /// From the next start or reload on, the workspace has this address.
+    pub(crate) fn move_to(&mut self, base_url: &str) {
+        self.config.workspace.base_url = base_url.parse().unwrap();
+    }
+
     /// Opens the store and starts polling and delivery.
     pub(crate) async fn start(&mut self) {
         let path = self.config.store.path.clone();
