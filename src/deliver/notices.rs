@@ -51,6 +51,7 @@ impl Deliverer {
         for notice in pending {
             let wall = self.clock.now().wall;
             let wait = wait_until(notice.next_attempt_at.as_deref(), wall).unwrap_or_default();
+            let wait = if wait > self.longest_wait() { Duration::ZERO } else { wait };
             if !wait.is_zero() || ends.finish.is_cancelled() {
                 waits.push(wait);
                 continue;

@@ -1,6 +1,7 @@
 //! Reads what a sink is given next, with the sink's row.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use super::Deliverer;
 use super::flood::Passage;
@@ -25,6 +26,13 @@ pub(super) struct ReadLimits {
 }
 
 impl Deliverer {
+    /// No attempt is planned for later than this: the longest wait with its jitter, and half as much
+    /// again. One that is was planned while the clock was wrong.
+    pub(super) fn longest_wait(&self) -> Duration {
+        let longest = self.settings.retry.iter().max().copied().unwrap_or_default();
+        longest.max(retry_after::LONGEST).mul_f64(1.8)
+    }
+
     /// The sink's row, `None` if it has none; and what it is given next, `None` if it is disabled or
     /// its position was moved on.
     pub(super) async fn read(
@@ -37,10 +45,7 @@ impl Deliverer {
         let hold_above = self.settings.hold_above;
         let gate = self.gate.clone();
         let now = self.clock.now();
-        // The longest wait with its jitter, and half as much again.
-        let longest = self.settings.retry.iter().max().copied().unwrap_or_default();
-        let longest = longest.max(retry_after::LONGEST).mul_f64(1.8);
-        let latest = now.wall.checked_add(longest).map(stamp).unwrap_or_default();
+        let latest = now.wall.checked_add(self.longest_wait()).map(stamp).unwrap_or_default();
         let now = now.stamp();
         let read = self.store.read(move |reader| {
             let Some(row) = reader.sink(&name)? else { return Ok((None, None)) };

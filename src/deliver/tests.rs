@@ -1,6 +1,7 @@
 //! Delivery tasks over a real store and scripted sinks, on virtual time.
 
 mod beside;
+mod crossed;
 mod held;
 mod replays;
 mod shop;
@@ -144,18 +145,48 @@ async fn a_large_change_that_fails_alone_does_not_hold_up_the_next_one() {
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_is_down_for_an_hour_slows_no_other_and_then_gets_everything() {
     let shop = Shop::new().await;
-    let down = shop.start("down", Scripted::new(4, |_| fault()), settings()).await;
+    let slow = |_: &Change| Duration::from_millis(200);
+    let down = shop.start("down", Scripted::new(4, |_| fault()).slow(slow), settings()).await;
     let well = shop.start("well", Scripted::new(4, |_| Verdict::Done), settings()).await;
-    for id in 1..=60 {
-        shop.see(&id.to_string(), &format!("Lead {id}")).await;
-        until("the other has it", Duration::from_secs(2), || well.taken().len() == id).await;
-        tokio::time::sleep(MINUTE).await;
-    }
+    let mut changes = 0;
+    // A record every minute, and an edit of one of five others; the last ten of them when it is up again.
+    let mut traffic = async |minutes: std::ops::Range<usize>| {
+        for minute in minutes {
+            let edited = (1_000 + minute % 5, format!("Edit {minute}"));
+            for (id, name) in [(minute, format!("Lead {minute}")), edited] {
+                shop.see(&id.to_string(), &name).await;
+                changes += 1;
+                until("the other has it", Duration::from_secs(2), || well.taken().len() == changes)
+                    .await;
+            }
+            tokio::time::sleep(MINUTE).await;
+        }
+        changes
+    };
+    traffic(1..61).await;
     let attempts = down.sink.given().len();
     assert!(attempts < 100, "{attempts} attempts in an hour");
     assert_eq!(shop.row("down").await.retrying, 0, "an endpoint's fault parks nothing");
     down.sink.now_returns(|_| Verdict::Done);
-    until("it has everything", HOUR, || down.taken().len() == 60).await;
+    // It is probed as before, and nothing but the probe is sent until it takes one.
+    until("it is probed", Duration::from_secs(15 * 60 + 1), || {
+        down.sink.given().len() > attempts || down.sink.under_way() > 0
+    })
+    .await;
+    let up = down.sink.start().elapsed();
+    let changes = traffic(61..71).await;
+    until("it has everything", MINUTE, || down.taken().len() == changes).await;
+    down.assert_once_in_order();
+    // No storm: four at once for 200 ms each are at most 20 a second, and the first is alone.
+    let given = down.sink.given().split_off(attempts);
+    assert_eq!(given.len(), changes, "each is sent once");
+    assert!(given[1].0 >= given[0].0 + Duration::from_millis(200), "the first is alone");
+    for second in 1..=10 {
+        let within = up + Duration::from_secs(second);
+        let sent = given.iter().filter(|(at, _, _)| *at <= within).count();
+        let most = usize::try_from(second * 20).unwrap();
+        assert!(sent <= most, "{sent} within {second} s");
+    }
     let sorted = |mut names: Vec<String>| {
         names.sort();
         names

@@ -1,5 +1,6 @@
 //! A store that tests fill, delivery tasks over it, and the time they take.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,10 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, stamp};
 use crate::config::{self, CommandSettings, InOrder, SinkFilter, SinkKind, Start};
-use crate::deliver::{Deliverer, FloodGate, SinkStatus};
+use crate::deliver::{Deliverer, FloodGate, Redrive, Redriven, SinkStatus, redrive};
 use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
 use crate::sink::{Scripted, Verdict, WindowedSink};
-use crate::store::{DueBy, PendingDelivery, PollFacts, SinkRow, Store, StoreError};
+use crate::store::{
+    DueBy, Operator, PendingDelivery, PollFacts, Reader, SinkRow, Store, StoreError,
+};
 
 /// A store with one poller, and the sinks that deliver from it.
 pub(super) struct Shop {
@@ -41,6 +44,30 @@ impl Shop {
         let shop = Self { dir, store, clock };
         shop.see("0", "baseline").await;
         shop
+    }
+
+    /// What an operator does with the store.
+    pub(super) fn operator(&self) -> Operator {
+        Operator::open(&self.dir.path().join("mirror.db")).unwrap()
+    }
+
+    /// Sends the dead letters of `erp` again.
+    pub(super) fn redrive(&self, task: &Task) -> Redriven {
+        let reader = Reader::open(&self.dir.path().join("mirror.db")).unwrap();
+        let row = reader.sink("erp").unwrap().unwrap();
+        let filter = settings().filter;
+        let wanted = Redrive { filter: Some(&filter), seq: None, all_versions: false };
+        let at = self.clock.now().stamp();
+        let done = redrive(&mut self.operator(), &reader, &row, &wanted, &at).unwrap();
+        task.wake.send_replace(());
+        done
+    }
+
+    /// Each stored change is accounted for at `erp`.
+    pub(super) async fn assert_accounted(&self) {
+        let row = self.row("erp").await;
+        let sum = row.delivered + row.retrying + row.dead + row.filtered + row.skipped;
+        assert_eq!(sum, row.position, "{row:?}");
     }
 
     /// Stores a page with one lead, whose number is `id`.
@@ -158,6 +185,18 @@ impl Task {
         let given = self.sink.given();
         let taken = given.iter().filter(|(_, _, verdict)| *verdict == Verdict::Done);
         taken.map(|(_, change, _)| name(change)).collect()
+    }
+
+    /// Asserts that the sink took no change twice, and each record's versions in order.
+    pub(super) fn assert_once_in_order(&self) {
+        let mut seen = HashSet::new();
+        let mut newest: HashMap<Option<String>, i64> = HashMap::new();
+        let given = self.sink.given().into_iter();
+        for (_, change, _) in given.filter(|(_, _, verdict)| *verdict == Verdict::Done) {
+            assert!(seen.insert(change.seq), "twice: {change:?}");
+            let before = newest.insert(change.record_id.clone(), change.version);
+            assert!(before < Some(change.version), "after version {before:?}: {change:?}");
+        }
     }
 
     pub(super) fn attempts(&self, wanted: &str) -> Vec<Duration> {
