@@ -41,7 +41,7 @@ pub use status::{SinkActivity, SinkStatus};
 use task_state::{DISK_WAIT, Ends, TaskState};
 
 /// Changes a sink may have parked before it takes no new ones.
-const MOST_OPEN: i64 = 10_000;
+const MOST_OPEN: i64 = if cfg!(test) { 1_000 } else { 10_000 };
 /// Dead letters a sink may have before it takes no new changes: none is ever dropped by itself.
 const MOST_DEAD: i64 = 1_000_000;
 /// A sink looks for work after this long even if nothing woke it.
