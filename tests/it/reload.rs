@@ -234,7 +234,8 @@ async fn a_reload_keeps_the_wait_that_an_unchanged_sink_was_asked_for() {
     let status = place.status().await;
     let sinks = status["sinks"].as_array().unwrap();
     let erp = sinks.iter().find(|sink| sink["name"] == "erp").unwrap();
-    assert!(erp["next_attempt_s"].as_f64() > Some(0.0), "it still waits: {status}");
+    // It may not take nearly as long as the sink asked for until here.
+    assert!(erp["next_attempt_s"].as_f64() > Some(200.0), "it still waits: {status}");
     assert_eq!(hook.events().len(), 1, "nothing was sent before the wait was over");
     daemon.stop().await;
 }

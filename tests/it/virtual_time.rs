@@ -401,6 +401,24 @@ async fn a_quiet_shop_is_at_no_risk_after_the_start_and_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn other_clients_that_use_up_the_key_are_a_risk_until_they_leave() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(600.0).await;
+    assert!(daemon.status().await.forecast.feasible);
+    shop.rival(60, 600.0, 1800.0).await;
+    let status = daemon.status().await;
+    assert!(!status.forecast.feasible && status.forecast.first_to_fail.is_some(), "{status:?}");
+    // The health names the others from half of the key on.
+    assert!(status.budget.others_per_minute > 30.0, "{:?}", status.budget);
+    shop.until(HOUR).await;
+    let status = daemon.status().await;
+    assert!(status.forecast.feasible, "{:?}", status.forecast);
+    daemon.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_route_waits_as_long_as_the_server_asked_through_a_reload() {
     let shop = VirtualShop::new(Workspace::usual(), 1);
     let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);

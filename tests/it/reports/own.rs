@@ -1,5 +1,7 @@
 //! The shop's own reports, what a report refuses, and hostile text in every format.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use shopmirror::record::Route;
@@ -142,6 +144,26 @@ async fn records_are_exported_without_loss_or_safe_for_a_spreadsheet() {
     assert_eq!((report.code, report.out.as_str()), (Some(0), ""));
     let unknown = place.run(["export", "lorries"]).await;
     assert!(unknown.code == Some(64) && unknown.err.contains("name a route"), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn an_export_of_many_records_has_each_of_them_once() {
+    let place = place(&[]).await;
+    let store = Store::open(&place.store()).unwrap();
+    for page in 0..11 {
+        let ids = page * 100 + 1..=page * 100 + 100;
+        let records: Vec<String> = ids.map(|id| json!({"id": id}).to_string()).collect();
+        show(&store, Route::Leads, "2026-03-10T12:00:00Z".parse().unwrap(), &records).await;
+    }
+    store.close().await.unwrap();
+    let lines = place.run(["export", "leads", "--format", "ndjson"]).await.out;
+    let ids = |lines: Vec<i64>| lines.into_iter().collect::<BTreeSet<i64>>();
+    let objects = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let found = ids(objects.map(|object| object["id"].as_i64().unwrap()).collect());
+    assert_eq!((lines.lines().count(), found.len()), (1_100, 1_100));
+    let csv = place.run(["export", "leads"]).await.out;
+    let rows = csv.lines().skip(1).map(|row| row.split(',').next().unwrap().parse().unwrap());
+    assert_eq!((csv.lines().count(), ids(rows.collect()).len()), (1_101, 1_100));
 }
 
 #[tokio::test]
