@@ -17,6 +17,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 
 use self::poller::Poller;
+use self::share::Claim;
 use self::slots::Slots;
 pub use self::view::{Forecast, PollerView};
 
@@ -28,8 +29,6 @@ const LATE_S: f64 = 0.005;
 const APART: f64 = 0.8;
 /// The part of a page that may fill between two polls before the poller counts as at risk.
 const FILLED: f64 = 0.8;
-/// The least part of the budget that is left to pollers without a fixed interval.
-const LEAST_ADAPTIVE: f64 = 0.1;
 
 /// What the operator says about one poller.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,10 +37,8 @@ pub struct PollerSettings {
     pub limit: u32,
     /// Shortest time between two polls.
     pub min_interval: Duration,
-    /// Longest time between two polls.
+    /// Longest time between two polls; if it equals the shortest, the interval is fixed.
     pub max_interval: Duration,
-    /// A fixed interval in place of the adaptive one.
-    pub every: Option<Duration>,
     /// How much an arrival counts beside those of the other pollers.
     pub weight: f64,
     /// Whether quiet hours may leave requests unused; holds for all pollers if it does for one.
@@ -109,7 +106,7 @@ impl Schedule {
         let thrift = pollers.iter().any(|settings| settings.thrift);
         let pollers = pollers.into_iter().map(|settings| Poller::new(settings, at)).collect();
         let mut schedule = Self { pollers, slots, thrift, background: false, turn: 1.0 };
-        schedule.take_up_pace();
+        schedule.take_up_pace(at);
         schedule
     }
 
@@ -129,14 +126,8 @@ impl Schedule {
     /// Sets the polls a minute that the budget grants now. If they become fewer, the guarantees of
     /// routes that wait already grow with the slots that are left to them.
     pub fn set_pace(&mut self, per_minute: f64, now: Moment) {
-        let before = self.slots.length();
         if self.slots.set_pace(per_minute) {
-            self.take_up_pace();
-            if self.slots.length() > before {
-                for (j, (_, place)) in self.deadlines().into_iter().enumerate() {
-                    self.pollers[place].put_off(self.slots.free_at(j + 1, seconds(now)));
-                }
-            }
+            self.take_up_pace(seconds(now));
         }
     }
 
@@ -153,7 +144,7 @@ impl Schedule {
         }
         let late = |poller: &Poller| poller.lateness(at + 0.5 * self.slots.length());
         let latest = |barred: bool| {
-            let barred = |p: &Poller| barred && p.settings.every.is_none();
+            let barred = |p: &Poller| barred && !p.is_fixed();
             self.idle()
                 .filter(|(_, poller)| poller.not_before <= horizon)
                 .filter(|(_, poller)| poller.ready_at() <= horizon || barred(poller))
@@ -235,10 +226,9 @@ impl Schedule {
     pub fn observe(&mut self, poller: usize, outcome: &PollResult, now: Moment) {
         let at = seconds(now);
         let started = self.pollers[poller].in_flight.take().unwrap_or(at);
-        let most = self.pollers[poller].settings.max_interval.as_secs_f64();
-        let free = |places| self.slots.free_at(places, at) - started;
-        let (usual, spare) = (free(self.pollers.len()), free(self.pollers.len() + 1));
-        let free = if self.background && spare <= most { spare } else { usual };
+        let slot = self.slots.length();
+        let free = self.slots.free_at(self.pollers.len(), at) - started;
+        let room = if self.background { slot } else { 0.0 };
         let (place, common, turn) = (poller, self.common_rate(), self.turn);
         let poller = &mut self.pollers[place];
         match outcome {
@@ -248,7 +238,7 @@ impl Schedule {
         }
         let lent = self.lent();
         self.pollers[place].lend(lent, turn);
-        self.pollers[place].renew_guarantee(turn, self.slots.length(), free);
+        self.pollers[place].renew_guarantee(turn, slot, free, room);
         self.share();
     }
 
@@ -270,30 +260,19 @@ impl Schedule {
         self.pollers[poller].guarantee
     }
 
-    /// Reckons with the present pace: polling in turn means that all pollers without a fixed
-    /// interval share evenly, none above its `max_interval` if the budget allows.
-    fn take_up_pace(&mut self) {
-        let longest: Vec<f64> = self
-            .pollers
-            .iter()
-            .filter(|poller| poller.settings.every.is_none())
-            .map(|poller| poller.settings.max_interval.as_secs_f64().max(0.001))
-            .collect();
-        self.turn = share::in_turn(&longest, self.adaptive_pace());
+    /// Reckons with the present pace: polling in turn means that all pollers share evenly as far as
+    /// their bounds allow. Guarantees that a fallen pace cannot keep become longer.
+    fn take_up_pace(&mut self, at: f64) {
+        let claims: Vec<Claim> = self.pollers.iter().map(|poller| poller.claim(1.0)).collect();
+        self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
         let (turn, lent) = (self.turn, self.lent());
         for poller in &mut self.pollers {
             poller.lend(lent, turn);
-            poller.keep_guarantee(turn);
+        }
+        for (j, (_, place)) in self.deadlines().into_iter().enumerate() {
+            self.pollers[place].keep_guarantee(turn, self.slots.free_at(j + 1, at));
         }
         self.share();
-    }
-
-    /// Polls a second that fixed intervals leave.
-    fn adaptive_pace(&self) -> f64 {
-        let pace = 1.0 / self.slots.length();
-        let every = self.pollers.iter().filter_map(|poller| poller.settings.every);
-        let fixed: f64 = every.map(|every| 1.0 / every.as_secs_f64().max(0.001)).sum();
-        (pace - fixed).max(pace * LEAST_ADAPTIVE)
     }
 
     /// The interval that the other pollers must accept so that those that must be followed get
@@ -315,7 +294,8 @@ impl Schedule {
 
     /// The mean rate of all pollers, which a poller that is little known is drawn towards.
     fn common_rate(&self) -> f64 {
-        let add = |(count, time), p: &Poller| (count + p.rate.long.0, time + p.rate.long.1);
+        let add =
+            |(count, time), p: &Poller| (count + p.memory.rate.long.0, time + p.memory.rate.long.1);
         let (count, time) = self.pollers.iter().fold((1.0, 600.0), add);
         count / time
     }
@@ -323,19 +303,14 @@ impl Schedule {
     /// Shares the budget out anew.
     fn share(&mut self) {
         let part = if self.thrift { self.busy_part() } else { 1.0 };
-        let budget = self.adaptive_pace() * part;
-        let turn = self.turn;
-        let adaptive = |poller: &&mut Poller| poller.settings.every.is_none();
-        let mut adaptive: Vec<&mut Poller> = self.pollers.iter_mut().filter(adaptive).collect();
-        let claim = |poller: &&mut Poller| share::Claim {
-            root: poller.pull(poller.rate_now()),
-            longest: poller.guarantee,
-            shortest: poller.settings.min_interval.as_secs_f64().max(0.001),
-            followed: poller.followed(turn),
+        let claim = |p: &Poller| Claim {
+            longest: p.guarantee,
+            followed: p.followed(self.turn),
+            ..p.claim(p.pull(p.rate_now()))
         };
-        let mut claims: Vec<share::Claim> = adaptive.iter().map(claim).collect();
-        let intervals = share::intervals(&mut claims, budget);
-        for (poller, interval) in adaptive.iter_mut().zip(intervals) {
+        let mut claims: Vec<Claim> = self.pollers.iter().map(claim).collect();
+        let intervals = share::intervals(&mut claims, part / self.slots.length());
+        for (poller, interval) in self.pollers.iter_mut().zip(intervals) {
             poller.interval = interval;
         }
     }
@@ -343,7 +318,7 @@ impl Schedule {
     /// How much of the busy hours' polls the present hour needs.
     fn busy_part(&self) -> f64 {
         let now: f64 = self.pollers.iter().map(|p| p.pull(p.rate_now())).sum();
-        let busiest: f64 = self.pollers.iter().map(|p| p.pull(p.rate.busiest())).sum();
+        let busiest: f64 = self.pollers.iter().map(|p| p.pull(p.memory.rate.busiest())).sum();
         (now / busiest.max(1e-9)).clamp(0.05, 1.0)
     }
 }

@@ -73,11 +73,8 @@ pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
                 settings: PollerSettings {
                     limit: config.poll.limit,
                     // A fixed schedule is not slowed by the bounds of the adaptive one.
-                    min_interval: route
-                        .every
-                        .map_or(route.min_interval, |e| e.min(route.min_interval)),
-                    max_interval: route.max_interval,
-                    every: route.every,
+                    min_interval: route.every.unwrap_or(route.min_interval),
+                    max_interval: route.every.unwrap_or(route.max_interval),
                     weight: route.weight,
                     thrift: config.poll.thrift,
                 },

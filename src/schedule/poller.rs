@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use super::arrivals::{Arrivals, GUARD};
 use super::rate::ArrivalRate;
+use super::share::Claim;
 use super::{FILLED, Observation, PollerSettings};
 
 /// The longest time that is reckoned with, in seconds.
 const LONGEST_S: f64 = 7.0 * 86_400.0;
-/// The first guarantee of a new poller if polling in turn is faster, in seconds: in that time a
-/// page of 100 holds an import of nearly ten records a second.
+/// The guarantee of a new poller and after a danger if polling in turn is faster, in seconds: in that
+/// time a page of 100 holds an import of nearly ten records a second.
 const FIRST_S: f64 = 10.0;
 /// The longest guarantee after a long calm, in intervals of polling in turn.
 const LAST: f64 = 4.0;
@@ -36,18 +37,16 @@ const LEARNED_VERSION: u32 = 2;
 #[derive(Debug, Clone)]
 pub(super) struct Poller {
     pub(super) settings: PollerSettings,
-    pub(super) rate: ArrivalRate,
+    pub(super) memory: Memory,
     pub(super) arrivals: Arrivals,
     /// When the newest page was requested; the start if there was none.
-    pub(super) read_at: f64,
-    pub(super) read_before: bool,
-    read_wall: Option<Timestamp>,
+    read_at: f64,
     pub(super) in_flight: Option<f64>,
     /// When the last request was sent; long ago before the first one.
     pub(super) last: f64,
     pub(super) not_before: f64,
-    /// When the next poll of a fixed interval is due.
-    fixed_due: f64,
+    /// When the grid of a fixed interval allows the next poll.
+    grid: f64,
     /// The interval that results from its share of the budget.
     pub(super) interval: f64,
     /// The guaranteed longest interval from the last request to the next.
@@ -56,29 +55,59 @@ pub(super) struct Poller {
     factor: f64,
     /// The guarantee while other routes must be followed, in seconds.
     lent: f64,
-    /// When the calm began, and how often danger was seen.
-    calm_since: f64,
-    pub(super) dangers: u32,
-    /// Since when arrivals are watched.
-    pub(super) watched_since: f64,
-    /// When nearly a page of records came dangerously fast, and in how many seconds; oldest first.
-    pub(super) fills: Vec<(f64, f64)>,
     /// The last intervals between two requests, newest last.
     pub(super) kept: VecDeque<f64>,
 }
 
-/// What survives a restart. Times are ages at the newest page, which was read at `read` in Unix
-/// seconds.
-#[derive(Debug, Serialize, Deserialize)]
-struct Learned {
+/// What survives a restart. Times are seconds up to the newest page, which was read at `read` in
+/// Unix seconds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Memory {
     version: u32,
     read: Option<i64>,
     #[serde(flatten)]
-    rate: ArrivalRate,
+    pub(super) rate: ArrivalRate,
+    /// Time since the start or the last danger, and how many dangers there were.
     calm: f64,
     dangers: u32,
-    watched: f64,
-    fills: Vec<(f64, f64)>,
+    /// For how long arrivals were watched.
+    pub(super) watched: f64,
+    /// How long ago nearly a page of records came dangerously fast, and in how many seconds; oldest
+    /// first.
+    pub(super) fills: Vec<(f64, f64)>,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self {
+            version: LEARNED_VERSION,
+            read: None,
+            rate: ArrivalRate::new(),
+            calm: 0.0,
+            dangers: 0,
+            watched: 0.0,
+            fills: Vec::new(),
+        }
+    }
+
+    fn pass(&mut self, span: f64) {
+        self.calm += span;
+        self.watched += span;
+        self.fills.iter_mut().for_each(|(age, _)| *age += span);
+        self.fills.retain(|(age, _)| *age <= REMEMBERED_S);
+    }
+
+    /// Pages that fill within ten minutes are one event; it counts for a week.
+    fn note_danger(&mut self, took: f64) {
+        self.calm = 0.0;
+        self.dangers = self.dangers.saturating_add(1);
+        match self.fills.last_mut() {
+            Some(last) if last.0 <= NOT_RATE_S => *last = (0.0, took.min(last.1)),
+            _ => self.fills.push((0.0, took)),
+        }
+        let surplus = self.fills.len().saturating_sub(MOST_FILLS);
+        self.fills.drain(..surplus);
+    }
 }
 
 impl Poller {
@@ -86,23 +115,17 @@ impl Poller {
     pub(super) fn new(settings: PollerSettings, at: f64) -> Self {
         Self {
             settings,
-            rate: ArrivalRate::new(),
+            memory: Memory::new(),
             arrivals: Arrivals::default(),
             read_at: at,
-            read_before: false,
-            read_wall: None,
             in_flight: None,
             last: f64::NEG_INFINITY,
             not_before: f64::NEG_INFINITY,
-            fixed_due: at,
+            grid: at,
             interval: 1.0,
             guarantee: 0.0,
             factor: 1.0,
             lent: 0.0,
-            calm_since: at,
-            dangers: 0,
-            watched_since: at,
-            fills: Vec::new(),
             kept: VecDeque::new(),
         }
     }
@@ -116,12 +139,9 @@ impl Poller {
         }
         self.in_flight = Some(at);
         self.last = at;
-        if let Some(every) = self.settings.every {
-            // The grid stays; what was missed of it is skipped.
-            let every = every.as_secs_f64().max(0.001);
-            let late = (at - self.fixed_due).max(0.0);
-            self.fixed_due =
-                (self.fixed_due + every * ((late / every).floor() + 1.0)).min(at + every);
+        if self.is_fixed() {
+            let every = self.claim(1.0).longest;
+            self.grid = if at < self.grid + every { self.grid + every } else { at + every };
         }
     }
 
@@ -135,44 +155,36 @@ impl Poller {
         turn: f64,
     ) {
         // What the first page shows came before the polls.
-        if self.read_before {
+        if self.is_read() {
             let span = (started - self.read_at).clamp(0.0, LONGEST_S);
             let new = page.map_or(0, |page| page.new.min(page.records));
             let limit = self.settings.limit;
+            self.memory.pass(span);
             let filled = page.and_then(|page| self.arrivals.take(page, started, span, limit));
-            self.arrivals.look(started, new > 0, self.rate.base);
+            self.arrivals.look(started, new > 0, self.memory.rate.base);
             let importing = self.arrivals.since.is_some_and(|since| started - since <= NOT_RATE_S);
-            self.rate.observe(f64::from(new), span, wall, importing, common);
+            self.memory.rate.observe(f64::from(new), span, wall, importing, common);
             if let Some(took) = filled.filter(|took| *took < self.longest(turn) / FILLED) {
-                self.remember_danger(started, took);
+                self.memory.note_danger(took);
             }
         }
         self.read_at = self.read_at.max(started);
-        self.read_before = true;
-        self.read_wall = Some(wall);
-        self.fills.retain(|(at, _)| started - at <= REMEMBERED_S);
+        self.memory.read = Some(wall.as_second());
         self.renew_factor(turn);
+    }
+
+    /// Whether a page was read, by this process or an earlier one.
+    pub(super) fn is_read(&self) -> bool {
+        self.memory.read.is_some()
     }
 
     /// Renews the factor of the guarantee; only when the route is read, so that a deadline never
     /// moves while it is waited for.
     fn renew_factor(&mut self, turn: f64) {
-        let first = if self.dangers == 0 { (FIRST_S / turn).clamp(1.0, LAST) } else { 1.0 };
-        let patience = CALM_S * f64::from(self.dangers.saturating_sub(1).min(10)).exp2();
-        let calm = (self.read_at - self.calm_since) / patience.min(MOST_CALM_S);
-        self.factor = first + (LAST - first) * calm.clamp(0.0, 1.0);
-    }
-
-    /// Pages that fill within ten minutes are one event; it counts for a week.
-    fn remember_danger(&mut self, at: f64, took: f64) {
-        self.calm_since = at;
-        self.dangers = self.dangers.saturating_add(1);
-        match self.fills.last_mut() {
-            Some(last) if at - last.0 <= NOT_RATE_S => *last = (at, took.min(last.1)),
-            _ => self.fills.push((at, took)),
-        }
-        let surplus = self.fills.len().saturating_sub(MOST_FILLS);
-        self.fills.drain(..surplus);
+        let first = (FIRST_S / turn).clamp(1.0, LAST);
+        let doublings = self.memory.dangers.saturating_sub(1).min(10);
+        let patience = (CALM_S * f64::from(doublings).exp2()).min(MOST_CALM_S);
+        self.factor = first + (LAST - first) * (self.memory.calm / patience).clamp(0.0, 1.0);
     }
 
     /// Lets the guarantee be `wanted` seconds while other routes must be followed; a route that was
@@ -181,33 +193,38 @@ impl Poller {
     pub(super) fn lend(&mut self, wanted: f64, turn: f64) {
         let max = self.settings.max_interval.as_secs_f64();
         let most = if turn < max { max } else { f64::INFINITY };
-        let lends = self.dangers == 0 && self.followed(turn).is_none();
+        let lends = self.memory.dangers == 0 && self.followed(turn).is_none();
         self.lent = if lends { wanted.min(LAST * turn).min(most) } else { 0.0 };
     }
 
     /// Renews the guarantee of the interval that began with the last request. It is never shorter
     /// than `free`, before which the requests of the other pollers leave no slot, or than
-    /// min_interval and a slot.
-    pub(super) fn renew_guarantee(&mut self, turn: f64, slot: f64, free: f64) {
-        self.guarantee = self.allowed(turn);
-        if self.settings.every.is_none() {
-            let most = self.settings.max_interval.as_secs_f64();
-            let least = (self.settings.min_interval.as_secs_f64() + slot).min(most);
-            self.guarantee = self.guarantee.max(free).max(least);
-        }
+    /// min_interval and a slot; it has `room` for a background request if max_interval allows.
+    pub(super) fn renew_guarantee(&mut self, turn: f64, slot: f64, free: f64, room: f64) {
+        let Claim { longest, shortest, .. } = self.claim(1.0);
+        let own = self.allowed(turn).max(free).max((shortest + slot).min(longest));
+        self.guarantee = if self.is_fixed() { longest } else { own.max((own + room).min(longest)) };
     }
 
-    /// Lengthens the guarantee of the running interval if the pace has fallen. A pace that rises
-    /// does not shorten it, because the polls that were put off meanwhile come first.
-    pub(super) fn keep_guarantee(&mut self, turn: f64) {
-        self.guarantee = self.guarantee.max(self.allowed(turn));
+    /// Lengthens the guarantee of the running interval if the pace has fallen, to a slot at `free` at
+    /// least. A pace that rises does not shorten it, because the polls that were put off meanwhile
+    /// come first.
+    pub(super) fn keep_guarantee(&mut self, turn: f64, free: f64) {
+        let slot = if self.last.is_finite() { free - self.last } else { 0.0 };
+        let kept = self.guarantee.max(self.allowed(turn)).max(slot);
+        self.guarantee = if self.is_fixed() { self.claim(1.0).longest } else { kept };
     }
 
-    /// Lengthens the guarantee of the running interval to a slot at `free`.
-    pub(super) fn put_off(&mut self, free: f64) {
-        if self.settings.every.is_none() && self.last.is_finite() {
-            self.guarantee = self.guarantee.max(free - self.last);
-        }
+    /// Whether its bounds leave no choice.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.settings.max_interval <= self.settings.min_interval
+    }
+
+    /// What it brings to a division of the budget, between the intervals of the operator.
+    pub(super) fn claim(&self, root: f64) -> Claim {
+        let PollerSettings { min_interval, max_interval, .. } = self.settings;
+        let [shortest, longest] = [min_interval, max_interval].map(|s| s.as_secs_f64().max(0.001));
+        Claim { root, longest, shortest, followed: None }
     }
 
     /// The longest interval that calm can lead to.
@@ -216,16 +233,13 @@ impl Poller {
     }
 
     fn allowed(&self, turn: f64) -> f64 {
-        match self.settings.every {
-            Some(every) => every.as_secs_f64(),
-            None => (self.factor * turn).min(self.longest(turn)).max(self.lent),
-        }
+        (self.factor * turn).min(self.longest(turn)).max(self.lent)
     }
 
     /// The interval that keeps the page from overflowing, if an import runs or if polling in turn
     /// is too slow even for the usual rate.
     pub(super) fn followed(&self, turn: f64) -> Option<f64> {
-        let usual = Some(self.rate.base).filter(|rate| rate * turn > FILLED * self.page());
+        let usual = Some(self.memory.rate.base).filter(|rate| rate * turn > FILLED * self.page());
         self.arrivals.running.or(usual).map(|rate| FILLED * self.page() / rate)
     }
 
@@ -236,7 +250,7 @@ impl Poller {
 
     /// Arrivals a second, for sharing.
     pub(super) fn rate_now(&self) -> f64 {
-        self.rate.with_bursts().max(self.arrivals.running.unwrap_or(0.0))
+        self.memory.rate.with_bursts().max(self.arrivals.running.unwrap_or(0.0))
     }
 
     /// How strongly it pulls on the budget at `rate` arrivals a second.
@@ -246,71 +260,52 @@ impl Poller {
 
     /// The interval within which a page is unlikely to overflow at the rate seen.
     pub(super) fn safe_interval(&self) -> f64 {
-        let usual = 0.5 * f64::from(self.settings.limit) / self.rate.base.max(1e-9);
+        let usual = 0.5 * f64::from(self.settings.limit) / self.memory.rate.base.max(1e-9);
         usual.min(self.followed(0.0).unwrap_or(f64::INFINITY)).min(LONGEST_S)
     }
 
     /// Before this it must not be polled.
     pub(super) fn ready_at(&self) -> f64 {
         let spaced = self.last + self.settings.min_interval.as_secs_f64();
-        let due = if self.settings.every.is_some() { self.fixed_due } else { f64::NEG_INFINITY };
-        spaced.max(self.not_before).max(due)
+        self.not_before.max(if self.is_fixed() { self.grid } else { spaced })
     }
 
     /// By when it must be polled.
     pub(super) fn deadline(&self) -> f64 {
         let ready = self.ready_at();
-        if self.settings.every.is_some() { ready } else { ready.max(self.last + self.guarantee) }
+        if self.is_fixed() { ready } else { ready.max(self.last + self.guarantee) }
     }
 
     /// When its share of the budget brings the next poll.
     pub(super) fn due_at(&self) -> f64 {
-        if self.settings.every.is_some() { self.ready_at() } else { self.last + self.interval }
+        self.last + self.interval
     }
 
     /// How late it is, in its own intervals; a fixed interval comes first.
     pub(super) fn lateness(&self, at: f64) -> f64 {
-        if self.settings.every.is_some() { f64::INFINITY } else { (at - self.last) / self.interval }
+        if self.is_fixed() { f64::INFINITY } else { (at - self.last) / self.interval }
     }
 
     pub(super) fn learned(&self) -> String {
-        let learned = Learned {
-            version: LEARNED_VERSION,
-            read: self.read_wall.map(Timestamp::as_second),
-            rate: self.rate.clone(),
-            calm: self.read_at - self.calm_since,
-            dangers: self.dangers,
-            watched: self.read_at - self.watched_since,
-            fills: self.fills.iter().map(|(at, took)| (self.read_at - at, *took)).collect(),
-        };
-        serde_json::to_string(&learned).expect("numbers and lists serialise")
+        serde_json::to_string(&self.memory).expect("numbers and lists serialise")
     }
 
     /// Takes over what an earlier process learned; anything implausible is ignored as a whole.
     pub(super) fn restore(&mut self, learned: &str, at: f64, wall: Timestamp, turn: f64) {
         let value = serde_json::from_str::<Value>(learned).ok().filter(sane);
-        let Some(learned) = value.and_then(|value| serde_json::from_value::<Learned>(value).ok())
-        else {
+        let memory = value.and_then(|value| serde_json::from_value::<Memory>(value).ok());
+        let Some(memory) = memory.filter(|memory| memory.version == LEARNED_VERSION) else {
             return;
         };
-        if learned.version != LEARNED_VERSION {
-            return;
-        }
-        let read = learned.read.and_then(|read| Timestamp::from_second(read).ok());
+        let read = memory.read.and_then(|read| Timestamp::from_second(read).ok());
         // A clock that was set back says nothing about how long the process was away.
         let away = read.map_or(0.0, |read| wall.duration_since(read).as_secs_f64());
         let away = away.clamp(0.0, LONGEST_S);
-        self.rate = learned.rate;
-        self.rate.resume(away, wall);
-        self.dangers = learned.dangers;
+        self.memory = memory;
+        self.memory.rate.resume(away, wall);
         self.read_at = at - away;
-        self.calm_since = self.read_at - learned.calm;
-        self.watched_since = self.read_at - learned.watched;
-        self.fills = learned.fills.iter().map(|(age, took)| (self.read_at - age, *took)).collect();
-        self.read_wall = read;
-        self.read_before = read.is_some();
         self.renew_factor(turn);
-        self.keep_guarantee(turn);
+        self.keep_guarantee(turn, self.last);
     }
 }
 

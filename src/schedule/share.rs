@@ -5,7 +5,7 @@
 pub(super) struct Claim {
     /// The square root of weight times arrivals a second.
     pub(super) root: f64,
-    /// Its guaranteed longest interval.
+    /// The longest interval allowed.
     pub(super) longest: f64,
     /// The shortest interval allowed.
     pub(super) shortest: f64,
@@ -28,17 +28,14 @@ pub(super) fn intervals(claims: &mut [Claim], budget: f64) -> Vec<f64> {
     claims.iter().map(|claim| claim.interval(factor)).collect()
 }
 
-/// The interval of polling in turn with `budget` polls a second, none above its own `longest` if
-/// the budget allows that.
-pub(super) fn in_turn(longest: &[f64], budget: f64) -> f64 {
-    let even = longest.len().max(1) as f64 / budget;
-    if longest.is_empty() || longest.iter().map(|longest| 1.0 / longest).sum::<f64>() > budget {
-        return even;
+/// The interval of polling in turn with `budget` polls a second, within the bounds of each if the
+/// budget allows that. All claims have the root 1.
+pub(super) fn in_turn(claims: &[Claim], budget: f64) -> f64 {
+    if claims.iter().map(|claim| 1.0 / claim.longest).sum::<f64>() > budget {
+        claims.len() as f64 / budget
+    } else {
+        1.0 / factor(claims, budget)
     }
-    let claim =
-        |longest: &f64| Claim { root: 1.0, longest: *longest, shortest: 1e-9, followed: None };
-    let claims: Vec<Claim> = longest.iter().map(claim).collect();
-    (1.0 / factor(&claims, budget)).max(even)
 }
 
 /// Polls a second for each unit of root, so that all use `budget` polls a second. Their sum is a

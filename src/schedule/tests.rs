@@ -15,10 +15,15 @@ fn settings() -> PollerSettings {
         limit: 100,
         min_interval: Duration::from_secs(2),
         max_interval: Duration::from_secs(90),
-        every: None,
         weight: 1.0,
         thrift: false,
     }
+}
+
+/// The settings of a route that is polled `every` so many seconds.
+fn fixed(every: u64) -> PollerSettings {
+    let every = Duration::from_secs(every);
+    PollerSettings { min_interval: every, max_interval: every, ..settings() }
 }
 
 /// A page with `new` records whose ages are given, youngest first.
@@ -240,27 +245,26 @@ fn a_batch_larger_than_a_page_is_not_chased() {
         }
     });
     let share = count(&polls, 1) as f64 / polls.len() as f64;
-    assert!((0.12..0.25).contains(&share), "{share} of the polls");
+    // Two of seven are what the guarantees of the others leave to any route.
+    assert!((0.12..0.29).contains(&share), "{share} of the polls");
     assert!(longest(&polls, 0) < 15.0, "another route waited {}", longest(&polls, 0));
 }
 
 #[test]
-fn a_fixed_interval_keeps_its_grid_and_skips_what_it_missed() {
-    let every = Some(Duration::from_secs(30));
-    let mut schedule = Schedule::new(vec![PollerSettings { every, ..settings() }], 60.0, at(0.0));
+fn a_fixed_interval_is_kept_and_skips_what_it_missed() {
+    let mut schedule = Schedule::new(vec![fixed(30)], 60.0, at(0.0));
     let polls = drive(&mut schedule, 0.0, 95.0, 1.0, |_, _| page(1));
     let times: Vec<f64> = polls.iter().map(|(now, _)| now.round()).collect();
     assert_eq!(times, [0.0, 30.0, 60.0, 90.0]);
     let polls = drive(&mut schedule, 200.0, 245.0, 1.0, |_, _| page(1));
     let times: Vec<f64> = polls.iter().map(|(now, _)| now.round()).collect();
-    assert_eq!(times, [200.0, 210.0, 240.0]);
+    assert_eq!(times, [200.0, 230.0]);
 }
 
 #[test]
 fn fixed_intervals_leave_the_rest_of_the_budget_to_the_others() {
-    let fixed = PollerSettings { every: Some(Duration::from_secs(5)), ..settings() };
     let mut all = vec![settings(); 5];
-    all.push(fixed);
+    all.push(fixed(5));
     let mut schedule = Schedule::new(all, 30.0, at(0.0));
     let polls = drive(&mut schedule, 0.0, 3600.0, 60.5 / 30.0, |_, _| PollResult::Unchanged);
     assert!((715..=721).contains(&count(&polls, 5)), "{}", count(&polls, 5));

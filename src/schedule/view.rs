@@ -73,20 +73,17 @@ impl Schedule {
         let poller = &self.pollers[poller];
         let at = seconds(now);
         let rate = poller.rate_now();
-        let spread = (DEVIATIONS / poller.rate.evidence().sqrt()).exp();
+        let spread = (DEVIATIONS / poller.memory.rate.evidence().sqrt()).exp();
         let guarantee = poller.guarantee;
-        let planned = match poller.settings.every {
-            Some(_) => poller.ready_at(),
-            None => poller.ready_at().max(poller.due_at().min(poller.deadline())),
-        };
-        let watched = (poller.read_at - poller.watched_since).max(0.0);
-        let overflows = poller.fills.iter().filter(|(_, took)| *took < guarantee).count();
+        let planned = poller.ready_at().max(poller.due_at().min(poller.deadline()));
+        let watched = poller.memory.watched;
+        let overflows = poller.memory.fills.iter().filter(|(_, took)| *took < guarantee).count();
         let kept = poller.kept.len() as f64;
         PollerView {
             rate_per_hour: rate * 3600.0,
             rate_low: rate * 3600.0 / spread,
             rate_high: rate * 3600.0 * spread,
-            interval_s: poller.settings.every.map_or(poller.interval, |every| every.as_secs_f64()),
+            interval_s: poller.interval,
             kept_interval_s: (kept >= 1.0).then(|| poller.kept.iter().sum::<f64>() / kept),
             longest_kept_s: poller.kept.iter().copied().max_by(f64::total_cmp),
             guarantee_s: guarantee,
@@ -120,14 +117,14 @@ impl Schedule {
     fn risk(&self, poller: &Poller) -> f64 {
         let guarantee = poller.guarantee;
         let page = poller.page();
-        let steady = poller.rate.base * guarantee / (FILLED * page);
+        let steady = poller.memory.rate.base * guarantee / (FILLED * page);
         // The other routes may be due first.
         let next = poller.interval.max(guarantee.min(self.turn));
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
-        let fills = poller.fills.iter().map(|(_, took)| guarantee / took.max(1e-3));
+        let fills = poller.memory.fills.iter().map(|(_, took)| guarantee / took.max(1e-3));
         // Without budget a guarantee becomes longer than the route may ever wait.
         let most = poller.settings.max_interval.as_secs_f64() * BEYOND;
-        let waits = if poller.settings.every.is_none() { guarantee / most.max(1e-3) } else { 0.0 };
+        let waits = guarantee / most.max(1e-3);
         fills.fold(steady.max(import).max(waits), f64::max)
     }
 
@@ -139,10 +136,10 @@ impl Schedule {
         if poller.not_before > at {
             return format!("waits {} after a failed poll", span(poller.not_before - at));
         }
-        if poller.settings.every.is_some() {
+        if poller.is_fixed() {
             return "fixed by `every`".into();
         }
-        if !poller.read_before {
+        if !poller.is_read() {
             return "not polled yet".into();
         }
         if let Some(speed) = poller.arrivals.running {

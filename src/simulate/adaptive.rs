@@ -50,7 +50,6 @@ impl<'a> SimulatedDaemon<'a> {
             limit: settings.limit,
             min_interval: settings.min_interval,
             max_interval: settings.max_interval,
-            every: None,
             weight: 1.0,
             thrift: false,
         };
