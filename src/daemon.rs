@@ -41,6 +41,7 @@ use health::{Outside, Watch};
 use open_page::OpenPage;
 pub use requests::exit_code;
 use scheduled_reports::ScheduledReports;
+pub(crate) use upkeep::old_by;
 
 /// How long a task other than a delivery may take to end before it is cancelled.
 const GRACE: Duration = Duration::from_secs(6);
@@ -338,6 +339,7 @@ impl RunningTasks {
         });
 
         let dispatcher = dispatcher(config, client, clock.clone(), store, handover).await?;
+        let clocks = dispatcher.clocks();
         let stop = finish.clone();
         tasks.spawn(async move {
             Ok(TaskEnd::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
@@ -371,12 +373,14 @@ impl RunningTasks {
             settings: config.backup.clone(),
             zone: TimeZone::system(),
             clock: clock.clone(),
+            clocks: clocks.clone(),
             store: store.clone(),
             status: backup,
         };
         tasks.spawn(daily.run(finish.clone()));
         tasks.spawn(search_index::run(store.clone(), finish.clone()));
-        tasks.spawn(upkeep::run(config.store.log_retention, clock, store.clone(), finish.clone()));
+        let retention = config.store.log_retention;
+        tasks.spawn(upkeep::run(retention, clock, clocks, store.clone(), finish.clone()));
         Ok(Self { tasks, finish, requests, watch })
     }
 

@@ -29,8 +29,7 @@ use crate::schedule::{Next, PollerSettings, Schedule};
 use crate::store::{Store, StoreError};
 use background::BackgroundQueue;
 pub use background::{BackgroundClient, BackgroundError, BackgroundRequest};
-use clocks::Clocks;
-pub use clocks::{clock_advice, clock_ahead_s};
+pub use clocks::{Clocks, clock_advice, clock_ahead_s};
 use completed::Completed;
 pub use completed::seen;
 pub use pause::PauseReason;
@@ -148,6 +147,12 @@ impl Dispatcher {
             clocks: Clocks::default(),
             background: BackgroundQueue::default(),
         })
+    }
+
+    /// The comparison of this machine's clock with the workspace's, kept up to date by the polls.
+    #[must_use]
+    pub fn clocks(&self) -> Clocks {
+        self.clocks.clone()
     }
 
     /// Polls until stopped, then saves what was learned and returns what the next dispatcher needs.

@@ -317,11 +317,15 @@ impl Store {
         .await
     }
 
-    /// One bounded step of upkeep: retention and a checkpoint.
+    /// One bounded step of upkeep: retention, unless the time is not known, and a checkpoint.
     ///
     /// # Errors
     /// A checkpoint that cannot write is an error of the disk, and ends the process.
-    pub async fn upkeep(&self, now: Timestamp, retention: Duration) -> Result<Upkeep, StoreError> {
+    pub async fn upkeep(
+        &self,
+        now: Option<Timestamp>,
+        retention: Duration,
+    ) -> Result<Upkeep, StoreError> {
         self.write(move |writer| maintain::step(writer, now, retention)).await
     }
 

@@ -26,7 +26,8 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
                 }
             }
             let folder = BackupFolder::new(&config.backup.path, &config.store.path);
-            let backup = (config.backup.keep > 0).then(|| BackupStatus::of_folder(&folder));
+            let backup = (config.backup.keep > 0)
+                .then(|| BackupStatus::of_folder(&folder, jiff::Timestamp::now()));
             let zone = &config.workspace.time_zone;
             let runs = reader.report_runs()?;
             let reports = ScheduledReportStatus::of_all(&config.reports, zone, &runs, now);

@@ -81,7 +81,9 @@ fn code_of_open(error: &OpenError) -> u8 {
 fn code_of_backup(error: &BackupError) -> u8 {
     match error {
         BackupError::Exists(_) | BackupError::Unfit(_) | BackupError::IsTheStore(_) => USAGE,
-        BackupError::NotABackup { .. } | BackupError::Unsound(_) => DATA,
+        BackupError::NotABackup { .. }
+        | BackupError::Disagrees { .. }
+        | BackupError::Unsound(_) => DATA,
         BackupError::UnderWay(_) | BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
         BackupError::Open(error) => code_of_open(error),
         BackupError::Io { source, .. } => code_of_io(source),

@@ -88,6 +88,7 @@ async fn work_on(
     stop: &CancellationToken,
 ) -> anyhow::Result<OnceResult> {
     let dispatcher = daemon::dispatcher(config, client, clock.clone(), store, None).await?;
+    let clocks = dispatcher.clocks();
     let before = store.read(|reader| reader.last_seq()).await?;
     // A new sink starts after the last row of now, so that it receives what this run stores.
     let deliverers = daemon::deliverers(config, clock, store).await?;
@@ -111,7 +112,8 @@ async fn work_on(
     }
     unsettled.sort_by(|a, b| a.name.cmp(&b.name));
     let after = store.read(|reader| reader.last_seq()).await;
-    let kept = store.upkeep(clock.now().wall, config.store.log_retention).await;
+    let old_by = daemon::old_by(&clocks, clock.now().wall);
+    let kept = store.upkeep(old_by, config.store.log_retention).await;
     let failed = failed?;
     delivered?;
     let stored = after? - before;

@@ -15,13 +15,18 @@ pub(super) struct Args {
     /// The backup, as `shopmirror backup` or the daemon wrote it
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
+    /// Restore a damaged backup as it is; `shopmirror verify` then lists what disagrees
+    #[arg(long)]
+    accept_damage: bool,
 }
 
 /// Restores a backup and prints what to do next.
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let path = config.store.path.clone();
     let now = jiff::Timestamp::now();
-    let restored = copying::run(move |control| store::restore(&path, &args.file, now, control))?;
+    let restored = copying::run(move |control| {
+        store::restore(&path, &args.file, args.accept_damage, now, control)
+    })?;
     let mut text = format!(
         "{} now holds {}\n",
         config.store.path.display(),

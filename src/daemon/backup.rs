@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::TaskEnd;
 use crate::clock::{Clock, stamp};
 use crate::config;
+use crate::poll::Clocks;
 use crate::status::BackupStatus;
 use crate::store::{self, BackupFolder, CopyControl, CopyFacts, Store};
 
@@ -22,14 +23,15 @@ use crate::store::{self, BackupFolder, CopyControl, CopyFacts, Store};
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait after a backup that failed.
 const RETRY: Duration = Duration::from_secs(3600);
-/// A backup dated this far ahead was made while the clock was wrong, and says nothing.
-const CLOCK_WAS_WRONG: Duration = Duration::from_secs(86_400);
+/// How long to wait for the first page, which tells whether the clock is right.
+const WAIT_FOR_PAGE: Duration = Duration::from_secs(600);
 
 /// What the task needs.
 pub(super) struct DailyBackup {
     pub(super) settings: config::BackupSettings,
     pub(super) zone: TimeZone,
     pub(super) clock: Clock,
+    pub(super) clocks: Clocks,
     pub(super) store: Store,
     /// Where the state is published.
     pub(super) status: watch::Sender<Option<BackupStatus>>,
@@ -57,12 +59,18 @@ impl DailyBackup {
         }
         let folder = BackupFolder::new(&self.settings.path, self.store.path());
         let mut failed: Option<(Timestamp, String)> = None;
+        let begun = self.clock.now();
         while !stop.is_cancelled() {
-            let now = self.clock.now().wall;
+            let own = self.clock.now();
+            let compared = self.clocks.workspace_time(own.wall);
+            let is_known = compared.is_some() || own.elapsed >= begun.elapsed + WAIT_FOR_PAGE;
+            let now = compared.unwrap_or(own.wall);
+            let first = now.checked_sub(own.elapsed - begun.elapsed).unwrap_or(now);
             let listed = folder.clone();
-            let mut status =
-                in_background(move || BackupStatus::of_folder(&listed)).await.unwrap_or_default();
-            let due = self.due(&status, now).await.map(|due| match &failed {
+            let mut status = in_background(move || BackupStatus::of_folder(&listed, now))
+                .await
+                .unwrap_or_default();
+            let due = self.due(&status, first).await.map(|due| match &failed {
                 Some((at, _)) => due.max(at.saturating_add(RETRY).unwrap_or(Timestamp::MAX)),
                 None => due,
             });
@@ -71,7 +79,7 @@ impl DailyBackup {
                 status.last_error = Some(why.clone());
             }
             self.status.send_replace(Some(status));
-            if due.is_some_and(|due| due <= now) {
+            if is_known && due.is_some_and(|due| due <= now) {
                 failed = match self.back_up(&folder, now, stop.clone()).await {
                     Ok(facts) => {
                         tracing::info!(path = %folder.path(now).display(), bytes = facts.bytes, seq = facts.last_seq, "backed up the store");
@@ -98,16 +106,16 @@ impl DailyBackup {
     }
 
     /// When the next backup is due; `None` while there is nothing to back up.
-    async fn due(&self, status: &BackupStatus, now: Timestamp) -> Option<Timestamp> {
+    async fn due(&self, status: &BackupStatus, begun: Timestamp) -> Option<Timestamp> {
         let last = status.last_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
-        let believed = now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now);
-        let after = match last.filter(|last| *last <= believed) {
+        let after = match last {
             Some(last) => last,
-            // A store that has no backup yet counts from its first page.
+            // A store that has no backup yet counts from its first page, or from this start if the
+            // clock was wrong at that page.
             None => {
                 let pollers = self.store.read(store::Reader::pollers).await.ok()?;
                 let first = pollers.iter().map(|poller| &poller.first_polled_at).min()?;
-                first.parse().ok()?
+                first.parse::<Timestamp>().ok()?.min(begun)
             }
         };
         Some(next_due(self.settings.at, &self.zone, after))
@@ -127,7 +135,7 @@ impl DailyBackup {
             folder.prepare().with_context(|| format!("could not write {}", place()))?;
             let mut control = CopyControl { stop, progress: &mut |_| () };
             let facts = store::back_up(&source, &folder.path(now), true, &mut control)?;
-            folder.prune(keep).context("could not remove an old backup")?;
+            folder.prune(keep, now).context("could not remove an old backup")?;
             Ok(facts)
         })
         .await?

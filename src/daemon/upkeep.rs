@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::TaskEnd;
 use crate::clock::Clock;
+use crate::poll::Clocks;
 use crate::store::Store;
 
 /// The time between two rounds.
@@ -17,18 +19,25 @@ const EVERY: Duration = Duration::from_secs(30);
 /// From this size on, a growing write-ahead log is logged.
 const WAL_ALARM: u64 = 64 * 1024 * 1024;
 
+/// The time that retention counts from: a clock that is ahead would delete what is not old. `None`
+/// before the first page, when nothing can be compared yet.
+pub(crate) fn old_by(clocks: &Clocks, own: Timestamp) -> Option<Timestamp> {
+    clocks.workspace_time(own).map(|there| there.min(own))
+}
+
 /// Maintains the store until stopped. The first round is at once: it empties the write-ahead log that an
 /// unclean stop left.
 pub(super) async fn run(
     retention: Duration,
     clock: Clock,
+    clocks: Clocks,
     store: Store,
     stop: CancellationToken,
 ) -> anyhow::Result<TaskEnd> {
     let mut in_the_way = 0_u32;
     let mut is_checked = false;
     loop {
-        match store.upkeep(clock.now().wall, retention).await {
+        match store.upkeep(old_by(&clocks, clock.now().wall), retention).await {
             Ok(upkeep) => {
                 in_the_way = if upkeep.reader_in_the_way { in_the_way + 1 } else { 0 };
                 if upkeep.wal_bytes > WAL_ALARM && in_the_way.is_multiple_of(20) {
@@ -55,5 +64,23 @@ pub(super) async fn run(
             () = stop.cancelled() => return Ok(TaskEnd::Other),
             () = tokio::time::sleep(EVERY) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+
+    #[test]
+    fn a_clock_that_is_ahead_makes_nothing_old() {
+        let own: Timestamp = "2028-04-01T00:00:00Z".parse().unwrap();
+        let there: Timestamp = "2026-11-22T00:00:00Z".parse().unwrap();
+        let clocks = Clocks::default();
+        assert_eq!(old_by(&clocks, own), None, "nothing was compared yet");
+        clocks.compare(Some(there), Moment { elapsed: Duration::ZERO, wall: own });
+        assert_eq!(old_by(&clocks, own), Some(there));
+        clocks.compare(Some(own), Moment { elapsed: Duration::ZERO, wall: there });
+        assert_eq!(old_by(&clocks, there), Some(there), "nor one of the workspace");
     }
 }

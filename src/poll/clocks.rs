@@ -1,10 +1,12 @@
 //! Compares this machine's clock with the workspace's, from the header `Date` of its responses.
 //!
-//! A wrong clock makes receivers refuse webhooks, and puts wrong times into the log.
+//! A wrong clock makes receivers refuse webhooks, and puts wrong times into the log. It must not
+//! delete what is not old, nor put off backups: those go by the workspace's clock.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::clock::Moment;
 use crate::duration;
@@ -30,24 +32,62 @@ pub fn clock_advice(ahead_s: f64) -> String {
     )
 }
 
-/// The last comparison; logs each time the clocks drift apart.
-#[derive(Default)]
-pub(super) struct Clocks {
-    ahead_s: Option<f64>,
+/// The last comparison, shared with what must not trust a wrong clock.
+#[derive(Debug, Clone, Default)]
+pub struct Clocks(Arc<Mutex<Comparison>>);
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Comparison {
+    /// No page has been read yet.
+    #[default]
+    NotYet,
+    /// The clocks agree, or the workspace's responses have no `Date`.
+    Agree,
+    /// This machine's clock is ahead by so many seconds, or behind if negative.
+    AheadBy(f64),
 }
 
 impl Clocks {
-    pub(super) fn compare(&mut self, server: Option<Timestamp>, now: Moment) {
+    /// Compares with the time that a response names, and logs each time the clocks drift apart.
+    pub(crate) fn compare(&self, server: Option<Timestamp>, now: Moment) {
         let Some(server) = server else { return };
         let ahead_s = clock_ahead_s(now.wall, server);
-        if let (Some(ahead_s), None) = (ahead_s, self.ahead_s) {
+        if let (Some(ahead_s), None) = (ahead_s, self.ahead_s()) {
             tracing::warn!("{}", clock_advice(ahead_s));
         }
-        self.ahead_s = ahead_s;
+        *self.last() = ahead_s.map_or(Comparison::Agree, Comparison::AheadBy);
+    }
+
+    /// Notes that a page was read: a workspace that names no time cannot be compared with.
+    pub(super) fn page_read(&self) {
+        let mut last = self.last();
+        if let Comparison::NotYet = *last {
+            *last = Comparison::Agree;
+        }
     }
 
     pub(super) fn ahead_s(&self) -> Option<f64> {
-        self.ahead_s
+        match *self.last() {
+            Comparison::AheadBy(ahead_s) => Some(ahead_s),
+            Comparison::NotYet | Comparison::Agree => None,
+        }
+    }
+
+    /// The time by the workspace's clock when this machine's shows `own`; `None` before the first page.
+    #[must_use]
+    pub fn workspace_time(&self, own: Timestamp) -> Option<Timestamp> {
+        match *self.last() {
+            Comparison::NotYet => None,
+            Comparison::Agree => Some(own),
+            Comparison::AheadBy(ahead_s) => {
+                let ahead = SignedDuration::try_from_secs_f64(ahead_s).ok()?;
+                own.checked_sub(ahead).ok()
+            }
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Comparison> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,6 +106,14 @@ mod tests {
         ] {
             assert_eq!(clock_ahead_s(own, server.parse().unwrap()), ahead, "{server}");
         }
+        let clocks = Clocks::default();
+        assert_eq!(clocks.workspace_time(own), None);
+        clocks.page_read();
+        assert_eq!(clocks.workspace_time(own), Some(own));
+        let server: Timestamp = "2024-10-01T12:00:00Z".parse().unwrap();
+        clocks.compare(Some(server), Moment { elapsed: Duration::ZERO, wall: own });
+        clocks.page_read();
+        assert_eq!(clocks.workspace_time(own), Some(server));
         assert!(clock_advice(-86_400.0).contains("clock is 1d behind the workspace's"));
         assert!(clock_advice(300.0).contains("clock is 5m ahead of the workspace's"));
     }

@@ -151,6 +151,7 @@ impl Dispatcher {
 
     fn succeed(&mut self, poller: usize, outcome: &PageOutcome, ages: Vec<Duration>) {
         let now = self.clock.now();
+        self.clocks.page_read();
         self.pollers[poller].succeeded(now, outcome);
         self.schedule.observe(poller, &outcome_of(outcome, ages), now);
     }

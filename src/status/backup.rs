@@ -1,5 +1,6 @@
 //! The state of the daily backup as the status shows it.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Health, WorkspaceStatus};
@@ -21,12 +22,12 @@ pub struct BackupStatus {
 }
 
 impl BackupStatus {
-    /// What the folder shows; a folder that cannot be read is reported as a failure.
+    /// What the folder shows at `now`; a folder that cannot be read is reported as a failure.
     #[must_use]
-    pub fn of_folder(folder: &BackupFolder) -> Self {
-        match folder.list() {
+    pub fn of_folder(folder: &BackupFolder, now: Timestamp) -> Self {
+        match folder.list(now) {
             Ok(files) => {
-                let newest = files.first();
+                let newest = files.first().filter(|file| !file.is_from_the_future);
                 Self {
                     last_at: newest.map(|file| stamp(file.at)),
                     last_file: newest.map(|file| file.path.display().to_string()),

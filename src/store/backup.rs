@@ -87,6 +87,10 @@ fn refuse_unfit(store: &Path, target: &Path, replace: bool) -> Result<(), Backup
     match std::fs::symlink_metadata(target) {
         Ok(_) if !replace => Err(BackupError::Exists(target.to_owned())),
         Ok(found) if !found.is_file() => Err(BackupError::Unfit(target.to_owned())),
+        // A configuration or a key file named by mistake.
+        Ok(found) if found.len() > 0 && !open::is_ours(target) => {
+            Err(BackupError::Unfit(target.to_owned()))
+        }
         _ => Ok(()),
     }
 }

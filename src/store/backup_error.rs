@@ -12,9 +12,9 @@ pub enum BackupError {
     /// The file to write exists.
     #[error("{0} exists: name another file, or give --replace to overwrite it")]
     Exists(PathBuf),
-    /// The file to write is the store itself, or is no file.
+    /// The file to write is the store itself, no file, or a file that is no backup.
     #[error(
-        "{0} cannot hold a backup: it is the store, one of its side files, or no regular file; name another file"
+        "{0} cannot hold a backup: it is the store, one of its side files, or no file that shopmirror wrote; name another file"
     )]
     Unfit(PathBuf),
     /// Another process writes the same file.
@@ -29,6 +29,16 @@ pub enum BackupError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// The file to restore disagrees with itself.
+    #[error(
+        "{path} is damaged: {reason}; restore an older backup, or give --accept-damage to use this one as it is"
+    )]
+    Disagrees {
+        /// The file.
+        path: PathBuf,
+        /// What disagrees.
         reason: String,
     },
     /// The copy would leave too little room on the disk.

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,6 +15,8 @@ use super::partial;
 
 /// The time in a name: `20261121T033000Z`.
 const STAMP: &str = "%Y%m%dT%H%M%SZ";
+/// A backup dated this far ahead was made while the clock was wrong.
+const CLOCK_WAS_WRONG: Duration = Duration::from_secs(86_400);
 
 /// A time as part of a file's name: UTC, to the second, so that names sort as times.
 pub(super) fn name_stamp(at: Timestamp) -> String {
@@ -34,6 +37,8 @@ pub struct BackupFile {
     pub path: PathBuf,
     /// When it was begun, to the second.
     pub at: Timestamp,
+    /// It is dated more than a day ahead: the clock was wrong when it was made.
+    pub is_from_the_future: bool,
 }
 
 impl BackupFolder {
@@ -66,19 +71,23 @@ impl BackupFolder {
         Ok(())
     }
 
-    /// The backups, newest first; none if there is no folder.
+    /// The backups, newest first; those from the future come last, because nothing tells when they were
+    /// made. None if there is no folder.
     ///
     /// # Errors
     /// If the folder cannot be read.
-    pub fn list(&self) -> io::Result<Vec<BackupFile>> {
+    pub fn list(&self, now: Timestamp) -> io::Result<Vec<BackupFile>> {
+        let believed = now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now);
         let mut files: Vec<BackupFile> = self
             .names()?
             .iter()
             .filter_map(|name| {
-                Some(BackupFile { at: self.time_of(name)?, path: self.folder.join(name) })
+                let at = self.time_of(name)?;
+                let path = self.folder.join(name);
+                Some(BackupFile { path, at, is_from_the_future: at > believed })
             })
             .collect();
-        files.sort_by_key(|file| std::cmp::Reverse(file.at));
+        files.sort_by_key(|file| (file.is_from_the_future, std::cmp::Reverse(file.at)));
         Ok(files)
     }
 
@@ -86,9 +95,9 @@ impl BackupFolder {
     ///
     /// # Errors
     /// If a file cannot be removed; newer ones stay in any case.
-    pub fn prune(&self, keep: usize) -> io::Result<usize> {
+    pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<usize> {
         let mut removed = 0;
-        for file in self.list()?.iter().skip(keep) {
+        for file in self.list(now)?.iter().skip(keep) {
             fs::remove_file(&file.path)?;
             removed += 1;
         }
@@ -160,16 +169,34 @@ mod tests {
         }
         fs::create_dir(dir.path().join("mirror-20251101T033000Z.db")).unwrap();
 
+        let now = days[3];
         let listed: Vec<Timestamp> =
-            backups.list().unwrap().into_iter().map(|file| file.at).collect();
+            backups.list(now).unwrap().into_iter().map(|file| file.at).collect();
         assert_eq!(listed, days.iter().rev().copied().collect::<Vec<_>>());
-        assert_eq!(backups.prune(2).unwrap(), 2);
+        assert_eq!(backups.prune(2, now).unwrap(), 2);
         let mut left: Vec<String> = others.map(str::to_owned).to_vec();
         left.push("mirror-20251101T033000Z.db".to_owned());
         left.push("mirror-20261103T033000Z.db".to_owned());
         left.push("mirror-20261104T033000Z.db".to_owned());
         left.sort();
         assert_eq!(names(dir.path()), left);
+    }
+
+    #[test]
+    fn a_backup_from_the_future_displaces_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let backups = BackupFolder::new(dir.path(), Path::new("mirror.db"));
+        let day = |text: &str| -> Timestamp { text.parse().unwrap() };
+        let [old, new, wrong] =
+            ["2026-11-01T03:30:00Z", "2026-11-02T03:30:00Z", "2027-12-27T03:30:00Z"].map(day);
+        for at in [old, new, wrong] {
+            fs::write(backups.path(at), "").unwrap();
+        }
+        assert_eq!(backups.list(new).unwrap()[0].at, new);
+        assert_eq!(backups.prune(2, new).unwrap(), 1);
+        let left: Vec<Timestamp> =
+            backups.list(new).unwrap().into_iter().map(|file| file.at).collect();
+        assert_eq!(left, [new, old]);
     }
 
     #[test]

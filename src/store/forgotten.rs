@@ -50,7 +50,7 @@ pub(super) fn of_store(store: &Path) -> Option<Vec<ForgottenRecord>> {
 }
 
 /// Forgets these records in a copy of an older store that no other process has open; returns how many
-/// of them it still held. The caller syncs the file.
+/// of them it still held. The copy has the schema of this program; the caller syncs the file.
 pub(super) fn forget_again(
     connection: &mut Connection,
     records: &[ForgottenRecord],
@@ -58,7 +58,6 @@ pub(super) fn forget_again(
     if records.is_empty() {
         return Ok(0);
     }
-    open::bring_up_to_date(connection)?;
     connection.execute_batch("PRAGMA secure_delete = ON;")?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut held = 0;

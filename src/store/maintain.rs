@@ -33,7 +33,7 @@ pub struct Upkeep {
 /// One bounded step of upkeep.
 pub(super) fn step(
     writer: &mut Writer,
-    now: Timestamp,
+    now: Option<Timestamp>,
     retention: Duration,
 ) -> Result<Upkeep, StoreError> {
     writer.refuse_replaced_file()?;
@@ -41,7 +41,7 @@ pub(super) fn step(
     writer.index_seen = SearchIndex::read(&writer.connection)?;
     // First: on a full disk it is what gives room back.
     let (wal_bytes, finished) = checkpoint(writer)?;
-    let pruned = prune(writer, now, retention)?;
+    let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
     Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
 }
 
@@ -149,7 +149,7 @@ mod tests {
             let (poll, shown) = poll(second);
             let facts = poll.facts(&store);
             if second % 30 == 0 {
-                store.upkeep(facts.at, MONTH).await.unwrap();
+                store.upkeep(Some(facts.at), MONTH).await.unwrap();
             }
             let poller = PollerId { route: Route::Leads, business: None };
             if let Err(error) = store.store_page(poller, fixtures::page(&shown), facts, None).await
@@ -181,7 +181,7 @@ mod tests {
         see(&store, "2", "Bob", "2026-01-02T00:00:00Z").await;
         see(&store, "2", "Rob", "2026-01-03T00:00:00Z").await;
         for _ in 0..2 {
-            store.upkeep("2026-06-01T00:00:00Z".parse().unwrap(), MONTH).await.unwrap();
+            store.upkeep(Some("2026-06-01T00:00:00Z".parse().unwrap()), MONTH).await.unwrap();
         }
         assert_eq!(versions(&store, "2").await, [3]);
         assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
@@ -197,7 +197,7 @@ mod tests {
             see(&store, "2", name, &format!("2026-01-0{version}T06:00:00Z")).await;
         }
         for _ in 0..2 {
-            store.upkeep("2026-06-01T00:00:00Z".parse().unwrap(), MONTH).await.unwrap();
+            store.upkeep(Some("2026-06-01T00:00:00Z".parse().unwrap()), MONTH).await.unwrap();
         }
         assert_eq!(versions(&store, "1").await, [6], "the log is pruned");
         let last = store.seq();
@@ -225,7 +225,7 @@ mod tests {
         for month in 1..=9 {
             let at = format!("2026-0{month}-01T00:00:00Z");
             see(&store, "1", &format!("Ann {month}"), &at).await;
-            store.upkeep(at.parse().unwrap(), MONTH * 4).await.unwrap();
+            store.upkeep(Some(at.parse().unwrap()), MONTH * 4).await.unwrap();
         }
         let left = versions(&store, "1").await;
         assert!(left.len() < 7 && left.contains(&9), "{left:?}");
@@ -245,7 +245,7 @@ mod tests {
         store.retire_sinks(Vec::new()).await.unwrap();
         let late = "2026-06-01T00:00:00Z".parse().unwrap();
         for _ in 0..2 {
-            store.upkeep(late, MONTH).await.unwrap();
+            store.upkeep(Some(late), MONTH).await.unwrap();
         }
         assert_eq!(versions(&store, "1").await, [1, 2, 3], "the removed sink never got them");
         let mut operator = crate::store::Operator::open(&path).unwrap();
@@ -253,12 +253,12 @@ mod tests {
         operator.begin_replay("other", (0, 3), &choice, 1.0, "2026").unwrap();
         assert!(operator.forget_sink("erp").unwrap());
         for _ in 0..2 {
-            store.upkeep(late, MONTH).await.unwrap();
+            store.upkeep(Some(late), MONTH).await.unwrap();
         }
         assert_eq!(versions(&store, "1").await, [1, 2, 3], "a replay is to send them");
         assert!(operator.cancel_replay("other", "2026").unwrap());
         for _ in 0..2 {
-            store.upkeep(late, MONTH).await.unwrap();
+            store.upkeep(Some(late), MONTH).await.unwrap();
         }
         assert_eq!(versions(&store, "1").await, [3]);
         assert!(!operator.forget_sink("erp").unwrap(), "it is gone already");

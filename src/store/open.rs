@@ -250,7 +250,7 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
 
 /// True if the file is a store of this program, however damaged: its header has our application id,
 /// or its write-ahead log lies beside it.
-fn is_ours(path: &Path) -> bool {
+pub(super) fn is_ours(path: &Path) -> bool {
     let mut header = [0; HEADER_LENGTH];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
     let id = APPLICATION_ID.to_be_bytes();

@@ -5,6 +5,7 @@
 //! after the backup was made are forgotten again.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,11 @@ use super::backup_error::BackupError;
 use super::error::{OpenError, StoreError};
 use super::forgotten::{self, ForgottenRecord};
 use super::partial::{Partial, sync_folder_of};
+use super::reader::{Reader, STEPS};
 use super::{backup_folder, identity, open};
+
+/// Names tried for the replaced store.
+const NAMES_MAX: u32 = 100;
 
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,15 +49,22 @@ pub enum ForgottenSince {
 /// again is delivered again under the event id it had.
 ///
 /// # Errors
-/// [`BackupError`]; the store is then as it was.
+/// [`BackupError`]; the store is then as it was. A backup whose parts disagree is refused unless
+/// `accept_damage` is set.
 pub fn restore(
     store: &Path,
     file: &Path,
+    accept_damage: bool,
     now: Timestamp,
     control: &mut CopyControl<'_>,
 ) -> Result<Restored, BackupError> {
     if same_file(store, file) {
         return Err(BackupError::IsTheStore(file.to_owned()));
+    }
+    // A pipe would be waited for.
+    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        let reason = "it is no regular file".to_owned();
+        return Err(BackupError::NotABackup { path: file.to_owned(), reason });
     }
     let folder = store.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new()
@@ -61,7 +73,8 @@ pub fn restore(
         .create(folder)
         .map_err(BackupError::io("make", folder))?;
     let (mut lock, was_clean) = open::Lock::take(store)?;
-    let restored = replace(store, folder, file, now, control);
+    let restored = copy_checked(store, file, accept_damage, control)
+        .and_then(|copied| replace(store, folder, copied, now));
     // A store that was not closed in order and stays must still be checked at its next start.
     if restored.is_ok() || was_clean {
         lock.release();
@@ -69,14 +82,20 @@ pub fn restore(
     restored
 }
 
-/// Copies, checks and swaps, while the lock is held.
-fn replace(
+/// A copy of a backup that is ready to take the place of the store.
+struct Copied {
+    partial: Partial,
+    facts: CopyFacts,
+    forgotten: ForgottenSince,
+}
+
+/// Copies and checks the backup, and prepares the copy, while the lock is held.
+fn copy_checked(
     store: &Path,
-    folder: &Path,
     file: &Path,
-    now: Timestamp,
+    accept_damage: bool,
     control: &mut CopyControl<'_>,
-) -> Result<Restored, BackupError> {
+) -> Result<Copied, BackupError> {
     let source = open::open_reader(file).map_err(|error| not_a_backup(file, error))?;
     let partial = Partial::create(store)?;
     let facts = copy(&source, &partial, control).map_err(|error| match error {
@@ -87,7 +106,24 @@ fn replace(
         error => error,
     })?;
     drop(source);
-    let forgotten = adapt(&partial, forgotten::of_store(store))?;
+    let mut connection = prepared(&partial)?;
+    if !accept_damage && let Some(reason) = disagreement(&partial, control)? {
+        return Err(BackupError::Disagrees { path: file.to_owned(), reason });
+    }
+    let forgotten = adapt(&mut connection, &partial, forgotten::of_store(store))?;
+    connection.close().map_err(|(_, error)| BackupError::copy(partial.path())(error))?;
+    partial.sync()?;
+    Ok(Copied { partial, facts, forgotten })
+}
+
+/// Swaps the copy for the store.
+fn replace(
+    store: &Path,
+    folder: &Path,
+    copied: Copied,
+    now: Timestamp,
+) -> Result<Restored, BackupError> {
+    let Copied { partial, facts, forgotten } = copied;
     let owner = fs::metadata(store).or_else(|_| fs::metadata(folder));
     let owner = owner.map_err(BackupError::io("read", folder))?;
     partial.give_to(owner.uid(), owner.gid())?;
@@ -96,23 +132,49 @@ fn replace(
     Ok(Restored { facts, kept, forgotten })
 }
 
-/// Forgets records in the copy, gives it another identity for what follows, and writes it to the disk.
+/// Opens the copy and brings it to the schema of this program, which the checks know.
+fn prepared(partial: &Partial) -> Result<Connection, BackupError> {
+    let failed = BackupError::copy(partial.path());
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(partial.path(), flags).map_err(&failed)?;
+    open::bring_up_to_date(&mut connection).map_err(&failed)?;
+    Ok(connection)
+}
+
+/// What `verify` finds wrong with the copy, which SQLite's own check cannot see.
+fn disagreement(
+    partial: &Partial,
+    control: &CopyControl<'_>,
+) -> Result<Option<String>, BackupError> {
+    let mut reader = Reader::open(partial.path())?;
+    let stop = control.stop.clone();
+    let failed = |source| BackupError::Copy { path: partial.path().to_owned(), source };
+    reader
+        .connection
+        .progress_handler(STEPS, Some(move || stop.is_cancelled()))
+        .map_err(BackupError::copy(partial.path()))?;
+    let found = match reader.verify(&mut |_, _| {}) {
+        _ if control.stop.is_cancelled() => return Err(BackupError::Stopped),
+        found => found.map_err(failed)?,
+    };
+    let wrong = found.findings.into_iter().find(|finding| !finding.ok);
+    Ok(wrong.map(|finding| format!("{}: {}", finding.what, finding.said)))
+}
+
+/// Forgets records in the copy, and gives it another identity for what follows.
 fn adapt(
+    connection: &mut Connection,
     partial: &Partial,
     forgotten: Option<Vec<ForgottenRecord>>,
 ) -> Result<ForgottenSince, BackupError> {
-    let copy = BackupError::copy(partial.path());
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(partial.path(), flags).map_err(&copy)?;
+    let failed = |source| BackupError::Copy { path: partial.path().to_owned(), source };
     let since = match forgotten {
-        Some(records) => forgotten::forget_again(&mut connection, &records)
-            .map(ForgottenSince::Again)
-            .map_err(|source| BackupError::Copy { path: partial.path().to_owned(), source })?,
+        Some(records) => {
+            ForgottenSince::Again(forgotten::forget_again(connection, &records).map_err(failed)?)
+        }
         None => ForgottenSince::Unknown,
     };
-    identity::renew(&connection).map_err(&copy)?;
-    connection.close().map_err(|(_, error)| copy(error))?;
-    partial.sync()?;
+    identity::renew(connection).map_err(BackupError::copy(partial.path()))?;
     Ok(since)
 }
 
@@ -136,9 +198,20 @@ fn set_aside(store: &Path, now: Timestamp) -> Result<Option<PathBuf>, BackupErro
     }
     settle(store);
     let stem = store.file_stem().unwrap_or_default().to_string_lossy();
-    let kept =
-        store.with_file_name(format!("{stem}-replaced-{}.db", backup_folder::name_stamp(now)));
-    fs::hard_link(store, &kept).map_err(BackupError::io("keep the store as", &kept))?;
+    let name = format!("{stem}-replaced-{}", backup_folder::name_stamp(now));
+    let mut kept = store.with_file_name(format!("{name}.db"));
+    // Another restore within the same second has taken the first name.
+    for number in 2..=NAMES_MAX {
+        match fs::hard_link(store, &kept) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < NAMES_MAX => {
+                kept = store.with_file_name(format!("{name}-{number}.db"));
+            }
+            linked => {
+                linked.map_err(BackupError::io("keep the store as", &kept))?;
+                break;
+            }
+        }
+    }
     let log = open::with_suffix(store, "-wal");
     if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
         let kept_log = open::with_suffix(&kept, "-wal");
@@ -149,7 +222,7 @@ fn set_aside(store: &Path, now: Timestamp) -> Result<Option<PathBuf>, BackupErro
     for side in ["-wal", "-shm"] {
         let side = open::with_suffix(store, side);
         match fs::remove_file(&side) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(BackupError::io("remove", &side)(error));
             }
             _ => {}
@@ -180,7 +253,7 @@ mod tests {
     use super::*;
     use crate::record::Route;
     use crate::store::fixtures::{Poll, record};
-    use crate::store::{Operator, Reader, Store, back_up};
+    use crate::store::{Operator, Store, back_up};
 
     async fn show(path: &Path, names: &[&str]) -> Vec<String> {
         let store = Store::open(path).unwrap();
@@ -204,7 +277,7 @@ mod tests {
         let lost = show(&path, &["B", "C", "D"]).await;
         let mut used: HashSet<String> = lost.iter().cloned().collect();
         for now in ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"] {
-            restore(&path, &backup, now.parse().unwrap(), &mut control).unwrap();
+            restore(&path, &backup, false, now.parse().unwrap(), &mut control).unwrap();
             assert_eq!(show(&path, &[]).await, before);
             // What a receiver had already: it may drop it.
             assert_eq!(show(&path, &["B"]).await[1], lost[1]);
@@ -237,7 +310,8 @@ mod tests {
         drop(operator);
 
         let restored =
-            restore(&path, &backup, "2026-01-01T00:00:00Z".parse().unwrap(), &mut control).unwrap();
+            restore(&path, &backup, false, "2026-01-01T00:00:00Z".parse().unwrap(), &mut control)
+                .unwrap();
         assert_eq!(restored.forgotten, ForgottenSince::Again(1));
         let file = fs::read(&path).unwrap();
         assert!(!file.windows(7).any(|window| window == b"Quetzal"), "a name is still in the file");
@@ -252,7 +326,7 @@ mod tests {
 
         fs::write(&path, b"damaged").unwrap();
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
-        let restored = restore(&path, &backup, now, &mut control).unwrap();
+        let restored = restore(&path, &backup, false, now, &mut control).unwrap();
         assert_eq!(restored.forgotten, ForgottenSince::Unknown);
     }
 }

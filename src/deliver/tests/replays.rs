@@ -267,7 +267,7 @@ async fn a_replay_that_gets_nowhere_is_given_up_also_across_restarts_and_frees_t
     tokio::time::sleep(HOUR).await;
     assert_eq!(task.sink.given().len(), tries, "nothing is tried any more");
     let late = shop.clock.now().wall + 48 * HOUR;
-    shop.store.upkeep(late, HOUR).await.unwrap();
+    shop.store.upkeep(Some(late), HOUR).await.unwrap();
     let left = shop.count("SELECT count(*) FROM changes WHERE kind IN ('created', 'updated')");
     assert_eq!(left, 90, "the log is free: the older versions go");
     // Another start shows it as well, and the operator goes on from there or lets it be.

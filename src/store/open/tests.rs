@@ -43,7 +43,7 @@ async fn a_start_after_an_unclean_stop_waits_for_no_disk_and_the_upkeep_empties_
     let store = Store::open(&path).unwrap();
     assert!(files().map(Result::unwrap) == before, "the start has written to the store");
     let now = jiff::Timestamp::from_second(1_800_000_000).unwrap();
-    store.upkeep(now, std::time::Duration::from_secs(86_400)).await.unwrap();
+    store.upkeep(Some(now), std::time::Duration::from_secs(86_400)).await.unwrap();
     assert!(files().map(Result::unwrap)[0] != before[0], "the log was not copied into the store");
 }
 

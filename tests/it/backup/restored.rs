@@ -147,6 +147,49 @@ async fn restore_refuses_what_is_no_sound_backup_and_leaves_the_store_as_it_is()
 }
 
 #[tokio::test]
+async fn a_backup_whose_parts_disagree_is_restored_only_on_request() {
+    let (_workspace, place) = filled().await;
+    assert_eq!(place.run(["backup", "copy.db"]).await.code, Some(0));
+    let copy = Connection::open(place.path("copy.db")).unwrap();
+    copy.execute_batch("UPDATE changes SET body = replace(body, 'e', 'o') WHERE seq = 3").unwrap();
+    drop(copy);
+    let before = place.files();
+    let refused = place.run(["restore", "copy.db"]).await;
+    assert_eq!(refused.code, Some(65), "{refused:?}");
+    assert!(
+        refused.err.contains("change 3") && refused.err.contains("--accept-damage"),
+        "{refused:?}"
+    );
+    assert!(place.files() == before, "{:?}", names(&place.path("")));
+    // Twice within a second: each keeps the store that it replaces.
+    for _ in 0..2 {
+        let restored = place.run(["restore", "copy.db", "--accept-damage"]).await;
+        assert_eq!(restored.code, Some(0), "{restored:?}");
+    }
+    let kept = names(&place.path(""));
+    let kept = kept.iter().filter(|name| name.starts_with("mirror-replaced-")).count();
+    assert_eq!(kept, 2);
+    assert_eq!(place.run(["verify"]).await.code, Some(65));
+}
+
+#[tokio::test]
+async fn a_pipe_or_a_folder_is_no_backup_and_a_configuration_is_not_overwritten() {
+    let (_workspace, place) = filled().await;
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path("pipe.db"), mode).unwrap();
+    fs::create_dir(place.path("folder.db")).unwrap();
+    for file in ["pipe.db", "folder.db"] {
+        let refused = place.run(["restore", file]).await;
+        assert_eq!(refused.code, Some(65), "{refused:?}");
+        assert!(refused.err.contains("no regular file"), "{refused:?}");
+    }
+    place.write("notes.txt", "not a backup");
+    let refused = place.run(["backup", "notes.txt", "--replace"]).await;
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    assert_eq!(fs::read_to_string(place.path("notes.txt")).unwrap(), "not a backup");
+}
+
+#[tokio::test]
 async fn a_backup_is_restored_where_there_is_no_store() {
     let (_workspace, place) = filled().await;
     assert_eq!(place.run(["backup", "copy.db"]).await.code, Some(0));
