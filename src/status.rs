@@ -104,6 +104,7 @@ impl WorkspaceStatus {
             sinks,
             ..Self::of_stored(stored, now)
         };
+        health.judge_tables(stored.missing_tables());
         health.judge_search(stored.search_index(), stored.last_seq(), true);
         stored.complete(&mut status.pollers, now);
         if !halted {
@@ -128,6 +129,7 @@ impl WorkspaceStatus {
         let last_run = LastRun::read(reader, now)?;
         let mut health = HealthReport::default();
         health.judge_absence(why, last_run.as_ref(), once_every);
+        health.judge_tables(stored.missing_tables());
         health.judge_search(stored.search_index(), stored.last_seq(), false);
         let mut status = Self {
             last_run,

@@ -82,6 +82,7 @@ pub use gaps::Repairable;
 pub use history::{HISTORY_MAX, RecordHistory};
 pub use ledger::{Certainty, Gap, GapState};
 pub use maintain::Upkeep;
+pub use mirror::MISSING_TABLE;
 pub use mirror::lookup::PersonField;
 pub use notices::{NewNotice, NoticeFate, PendingNotice};
 pub use open::holder;

@@ -10,7 +10,8 @@ use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
-use crate::store::SearchIndex;
+use crate::record::Route;
+use crate::store::{MISSING_TABLE, SearchIndex};
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -240,6 +241,12 @@ impl HealthReport {
     pub(super) fn judge_emptied(&mut self, emptied: &[EmptiedRoute]) {
         for route in emptied {
             self.add(Health::Degraded, route.to_string());
+        }
+    }
+
+    pub(super) fn judge_tables(&mut self, missing: impl Iterator<Item = Route>) {
+        for route in missing {
+            self.add(Health::Failing, format!("{route}: {MISSING_TABLE}"));
         }
     }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
+use crate::record::Route;
 use crate::store::{Gap, GateState, PollerRow, Reader, SearchIndex, SinkState, StoreError};
 
 /// A route whose last page was empty although the mirror has records of it.
@@ -120,6 +121,11 @@ impl Stored {
 
     pub(super) fn removed_sinks(&self) -> &[RemovedSink] {
         &self.removed_sinks
+    }
+
+    /// The routes whose table is not in the store.
+    pub(super) fn missing_tables(&self) -> impl Iterator<Item = Route> {
+        Route::ALL.into_iter().filter(|route| !self.records.contains_key(route.as_str()))
     }
 
     pub(super) fn records(&self) -> &BTreeMap<String, i64> {

@@ -54,7 +54,7 @@ fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
     }
     // A reader would keep the cut waiting; the copy goes as far as it can.
     let finished = checkpoint::run(&writer.connection, "PASSIVE")?
-        && (size() <= WAL_TARGET || checkpoint::run(&writer.connection, "TRUNCATE")?);
+        && (size() <= WAL_TARGET || writer.cut_briefly()?);
     if finished {
         writer.checkpointed();
     }

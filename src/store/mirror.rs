@@ -38,6 +38,17 @@ fn promised_fields(route: Route) -> &'static [&'static str] {
     }
 }
 
+/// What is wrong with a route whose table is not there, and what to do about it.
+pub const MISSING_TABLE: &str = "its table is not in the database, so its pages cannot be stored: stop the daemon and run `shopmirror rebuild`";
+
+/// The names of all tables.
+pub(super) fn tables(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
+    let mut statement =
+        connection.prepare_cached("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    names.collect()
+}
+
 /// Creates the six tables of a new store.
 pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     for route in Route::ALL {

@@ -16,7 +16,7 @@ use super::error::{OpenError, StoreError};
 use super::ledger::{self, Gap};
 use super::pollers::{self, LastPoll, PollerRow};
 use super::sinks::{self, SinkRow};
-use super::{log, open};
+use super::{log, mirror, open};
 use crate::record::{Change, Kind, Route};
 
 /// Steps of SQLite, some milliseconds at most, after which a read looks at the time.
@@ -257,13 +257,15 @@ impl Reader {
         Ok(deliveries::dead_letter(&self.connection, sink, seq)?)
     }
 
-    /// How many records each route has.
+    /// How many records each route has, without a route whose table is missing.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn counts(&self) -> Result<Vec<(Route, i64)>, StoreError> {
+        let tables = mirror::tables(&self.connection)?;
         Route::ALL
             .into_iter()
+            .filter(|route| tables.contains(route.as_str()))
             .map(|route| {
                 // Only `forget` deletes rows of the mirror. Unless it did, the last row number is
                 // the count, which is found without a scan.

@@ -11,7 +11,7 @@ use super::Reader;
 use super::error::StoreError;
 use super::identity::Identities;
 use super::log::{self, NewChange};
-use super::mirror::{Fields, Mirror};
+use super::mirror::{Fields, MISSING_TABLE, Mirror, tables};
 use super::sink_state::SinkState;
 use super::sinks::SinkRow;
 use crate::record::{Kind, Route};
@@ -205,6 +205,11 @@ fn mirror(
     route: Route,
     progress: &mut RowProgress<'_>,
 ) -> rusqlite::Result<VerifyFinding> {
+    if !tables(connection)?.contains(route.as_str()) {
+        let mut faults = Disagreements::default();
+        faults.add(|| MISSING_TABLE.to_owned());
+        return Ok(faults.finding(format!("mirror {route}"), String::new()));
+    }
     let mirror = Mirror::load(connection, route)?;
     let mut statement = connection.prepare(&format!(
         "SELECT c.body, c.version = (SELECT max(n.version) FROM changes n \

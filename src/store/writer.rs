@@ -136,6 +136,19 @@ impl Writer {
         Ok(())
     }
 
+    /// Cuts the write-ahead log if no program reads within a moment. A cut that waits for readers keeps
+    /// pages waiting behind it; the next round tries again.
+    pub(super) fn cut_briefly(&mut self) -> Result<bool, StoreError> {
+        self.connection.busy_timeout(LOCK_LOOK)?;
+        let cut = checkpoint::run(&self.connection, "TRUNCATE");
+        self.connection.busy_timeout(if self.lock_was_held {
+            LOCK_LOOK
+        } else {
+            open::LOCK_WAIT
+        })?;
+        cut
+    }
+
     pub(super) fn changed_since_checkpoint(&self) -> bool {
         self.checkpointed_at != Some(self.connection.total_changes())
     }

@@ -185,9 +185,16 @@ async fn a_table_that_a_tool_deleted_stops_its_own_route_alone_until_the_mirror_
     let payments = || place.number("SELECT count(*) FROM payments");
     wait_until("the other routes go on", || payments() == 103).await;
     wait_until("it is told", || place.log().contains("shopmirror rebuild")).await;
+    let status = place.run(["status", "--json"]).await.json();
+    assert_eq!(status["health"], "failing", "{status}");
+    assert!(status["reasons"].to_string().contains("leads: its table is not in the"), "{status}");
     let held = place.run(["rebuild"]).await;
     assert_eq!(held.code, Some(75), "{held:?}");
     daemon.stop().await;
+    for command in ["status", "check", "verify"] {
+        let said = place.run([command]).await;
+        assert!(said.out.contains("shopmirror rebuild"), "{command}: {said:?}");
+    }
     let others: i64 = Route::ALL
         .iter()
         .filter(|route| **route != Route::Leads)

@@ -6,8 +6,8 @@ use super::CheckReport;
 use crate::cli::{exit, output};
 use crate::config::{Config, RouteSettings};
 use crate::poll::volatile_advice;
-use crate::record::PollerId;
-use crate::store::Reader;
+use crate::record::{PollerId, Route};
+use crate::store::{MISSING_TABLE, Reader};
 
 pub(super) fn check(config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
@@ -39,6 +39,11 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
             let records = counts.iter().map(|(_, count)| count).sum();
             let records = output::count(records, "record", "records");
             report.ok("store", format!("{}: {records}", path.display()));
+            for route in Route::ALL {
+                if !counts.iter().any(|(counted, _)| *counted == route) {
+                    report.wrong(exit::DATA, "store", format!("{route}: {MISSING_TABLE}"));
+                }
+            }
             for (route, business, field) in volatile {
                 let is_ignored =
                     |of: &RouteSettings| of.route == route && of.ignore.contains(&field);
