@@ -15,6 +15,7 @@ mod health;
 mod notices;
 mod reading;
 mod redrive;
+mod refill;
 mod replay;
 mod round;
 mod settle;
@@ -86,6 +87,7 @@ impl Deliverer {
         cut: CancellationToken,
     ) -> Result<(), StoreError> {
         let mut known = TaskState::of(self.open().await?);
+        self.expect_stored(&mut known).await?;
         self.keep_order();
         let comparing = self.comparing(Comparing::Patient);
         let mut wakes = self.wakes();
@@ -184,6 +186,7 @@ impl Deliverer {
     /// [`StoreError`] if the store fails.
     pub async fn once(mut self, cut: &CancellationToken) -> Result<SinkStatus, StoreError> {
         let mut known = TaskState::of(self.open().await?);
+        self.expect_stored(&mut known).await?;
         self.keep_order();
         let comparing = self.comparing(Comparing::AtOnce);
         let mut wakes = self.wakes();

@@ -26,6 +26,7 @@ mod reason;
 mod s3;
 #[cfg(test)]
 mod scripted;
+mod stored;
 mod webhook;
 
 use std::fmt;

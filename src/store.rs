@@ -4,6 +4,7 @@
 //! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place, the
 //! module `calls`. A failed write stores nothing.
 
+mod acknowledged;
 mod alerts;
 mod backup;
 mod backup_error;
@@ -68,6 +69,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
+pub use acknowledged::Acknowledged;
 pub use alerts::{AlertRow, AlertStep};
 pub use backup::{CopyControl, CopyFacts, CopyProgress, back_up};
 pub use backup_error::BackupError;

@@ -22,6 +22,9 @@ impl Deliverer {
         wakes: &mut Wakes,
         ends: &Ends<'_>,
     ) -> Result<Option<Duration>, StoreError> {
+        if let Some(wait) = self.refill(known, ends).await? {
+            return Ok(Some(wait));
+        }
         let attempt = known.health.attempt(comparing);
         if attempt == Attempt::Batch
             && let Sink::Windowed(sink) = &self.sink
@@ -106,6 +109,7 @@ impl Deliverer {
         if let Some(observed) = &observed {
             self.report(known, observed, &mut progress);
         }
+        self.note_stored(known, &mut progress);
         self.save(known, progress, ends).await?;
         if let Some(observed) = observed {
             known.health.observe(observed, moment.elapsed, fastrand::f64());

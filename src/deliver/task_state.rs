@@ -6,12 +6,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::dead_log::{DeadLog, DeadReport};
 use super::health::{EndpointHealth, Fault, Observed};
+use super::refill::Refill;
 use super::replay::ReplayTask;
 use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
 use crate::config::InOrder;
 use crate::retry_after;
 use crate::store::{
-    DeliveryState, GateState, PendingDelivery, Replay, SinkProgress, SinkRow, SinkState, StoreError,
+    Acknowledged, DeliveryState, GateState, PendingDelivery, Replay, SinkProgress, SinkRow,
+    SinkState, StoreError,
 };
 
 /// How long a delivery waits before it tries again to save its progress on a full disk.
@@ -42,6 +44,10 @@ pub(super) struct TaskState {
     pub(super) failed_replay: Option<Replay>,
     /// An operator may have begun or ended one.
     pub(super) look_for_replay: bool,
+    /// What the destination has acknowledged, if it keeps an account of that.
+    pub(super) acknowledged: Acknowledged,
+    /// What it has lost and is given again.
+    pub(super) refill: Option<Refill>,
 }
 
 /// A wait that the endpoint asked for when it was given something beside its changes.
@@ -77,6 +83,8 @@ impl TaskState {
             replay: None,
             failed_replay: None,
             look_for_replay: true,
+            acknowledged: Acknowledged { after: 0, upto: 0 },
+            refill: None,
         }
     }
 
@@ -128,7 +136,8 @@ impl TaskState {
         };
         let under_way = self.replay.as_ref().map(|task| task.replay.clone());
         SinkStatus {
-            position: self.position,
+            // What is lost counts as behind.
+            position: self.refill.as_ref().map_or(self.position, Refill::at),
             next_attempt_s,
             last_error: self.health.reason().map(str::to_owned),
             replay: under_way.or_else(|| self.failed_replay.clone()),

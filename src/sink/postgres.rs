@@ -1,7 +1,8 @@
 //! A PostgreSQL database: the log, one mirror table for each route, and the sink's position.
 //!
 //! Rows, log and position are written in one transaction, and each change is stored exactly once:
-//! what the database holds already is passed over. Rows of several workspaces stand in the same
+//! what the database holds already is passed over. A database that holds less than it acknowledged is
+//! noticed before anything is stored. Rows of several workspaces stand in the same
 //! tables and are kept apart by the column `workspace`. No text of a record is ever part of an SQL
 //! statement, except names of fields in quotes.
 
@@ -12,6 +13,7 @@ mod text;
 mod trouble;
 mod write;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ use super::reason::Reason;
 use super::{SinkBuildError, Verdict};
 use crate::config::{PostgresSettings, postgres_target};
 use crate::duration;
-use crate::record::{Change, TEST_ID};
+use crate::record::{Change, Route, TEST_ID};
 use layout::Layout;
 use session::Session;
 use trouble::Trouble;
@@ -45,6 +47,12 @@ pub struct PostgresSink {
     stops_at_refusals: bool,
     /// `None` before the first delivery, and after a failure.
     open: Option<Open>,
+    /// Routes whose table cannot be written, of which the log was told.
+    waiting: HashSet<Route>,
+    /// The position that the database must have at least.
+    expected: i64,
+    /// The position that it was found to have instead.
+    lost: Option<i64>,
 }
 
 /// A connection, and what is known of the tables.
@@ -68,6 +76,9 @@ impl PostgresSink {
             timeout: settings.timeout,
             stops_at_refusals: false,
             open: None,
+            waiting: HashSet::new(),
+            expected: 0,
+            lost: None,
         })
     }
 
@@ -97,10 +108,14 @@ impl PostgresSink {
     ) -> Vec<Verdict> {
         let mut verdicts: Vec<Option<Verdict>> = vec![None; changes.len()];
         // Parts still to be stored, the first one last.
-        let mut parts = vec![(0, changes.len())];
+        let mut parts: Vec<Vec<usize>> = vec![(0..changes.len()).collect()];
         let mut unfinished = Verdict::NotTried;
-        while let Some((from, to)) = parts.pop().filter(|(from, to)| from < to) {
-            let storing = tokio::time::timeout(self.timeout, self.store(&changes[from..to]));
+        while let Some(mut part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            let given: Vec<&Change> = part.iter().map(|index| &changes[*index]).collect();
+            let storing = tokio::time::timeout(self.timeout, self.store(&given));
             let outcome = match stop.run_until_cancelled(storing).await {
                 Some(Ok(outcome)) => outcome,
                 Some(Err(_)) => Err(Trouble::Server(format!(
@@ -114,20 +129,39 @@ impl PostgresSink {
                 }
             };
             match outcome {
-                Ok(()) => verdicts[from..to].fill(Some(Verdict::Done)),
-                Err(Trouble::Data(_)) if to - from > 1 => {
-                    let middle = from + (to - from) / 2;
-                    parts.extend([(middle, to), (from, middle)]);
+                Ok(()) => part.iter().for_each(|index| verdicts[*index] = Some(Verdict::Done)),
+                Err(Trouble::Data(_)) if part.len() > 1 => {
+                    let later = part.split_off(part.len() / 2);
+                    parts.extend([later, part]);
                 }
                 Err(error @ Trouble::Data(_)) => {
-                    verdicts[from] = Some(Verdict::refused(error));
+                    verdicts[part[0]] = Some(Verdict::refused(error));
                     if self.stops_at_refusals {
                         break;
                     }
                 }
+                Err(Trouble::Table { route, said }) => {
+                    self.warn_of(route, &said);
+                    let first = part.iter().position(|index| changes[*index].route == route);
+                    for index in part.iter().filter(|index| changes[**index].route == route) {
+                        verdicts[*index] = Some(Verdict::refused(&said));
+                    }
+                    if self.stops_at_refusals {
+                        part.truncate(first.unwrap_or_default());
+                        parts.clear();
+                    }
+                    part.retain(|index| verdicts[*index].is_none());
+                    parts.push(part);
+                }
+                Err(Trouble::Lost(held)) => {
+                    self.lost = Some(held);
+                    self.expected = held;
+                    break;
+                }
                 Err(error @ Trouble::Server(_)) => {
                     self.open = None;
-                    verdicts[from..to].fill(Some(Verdict::fault(error)));
+                    let fault = Verdict::fault(error);
+                    part.iter().for_each(|index| verdicts[*index] = Some(fault.clone()));
                     break;
                 }
             }
@@ -135,10 +169,35 @@ impl PostgresSink {
         verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(|| unfinished.clone())).collect()
     }
 
-    async fn store(&mut self, changes: &[Change]) -> Result<(), Trouble> {
+    /// Says once that the changes of a route wait, and looks at the tables again at the next delivery.
+    fn warn_of(&mut self, route: Route, said: &str) {
+        self.open = None;
+        if self.waiting.insert(route) {
+            tracing::warn!(sink = %self.name, %route, reason = said,
+                "changes of this route wait and are tried again; the others pass");
+        }
+    }
+
+    /// The row of the log up to which the database has what it was given; `None` while it is not
+    /// known what follows from a loss.
+    pub(super) fn stored(&self) -> Option<i64> {
+        self.lost.is_none().then_some(self.expected)
+    }
+
+    /// From now on the database must have what it was given up to this row of the log.
+    pub(super) fn expect_stored(&mut self, seq: i64) {
+        self.expected = seq;
+    }
+
+    /// If the database was found to hold less than it was given: the row up to which it does.
+    pub(super) fn take_lost(&mut self) -> Option<i64> {
+        self.lost.take()
+    }
+
+    async fn store(&mut self, changes: &[&Change]) -> Result<(), Trouble> {
         // A change that only tries the sink is no row of the log.
         let logged = changes.iter().filter(|change| !change.event_id.starts_with(TEST_ID));
-        let rows = logged.map(ChangeRow::of).collect::<Result<Vec<_>, _>>()?;
+        let rows = logged.map(|change| ChangeRow::of(change)).collect::<Result<Vec<_>, _>>()?;
         if self.open.as_ref().is_none_or(|open| open.session.is_closed()) {
             self.open = None;
             self.open = Some(self.connect().await?);
@@ -150,15 +209,21 @@ impl PostgresSink {
             return Ok(());
         }
         let new = write::fields(&rows, layout);
-        for route in crate::record::Route::ALL {
-            let grown = match new.get(&route) {
+        let of_rows = |route: &Route| changes.iter().any(|change| change.route == *route);
+        for route in Route::ALL.into_iter().filter(of_rows) {
+            let grown = match new.get(&route).filter(|_| layout.broken(route).is_none()) {
                 Some(names) => layout.grow(&mut session.client, route, names).await?,
                 None => false,
             };
             statements.know(&session.client, layout, route, grown).await?;
+            self.waiting.remove(&route);
         }
         let owner = Owner { workspace: &self.workspace, sink: &self.name };
-        write::store(&mut session.client, statements, layout, &owner, &rows).await
+        let client = &mut session.client;
+        write::store(client, statements, layout, &owner, self.expected, &rows).await?;
+        let last = rows.iter().map(ChangeRow::seq).max();
+        self.expected = last.unwrap_or_default().max(self.expected);
+        Ok(())
     }
 
     async fn connect(&self) -> Result<Open, Trouble> {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 use serde::Serialize;
 
+use super::acknowledged::{self, Acknowledged};
 use super::deliveries::{self, PendingDelivery};
 use super::error::StoreError;
 use super::sink_state::{GateState, SinkState};
@@ -80,6 +81,8 @@ pub struct SinkProgress {
     pub fault: Option<String>,
     /// Whether the sink is to be disabled.
     pub disable: bool,
+    /// What the destination has acknowledged, if it keeps an account of that and it changed.
+    pub acknowledged: Option<Acknowledged>,
     /// When this was.
     pub at: String,
 }
@@ -93,6 +96,7 @@ impl SinkProgress {
             || !self.settled.is_empty()
             || self.fault.is_some()
             || self.disable
+            || self.acknowledged.is_some()
     }
 }
 
@@ -371,6 +375,9 @@ pub(super) fn save(
             progress.filtered,
             progress.skipped,
         ))?;
+        if let Some(given) = progress.acknowledged {
+            acknowledged::set(tx, name, given)?;
+        }
         deliveries::save(tx, name, &progress.put, &progress.settled, &progress.at)
     })?;
     Ok(find(connection, name)?)
@@ -420,6 +427,7 @@ pub(super) fn forget(connection: &mut Connection, name: &str) -> rusqlite::Resul
     let forgotten =
         tx.execute("DELETE FROM sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
     if forgotten {
+        acknowledged::forget(&tx, name)?;
         for table in ["deliveries", "_notices", "_alerts", "_replays"] {
             tx.execute(&format!("DELETE FROM {table} WHERE sink = ?1"), [name])?;
         }

@@ -3,6 +3,8 @@
 mod command;
 #[cfg(feature = "email")]
 pub(crate) mod email;
+#[cfg(all(feature = "nats", feature = "s3"))]
+mod emptied;
 mod file;
 mod intake;
 #[cfg(feature = "mqtt")]

@@ -1,10 +1,12 @@
 //! The tables in the database: what they must look like, how they are made, how they grow.
 //!
 //! A table that exists is used only if it has our columns; a table of another program is never
-//! changed. Columns for new fields are only added. Several daemons may share one schema: each change
+//! changed. Columns for new fields are only added. What others removed of our tables is made again. Several daemons may share one schema: each change
 //! of the tables is made under a lock that they share.
 
+mod catalogue;
 mod columns;
+mod repair;
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,6 +14,7 @@ use tokio_postgres::{Client, Transaction};
 
 use super::trouble::Trouble;
 use crate::record::Route;
+use catalogue::Found;
 pub(super) use columns::Columns;
 
 const LOOKING: &str = "looking at the tables";
@@ -85,25 +88,33 @@ pub(super) fn literal(text: &str) -> String {
 pub(super) struct Layout {
     pub(super) schema: String,
     columns: HashMap<Route, Columns>,
+    /// Tables of routes that cannot be written, with what is wrong.
+    broken: HashMap<Route, String>,
 }
 
 impl Layout {
-    /// Checks the tables and makes those that are missing.
+    /// Checks the tables, and makes what is missing of them: tables, and columns that held fields.
     pub(super) async fn prepare(client: &mut Client, schema: &str) -> Result<Self, Trouble> {
-        if !missing(client, schema).await?.is_empty() {
-            ensure_allowed(client, schema).await?;
+        let mut found = Found::look(client, schema).await?;
+        let mut columns = repair::known(client, schema, &found).await?;
+        if !found.is_complete(&columns) {
+            if !found.missing.is_empty() {
+                ensure_allowed(client, schema).await?;
+            }
             let tx = client.transaction().await.map_err(|e| Trouble::of_tables(MAKING, &e))?;
             lock(&tx, schema).await?;
-            for name in missing(tx.client(), schema).await? {
-                make(&tx, schema, name).await?;
-            }
+            // Another daemon may have made some.
+            found = Found::look(tx.client(), schema).await?;
+            columns = repair::known(tx.client(), schema, &found).await?;
+            repair::repair(&tx, schema, &found, &columns).await?;
             tx.commit().await.map_err(|e| Trouble::of_tables(MAKING, &e))?;
         }
-        let mut columns = HashMap::new();
-        for route in Route::ALL {
-            columns.insert(route, Columns::load(client, schema, route).await?);
-        }
-        Ok(Self { schema: schema.to_owned(), columns })
+        Ok(Self { schema: schema.to_owned(), columns, broken: found.broken })
+    }
+
+    /// What is wrong with the table of a route, if it cannot be written.
+    pub(super) fn broken(&self, route: Route) -> Option<&String> {
+        self.broken.get(&route)
     }
 
     pub(super) fn columns(&self, route: Route) -> &Columns {
@@ -128,6 +139,7 @@ impl Layout {
         lock(&tx, &self.schema).await?;
         // Another daemon may have added some.
         let mut columns = Columns::load(tx.client(), &self.schema, route).await?;
+        columns.avoid(Found::look(tx.client(), &self.schema).await?.foreign_columns(route));
         let mut sorted: Vec<&String> = names.iter().collect();
         sorted.sort();
         let table = format!("{}.{}", quoted(&self.schema), quoted(route.as_str()));
@@ -151,8 +163,11 @@ impl Layout {
 /// Whether all tables are there. Fails if one belongs to another program, if the role may not make
 /// those that are missing, or if it may not write to them.
 pub(super) async fn look(client: &Client, schema: &str) -> Result<bool, Trouble> {
-    let is_complete = missing(client, schema).await?.is_empty();
-    if !is_complete {
+    let found = Found::look(client, schema).await?;
+    if let Some((route, what)) = found.broken.iter().next() {
+        return Err(Trouble::Server(Trouble::table(schema, *route, what).to_string()));
+    }
+    if !found.missing.is_empty() {
         ensure_allowed(client, schema).await?;
         return Ok(false);
     }
@@ -211,103 +226,6 @@ async fn lock(tx: &Transaction<'_>, schema: &str) -> Result<(), Trouble> {
         .map_err(|e| Trouble::of("waiting for the lock on the tables", &e))
 }
 
-/// The tables that do not exist.
-async fn missing(client: &Client, schema: &str) -> Result<Vec<&'static str>, Trouble> {
-    let rows = client
-        .query(
-            "SELECT c.relname::text, c.relkind::text, a.attname::text, format_type(a.atttypid, a.atttypmod) \
-             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-             LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
-             WHERE n.nspname = $1",
-            &[&schema],
-        )
-        .await
-        .map_err(|e| Trouble::of(LOOKING, &e))?;
-    let mut found: HashMap<String, (String, HashMap<String, String>)> = HashMap::new();
-    for row in &rows {
-        let (table, kind): (String, String) = (row.get(0), row.get(1));
-        let (_, columns) = found.entry(table).or_insert_with(|| (kind, HashMap::new()));
-        if let Some(column) = row.get::<_, Option<String>>(2) {
-            columns.insert(column, row.get::<_, Option<String>>(3).unwrap_or_default());
-        }
-    }
-    let mut missing = Vec::new();
-    for (name, required, _) in tables() {
-        match found.get(name) {
-            None => missing.push(name),
-            Some((kind, columns)) => ensure_ours(schema, name, kind, columns, required)?,
-        }
-    }
-    Ok(missing)
-}
-
-/// Fails if a table of this name is of another program.
-fn ensure_ours(
-    schema: &str,
-    name: &str,
-    kind: &str,
-    columns: &HashMap<String, String>,
-    required: &[Required],
-) -> Result<(), Trouble> {
-    let foreign = |what: String| {
-        Err(Trouble::Server(format!(
-            "{schema}.{name} {what}: it belongs to another program; name another `schema`, or \
-             rename it"
-        )))
-    };
-    // An ordinary table or a partitioned one.
-    if !["r", "p"].contains(&kind) {
-        return foreign("is not a table".to_owned());
-    }
-    for (column, wanted) in required {
-        match columns.get(*column) {
-            Some(found) if found == wanted => {}
-            Some(found) => {
-                return foreign(format!("has a column {column} of type {found}, not {wanted}"));
-            }
-            None => return foreign(format!("has no column {column}")),
-        }
-    }
-    Ok(())
-}
-
-async fn make(tx: &Transaction<'_>, schema: &str, name: &str) -> Result<(), Trouble> {
-    let doing = format!("making the table {schema}.{name}");
-    let failed = |error| Trouble::of_tables(&doing, &error);
-    let there = tx
-        .query_opt("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[&schema])
-        .await
-        .map_err(failed)?;
-    // Even IF NOT EXISTS asks for the right to create schemas.
-    if there.is_none() {
-        tx.batch_execute(&format!("CREATE SCHEMA {}", quoted(schema))).await.map_err(failed)?;
-    }
-    tx.batch_execute(&definition(schema, name)).await.map_err(failed)
-}
-
-/// The statements that make a table.
-fn definition(schema: &str, name: &str) -> String {
-    let (_, required, key) =
-        tables().into_iter().find(|(table, ..)| *table == name).expect("it is one of ours");
-    let columns: String = required
-        .iter()
-        .map(|(column, kind)| {
-            let not_null = if OPTIONAL.contains(column) { "" } else { " NOT NULL" };
-            format!("{} {kind}{not_null}, ", quoted(column))
-        })
-        .collect();
-    let schema = quoted(schema);
-    let mut sql = format!("CREATE TABLE {schema}.{} ({columns}{key});", quoted(name));
-    if name == "changes" {
-        sql.push_str(&format!(
-            "CREATE INDEX changes_record ON {schema}.changes (workspace, route, record_id, version);\
-             CREATE INDEX changes_forgotten ON {schema}.changes (workspace, route, record_id) \
-             WHERE kind = 'forgotten';"
-        ));
-    }
-    sql
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,24 +235,5 @@ mod tests {
         assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
         assert_eq!(literal("it's"), "'it''s'");
         assert_eq!(literal(r"a\'b"), r"E'a\\''b'");
-    }
-
-    #[test]
-    fn a_table_of_another_program_is_refused_with_what_is_wrong() {
-        let ours: HashMap<String, String> =
-            MIRROR.iter().map(|(name, kind)| ((*name).to_owned(), (*kind).to_owned())).collect();
-        assert!(ensure_ours("s", "jobs", "r", &ours, &MIRROR).is_ok());
-        let without = HashMap::from([("id".to_owned(), "integer".to_owned())]);
-        for (kind, columns, words) in [
-            ("v", &ours, "s.jobs is not a table"),
-            ("r", &without, "s.jobs has no column workspace"),
-        ] {
-            let error = ensure_ours("s", "jobs", kind, columns, &MIRROR).unwrap_err().to_string();
-            assert!(error.contains(words) && error.contains("another `schema`"), "{error}");
-        }
-        let mut other = ours;
-        other.insert("id".to_owned(), "integer".to_owned());
-        let error = ensure_ours("s", "jobs", "r", &other, &MIRROR).unwrap_err().to_string();
-        assert!(error.contains("a column id of type integer, not text"), "{error}");
     }
 }

@@ -8,6 +8,8 @@ use std::io;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+use crate::record::Route;
+
 /// Why changes could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
@@ -17,6 +19,12 @@ pub(super) enum Trouble {
     /// The server refused the text of at least one change.
     #[error("PostgreSQL cannot hold this change (SQLSTATE {0})")]
     Data(String),
+    /// The table of a route cannot be written, because others changed it.
+    #[error("{said}")]
+    Table { route: Route, said: String },
+    /// The database holds less than it acknowledged: its position is this one.
+    #[error("{0}")]
+    Lost(i64),
 }
 
 impl Trouble {
@@ -26,11 +34,39 @@ impl Trouble {
             return Self::Server(format!("{doing}: {}", without_state(error)));
         };
         let code = state.code();
-        // Class 22 is about values, class 54 about the size of one.
-        if code.starts_with("22") || code.starts_with("54") {
+        // Class 22 is about values, class 54 about the size of one. Class 23 is about constraints, and
+        // P0001 comes from a trigger: the tables of this program have neither for the values of a record.
+        if ["22", "23", "54", "P0001"].iter().any(|class| code.starts_with(class)) {
             return Self::Data(code.to_owned());
         }
         Self::Server(said(doing, error, state))
+    }
+
+    /// The trouble of the statement that writes the table of a route: the server refuses it because of
+    /// what others changed, unless something is missing that is made again.
+    pub(super) fn of_route(doing: &str, schema: &str, route: Route, error: &Error) -> Self {
+        const MADE_AGAIN: [SqlState; 4] = [
+            SqlState::UNDEFINED_TABLE,
+            SqlState::UNDEFINED_COLUMN,
+            SqlState::INVALID_SCHEMA_NAME,
+            SqlState::INSUFFICIENT_PRIVILEGE,
+        ];
+        match error.code() {
+            Some(state) if state.code().starts_with("42") && !MADE_AGAIN.contains(state) => {
+                let message = error.as_db_error().map_or("", |db| db.message());
+                Self::table(schema, route, &format!("{message} (SQLSTATE {})", state.code()))
+            }
+            _ => Self::of(&format!("{doing} {route}"), error),
+        }
+    }
+
+    /// The table of a route is not what it must be.
+    pub(super) fn table(schema: &str, route: Route, what: &str) -> Self {
+        let said = format!(
+            "the table {schema}.{route} cannot be written: {what}; take back what was changed, or \
+             rename or drop the table: it is made again with all its rows"
+        );
+        Self::Table { route, said }
     }
 
     /// The trouble of making or changing tables, which is never the fault of one change.
@@ -72,7 +108,7 @@ fn remedy(state: &SqlState) -> &'static str {
             "; if another session holds a lock on these tables, end it, or raise `timeout`"
         }
         SqlState::UNDEFINED_TABLE | SqlState::UNDEFINED_COLUMN | SqlState::INVALID_SCHEMA_NAME => {
-            "; the tables were changed or removed by others: they are looked at again"
+            "; the tables were changed or removed by others: what is missing is made again"
         }
         SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
             "; wait until the server runs again"

@@ -20,6 +20,7 @@ use super::text::{plain, storable};
 use super::trouble::Trouble;
 use crate::record::{Change, FieldName, Kind, Route};
 
+const LOOKING: &str = "looking at the table";
 const STORING: &str = "storing changes";
 const COPIED: [Type; 11] = [
     Type::TEXT,
@@ -48,6 +49,10 @@ impl<'a> ChangeRow<'a> {
         let observed_at =
             change.observed_at.parse().map_err(|_| Trouble::Data("a time".to_owned()))?;
         Ok(Self { change, observed_at, body: storable(&change.body) })
+    }
+
+    pub(super) fn seq(&self) -> i64 {
+        self.change.seq
     }
 
     /// The record whose mirror row this change writes.
@@ -122,6 +127,7 @@ pub(super) struct Statements {
     known: Statement,
     copy: Statement,
     position: Statement,
+    held: Statement,
     mirrors: HashMap<Route, Statement>,
 }
 
@@ -150,11 +156,16 @@ impl Statements {
                  WHERE excluded.seq > p.seq"
             ))
             .await?,
+            held: prepare(format!(
+                "SELECT seq FROM {schema}.positions WHERE workspace = $1 AND sink = $2"
+            ))
+            .await?,
             mirrors: HashMap::new(),
         })
     }
 
-    /// Prepares the statement of a route whose columns are new or were not written yet.
+    /// Prepares the statement of a route whose columns are new or were not written yet. Fails for a
+    /// route whose table cannot be written.
     pub(super) async fn know(
         &mut self,
         client: &Client,
@@ -162,10 +173,15 @@ impl Statements {
         route: Route,
         changed: bool,
     ) -> Result<(), Trouble> {
+        if let Some(what) = layout.broken(route) {
+            return Err(Trouble::table(&layout.schema, route, what));
+        }
         if changed || !self.mirrors.contains_key(&route) {
             let sql = layout.columns(route).upsert(&layout.schema, route);
-            let doing = format!("looking at the table {route}");
-            let prepared = client.prepare(&sql).await.map_err(|e| Trouble::of(&doing, &e))?;
+            let prepared = client
+                .prepare(&sql)
+                .await
+                .map_err(|e| Trouble::of_route(LOOKING, &layout.schema, route, &e))?;
             self.mirrors.insert(route, prepared);
         }
         Ok(())
@@ -178,24 +194,34 @@ pub(super) struct Owner<'a> {
     pub(super) sink: &'a str,
 }
 
-/// Stores the rows that the database does not hold yet, in one transaction.
+/// Stores the rows that the database does not hold yet, in one transaction. Fails if the position in
+/// the database is lower than `expected`: then it lost what it had.
 pub(super) async fn store(
     client: &mut Client,
     statements: &Statements,
     layout: &Layout,
     owner: &Owner<'_>,
+    expected: i64,
     rows: &[ChangeRow<'_>],
 ) -> Result<(), Trouble> {
     let failed = |error| Trouble::of(STORING, &error);
     let tx = client.transaction().await.map_err(failed)?;
     let key = format!("shopmirror {} {}", layout.schema, owner.workspace);
     let seqs: Vec<i64> = rows.iter().map(|row| row.change.seq).collect();
-    // Both are sent at once; the second sees what was committed until the first has the lock.
+    // They are sent at once; the later ones see what was committed until the first has the lock.
     let lock: [&(dyn ToSql + Sync); 1] = [&key];
     let look: [&(dyn ToSql + Sync); 2] = [&owner.workspace, &seqs];
-    let (_, known) =
-        tokio::try_join!(tx.execute(&statements.lock, &lock), tx.query(&statements.known, &look),)
-            .map_err(failed)?;
+    let of_sink: [&(dyn ToSql + Sync); 2] = [&owner.workspace, &owner.sink];
+    let (_, held, known) = tokio::try_join!(
+        tx.execute(&statements.lock, &lock),
+        tx.query_opt(&statements.held, &of_sink),
+        tx.query(&statements.known, &look),
+    )
+    .map_err(failed)?;
+    let held = held.map_or(0, |row| row.get(0));
+    if held < expected {
+        return Err(Trouble::Lost(held));
+    }
     let known: HashMap<i64, String> = known.iter().map(|row| (row.get(0), row.get(1))).collect();
     let mut fresh = Vec::with_capacity(rows.len());
     for row in rows {
@@ -207,7 +233,7 @@ pub(super) async fn store(
     }
     if !fresh.is_empty() {
         copy(&tx, statements, owner.workspace, &fresh).await?;
-        mirror(&tx, statements, owner.workspace, &fresh).await?;
+        mirror(&tx, statements, (&layout.schema, owner.workspace), &fresh).await?;
         forget(&tx, layout, owner.workspace, &fresh).await?;
     }
     if let Some(last) = rows.iter().max_by_key(|row| row.change.seq) {
@@ -264,7 +290,7 @@ async fn copy(
 async fn mirror(
     tx: &Transaction<'_>,
     statements: &Statements,
-    workspace: &str,
+    (schema, workspace): (&str, &str),
     rows: &[&ChangeRow<'_>],
 ) -> Result<(), Trouble> {
     let mut newest: HashMap<(Route, &str), (i64, Timestamp)> = HashMap::new();
@@ -282,12 +308,10 @@ async fn mirror(
     }
     let writes = by_route.iter().map(|(route, (seqs, firsts))| async move {
         let values: [&(dyn ToSql + Sync); 3] = [&workspace, seqs, firsts];
-        tx.execute(&statements.mirrors[route], &values).await
+        let written = tx.execute(&statements.mirrors[route], &values).await;
+        written.map_err(|e| Trouble::of_route("writing to the table", schema, *route, &e))
     });
-    futures_util::future::try_join_all(writes)
-        .await
-        .map(|_| ())
-        .map_err(|e| Trouble::of("writing the mirror", &e))
+    futures_util::future::try_join_all(writes).await.map(|_| ())
 }
 
 /// Removes what the mirror and the log hold of forgotten records.

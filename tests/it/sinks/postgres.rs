@@ -1,7 +1,9 @@
 //! PostgreSQL: exactly once, tables of several shops, text that it cannot hold, servers that fail.
 
 mod daemon;
+mod lost;
 mod refused;
+mod repaired;
 
 use std::time::Duration;
 

@@ -38,6 +38,18 @@ impl Columns {
         Ok(columns)
     }
 
+    /// Each field with its column, in order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&String, &String)> {
+        let mut pairs: Vec<(&String, &String)> = self.by_field.iter().collect();
+        pairs.sort();
+        pairs.into_iter()
+    }
+
+    /// Gives no field these columns, which others made.
+    pub(super) fn avoid<'a>(&mut self, columns: impl IntoIterator<Item = &'a String>) {
+        self.taken.extend(columns.into_iter().map(|column| column.to_lowercase()));
+    }
+
     fn put(&mut self, field: String, column: String) {
         self.taken.insert(column.to_lowercase());
         self.by_field.insert(field, column);
@@ -82,15 +94,12 @@ impl Columns {
     /// A later change is never replaced by an earlier one, and a forgotten record stays away.
     pub(in crate::sink::postgres) fn upsert(&self, schema: &str, route: Route) -> String {
         let schema = quoted(schema);
-        let mut pairs: Vec<(&String, &String)> = self.by_field.iter().collect();
-        pairs.sort();
-        let (mut names, mut values, mut sets) = (String::new(), String::new(), String::new());
-        for (field, column) in pairs {
-            let column = quoted(column);
-            names.push_str(&format!(", {column}"));
-            values.push_str(&format!(", c.body ->> {}", literal(field)));
-            sets.push_str(&format!(", {column} = excluded.{column}"));
-        }
+        let (names, values) = self.names_and_values();
+        let sets: String = self
+            .pairs()
+            .map(|(_, column)| quoted(column))
+            .map(|column| format!(", {column} = excluded.{column}"))
+            .collect();
         format!(
             "INSERT INTO {schema}.{route} AS m \
              (workspace, id, body, _business, _first_seen_at, _changed_at, _seq{names}) \
@@ -106,6 +115,33 @@ impl Columns {
              WHERE o.workspace = m.workspace AND o.seq = m._seq)",
             route = quoted(route.as_str()),
         )
+    }
+
+    /// The statement that fills an empty mirror table with the newest version of each record in the
+    /// log, of every shop.
+    pub(super) fn refill(&self, schema: &str, route: Route) -> String {
+        let schema = quoted(schema);
+        let (names, values) = self.names_and_values();
+        format!(
+            "INSERT INTO {schema}.{table} \
+             (workspace, id, body, _business, _first_seen_at, _changed_at, _seq{names}) \
+             SELECT c.workspace, c.record_id, c.body, c.business, p.first, c.observed_at, c.seq{values} \
+             FROM (SELECT workspace, max(seq) AS seq, min(observed_at) AS first FROM {schema}.changes \
+             WHERE route = '{route}' AND record_id IS NOT NULL AND kind <> 'gap' \
+             GROUP BY workspace, record_id HAVING NOT bool_or(kind = 'forgotten')) AS p \
+             JOIN {schema}.changes c ON c.workspace = p.workspace AND c.seq = p.seq",
+            table = quoted(route.as_str()),
+        )
+    }
+
+    /// The columns that hold fields, and where their values come from in a change `c`.
+    fn names_and_values(&self) -> (String, String) {
+        let (mut names, mut values) = (String::new(), String::new());
+        for (field, column) in self.pairs() {
+            names.push_str(&format!(", {}", quoted(column)));
+            values.push_str(&format!(", c.body ->> {}", literal(field)));
+        }
+        (names, values)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::support::{Place, Workspace, wait_until};
 const KILLS: usize = 8;
 
 /// The text of a sink that writes to the role's schema.
-fn section(place: &Place, role: &Role) -> String {
+pub(super) fn section(place: &Place, role: &Role) -> String {
     place.write("url", &role.url);
     format!(
         "[sinks.warehouse]\ntype = \"postgres\"\nurl_file = \"url\"\nschema = \"{}\"\nworkspace = \"north\"\n",
@@ -21,7 +21,7 @@ fn section(place: &Place, role: &Role) -> String {
 }
 
 /// Waits until the sink has the whole log.
-async fn done(place: &Place) {
+pub(super) async fn done(place: &Place) {
     let behind = "SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)";
     wait_until("the sink is done", || place.number(behind) == 0).await;
 }

@@ -103,6 +103,12 @@ impl Nats {
         messages
     }
 
+    /// Deletes a stream, as an administrator does.
+    pub(crate) async fn delete(&self, name: &str) {
+        let context = async_nats::jetstream::new(connected(&self.url("all", "right")).await);
+        context.delete_stream(name).await.unwrap();
+    }
+
     /// The address for a user, whose password is `right`.
     pub(crate) fn url(&self, user: &str, password: &str) -> String {
         format!("nats://{user}:{password}@127.0.0.1:{}", self.port)

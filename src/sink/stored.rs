@@ -1,0 +1,38 @@
+//! Destinations that keep their own account of what they have: whether something of it was lost.
+
+#[cfg(feature = "postgres")]
+use super::BatchedSink;
+use super::Sink;
+
+impl Sink {
+    /// The last row of the log that the destination has, if it keeps an account of that.
+    #[must_use]
+    pub fn stored(&self) -> Option<i64> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Batched(BatchedSink::Postgres(sink)) => sink.stored(),
+            _ => None,
+        }
+    }
+
+    /// From now on the destination must have what it was given up to this row of the log. If it has
+    /// less, changes are [`Verdict::NotTried`](super::Verdict::NotTried) and
+    /// [`take_lost`](Self::take_lost) says so.
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables, clippy::unused_self))]
+    pub fn expect_stored(&mut self, seq: i64) {
+        #[cfg(feature = "postgres")]
+        if let Self::Batched(BatchedSink::Postgres(sink)) = self {
+            sink.expect_stored(seq);
+        }
+    }
+
+    /// If the destination was found to have lost changes: the last row of the log that it still has.
+    /// It is expected to have no more from then on.
+    pub fn take_lost(&mut self) -> Option<i64> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Batched(BatchedSink::Postgres(sink)) => sink.take_lost(),
+            _ => None,
+        }
+    }
+}
