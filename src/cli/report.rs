@@ -78,7 +78,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         return scheduled(config, args.format == Form::Json);
     }
     let Some(name) = &args.name else { return list(folder, args.format == Form::Json) };
-    let report = report::find(name, folder).map_err(refused)?;
+    let report = report::find(name, folder).map_err(|error| refused(&error))?;
     if args.sql {
         output::text(&output::plain(&report.sql))?;
         return Ok(ExitCode::SUCCESS);
@@ -191,8 +191,8 @@ fn table(answer: &Answer) -> anyhow::Result<ExitCode> {
     output::table(&heads, &rows, "nothing in this period")
 }
 
-fn refused(error: FolderError) -> anyhow::Error {
-    let code = match &error {
+fn refused(error: &FolderError) -> anyhow::Error {
+    let code = match error {
         FolderError::Read { why, .. } => code_of_io(why),
         FolderError::Unknown(_) => USAGE,
         FolderError::Head { .. } => DATA,

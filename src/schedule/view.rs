@@ -65,6 +65,8 @@ pub struct Forecast {
 
 /// A guarantee longer than `max_interval` by this factor is a risk: other clients leave too little.
 const BEYOND: f64 = 2.0;
+/// A `max_interval` below this, in seconds, counts as this: no other client makes so short a wait long.
+const LEAST_S: f64 = 5.0;
 
 impl Schedule {
     /// What is known and planned for a poller.
@@ -123,8 +125,8 @@ impl Schedule {
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
         let fills = poller.memory.fills.iter().map(|(_, took)| guarantee / took.max(1e-3));
         // Without budget a guarantee becomes longer than the route may ever wait.
-        let most = poller.settings.max_interval.as_secs_f64() * BEYOND;
-        let waits = guarantee / most.max(1e-3);
+        let most = poller.settings.max_interval.as_secs_f64().max(LEAST_S) * BEYOND;
+        let waits = guarantee / most;
         fills.fold(steady.max(import).max(waits), f64::max)
     }
 
