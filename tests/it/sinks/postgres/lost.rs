@@ -131,6 +131,32 @@ async fn a_schema_that_is_gone_is_made_and_filled_again_also_after_a_kill() {
 }
 
 #[tokio::test]
+async fn a_change_that_is_refused_when_it_is_stored_again_is_parked_and_the_accounts_stay_exact() {
+    let Some(server) = Postgres::shared() else { return };
+    let role = server.role().await;
+    let (workspace, place) = delivered(&role, "").await;
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    add(&workspace, &place, 2).await;
+    dump(&role).await;
+    add(&workspace, &place, 3).await;
+    let refused = place.number("SELECT max(seq) - 1 FROM changes");
+    restore(&role).await;
+    role.run(&format!(
+        "ALTER TABLE {}.leads ADD CONSTRAINT c CHECK (_seq <> {refused})",
+        role.name
+    ))
+    .await;
+    add(&workspace, &place, 1).await;
+    let (mut ours, theirs) = logs(&place, &role).await;
+    ours.retain(|row| !row.starts_with(&format!("{refused} ")));
+    assert_eq!(ours, theirs);
+    assert_eq!(place.number("SELECT retrying FROM sinks"), 1);
+    sound(&place).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn only_what_the_sink_asked_for_and_got_is_stored_again() {
     let Some(server) = Postgres::shared() else { return };
     let role = server.role().await;
