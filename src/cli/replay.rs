@@ -51,7 +51,7 @@ pub(super) struct Args {
     /// At most so many changes per second, minute or hour: 10/s, 100/m, 1000/h
     #[arg(long, default_value = "10/s", value_parser = rate)]
     rate: f64,
-    /// Also send versions that are older than one that the sink got and the replay does not send
+    /// Also send the older versions of each record, not only the newest one that the sink got
     #[arg(long)]
     all_versions: bool,
     /// Count what would be sent, and send nothing
@@ -273,7 +273,8 @@ fn cancel(config: &Config, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCod
     match super::reader(config)?.replay(name)? {
         Some(replay) if json => output::json(&replay),
         Some(replay) => {
-            output::text(&format!("the replay is ended: {}\n", outcome(&replay)))?;
+            let outcome = output::plain(&outcome(&replay));
+            output::text(&format!("the replay is ended: {outcome}\n"))?;
             Ok(ExitCode::SUCCESS)
         }
         None => Ok(ExitCode::SUCCESS),
@@ -290,10 +291,16 @@ fn outcome(replay: &Replay) -> String {
     if let Some(error) = &replay.last_error {
         text.push_str(&format!("; last problem: {error}"));
     }
+    if replay.may_leave_older() {
+        text.push_str(&format!(
+            "; because of --all-versions, records may be in an older state at the receiver until they change: run `shopmirror replay {}` to send the newest version of each",
+            replay.sink
+        ));
+    }
     text
 }
 
-/// One line about a replay that is under way or was given up, for `status` and `sinks`.
+/// One line about a replay that is under way or ended early, for `status` and `sinks`.
 pub(super) fn line(replay: &Replay) -> String {
     if replay.state == ReplayState::Failed {
         let name = &replay.sink;
@@ -304,8 +311,9 @@ pub(super) fn line(replay: &Replay) -> String {
         );
     }
     let (from, to) = (replay.from_seq + 1, replay.to_seq);
+    let ended = if replay.state == ReplayState::Running { "" } else { "ended at " };
     format!(
-        "replay of {}: {} of rows {from} to {to}, {}",
+        "replay of {}: {ended}{} of rows {from} to {to}, {}",
         replay.sink,
         percent(replay),
         outcome(replay)
@@ -344,6 +352,28 @@ mod tests {
         }
         for text in ["", "0", "-1", "10/d", "fast", "inf", "2000000/s", "0.1/h", "10/", "/s"] {
             assert!(rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_replay_of_all_versions_that_ended_early_says_what_it_may_have_left() {
+        for (all_versions, state, refused, said) in [
+            (true, ReplayState::Cancelled, 0, true),
+            (true, ReplayState::Failed, 0, true),
+            (true, ReplayState::Done, 1, true),
+            (true, ReplayState::Done, 0, false),
+            (true, ReplayState::Running, 1, false),
+            (false, ReplayState::Cancelled, 1, false),
+        ] {
+            let choice = ReplayChoice { all_versions, ..ReplayChoice::default() };
+            let replay = Replay { state, refused, ..not_begun("erp", (0, 9), choice, 1.0) };
+            let line = line(&replay);
+            assert_eq!(line.contains("older state"), said, "{line}");
+            assert_eq!(
+                line.contains("run `shopmirror replay erp` to send the newest"),
+                said,
+                "{line}"
+            );
         }
     }
 }

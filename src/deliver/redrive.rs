@@ -1,5 +1,7 @@
 //! Sends dead letters again, without giving a sink an older version of a record after a newer one.
 
+use std::ops::ControlFlow;
+
 use super::filter::wants;
 use crate::config::SinkFilter;
 use crate::record::{Change, Route};
@@ -101,10 +103,24 @@ pub(super) fn has_newer(
     if record_id.is_empty() {
         return Ok(false);
     }
-    for change in reader.newer_versions(route, record_id, seq, upto)? {
-        if filter.is_none_or(|filter| wants(filter, &change)) && !still_comes(&change)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let is_got = |change: &Change| {
+        Ok(filter.is_none_or(|filter| wants(filter, change)) && !still_comes(change)?)
+    };
+    any_newer(reader, (route, record_id), (seq, upto), is_got)
+}
+
+/// Whether one of the newer versions of a record among the rows after the first one, up to the second
+/// one, is as asked. The newest is looked at first.
+pub(super) fn any_newer(
+    reader: &Reader,
+    record: (Route, &str),
+    (after, upto): (i64, i64),
+    is_asked: impl Fn(&Change) -> Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
+    let mut found = Ok(false);
+    reader.newer_versions(record, after, upto, |change| {
+        found = is_asked(&change);
+        if matches!(found, Ok(false)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    found
 }

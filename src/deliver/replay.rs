@@ -1,10 +1,10 @@
 //! Replays: hands older changes to a sink once more, under their event ids, beside the new ones.
 //!
 //! New changes go first: a round of a replay is handed over only while nothing else is. It never
-//! touches the position or the counters; only a wait that the endpoint asks for pauses the sink. Within a replay the order
-//! per record is kept; a version is left out if the sink got a newer one that the replay does not send
-//! once more, so that no record ends in an older state than it had. A replay always ends: a change that
-//! fails alone is passed, and one that gets nowhere is given up.
+//! touches the position or the counters; only a wait that the endpoint asks for pauses the sink. It sends
+//! the newest version of a record that the sink got, so that no record is in an older state than before
+//! whatever ends the replay; all versions, in their order, only if the operator asks for them. A replay
+//! always ends: a change that fails alone is passed, and one that gets nowhere is given up.
 
 mod pace;
 mod rule;
@@ -135,23 +135,20 @@ impl Deliverer {
             let (reason, from) = (&replay.last_error, replay.position + 1);
             tracing::warn!(sink = %self.name, sent, refused, left_out, reason,
                 "the replay got nowhere for too long and is given up: correct the sink, then go on with `shopmirror replay {} --from {from}`", self.name);
-            known.failed_replay = Some(replay);
         } else {
             tracing::info!(sink = %self.name, sent, refused, left_out, "the replay is done");
         }
+        known.ended_replay = Some(replay).filter(Replay::is_shown);
         Ok(())
     }
 
-    /// Takes over the replay that is under way according to the store, or the one that was given up.
+    /// Takes over the replay that is under way according to the store, or one that ended and is shown.
     async fn look_for_replay(&self, known: &mut TaskState) -> Result<(), StoreError> {
         let name = self.name.clone();
         let found = self.store.read(move |reader| reader.replay(&name)).await?;
         let before = known.replay.take();
-        known.failed_replay = None;
+        known.ended_replay = None;
         match found {
-            Some(replay) if replay.state == ReplayState::Failed => {
-                known.failed_replay = Some(replay);
-            }
             Some(replay) if replay.state == ReplayState::Running => {
                 let before = before.filter(|before| before.replay.id == replay.id);
                 known.replay = Some(match before {
@@ -159,7 +156,7 @@ impl Deliverer {
                     None => self.replay_task(replay),
                 });
             }
-            _ => {}
+            ended => known.ended_replay = ended.filter(Replay::is_shown),
         }
         Ok(())
     }

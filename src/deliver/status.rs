@@ -74,7 +74,8 @@ pub struct SinkStatus {
     /// log.
     #[serde(default)]
     pub skipped: i64,
-    /// The replay that is under way, or the last one if it was given up.
+    /// The replay that is under way, or the last one if it was given up or may have left records in an
+    /// older state.
     #[serde(default)]
     pub replay: Option<Replay>,
     /// Seconds until the next attempt while paused.

@@ -40,8 +40,8 @@ pub(super) struct TaskState {
     pub(super) notices_at: Option<Duration>,
     /// The replay that is under way.
     pub(super) replay: Option<ReplayTask>,
-    /// The last replay, if it was given up.
-    pub(super) failed_replay: Option<Replay>,
+    /// The last replay, if it ended and an operator has to see it.
+    pub(super) ended_replay: Option<Replay>,
     /// An operator may have begun or ended one.
     pub(super) look_for_replay: bool,
     /// What the destination has acknowledged, if it keeps an account of that.
@@ -81,7 +81,7 @@ impl TaskState {
             changes_first: false,
             notices_at: Some(Duration::ZERO),
             replay: None,
-            failed_replay: None,
+            ended_replay: None,
             look_for_replay: true,
             acknowledged: Acknowledged { after: 0, upto: 0 },
             refill: None,
@@ -140,7 +140,7 @@ impl TaskState {
             position: self.refill.as_ref().map_or(self.position, Refill::at),
             next_attempt_s,
             last_error: self.health.reason().map(str::to_owned),
-            replay: under_way.or_else(|| self.failed_replay.clone()),
+            replay: under_way.or_else(|| self.ended_replay.clone()),
             ..SinkStatus::of_row(self.row.clone(), state)
         }
     }

@@ -12,7 +12,7 @@ use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::Route;
-use crate::store::{Gap, GateState, PollerRow, Reader, SearchIndex, SinkState, StoreError};
+use crate::store::{Gap, GateState, PollerRow, Reader, Replay, SearchIndex, SinkState, StoreError};
 
 /// A route whose last page was empty although the mirror has records of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,7 +190,7 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
             SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
         };
         let behind = (last_seq - row.position).max(0);
-        let replay = replay.filter(|replay| replay.state.is_shown());
+        let replay = replay.filter(Replay::is_shown);
         Ok(SinkStatus { behind, replay, ..SinkStatus::of_row(row, state) })
     })
     .collect()

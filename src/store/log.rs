@@ -177,17 +177,23 @@ pub(super) fn each_version(
     Ok(())
 }
 
-/// Versions of a record in the rows after `after` up to `upto`, the newest first; at most 1,000.
+/// Gives `each` the versions of a record in the rows after `after` up to `upto`, the newest first, until
+/// it breaks; at most 1,000.
 pub(super) fn newer(
     connection: &Connection,
-    route: Route,
-    id: &str,
+    (route, id): (Route, &str),
     after: i64,
     upto: i64,
-) -> rusqlite::Result<Vec<Change>> {
+    mut each: impl FnMut(Change) -> ControlFlow<()>,
+) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(&newer_sql())?;
-    let rows = statement.query_map((route.as_str(), id, after, upto), read)?;
-    rows.collect()
+    let mut rows = statement.query((route.as_str(), id, after, upto))?;
+    while let Some(row) = rows.next()? {
+        if each(read(row)?).is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 const COUNT: &str = "SELECT count(*) FROM changes WHERE seq > ?1 AND seq <= ?2 \

@@ -97,18 +97,19 @@ impl Reader {
         Ok(log::by_seq(&self.connection, seqs)?)
     }
 
-    /// Versions of a record in the rows after `after` up to `upto`, the newest first; at most 1,000.
+    /// Gives `each` the versions of a record in the rows after `after` up to `upto`, the newest first,
+    /// until it breaks; at most 1,000.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn newer_versions(
         &self,
-        route: Route,
-        id: &str,
+        record: (Route, &str),
         after: i64,
         upto: i64,
-    ) -> Result<Vec<Change>, StoreError> {
-        Ok(log::newer(&self.connection, route, id, after, upto)?)
+        each: impl FnMut(Change) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        Ok(log::newer(&self.connection, record, after, upto, each)?)
     }
 
     /// The number of the last row of the log, 0 for none.

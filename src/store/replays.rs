@@ -35,7 +35,7 @@ pub struct ReplayChoice {
     pub kinds: Vec<String>,
     /// Fields of the record and the value that each must have.
     pub wheres: Vec<(String, String)>,
-    /// Also versions that are older than one that the sink got and the replay does not send.
+    /// Also versions that are older than the newest one that the sink got.
     pub all_versions: bool,
 }
 
@@ -99,15 +99,29 @@ impl ReplayState {
         }
     }
 
-    /// Whether it is shown with its sink: it is under way, or an operator has to do something.
-    #[must_use]
-    pub fn is_shown(self) -> bool {
-        matches!(self, Self::Running | Self::Failed)
-    }
-
     fn of(word: &str) -> Self {
         let all = [Self::Running, Self::Done, Self::Failed];
         all.into_iter().find(|state| state.as_str() == word).unwrap_or(Self::Cancelled)
+    }
+}
+
+impl Replay {
+    /// Whether it is shown with its sink: it is under way, or an operator has to do something.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        matches!(self.state, ReplayState::Running | ReplayState::Failed) || self.may_leave_older()
+    }
+
+    /// Whether records may be in an older state at the receiver than before: older versions were sent,
+    /// and not every newer one after them. What was under way at the end counts nowhere.
+    #[must_use]
+    pub fn may_leave_older(&self) -> bool {
+        let is_short = match self.state {
+            ReplayState::Running => false,
+            ReplayState::Done => self.refused > 0,
+            ReplayState::Cancelled | ReplayState::Failed => true,
+        };
+        self.choice.all_versions && is_short
     }
 }
 

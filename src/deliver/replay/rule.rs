@@ -2,7 +2,7 @@
 
 use crate::config::{Condition, Side, SinkFilter, Wanted};
 use crate::deliver::filter::wants;
-use crate::deliver::redrive::has_newer;
+use crate::deliver::redrive::any_newer;
 use crate::record::{Change, Kind};
 use crate::store::{Reader, Replay, ReplayChoice, StoreError};
 
@@ -33,13 +33,15 @@ pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
 pub enum ReplayRule {
     /// It is not asked for.
     Unwanted,
-    /// It is parked, or the sink got a newer version of its record that the replay does not send.
+    /// It is parked, or the sink got a newer version of its record.
     LeftOut,
     /// It is handed over.
     HandedOver,
 }
 
-/// Decides about one row of a replay. `asked` is what the sink asks for, `filter` what the replay does,
+/// Decides about one row of a replay. Unless the operator asked for all versions, only the newest version
+/// of a record is handed over, so that no record is in an older state than before whenever the replay
+/// ends. `asked` is what the sink asks for, `filter` what the replay does,
 /// `upto` the sink's position.
 ///
 /// # Errors
@@ -54,19 +56,15 @@ pub fn replay_rule(
     if !wants(filter, change) {
         return Ok(ReplayRule::Unwanted);
     }
-    let choice = &replay.choice;
     let parked = |seq: i64| reader.has_delivery(&replay.sink, seq);
-    let still_comes = |newer: &Change| {
+    // A newer version that the sink got, or that this replay sends. A parked one still comes by itself.
+    let supersedes = |newer: &Change| {
         let is_sent = newer.seq <= replay.to_seq && wants(filter, newer);
-        Ok(is_sent || parked(newer.seq)?)
+        Ok((is_sent || wants(asked, newer)) && !parked(newer.seq)?)
     };
-    // Without a choice of kinds and values all that the sink got within the range is sent.
-    let sends_all = choice.kinds.is_empty() && choice.wheres.is_empty();
-    let after = if sends_all { replay.to_seq } else { change.seq };
     let is_old = || match &change.record_id {
-        Some(id) if !choice.all_versions => {
-            let record = (change.route.as_str(), id.as_str());
-            has_newer(reader, Some(asked), record, (after, upto), still_comes)
+        Some(id) if !replay.choice.all_versions => {
+            any_newer(reader, (change.route, id), (change.seq, upto), supersedes)
         }
         _ => Ok(false),
     };
