@@ -99,10 +99,24 @@ impl Writer {
     }
 }
 
-/// A text that can be a header: no character in it ends a line or steers a display.
+/// A text that can be a header: no character in it ends a line or steers a display, and no part of it
+/// is taken for an encoded word (RFC 2047).
 fn one_line(text: &str) -> String {
-    let spaced = text.replace(is_unsafe, " ");
+    let spaced = text.replace(is_unsafe, " ").replace("=?", "= ?");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let line: String = words.join(" ").chars().take(SUBJECT_CHARS).collect();
     if line.is_empty() { "shopmirror".to_owned() } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_record_is_taken_for_an_encoded_word() {
+        let name = "Repair of =?utf-8?q?=0d=0aBcc:_x?=\r\nBcc: y";
+        assert_eq!(one_line(name), "Repair of = ?utf-8?q?=0d=0aBcc:_x?= Bcc: y");
+        assert_eq!(one_line("=\u{7}?utf-8?"), "= ?utf-8?");
+        assert_eq!(one_line(" \n"), "shopmirror");
+    }
 }
