@@ -8,6 +8,7 @@ mod auth;
 mod backup;
 mod bad_pages;
 mod branches;
+mod breaks;
 mod budget;
 mod changes;
 mod cli;
