@@ -112,7 +112,7 @@ async fn work_on(
     }
     unsettled.sort_by(|a, b| a.name.cmp(&b.name));
     let after = store.read(|reader| reader.last_seq()).await;
-    let old_by = daemon::old_by(&clocks, clock.now().wall);
+    let old_by = daemon::old_by(&clocks, clock.now());
     let kept = store.upkeep(old_by, config.store.log_retention).await;
     let failed = failed?;
     delivered?;

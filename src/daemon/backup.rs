@@ -58,11 +58,11 @@ impl DailyBackup {
             return Ok(TaskEnd::Other);
         }
         let folder = BackupFolder::new(&self.settings.path, self.store.path());
-        let mut failed: Option<(Timestamp, String)> = None;
+        let mut failed: Option<(Duration, String)> = None;
         let begun = self.clock.now();
         while !stop.is_cancelled() {
             let own = self.clock.now();
-            let compared = self.clocks.workspace_time(own.wall);
+            let compared = self.clocks.workspace_time(own);
             let is_known = compared.is_some() || own.elapsed >= begun.elapsed + WAIT_FOR_PAGE;
             let now = compared.unwrap_or(own.wall);
             let first = now.checked_sub(own.elapsed - begun.elapsed).unwrap_or(now);
@@ -70,10 +70,11 @@ impl DailyBackup {
             let mut status = in_background(move || BackupStatus::of_folder(&listed, now))
                 .await
                 .unwrap_or_default();
-            let due = self.due(&status, first).await.map(|due| match &failed {
-                Some((at, _)) => due.max(at.saturating_add(RETRY).unwrap_or(Timestamp::MAX)),
-                None => due,
-            });
+            // By the time that has passed, because the clock may be set meanwhile.
+            let wait = failed.as_ref().map(|(at, _)| (*at + RETRY).saturating_sub(own.elapsed));
+            let not_before = now.saturating_add(wait.unwrap_or_default()).unwrap_or(Timestamp::MAX);
+            let due = self.due(&status, first).await;
+            let due = due.map(|due| if wait.is_some() { due.max(not_before) } else { due });
             status.next_at = due.map(stamp);
             if let Some((_, why)) = &failed {
                 status.last_error = Some(why.clone());
@@ -92,7 +93,7 @@ impl DailyBackup {
                             error = why,
                             "could not back up the store; trying again in an hour"
                         );
-                        Some((now, why))
+                        Some((own.elapsed, why))
                     }
                 };
                 continue;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::TaskEnd;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::poll::Clocks;
 use crate::store::Store;
 
@@ -21,8 +21,8 @@ const WAL_ALARM: u64 = 64 * 1024 * 1024;
 
 /// The time that retention counts from: a clock that is ahead would delete what is not old. `None`
 /// before the first page, when nothing can be compared yet.
-pub(crate) fn old_by(clocks: &Clocks, own: Timestamp) -> Option<Timestamp> {
-    clocks.workspace_time(own).map(|there| there.min(own))
+pub(crate) fn old_by(clocks: &Clocks, own: Moment) -> Option<Timestamp> {
+    clocks.workspace_time(own).map(|there| there.min(own.wall))
 }
 
 /// Maintains the store until stopped. The first round is at once: it empties the write-ahead log that an
@@ -37,7 +37,7 @@ pub(super) async fn run(
     let mut in_the_way = 0_u32;
     let mut is_checked = false;
     loop {
-        match store.upkeep(old_by(&clocks, clock.now().wall), retention).await {
+        match store.upkeep(old_by(&clocks, clock.now()), retention).await {
             Ok(upkeep) => {
                 in_the_way = if upkeep.reader_in_the_way { in_the_way + 1 } else { 0 };
                 if upkeep.wal_bytes > WAL_ALARM && in_the_way.is_multiple_of(20) {
@@ -70,17 +70,16 @@ pub(super) async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
 
     #[test]
     fn a_clock_that_is_ahead_makes_nothing_old() {
-        let own: Timestamp = "2028-04-01T00:00:00Z".parse().unwrap();
-        let there: Timestamp = "2026-11-22T00:00:00Z".parse().unwrap();
+        let at = |wall: &str| Moment { elapsed: Duration::ZERO, wall: wall.parse().unwrap() };
+        let (early, late) = (at("2026-11-22T00:00:00Z"), at("2028-04-01T00:00:00Z"));
         let clocks = Clocks::default();
-        assert_eq!(old_by(&clocks, own), None, "nothing was compared yet");
-        clocks.compare(Some(there), Moment { elapsed: Duration::ZERO, wall: own });
-        assert_eq!(old_by(&clocks, own), Some(there));
-        clocks.compare(Some(own), Moment { elapsed: Duration::ZERO, wall: there });
-        assert_eq!(old_by(&clocks, there), Some(there), "nor one of the workspace");
+        assert_eq!(old_by(&clocks, late), None, "nothing was compared yet");
+        clocks.compare(Some(early.wall), late);
+        assert_eq!(old_by(&clocks, late), Some(early.wall));
+        clocks.compare(Some(late.wall), early);
+        assert_eq!(old_by(&clocks, early), Some(early.wall), "nor one of the workspace");
     }
 }

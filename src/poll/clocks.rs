@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::clock::Moment;
 use crate::duration;
@@ -41,10 +41,11 @@ enum Comparison {
     /// No page has been read yet.
     #[default]
     NotYet,
-    /// The clocks agree, or the workspace's responses have no `Date`.
-    Agree,
-    /// This machine's clock is ahead by so many seconds, or behind if negative.
-    AheadBy(f64),
+    /// The workspace's responses have no `Date`.
+    Unnamed,
+    /// The workspace named this time when `elapsed` had passed here. If this machine's clock differed
+    /// by more than a minute, it was ahead by so many seconds, or behind if negative.
+    Named { server: Timestamp, elapsed: Duration, ahead_s: Option<f64> },
 }
 
 impl Clocks {
@@ -55,33 +56,34 @@ impl Clocks {
         if let (Some(ahead_s), None) = (ahead_s, self.ahead_s()) {
             tracing::warn!("{}", clock_advice(ahead_s));
         }
-        *self.last() = ahead_s.map_or(Comparison::Agree, Comparison::AheadBy);
+        *self.last() = Comparison::Named { server, elapsed: now.elapsed, ahead_s };
     }
 
     /// Notes that a page was read: a workspace that names no time cannot be compared with.
     pub(super) fn page_read(&self) {
         let mut last = self.last();
         if let Comparison::NotYet = *last {
-            *last = Comparison::Agree;
+            *last = Comparison::Unnamed;
         }
     }
 
     pub(super) fn ahead_s(&self) -> Option<f64> {
         match *self.last() {
-            Comparison::AheadBy(ahead_s) => Some(ahead_s),
-            Comparison::NotYet | Comparison::Agree => None,
+            Comparison::Named { ahead_s, .. } => ahead_s,
+            Comparison::NotYet | Comparison::Unnamed => None,
         }
     }
 
-    /// The time by the workspace's clock when this machine's shows `own`; `None` before the first page.
+    /// The time by the workspace's clock; `None` before the first page. A clock that is set meanwhile
+    /// does not move it.
     #[must_use]
-    pub fn workspace_time(&self, own: Timestamp) -> Option<Timestamp> {
+    pub fn workspace_time(&self, now: Moment) -> Option<Timestamp> {
         match *self.last() {
             Comparison::NotYet => None,
-            Comparison::Agree => Some(own),
-            Comparison::AheadBy(ahead_s) => {
-                let ahead = SignedDuration::try_from_secs_f64(ahead_s).ok()?;
-                own.checked_sub(ahead).ok()
+            Comparison::Unnamed => Some(now.wall),
+            Comparison::Named { server, elapsed, .. } => {
+                let there = server.checked_add(now.elapsed.saturating_sub(elapsed)).ok()?;
+                Some(if clock_ahead_s(now.wall, there).is_some() { there } else { now.wall })
             }
         }
     }
@@ -106,15 +108,28 @@ mod tests {
         ] {
             assert_eq!(clock_ahead_s(own, server.parse().unwrap()), ahead, "{server}");
         }
-        let clocks = Clocks::default();
-        assert_eq!(clocks.workspace_time(own), None);
-        clocks.page_read();
-        assert_eq!(clocks.workspace_time(own), Some(own));
-        let server: Timestamp = "2024-10-01T12:00:00Z".parse().unwrap();
-        clocks.compare(Some(server), Moment { elapsed: Duration::ZERO, wall: own });
-        clocks.page_read();
-        assert_eq!(clocks.workspace_time(own), Some(server));
         assert!(clock_advice(-86_400.0).contains("clock is 1d behind the workspace's"));
         assert!(clock_advice(300.0).contains("clock is 5m ahead of the workspace's"));
+    }
+
+    #[test]
+    fn the_time_of_the_workspace_goes_on_although_this_clock_is_set() {
+        let at = |seconds: u64, wall: &str| Moment {
+            elapsed: Duration::from_secs(seconds),
+            wall: wall.parse().unwrap(),
+        };
+        let shown = |clocks: &Clocks, now| clocks.workspace_time(now).map(|at| at.to_string());
+        let wrong = at(10, "2028-03-01T12:00:00Z");
+        let clocks = Clocks::default();
+        assert_eq!(shown(&clocks, wrong), None);
+        clocks.page_read();
+        assert_eq!(shown(&clocks, wrong).unwrap(), "2028-03-01T12:00:00Z", "it names no time");
+        clocks.compare(Some("2026-10-01T12:00:00Z".parse().unwrap()), wrong);
+        clocks.page_read();
+        assert_eq!(shown(&clocks, wrong).unwrap(), "2026-10-01T12:00:00Z");
+        let set_right = at(70, "2026-10-01T12:01:03Z");
+        assert_eq!(shown(&clocks, set_right).unwrap(), "2026-10-01T12:01:03Z");
+        let set_back = at(130, "1970-01-01T00:00:00Z");
+        assert_eq!(shown(&clocks, set_back).unwrap(), "2026-10-01T12:02:00Z");
     }
 }

@@ -96,10 +96,16 @@ impl Dispatcher {
                 self.resume();
             }
             Err(error) => {
-                let reason = PauseReason::of_class(error.class());
+                let refused = PauseReason::of_class(error.class());
                 let now = self.clock.now().elapsed;
-                if let Some(reason) = self.gate.probe_failed(reason, now, fastrand::f64()) {
-                    log_pause(reason, &error);
+                match self.gate.probe_failed(refused, now, fastrand::f64()) {
+                    Some(reason) if refused.is_some() => log_pause(reason, &error),
+                    Some(reason) => tracing::warn!(
+                        state = reason.as_str(),
+                        %error,
+                        "the workspace refused a poll, and a ping to find out why failed: polling goes on when one succeeds; the next one follows within about a minute"
+                    ),
+                    None => {}
                 }
             }
         }

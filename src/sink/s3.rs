@@ -119,10 +119,16 @@ impl S3Sink {
         Ok(())
     }
 
+    /// How long the address of a request is valid: also for one that follows another of full length.
+    fn signed_for(&self) -> Duration {
+        SIGNED_FOR + 2 * self.timeout
+    }
+
     /// The content of an object; nothing if it is not there.
     async fn get(&self, path: &str, now: Timestamp) -> Result<Vec<u8>, Failure> {
         let action = GetObject::new(&self.bucket, Some(&self.credentials), path);
-        let response = self.client.get(action.sign_with_time(SIGNED_FOR, &now)).send().await?;
+        let response =
+            self.client.get(action.sign_with_time(self.signed_for(), &now)).send().await?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(Vec::new());
         }
@@ -132,7 +138,7 @@ impl S3Sink {
 
     async fn put(&self, path: &str, text: String, now: Timestamp) -> Result<(), Failure> {
         let action = PutObject::new(&self.bucket, Some(&self.credentials), path);
-        let url = action.sign_with_time(SIGNED_FOR, &now);
+        let url = action.sign_with_time(self.signed_for(), &now);
         accepted(self.client.put(url).body(text).send().await?)?;
         Ok(())
     }
@@ -157,8 +163,8 @@ impl S3Sink {
                 format!("the bucket {bucket} is not there: create it, or correct `bucket`")
             }
             Failure::Answered(StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) => format!(
-                "the service refused the access key: correct `access_key_file`, or let it get, put \
-                 and list objects of {bucket}"
+                "the service refused the access key: correct `access_key_file` or this machine's \
+                 clock, or let the key get, put and list objects of {bucket}"
             ),
             Failure::Answered(status) if status.is_redirection() => format!(
                 "the service answered {}: the bucket {bucket} is elsewhere; correct `region` or `endpoint`",

@@ -96,7 +96,10 @@ pub(super) fn remove(
         return Ok(Forgotten::Before);
     }
     let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
-    mirror::delete(tx, route, id)?;
+    // A tool may have deleted the table.
+    if mirror::tables(tx)?.contains(route.as_str()) {
+        mirror::delete(tx, route, id)?;
+    }
     let seen = SearchIndex::read(tx)?;
     match index {
         IndexUse::Remove if seen.is_used() => full_text::remove(tx, seen, seq, &body)?,

@@ -18,7 +18,7 @@ use super::error::{OpenError, StoreError};
 use super::forgotten::{self, ForgottenRecord};
 use super::partial::{Partial, sync_folder_of};
 use super::reader::{Reader, STEPS};
-use super::{backup_folder, identity, open};
+use super::{backup_folder, identity, log, open};
 
 /// Names tried for the replaced store.
 const NAMES_MAX: u32 = 100;
@@ -111,8 +111,9 @@ fn copy_checked(
         return Err(BackupError::Disagrees { path: file.to_owned(), reason });
     }
     let forgotten = adapt(&mut connection, &partial, forgotten::of_store(store))?;
+    let last_seq = log::last_seq(&connection).map_err(BackupError::copy(partial.path()))?;
     connection.close().map_err(|(_, error)| BackupError::copy(partial.path())(error))?;
-    partial.sync()?;
+    let facts = CopyFacts { bytes: partial.sync()?, last_seq, ..facts };
     Ok(Copied { partial, facts, forgotten })
 }
 

@@ -26,6 +26,19 @@ fn the_template_differs_from_the_unit_only_in_its_name() {
 }
 
 #[test]
+fn the_daemon_may_lower_the_priority_of_its_reports() {
+    let text = unit("shopmirror.service");
+    let filters: Vec<&str> = directives(&text)
+        .into_iter()
+        .filter(|line| line.starts_with("SystemCallFilter="))
+        .collect();
+    // @resources holds it; a later line allows it again.
+    let refused = filters.iter().position(|line| line.contains("~") && line.contains("@resources"));
+    let allowed = filters.iter().position(|line| *line == "SystemCallFilter=setpriority");
+    assert!(refused.is_some() && refused < allowed, "{filters:?}");
+}
+
+#[test]
 fn the_key_of_an_instance_is_watched_as_that_of_the_single_service() {
     for kind in ["path", "service"] {
         let single = unit(&format!("shopmirror-key.{kind}"));
