@@ -138,7 +138,7 @@ impl Deliverer {
     }
 
     /// The next changes that the destination was given and may have lost. What is parked or dead it
-    /// never took.
+    /// never took, and of a forgotten record it needs to know only that.
     async fn lost(&self, refill: &Refill) -> Result<Portion, StoreError> {
         let Refill { at, to, .. } = *refill;
         let (name, filter) = (self.name.clone(), self.settings.filter.clone());
@@ -152,7 +152,9 @@ impl Deliverer {
                     return ControlFlow::Break(());
                 }
                 if wants(&filter, &change) {
-                    match reader.has_delivery(&name, change.seq) {
+                    let has_delivery = reader.has_delivery(&name, change.seq);
+                    let is_erased = reader.is_erased(change.seq);
+                    match has_delivery.and_then(|parked| Ok(parked || is_erased?)) {
                         Ok(true) => {}
                         Ok(false) if portion.changes.len() == most || bytes >= BYTES => {
                             full = true;

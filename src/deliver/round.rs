@@ -55,6 +55,30 @@ impl Limits<'_> {
         let record = (delivery.route.as_str(), delivery.record_id.as_str());
         has_newer(reader, Some(self.filter), record, (delivery.seq, self.position), parked)
     }
+
+    fn standing(
+        &self,
+        reader: &Reader,
+        seq: i64,
+        record: Option<&(String, String)>,
+    ) -> Result<Standing, StoreError> {
+        let Some((route, id)) = record else { return Ok(Standing::Free) };
+        if reader.is_erased(seq)? {
+            return Ok(Standing::Erased);
+        }
+        let is_open = self.any_open && reader.has_open_delivery(self.sink, route, id)?;
+        Ok(if is_open { Standing::Behind } else { Standing::Free })
+    }
+}
+
+/// What the store says of the record of a new change.
+enum Standing {
+    /// Nothing of it is parked.
+    Free,
+    /// An earlier change of it is parked.
+    Behind,
+    /// It was forgotten, and this is one of its versions.
+    Erased,
 }
 
 /// A row of the log after the position.
@@ -62,6 +86,8 @@ impl Limits<'_> {
 pub(super) enum LogRow {
     /// The sink did not ask for it, nor for as many rows before it as make up this number.
     Unwanted(i64),
+    /// Its record was forgotten. It is stored as a delivery, which counts it as skipped.
+    Erased(PendingDelivery),
     /// It is parked: an earlier change of its record is not delivered yet.
     Behind(PendingDelivery),
     /// It is handed over: the next of the round's new changes.
@@ -85,7 +111,7 @@ pub(super) struct Round {
     pub(super) due: usize,
     /// The rows of the log after the position, in order.
     pub(super) rows: Vec<(i64, LogRow)>,
-    /// Deliveries whose change is no longer in the log.
+    /// Deliveries whose change is no longer in the log, or whose record was forgotten.
     pub(super) vanished: Vec<PendingDelivery>,
     /// Revived deliveries that are dead again, because the sink has a newer version of their record.
     pub(super) superseded: Vec<PendingDelivery>,
@@ -135,6 +161,10 @@ impl Round {
         let mut bytes = 0;
         for delivery in due {
             let record = (delivery.route.clone(), delivery.record_id.clone());
+            if reader.is_erased(delivery.seq)? {
+                self.vanished.push(delivery);
+                continue;
+            }
             if delivery.only_if_newest && limits.has_newer(reader, &delivery)? {
                 self.superseded.push(superseded(delivery));
                 continue;
@@ -197,14 +227,14 @@ impl Round {
                 return ControlFlow::Continue(());
             }
             let key = record_key(&change);
-            let open = match &key {
-                Some((route, id)) if limits.any_open => {
-                    reader.has_open_delivery(limits.sink, route, id)
+            let open = match limits.standing(reader, seq, key.as_ref()) {
+                Ok(Standing::Free) => false,
+                Ok(Standing::Behind) => true,
+                Ok(Standing::Erased) => {
+                    let erased = parked(&change, DeliveryState::Waiting, limits.by.now);
+                    self.rows.push((seq, LogRow::Erased(erased)));
+                    return ControlFlow::Continue(());
                 }
-                _ => Ok(false),
-            };
-            let open = match open {
-                Ok(open) => open,
                 Err(error) => {
                     failure = Some(error);
                     return ControlFlow::Break(());

@@ -222,7 +222,9 @@ fn settle_new(
         match row {
             LogRow::Unwanted(rows) => progress.filtered += rows,
             LogRow::Delivered => progress.delivered += 1,
-            LogRow::Behind(delivery) | LogRow::Refused(delivery) => progress.put.push(delivery),
+            LogRow::Behind(delivery) | LogRow::Refused(delivery) | LogRow::Erased(delivery) => {
+                progress.put.push(delivery);
+            }
             LogRow::Spared(delivery) if is_passed => progress.put.push(delivery),
             LogRow::Spared(_) => return,
             LogRow::Handed => match handed.next() {

@@ -2,6 +2,7 @@
 
 mod beside;
 mod crossed;
+mod forgotten;
 mod held;
 mod replays;
 mod shop;

@@ -8,6 +8,7 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use serde::Serialize;
 
+use super::log;
 use super::sink_state::DeliveryState;
 
 /// One change that one sink has not taken.
@@ -78,6 +79,14 @@ const PUT: &str = "INSERT INTO deliveries (sink, seq, route, record_id, state, a
      attempts = excluded.attempts, next_attempt_at = excluded.next_attempt_at, last_error = excluded.last_error";
 
 const DELETE: &str = "DELETE FROM deliveries WHERE sink = ?1 AND seq = ?2";
+
+const DELETE_OPEN: &str = "DELETE FROM deliveries WHERE sink = ?1 AND seq = ?2 AND state <> 'dead'";
+
+/// A trigger counts the dead ones.
+const COUNT_SKIPPED: &str = "UPDATE sinks SET skipped = skipped + (SELECT count(*) FROM deliveries d \
+     WHERE d.sink = sinks.name AND d.route = ?1 AND d.record_id = ?2 AND d.state <> 'dead')";
+
+const DELETE_RECORD: &str = "DELETE FROM deliveries WHERE route = ?1 AND record_id = ?2";
 
 /// Sends a record's `retrying` row back to `waiting` if an older row waits.
 const HOLD_BACK: &str = "UPDATE deliveries SET state = 'waiting', next_attempt_at = NULL \
@@ -181,15 +190,25 @@ pub(super) fn exists(connection: &Connection, sink: &str, seq: i64) -> rusqlite:
 }
 
 /// Adds rows or brings them up to date, deletes the settled ones, and releases what waited for them.
+/// `before` is the sink's position until now: rows up to it were stored before.
+///
+/// A record may have been forgotten meanwhile: its changes are not stored, and [`skip_record`] has counted
+/// those that were. Returns what the count of skipped changes is to grow by.
 pub(super) fn save(
     connection: &Connection,
-    sink: &str,
+    (sink, before): (&str, i64),
     put: &[PendingDelivery],
     settled: &[PendingDelivery],
     at: &str,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<i64> {
+    let mut skipped = 0;
     let mut insert = connection.prepare_cached(PUT)?;
     for d in put {
+        if log::is_erased(connection, d.seq)? {
+            let is_open = connection.prepare_cached(DELETE_OPEN)?.execute((sink, d.seq))? > 0;
+            skipped += i64::from(is_open || d.seq > before);
+            continue;
+        }
         insert.execute((
             sink,
             d.seq,
@@ -204,11 +223,25 @@ pub(super) fn save(
     }
     let mut delete = connection.prepare_cached(DELETE)?;
     for d in settled {
-        delete.execute((sink, d.seq))?;
+        if delete.execute((sink, d.seq))? == 0 {
+            // It was counted as skipped, and arrived all the same.
+            skipped -= 1;
+        }
     }
     for d in put.iter().chain(settled) {
         reorder(connection, sink, &d.route, &d.record_id, at)?;
     }
+    Ok(skipped)
+}
+
+/// Deletes all rows of a record at every sink, and counts them as skipped.
+pub(super) fn skip_record(
+    connection: &Connection,
+    route: &str,
+    record_id: &str,
+) -> rusqlite::Result<()> {
+    connection.execute(COUNT_SKIPPED, (route, record_id))?;
+    connection.execute(DELETE_RECORD, (route, record_id))?;
     Ok(())
 }
 

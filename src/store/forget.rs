@@ -11,7 +11,7 @@ use super::full_text::{self, SearchIndex};
 use super::identity::Identities;
 use super::log::{self, NewChange};
 use super::operate::Operator;
-use super::{checkpoint, mirror};
+use super::{checkpoint, deliveries, mirror};
 use crate::record::{Kind, Route, field};
 
 /// What forgetting a record came to.
@@ -110,10 +110,7 @@ pub(super) fn remove(
         }
     }
     let versions = log::erase(tx, route, id, &tombstone)?;
-    tx.execute(
-        "UPDATE deliveries SET last_error = NULL WHERE route = ?1 AND record_id = ?2",
-        (route.as_str(), id),
-    )?;
+    deliveries::skip_record(tx, route.as_str(), id)?;
     // A report that waits for its sink may name the record; the next one does not.
     tx.execute("DELETE FROM _notices WHERE kind = 'report'", [])?;
     tx.execute("UPDATE _notices SET last_error = NULL", [])?;

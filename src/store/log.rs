@@ -226,6 +226,15 @@ pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached(LAST_SEQ)?.query_row([], |row| row.get(0))
 }
 
+/// Whether a row is a version of a record that was forgotten. The row that tells of it is none.
+pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN forgotten f ON f.route = c.route \
+     AND f.record_id = c.record_id WHERE c.seq = ?1 AND c.kind <> 'forgotten')";
+
+/// See [`IS_ERASED`].
+pub(super) fn is_erased(connection: &Connection, seq: i64) -> rusqlite::Result<bool> {
+    connection.prepare_cached(IS_ERASED)?.query_row([seq], |row| row.get(0))
+}
+
 /// Replaces the text of every version of a record; returns how many.
 pub(super) fn erase(
     connection: &Connection,

@@ -79,6 +79,7 @@ fn no_statement_of_a_poll_reads_a_whole_table() {
         log::by_seq_sql(),
         log::of_record_sql(),
         log::newer_sql(),
+        log::IS_ERASED.to_owned(),
         log::NEXT_OBSERVED.to_owned(),
         log::NAMING_RECORDS.to_owned(),
         log::PRUNE.to_owned(),

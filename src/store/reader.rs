@@ -112,6 +112,14 @@ impl Reader {
         Ok(log::newer(&self.connection, record, after, upto, each)?)
     }
 
+    /// Whether a row of the log is a version of a record that was forgotten, so that only its id is left.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn is_erased(&self, seq: i64) -> Result<bool, StoreError> {
+        Ok(log::is_erased(&self.connection, seq)?)
+    }
+
     /// The number of the last row of the log, 0 for none.
     ///
     /// # Errors

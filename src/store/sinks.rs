@@ -250,6 +250,8 @@ const INSERT: &str = "INSERT INTO sinks (name, type, state, position, skipped, c
 const PASS: &str =
     "UPDATE sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
 
+const POSITION: &str = "SELECT position FROM sinks WHERE name = ?1";
+
 const HOLD: &str = "UPDATE sinks SET gate = 'held' WHERE name = ?1";
 
 const RELEASE: &str =
@@ -365,6 +367,10 @@ pub(super) fn save(
     progress: &SinkProgress,
 ) -> Result<Option<SinkRow>, StoreError> {
     passed.saved_with(connection, |tx| {
+        let before = tx.prepare_cached(POSITION)?.query_row([name], |row| row.get(0)).optional()?;
+        let stored = (name, before.unwrap_or_default());
+        let (put, settled) = (&progress.put, &progress.settled);
+        let skipped = deliveries::save(tx, stored, put, settled, &progress.at)?;
         tx.prepare_cached(SAVE)?.execute((
             name,
             progress.position,
@@ -373,12 +379,12 @@ pub(super) fn save(
             &progress.fault,
             progress.disable,
             progress.filtered,
-            progress.skipped,
+            progress.skipped + skipped,
         ))?;
         if let Some(given) = progress.acknowledged {
             acknowledged::set(tx, name, given)?;
         }
-        deliveries::save(tx, name, &progress.put, &progress.settled, &progress.at)
+        Ok(())
     })?;
     Ok(find(connection, name)?)
 }
@@ -443,6 +449,7 @@ pub(super) fn hot_statements() -> Vec<String> {
         find_sql(),
         PASS.to_owned(),
         SAVE.to_owned(),
+        POSITION.to_owned(),
         HOLD.to_owned(),
         RELEASE.to_owned(),
         SKIP.to_owned(),

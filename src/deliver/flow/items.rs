@@ -104,7 +104,10 @@ impl Items {
         for (seq, row) in round.rows {
             match row {
                 LogRow::Unwanted(_) | LogRow::Delivered => self.window.pass(seq),
-                LogRow::Behind(delivery) | LogRow::Spared(delivery) | LogRow::Refused(delivery) => {
+                LogRow::Behind(delivery)
+                | LogRow::Spared(delivery)
+                | LogRow::Refused(delivery)
+                | LogRow::Erased(delivery) => {
                     self.add_behind(seq, delivery);
                 }
                 LogRow::Handed => {

@@ -33,7 +33,7 @@ pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
 pub enum ReplayRule {
     /// It is not asked for.
     Unwanted,
-    /// It is parked, or the sink got a newer version of its record.
+    /// It is parked, its record was forgotten, or the sink got a newer version of it.
     LeftOut,
     /// It is handed over.
     HandedOver,
@@ -68,5 +68,6 @@ pub fn replay_rule(
         }
         _ => Ok(false),
     };
-    Ok(if parked(change.seq)? || is_old()? { ReplayRule::LeftOut } else { ReplayRule::HandedOver })
+    let is_left_out = reader.is_erased(change.seq)? || parked(change.seq)? || is_old()?;
+    Ok(if is_left_out { ReplayRule::LeftOut } else { ReplayRule::HandedOver })
 }

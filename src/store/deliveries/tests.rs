@@ -42,11 +42,11 @@ use DeliveryState::{Dead, Retrying, Waiting};
 fn put(connection: &Connection, rows: &[(i64, &str, DeliveryState)]) {
     let rows: Vec<PendingDelivery> =
         rows.iter().map(|(seq, id, state)| delivery(*seq, id, *state)).collect();
-    save(connection, "erp", &rows, &[], AT).unwrap();
+    save(connection, ("erp", 0), &rows, &[], AT).unwrap();
 }
 
 fn settle(connection: &Connection, seq: i64, record_id: &str) {
-    save(connection, "erp", &[], &[delivery(seq, record_id, Retrying)], AT).unwrap();
+    save(connection, ("erp", 0), &[], &[delivery(seq, record_id, Retrying)], AT).unwrap();
 }
 
 /// The numbers of the deliveries that are due.
