@@ -193,14 +193,26 @@ impl Report {
     /// Whether the answer counts by day, week or month.
     #[must_use]
     pub fn counts_periods(&self) -> bool {
-        self.uses("days") && self.uses("period")
+        self.uses("days") && (self.uses("period") || self.has_star())
     }
 
-    /// Whether the SELECT holds this word.
+    /// Whether the SELECT names every column at once: `*` behind `SELECT`, a comma or a table's name.
+    fn has_star(&self) -> bool {
+        let lines = self.sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+        let text: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+        let text = text.join(" ").to_ascii_lowercase();
+        ["select *", "select*", "select distinct *", ".*", ",*", ", *"]
+            .iter()
+            .any(|star| text.contains(star))
+    }
+
+    /// Whether the SELECT holds this word. SQL names have no letter case.
     fn uses(&self, word: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
         let lines = self.sql.lines().filter(|line| !line.trim_start().starts_with("--"));
-        lines.flat_map(|line| line.split(|c| !is_part(c))).any(|part| part == word)
+        lines
+            .flat_map(|line| line.split(|c| !is_part(c)))
+            .any(|part| part.eq_ignore_ascii_case(word))
     }
 
     /// How a column is shown.
@@ -310,6 +322,10 @@ mod tests {
         };
         assert_eq!(asks("SELECT d.period, 1 FROM days d GROUP BY 1"), (true, true));
         assert_eq!(asks("SELECT 1 FROM days"), (true, false));
+        assert_eq!(asks("SELECT D.Period, 1 FROM DAYS d GROUP BY 1"), (true, true));
+        assert_eq!(asks("SELECT * FROM days"), (true, true));
+        assert_eq!(asks("SELECT 1, d.* FROM days d"), (true, true));
+        assert_eq!(asks("SELECT count(*), 2 * 3 FROM days"), (true, false));
         assert_eq!(asks("SELECT 1 WHERE created_at >= :from"), (true, false));
         assert_eq!(
             asks("-- about: age in days, by period\nSELECT oldest_days FROM jobs"),
