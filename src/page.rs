@@ -14,6 +14,7 @@ mod metrics;
 mod parts;
 mod pictures;
 mod ready;
+mod record;
 mod records;
 mod reports;
 mod request;

@@ -1,5 +1,5 @@
 //! The records browser, on only with `show_records = true`: a list with search, filter, sort and
-//! pages, and one record with its history.
+//! pages. What was found is also drawn and written where it is read, which gives way to polls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,10 @@ use super::context::PageContext;
 use super::frame::{explained, framed};
 use super::reports::{csv, json as json_response};
 use super::request::{Query, link};
-use super::text::{moment, plain, shown, zone_name};
+use super::text::{moment, shown, zone_name};
 use crate::record::{Change, FoundRecord, Route};
 use crate::report::{Guard, csv_text, shown as value_shown};
-use crate::store::{
-    QueryError, QueryLimits, QueryRows, Reader, RecordHistory, RecordPage, SqlValue, StoreError,
-};
+use crate::store::{QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue, StoreError};
 
 /// Records on one screen, and in one CSV file.
 const SCREEN: u32 = 50;
@@ -62,13 +60,13 @@ impl Asked {
     }
 }
 
-fn hidden(context: &PageContext, is_page: bool) -> Response {
+pub(super) fn hidden(context: &PageContext, is_page: bool) -> Response {
     let text =
         "Records are not shown here: set `show_records = true` in `[status]` of the configuration.";
     explained(context, StatusCode::FORBIDDEN, text, is_page)
 }
 
-fn failed(context: &PageContext, error: Option<&QueryError>, is_page: bool) -> Response {
+pub(super) fn failed(context: &PageContext, error: Option<&QueryError>, is_page: bool) -> Response {
     let text = match error {
         Some(error) => format!("The records cannot be listed: {error}."),
         None => "Too many requests are being answered: try again in a few seconds.".to_owned(),
@@ -89,7 +87,6 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> R
     // One more than is shown says whether there is another screen.
     let Asked { route, page } = Asked::of(&query, if is_csv { CSV_MOST } else { SCREEN + 1 });
     let shared = Arc::clone(&context);
-    // Writing what was found is work as well, and gives way to polls as reading does.
     let made = context.read(move |reader| {
         let read = |reader: &mut Reader| -> Result<_, QueryError> {
             Ok((reader.columns(route)?, reader.browse(&page, LIMITS)?))
@@ -113,20 +110,20 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
     }
     let query = Query::of(&uri);
     if let Some(term) = query.get("q").map(str::to_owned) {
-        return match find(&context, term).await {
-            Ok(changes) => {
-                let found =
-                    changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
-                json_response(&found.collect::<Vec<_>>())
-            }
-            Err(error) => failed(&context, error.as_ref(), false),
+        let answer = |changes: Vec<Change>| {
+            let found = changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
+            json_response(&found.collect::<Vec<_>>())
         };
+        return find(&context, term, false, answer).await;
     }
     let Asked { page, .. } = Asked::of(&query, SCREEN);
-    match context.read(move |reader| reader.browse(&page, LIMITS)).await {
+    let read = move |reader: &mut Reader| {
+        reader.browse(&page, LIMITS).map(|rows| json_response(&objects(&rows)))
+    };
+    match context.read(read).await {
         None => failed(&context, None, false),
         Some(Err(error)) => failed(&context, Some(&error), false),
-        Some(Ok(rows)) => json_response(&objects(&rows)),
+        Some(Ok(response)) => response,
     }
 }
 
@@ -208,7 +205,10 @@ fn screen(
                 button { "Show" }
             }
             (listing(route, rows, zone))
-            p.note { "Times are those of " (zone_name(zone)) "." }
+            p.note {
+                "Times are those of " (zone_name(zone)) ". The filter and the CSV have them in UTC, as they are stored: "
+                "near midnight, search for the day in UTC."
+            }
             p.note {
                 @if page > 0 { a rel="prev" href=(address(page - 1, "")) { "Previous page" } " " }
                 @if rows.rows.len() > SCREEN as usize { a rel="next" href=(address(page + 1, "")) { "Next page" } " " }
@@ -244,27 +244,34 @@ fn listing(route: Route, rows: &QueryRows, zone: &TimeZone) -> Markup {
     }
 }
 
-/// The records that hold every word of a term; without an error if others read for too long.
-async fn find(context: &PageContext, term: String) -> Result<Vec<Change>, Option<QueryError>> {
-    match context.read(move |reader| reader.find(&term, None, FOUND_MOST)).await {
-        None => Err(None),
-        Some(Ok(changes)) => Ok(changes),
+/// The answer made of the records that hold every word of a term.
+async fn find<F>(context: &PageContext, term: String, is_page: bool, answer: F) -> Response
+where
+    F: FnOnce(Vec<Change>) -> Response + Send + 'static,
+{
+    match context.read(move |reader| reader.find(&term, None, FOUND_MOST).map(answer)).await {
+        None => failed(context, None, is_page),
+        Some(Ok(response)) => response,
         Some(Err(error)) => {
             if matches!(error, StoreError::SearchDamaged) {
                 // If this fails, the next search tries it again.
                 let _ = context.store.set_search_aside().await;
             }
-            Err(Some(error.into()))
+            failed(context, Some(&error.into()), is_page)
         }
     }
 }
 
 async fn found(context: &Arc<PageContext>, term: &str) -> Response {
-    let changes = match find(context, term.to_owned()).await {
-        Ok(changes) => changes,
-        Err(error) => return failed(context, error.as_ref(), true),
+    let (shared, asked) = (Arc::clone(context), term.to_owned());
+    let answer = move |changes: Vec<Change>| {
+        framed(&shared, "Found", &found_page(&asked, &changes)).into_response()
     };
-    let body = html! {
+    find(context, term.to_owned(), true, answer).await
+}
+
+fn found_page(term: &str, changes: &[Change]) -> Markup {
+    html! {
         section {
             h2 { "Found" }
             form.filter action="records" method="get" role="search" {
@@ -275,7 +282,7 @@ async fn found(context: &Arc<PageContext>, term: &str) -> Response {
                 div.scroll tabindex="0" role="region" aria-label="Table of what was found" {
                     table.report #found {
                         thead { tr { th scope="col" { "route" } th scope="col" { "id" } th scope="col" { "record" } } }
-                        tbody { @for change in &changes {
+                        tbody { @for change in changes {
                             @let id = change.record_id.as_deref().unwrap_or_default();
                             tr {
                                 td { (change.route.as_str()) }
@@ -287,8 +294,7 @@ async fn found(context: &Arc<PageContext>, term: &str) -> Response {
                 }
             }
         }
-    };
-    framed(context, "Found", &body).into_response()
+    }
 }
 
 /// The texts of a record by which a person recognises it.
@@ -306,94 +312,4 @@ fn summary(body: &str) -> String {
     ];
     let texts = texts.iter().filter_map(|name| record.get(*name)?.as_str());
     texts.collect::<Vec<_>>().join(" · ")
-}
-
-/// One record and its history.
-pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    if !context.shows_records {
-        return hidden(&context, true);
-    }
-    let query = Query::of(&uri);
-    match record(&context, &query).await {
-        None => failed(&context, None, true),
-        Some(OneRecord { route, id, history, .. }) if history.changes.is_empty() => {
-            let text = format!("{route} {id:?} is not in the mirror.");
-            explained(&context, StatusCode::NOT_FOUND, &text, true)
-        }
-        Some(found) => {
-            let title = format!("{} {}", found.route, found.id);
-            framed(&context, &title, &record_page(&found, &context.zone)).into_response()
-        }
-    }
-}
-
-/// One record and its history for programs.
-pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    if !context.shows_records {
-        return hidden(&context, false);
-    }
-    match record(&context, &Query::of(&uri)).await {
-        Some(found) if !found.history.changes.is_empty() => json_response(&found.history.changes),
-        Some(_) => explained(&context, StatusCode::NOT_FOUND, "There is no such record.", false),
-        None => failed(&context, None, false),
-    }
-}
-
-/// One record as it is asked for.
-struct OneRecord {
-    route: Route,
-    id: String,
-    /// Its text in the mirror; `None` if it was forgotten.
-    body: Option<String>,
-    history: RecordHistory,
-}
-
-async fn record(context: &Arc<PageContext>, query: &Query) -> Option<OneRecord> {
-    let route: Route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
-    let id = query.get("id").unwrap_or_default().to_owned();
-    let read = move |reader: &mut Reader| -> Result<OneRecord, StoreError> {
-        let body = reader.current_body(route, &id)?;
-        let history = reader.history(route, &id)?;
-        Ok(OneRecord { route, id, body, history })
-    };
-    context.read(read).await?.ok()
-}
-
-fn record_page(found: &OneRecord, zone: &TimeZone) -> Markup {
-    let OneRecord { route, id, body, history } = found;
-    let fields: Option<Map<String, Value>> =
-        body.as_deref().map(|body| serde_json::from_str(body).unwrap_or_default());
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    html! {
-        section {
-            h2 { (route.as_str()) " " (shown(id)) }
-            @if let Some(fields) = &fields {
-                dl.record { @for (name, value) in fields { dt { (shown(name)) } dd { (shown(&text(value))) } } }
-            } @else {
-                p { "The mirror does not hold this record any more. Its history is below." }
-            }
-        }
-        section {
-            h2 { "History" }
-            @if history.has_older {
-                p.note { "Only the newest " (history.changes.len()) " versions are shown. " code { "shopmirror log --route " (route.as_str()) " --id " (shown(id)) " --limit 1000" } " lists more." }
-            }
-            @for change in history.changes.iter().rev() {
-                h3 { "Version " (change.version) ", " (change.kind.as_str()) ", " (moment(&change.observed_at, zone, "%Y-%m-%d %H:%M:%S %Z")) }
-                @let differences = change.changed();
-                @if !differences.is_empty() {
-                    div.scroll tabindex="0" role="region" aria-label=(format!("What version {} changed", change.version)) {
-                        table.report.diff {
-                            thead { tr { th scope="col" { "field" } th scope="col" { "before" } th scope="col" { "after" } } }
-                            tbody { @for field in &differences { tr {
-                                td { (shown(&field.name)) }
-                                td { del { (shown(&plain(field.before))) } }
-                                td { ins { (shown(&plain(field.after))) } }
-                            } } }
-                        }
-                    }
-                }
-            }
-        }
-    }
 }

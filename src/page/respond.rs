@@ -6,7 +6,7 @@ use super::access::{Access, Refusal};
 use super::context::{PageContext, Records};
 use super::server::{IsStream, STREAMS_MAX};
 use super::snapshot::{SharedSnapshot, Snapshots};
-use super::{html, live, metrics, ready, records, reports};
+use super::{html, live, metrics, ready, record, records, reports};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -49,11 +49,11 @@ pub(super) fn router(
         .route("/reports", get(reports::list))
         .route("/report", get(reports::one))
         .route("/records", get(records::list))
-        .route("/record", get(records::one))
+        .route("/record", get(record::one))
         .route("/api/reports", get(reports::list_json))
         .route("/api/report", get(reports::one_json))
         .route("/api/records", get(records::list_json))
-        .route("/api/record", get(records::one_json))
+        .route("/api/record", get(record::one_json))
         .route("/page.css", get(|| asset("text/css", include_str!("assets/page.css"))))
         .route("/page.js", get(|| asset("text/javascript", include_str!("assets/page.js"))))
         .route("/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))

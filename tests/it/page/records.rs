@@ -90,6 +90,7 @@ async fn records_are_listed_filtered_sorted_found_and_shown_with_their_history()
 
     let html = site.get("/records?route=jobs").await.body;
     assert!(html.contains("Next page") && html.contains("&lt;script&gt;"), "{html}");
+    assert!(html.contains("have them in UTC"), "{html}");
     let csv = site.get("/records?route=jobs&format=csv").await;
     assert!(csv.header("content-disposition").unwrap().contains("jobs.csv"), "{csv:?}");
     assert!(csv.body.contains("\"'=1+1<script>"), "{}", csv.body);
