@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::health::Fault;
+use super::health::{Comparing, Fault};
 use super::round::record_key;
 use super::task_state::{Ends, TaskState};
 use super::{Deliverer, LOOK_AGAIN, Wakes};
@@ -35,6 +35,8 @@ const ROUND_BYTES: usize = 1024 * 1024;
 /// Faults at one change after which it is compared with others, and how many others.
 const COMPARED_AFTER: u32 = 3;
 const COMPARED: usize = 4;
+/// Times that a change is told to wait before all others, while the sink takes others, until it is passed.
+const TOLD_ALONE: u32 = 2;
 /// A replay that gets nowhere is given up after the waits of the sink's `retry`, and not before this.
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
@@ -46,13 +48,21 @@ pub(super) struct ReplayTask {
     pace: Pace,
     /// Faults in a row at the next change.
     faults: u32,
-    /// What the sink had taken of its own changes at the first of them.
+    /// What the sink had taken of its own changes at the last of them.
     delivered_then: i64,
+    /// Whether it took another change in the last comparison.
+    took_another: bool,
+    /// Since then, how often the next change was handed over before all others and was told to wait.
+    told_alone: u32,
     paused_until: Duration,
+    /// Whether the endpoint asked for that pause: nobody ends it early.
+    asked_to_wait: bool,
 }
 
 /// What a round came to.
 struct Tried {
+    /// Whether changes were compared.
+    compares: bool,
     /// By the index of the change, in the order of the attempts.
     verdicts: Vec<(usize, Verdict)>,
     /// What the sink has taken of its own changes so far.
@@ -81,6 +91,7 @@ impl Deliverer {
         }
         let now = self.clock.now().elapsed;
         let most = self.replayed_at_once();
+        let can_compare = self.comparing(Comparing::Patient) != Comparing::Never;
         let Some(task) = &mut known.replay else { return Ok(None) };
         if known.row.state == SinkState::Disabled || ends.finish.is_cancelled() {
             return Ok(Some(LOOK_AGAIN));
@@ -88,7 +99,8 @@ impl Deliverer {
         if task.paused_until > now {
             return Ok(Some(task.paused_until - now));
         }
-        let compares = task.faults >= COMPARED_AFTER;
+        let turn = task.faults.checked_sub(COMPARED_AFTER).filter(|_| can_compare);
+        let compares = turn.is_some();
         let taken = match task.pace.take(now, if compares { COMPARED } else { most }) {
             Ok(taken) => taken,
             Err(wait) => return Ok(Some(wait)),
@@ -96,7 +108,7 @@ impl Deliverer {
         let wanted = if compares { COMPARED } else { taken };
         let portion = tokio::select! {
             biased;
-            portion = self.portion(known, wanted, compares) => Some(portion?),
+            portion = self.portion(known, wanted) => Some(portion?),
             // Reading may wait for other long reads, and new changes must not.
             _ = wakes.log.changed() => None,
         };
@@ -106,8 +118,8 @@ impl Deliverer {
             return Ok(Some(Duration::ZERO));
         };
         task.pace.give_back(taken.saturating_sub(portion.changes.len()));
-        let tried = self.give(&portion.changes, compares, ends).await;
-        let round = Tried { verdicts: tried, delivered: known.row.delivered };
+        let tried = self.give(&portion.changes, turn, ends).await;
+        let round = Tried { compares, verdicts: tried, delivered: known.row.delivered };
         let fault = task.note(&portion, round, self.clock.now(), self.patience());
         if let Some(fault) = fault {
             self.rest(known, &fault);
@@ -152,6 +164,7 @@ impl Deliverer {
             Some(replay) if replay.state == ReplayState::Running => {
                 let before = before.filter(|before| before.replay.id == replay.id);
                 known.replay = Some(match before {
+                    Some(before) if before.asked_to_wait => before,
                     Some(before) => ReplayTask { paused_until: Duration::ZERO, ..before },
                     None => self.replay_task(replay),
                 });
@@ -167,7 +180,10 @@ impl Deliverer {
             pace: Pace::new(replay.rate, self.clock.now().elapsed),
             faults: 0,
             delivered_then: 0,
+            took_another: false,
+            told_alone: 0,
             paused_until: Duration::ZERO,
+            asked_to_wait: false,
             replay,
         }
     }
@@ -186,18 +202,13 @@ impl Deliverer {
         }
     }
 
-    async fn portion(
-        &self,
-        known: &TaskState,
-        most: usize,
-        compares: bool,
-    ) -> Result<Portion, StoreError> {
+    async fn portion(&self, known: &TaskState, most: usize) -> Result<Portion, StoreError> {
         let Some(task) = &known.replay else {
             return Ok(Portion { changes: Vec::new(), left_out: 0, upto: 0 });
         };
         let (replay, filter) = (task.replay.clone(), task.filter.clone());
         let asked = self.settings.filter.clone();
-        let several = !self.sink.can_fail_for_one() && !compares;
+        let several = !self.sink.can_fail_for_one();
         let upto = known.position;
         let read = self.store.read_long(move |reader| {
             let mut portion = Portion { changes: Vec::new(), left_out: 0, upto: replay.position };
@@ -244,19 +255,22 @@ impl Deliverer {
         read.await
     }
 
-    /// Hands changes over: together, or one by one from the last to the first to compare them.
+    /// Hands changes over: together, or one by one to compare them, from the last to the first. Each
+    /// such turn begins with another one, because a wait that is asked for ends it.
     async fn give(
         &mut self,
         changes: &[Change],
-        compares: bool,
+        turn: Option<u32>,
         ends: &Ends<'_>,
     ) -> Vec<(usize, Verdict)> {
-        if !compares {
+        let Some(turn) = turn else {
             let verdicts = self.sink.deliver(changes, self.clock.now().wall, ends.cut).await;
             return verdicts.into_iter().enumerate().collect();
-        }
+        };
+        let mut order: Vec<usize> = (0..changes.len()).rev().collect();
+        order.rotate_left(turn as usize % changes.len().max(1));
         let mut tried = Vec::with_capacity(changes.len());
-        for index in (0..changes.len()).rev() {
+        for index in order {
             let one = std::slice::from_ref(&changes[index]);
             let verdicts = self.sink.deliver(one, self.clock.now().wall, ends.cut).await;
             tried.extend(verdicts.into_iter().map(|verdict| (index, verdict)));
@@ -278,12 +292,12 @@ impl ReplayTask {
         moment: Moment,
         patience: Duration,
     ) -> Option<Fault> {
-        let compares = self.faults >= COMPARED_AFTER;
-        // The sink took changes of its own between two attempts at this one.
+        let compares = tried.compares;
+        // The sink took changes of its own since the last attempt.
         let took_own = compares && tried.delivered > self.delivered_then;
         let mut settled = vec![None; portion.changes.len()];
         let (mut took_another, mut fault) = (false, None::<Fault>);
-        for (index, verdict) in tried.verdicts {
+        for (place, (index, verdict)) in tried.verdicts.into_iter().enumerate() {
             match verdict {
                 Verdict::Done => {
                     took_another = true;
@@ -294,13 +308,19 @@ impl ReplayTask {
                     settled[index] = Some(false);
                 }
                 // It took another change just before: this one is to blame itself.
-                Verdict::Fault { reason, .. }
+                Verdict::Fault { reason, retry_after: None }
                     if compares && took_another || took_own && index == 0 =>
                 {
                     self.replay.last_error = Some(reason);
                     settled[index] = Some(false);
                 }
                 Verdict::Fault { reason, retry_after } => {
+                    // An endpoint that limits its rate takes this one after the wait.
+                    let is_told = retry_after.is_some() && compares && (place, index) == (0, 0);
+                    if is_told && (self.took_another || took_own) {
+                        self.told_alone += 1;
+                        settled[0] = (self.told_alone >= TOLD_ALONE).then_some(false);
+                    }
                     let asked = fault.and_then(|before| before.asked).max(retry_after);
                     fault = Some(Fault { reason, asked });
                 }
@@ -320,8 +340,10 @@ impl ReplayTask {
         if open.is_none() {
             self.replay.left_out += portion.left_out;
         }
+        self.took_another = took_another;
         if open.is_none_or(|first| first > 0) {
-            self.faults = 0;
+            (self.faults, self.told_alone) = (0, 0);
+            self.took_another = false;
             self.replay.failing_since = None;
         }
         if let Some(fault) = &fault {
@@ -338,9 +360,8 @@ impl ReplayTask {
 
     /// One more fault at the next change: the replay waits, or is given up.
     fn failed(&mut self, fault: &Fault, delivered: i64, moment: Moment, patience: Duration) {
-        if self.faults == 0 {
-            self.delivered_then = delivered;
-        }
+        self.delivered_then = delivered;
+        self.asked_to_wait = fault.asked.is_some();
         self.faults = self.faults.saturating_add(1);
         self.paused_until = moment.elapsed + PAUSE.wait(self.faults, 1.0, fault.asked);
         self.replay.last_error = Some(fault.reason.clone());
