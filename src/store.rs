@@ -75,6 +75,7 @@ pub use backup::{CopyControl, CopyFacts, CopyProgress, back_up};
 pub use backup_error::BackupError;
 pub use backup_folder::{BackupFile, BackupFolder};
 pub use browse::RecordPage;
+pub use calls::LongRead;
 pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
 pub use forget::Forgotten;
@@ -123,7 +124,7 @@ struct StoreParts {
     /// of threads does not grow with the number of sinks.
     write_turn: Semaphore,
     read_turn: Semaphore,
-    long_read_turn: Semaphore,
+    long_read_turn: Arc<Semaphore>,
     passed: PassedPositions,
     /// For reads of whole tables, so that no short read waits for them.
     long_reader: Mutex<Reader>,
@@ -165,7 +166,7 @@ impl Store {
             reader: Mutex::new(reader),
             write_turn: Semaphore::new(1),
             read_turn: Semaphore::new(1),
-            long_read_turn: Semaphore::new(1),
+            long_read_turn: Arc::new(Semaphore::new(1)),
             passed: PassedPositions::default(),
             long_reader: Mutex::new(long_reader),
             is_unchecked,

@@ -24,7 +24,7 @@ use crate::clock::Moment;
 use crate::config::{InOrder, SinkFilter};
 use crate::record::Change;
 use crate::sink::{Sink, Verdict};
-use crate::store::{Replay, ReplayState, SinkState, StoreError};
+use crate::store::{LongRead, Replay, ReplayState, SinkState, StoreError};
 use pace::Pace;
 pub use rule::{ReplayRule, replay_filter, replay_rule};
 
@@ -106,17 +106,18 @@ impl Deliverer {
             Err(wait) => return Ok(Some(wait)),
         };
         let wanted = if compares { COMPARED } else { taken };
-        let portion = tokio::select! {
+        let read = tokio::select! {
             biased;
-            portion = self.portion(known, wanted) => Some(portion?),
-            // Reading may wait for other long reads, and new changes must not.
-            _ = wakes.log.changed() => None,
+            read = self.store.long_read() => read,
+            // Reading may wait for other long reads, and new changes must not. One that runs is not
+            // ended: on a busy log there would never be a next round.
+            _ = wakes.log.changed() => {
+                task.pace.give_back(taken);
+                return Ok(Some(Duration::ZERO));
+            }
         };
+        let portion = self.portion(read, known, wanted).await?;
         let Some(task) = &mut known.replay else { return Ok(None) };
-        let Some(portion) = portion else {
-            task.pace.give_back(taken);
-            return Ok(Some(Duration::ZERO));
-        };
         task.pace.give_back(taken.saturating_sub(portion.changes.len()));
         let tried = self.give(&portion.changes, turn, ends).await;
         let round = Tried { compares, verdicts: tried, delivered: known.row.delivered };
@@ -202,7 +203,12 @@ impl Deliverer {
         }
     }
 
-    async fn portion(&self, known: &TaskState, most: usize) -> Result<Portion, StoreError> {
+    async fn portion(
+        &self,
+        read: LongRead,
+        known: &TaskState,
+        most: usize,
+    ) -> Result<Portion, StoreError> {
         let Some(task) = &known.replay else {
             return Ok(Portion { changes: Vec::new(), left_out: 0, upto: 0 });
         };
@@ -210,7 +216,7 @@ impl Deliverer {
         let asked = self.settings.filter.clone();
         let several = !self.sink.can_fail_for_one();
         let upto = known.position;
-        let read = self.store.read_long(move |reader| {
+        let read = read.run(move |reader| {
             let mut portion = Portion { changes: Vec::new(), left_out: 0, upto: replay.position };
             let (mut records, mut bytes, mut failure) = (HashSet::new(), 0, None);
             let (mut full, mut reached_end) = (false, false);

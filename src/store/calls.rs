@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::error::StoreError;
 use super::open::Checked;
@@ -15,6 +15,32 @@ use super::{Store, log, open, sinks, spending};
 
 /// By how much the priority of a long read lies below that of everything else, in steps of nice(1).
 const GIVEN_WAY: i32 = 10;
+
+/// The turn to do one read that may take seconds.
+pub struct LongRead {
+    store: Store,
+    turn: OwnedSemaphorePermit,
+}
+
+impl LongRead {
+    /// Runs the read on a read-only connection of its own. A caller that stops waiting for it does not
+    /// end it: the next one has its turn after that.
+    ///
+    /// # Errors
+    /// What the read returns.
+    pub async fn run<T, F>(self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    {
+        let Self { store, turn } = self;
+        run_blocking(move || {
+            let _turn = turn;
+            work(&store.shared.long_reader.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+        .await
+    }
+}
 
 impl Store {
     /// Runs a read on the read-only connection.
@@ -41,12 +67,14 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     {
-        let shared = Arc::clone(&self.shared);
-        let _turn = turn(&self.shared.long_read_turn).await;
-        run_blocking(move || {
-            work(&shared.long_reader.lock().unwrap_or_else(PoisonError::into_inner))
-        })
-        .await
+        self.long_read().await.run(work).await
+    }
+
+    /// Waits for the turn to do a read that may take seconds.
+    pub async fn long_read(&self) -> LongRead {
+        let turn = Arc::clone(&self.shared.long_read_turn).acquire_owned().await;
+        let turn = turn.expect("a store never closes its semaphores");
+        LongRead { store: self.clone(), turn }
     }
 
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -187,6 +215,31 @@ mod tests {
         let before = priority();
         let during = giving_way(priority).unwrap();
         assert_eq!((during, priority()), ((before + GIVEN_WAY).min(19), before));
+    }
+
+    #[tokio::test]
+    async fn a_long_read_that_nobody_waits_for_keeps_its_turn_until_it_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let read = tokio::spawn({
+            let store = store.clone();
+            async move {
+                let work = move |_: &Reader| {
+                    let _ = begun.send(());
+                    let _ = ended.recv();
+                    Ok(())
+                };
+                store.read_long(work).await
+            }
+        });
+        has_begun.await.unwrap();
+        read.abort();
+        let _ = read.await;
+        assert_eq!(store.shared.long_read_turn.available_permits(), 0, "it still runs");
+        end.send(()).unwrap();
+        store.read_long(|_| Ok(())).await.unwrap();
     }
 
     #[test]
