@@ -266,7 +266,7 @@ fn cancel(config: &Config, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCod
     let name = &sink.name;
     let now = stamp(Timestamp::now());
     if !Operator::open(&config.store.path)?.cancel_replay(name, &now)? {
-        let text = format!("no replay of sink {name} is under way");
+        let text = format!("no replay of sink {name} is under way: see `shopmirror status`");
         return Err(ExitError { code: DATA, text }.into());
     }
     wake(&config.store.path, name)?;

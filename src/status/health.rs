@@ -11,7 +11,7 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
 use crate::record::Route;
-use crate::store::{MISSING_TABLE, SearchIndex};
+use crate::store::{MISSING_TABLE, ReplayState, SearchIndex};
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -294,6 +294,18 @@ impl HealthReport {
             if !text.is_empty() {
                 self.add(Health::Degraded, text);
             }
+            if let Some(replay) = &sink.replay
+                && replay.state == ReplayState::Failed
+            {
+                let (row, why) = (replay.position + 1, replay.last_error.as_deref());
+                let why = why.unwrap_or("no reason is known");
+                self.add(
+                    Health::Degraded,
+                    format!(
+                        "sink {name}: its replay got nowhere for too long and was given up at row {row}: {why}; correct the sink, then see `shopmirror sinks` for how to go on, or run `shopmirror replay {name} --cancel` to let it be"
+                    ),
+                );
+            }
             if sink.dead > 0 {
                 let letters = if sink.dead == 1 { "dead letter" } else { "dead letters" };
                 self.add(
@@ -356,6 +368,33 @@ mod tests {
             assert_eq!(found, health, "{reasons:?}");
             let says = |reason: &String| reason.contains("`shopmirror sinks forget old`");
             assert!(reasons.iter().all(says), "{reasons:?}");
+        }
+    }
+
+    #[test]
+    fn a_replay_that_was_given_up_counts_against_health_until_an_operator_ends_it() {
+        for (state, health) in
+            [("running", Health::Ok), ("failed", Health::Degraded), ("cancelled", Health::Ok)]
+        {
+            let sink: SinkStatus = serde_json::from_value(serde_json::json!({
+                "name": "erp", "type": "webhook", "state": "active", "position": 9, "behind": 0,
+                "delivered": 9, "retrying": 0, "dead": 0, "filtered": 0, "skipped": 0,
+                "next_attempt_s": null, "last_error": null,
+                "replay": {
+                    "sink": "erp", "id": "1", "from_seq": 0, "to_seq": 9, "rate": 10.0, "position": 4,
+                    "choice": { "routes": [], "kinds": [], "wheres": [], "all_versions": false },
+                    "sent": 4, "refused": 0, "left_out": 0, "state": state,
+                    "last_error": "answered 503", "begun_at": "", "ended_at": null,
+                },
+            }))
+            .unwrap();
+            let mut report = HealthReport::default();
+            report.judge_sinks(&[sink]);
+            let (found, reasons) = report.into_parts();
+            assert_eq!(found, health, "{state}: {reasons:?}");
+            for part in ["row 5: answered 503", "`shopmirror replay erp --cancel`"] {
+                assert!(reasons.iter().all(|reason| reason.contains(part)), "{reasons:?}");
+            }
         }
     }
 
