@@ -3,6 +3,7 @@
 //! Every call returns its result and what the response said about the rate limit, also on failure.
 //! The client retries and paces nothing; the key is its only state.
 
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ struct Inner {
     key: RwLock<SecretString>,
     base_url: Url,
     auth: Auth,
-    limit: String,
+    /// The address of each route's polls; made once, because nothing of it changes.
+    polls: HashMap<Route, Url>,
     timeout: Duration,
     clock: Clock,
 }
@@ -51,12 +53,17 @@ impl Client {
         key: SecretString,
         clock: Clock,
     ) -> Self {
+        let limit = poll.limit.to_string();
+        let poll_of = |route| {
+            let path = ["automation", "triggers", path_of(route)];
+            (route, address(&workspace.base_url, &path, &[("limit", &limit)]))
+        };
         Self(Arc::new(Inner {
             transport,
             key: RwLock::new(key),
             base_url: workspace.base_url.clone(),
             auth: workspace.auth,
-            limit: poll.limit.to_string(),
+            polls: Route::ALL.into_iter().map(poll_of).collect(),
             timeout: poll.timeout,
             clock,
         }))
@@ -91,9 +98,8 @@ impl Client {
     /// As [`Self::poll`], but returns the body undecoded, because most bodies equal the previous
     /// one; see [`decode`](super::decode).
     pub async fn poll_body(&self, id: &PollerId) -> CallResult<Bytes> {
-        let path = ["automation", "triggers", path_of(id.route)];
-        let query = [("limit", self.0.limit.as_str())];
-        self.get(&path, &query, id.business.as_deref(), Ok).await
+        let url = self.0.polls.get(&id.route).expect("every route has an address").clone();
+        self.get_at(url, id.business.as_deref(), Ok).await
     }
 
     /// Searches for at most 25 customers whose name, email or mobile matches `term`, which has 1 to
@@ -145,10 +151,18 @@ impl Client {
         business: Option<&str>,
         read: fn(Bytes) -> Result<T, PageError>,
     ) -> CallResult<T> {
+        self.get_at(address(&self.0.base_url, path, query), business, read).await
+    }
+
+    async fn get_at<T>(
+        &self,
+        url: Url,
+        business: Option<&str>,
+        read: fn(Bytes) -> Result<T, PageError>,
+    ) -> CallResult<T> {
         let inner = &*self.0;
         // The key that is sent must also be the one that is removed from error texts.
         let key = inner.key.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let url = inner.address(path, query);
         let headers = match inner.headers(&key, business) {
             Ok(headers) => headers,
             Err(error) => return (Err(error), RateHeaders::default()),
@@ -178,23 +192,6 @@ impl Client {
 }
 
 impl Inner {
-    fn address(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
-        let mut url = self.base_url.clone();
-        // An address without a path is not an http address; every transport refuses it.
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        url.set_fragment(None);
-        url.set_query(None);
-        if !query.is_empty() {
-            let pairs = url.query_pairs_mut().extend_pairs(query).finish().query();
-            // Every server reads %20 as a space, but not every server reads a plus sign so.
-            let encoded = pairs.unwrap_or_default().replace('+', "%20");
-            url.set_query(Some(&encoded));
-        }
-        url
-    }
-
     fn headers(&self, key: &SecretString, business: Option<&str>) -> Result<HeaderMap, ApiError> {
         let (name, value) = match self.auth {
             Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
@@ -216,6 +213,23 @@ impl Inner {
         }
         Ok(headers)
     }
+}
+
+fn address(base_url: &Url, path: &[&str], query: &[(&str, &str)]) -> Url {
+    let mut url = base_url.clone();
+    // An address without a path is not an http address; every transport refuses it.
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(path);
+    }
+    url.set_fragment(None);
+    url.set_query(None);
+    if !query.is_empty() {
+        let pairs = url.query_pairs_mut().extend_pairs(query).finish().query();
+        // Every server reads %20 as a space, but not every server reads a plus sign so.
+        let encoded = pairs.unwrap_or_default().replace('+', "%20");
+        url.set_query(Some(&encoded));
+    }
+    url
 }
 
 /// True if the response belongs to another business than the requested one; `X-Business` of every
