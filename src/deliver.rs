@@ -37,7 +37,7 @@ pub use filter::wants;
 pub use flood::FloodGate;
 use health::{Comparing, EndpointHealth};
 pub use redrive::{Redrive, Redriven, redrive};
-pub use replay::{ReplayRule, replay_filter, replay_rule};
+pub use replay::{ReplayRule, going_on, replay_filter, replay_rule};
 pub use status::{SinkActivity, SinkStatus};
 use task_state::{DISK_WAIT, Ends, TaskState};
 

@@ -17,7 +17,7 @@ use super::route_name::RouteName;
 use super::{completions, moment, output};
 use crate::clock::stamp;
 use crate::config::Config;
-use crate::deliver::{ReplayRule, replay_filter, replay_rule};
+use crate::deliver::{ReplayRule, going_on, replay_filter, replay_rule};
 use crate::record::{Kind, Route};
 use crate::store::{
     Operator, Reader, Replay, ReplayChoice, ReplayState, SinkRow, SinkState, holder,
@@ -305,9 +305,9 @@ pub(super) fn line(replay: &Replay) -> String {
     if replay.state == ReplayState::Failed {
         let name = &replay.sink;
         return format!(
-            "{}; then run `shopmirror replay {name} --from {}`, or `shopmirror replay {name} --cancel` to let it be",
+            "{}; then run {}, or `shopmirror replay {name} --cancel` to let it be",
             given_up(replay),
-            replay.position + 1
+            going_on(replay)
         );
     }
     let (from, to) = (replay.from_seq + 1, replay.to_seq);

@@ -6,6 +6,7 @@
 //! whatever ends the replay; all versions, in their order, only if the operator asks for them. A replay
 //! always ends: a change that fails alone is passed, and one that gets nowhere is given up.
 
+mod command;
 mod pace;
 mod rule;
 
@@ -25,6 +26,7 @@ use crate::config::{InOrder, SinkFilter};
 use crate::record::Change;
 use crate::sink::{Sink, Verdict};
 use crate::store::{LongRead, Replay, ReplayState, SinkState, StoreError};
+pub use command::going_on;
 use pace::Pace;
 pub use rule::{ReplayRule, replay_filter, replay_rule};
 
@@ -145,9 +147,9 @@ impl Deliverer {
         }
         let Replay { sent, refused, left_out, .. } = replay;
         if replay.state == ReplayState::Failed {
-            let (reason, from) = (&replay.last_error, replay.position + 1);
+            let (reason, command) = (&replay.last_error, going_on(&replay));
             tracing::warn!(sink = %self.name, sent, refused, left_out, reason,
-                "the replay got nowhere for too long and is given up: correct the sink, then go on with `shopmirror replay {} --from {from}`", self.name);
+                "the replay got nowhere for too long and is given up: correct the sink, then go on with {command}");
         } else {
             tracing::info!(sink = %self.name, sent, refused, left_out, "the replay is done");
         }

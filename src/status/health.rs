@@ -302,7 +302,7 @@ impl HealthReport {
                 self.add(
                     Health::Degraded,
                     format!(
-                        "sink {name}: its replay got nowhere for too long and was given up at row {row}: {why}; correct the sink, then see `shopmirror sinks` for how to go on, or run `shopmirror replay {name} --cancel` to let it be"
+                        "sink {name}: its replay got nowhere for too long and was given up at row {row}: {why}; correct the sink, then run the command that `shopmirror sinks` names, or run `shopmirror replay {name} --cancel` to let it be"
                     ),
                 );
             }
