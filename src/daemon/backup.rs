@@ -23,6 +23,8 @@ use crate::store::{self, BackupFolder, CopyControl, CopyFacts, Store};
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait after a backup that failed.
 const RETRY: Duration = Duration::from_secs(3600);
+/// How often it is looked whether the first page was read.
+const LOOK_FOR_PAGE: Duration = Duration::from_secs(1);
 /// How long to wait for the first page, which tells whether the clock is right.
 const WAIT_FOR_PAGE: Duration = Duration::from_secs(600);
 
@@ -100,7 +102,7 @@ impl DailyBackup {
             }
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(if is_known { LOOK_EVERY } else { LOOK_FOR_PAGE }) => {}
             }
         }
         Ok(TaskEnd::Other)
