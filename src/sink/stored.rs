@@ -18,7 +18,7 @@ impl Sink {
     /// From now on the destination must have what it was given up to this row of the log. If it has
     /// less, changes are [`Verdict::NotTried`](super::Verdict::NotTried) and
     /// [`take_lost`](Self::take_lost) says so.
-    #[cfg_attr(not(feature = "postgres"), expect(unused_variables, clippy::unused_self))]
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables))]
     pub fn expect_stored(&mut self, seq: i64) {
         #[cfg(feature = "postgres")]
         if let Self::Batched(BatchedSink::Postgres(sink)) = self {
