@@ -38,6 +38,7 @@ mod operate;
 mod page;
 mod page_facts;
 mod partial;
+mod passed;
 mod people;
 #[cfg(test)]
 mod plans;
@@ -113,7 +114,7 @@ pub use volatile::VolatileFields;
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};
 use known::KnownPoller;
-use sinks::PassedPositions;
+use passed::PassedPositions;
 use writer::Writer;
 
 struct StoreParts {

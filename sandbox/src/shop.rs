@@ -113,6 +113,10 @@ impl Pace {
     }
 }
 
+/// By how much faster repairs from before a quicker pace go on: few are open then, and the first minutes
+/// are to be as busy as the later ones.
+const FIRST_RUSH: f64 = 6.0;
+
 /// What happens next, and to whom.
 #[derive(Debug, Clone)]
 enum Event {
@@ -174,10 +178,16 @@ impl Growth {
         growth
     }
 
-    /// From `at` on, customers come at this pace. What has begun goes on as it was going to.
+    /// From `at` on, customers come and repairs that have begun go on at this pace.
     fn quicken(&mut self, pace: Pace, at: Timestamp) {
+        let quicker = pace.between_steps / self.pace.between_steps / FIRST_RUSH;
         self.pace = pace;
-        self.queue.retain(|_, event| !matches!(event, Event::Arrival { .. }));
+        for ((due, _), event) in std::mem::take(&mut self.queue) {
+            if !matches!(event, Event::Arrival { .. }) {
+                let wait = due.duration_since(at).as_secs_f64() * quicker;
+                self.expect(later(at, wait), event);
+            }
+        }
         for business in self.pace.businesses {
             self.expect(at, Event::Arrival { business: *business });
         }

@@ -11,7 +11,7 @@ use super::error::StoreError;
 use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{Store, log, open, sinks, spending};
+use super::{Store, log, open, passed, spending};
 
 /// By how much the priority of a long read lies below that of everything else, in steps of nice(1).
 const GIVEN_WAY: i32 = 10;
@@ -153,7 +153,7 @@ impl Store {
             let Some(mut writer) = writer else { return Ok(()) };
             writer.flush()?;
             spending::end_in_order(&mut writer)?;
-            sinks::save_passed(&mut writer.connection, &shared.passed)?;
+            passed::save_passed(&mut writer.connection, &shared.passed)?;
             writer
                 .connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;

@@ -4,8 +4,7 @@
 //! `deliveries`. Positions that only passed changes a sink did not ask for are saved late and
 //! together, since losing them costs nothing but reading those rows again.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 use serde::Serialize;
@@ -13,6 +12,7 @@ use serde::Serialize;
 use super::acknowledged::{self, Acknowledged};
 use super::deliveries::{self, PendingDelivery};
 use super::error::StoreError;
+use super::passed::{self, Passed, PassedPositions};
 use super::sink_state::{GateState, SinkState};
 use super::{Store, log};
 
@@ -100,78 +100,6 @@ impl SinkProgress {
     }
 }
 
-/// A position that passed only changes its sink did not ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Passed {
-    from: i64,
-    to: i64,
-    filtered: i64,
-}
-
-/// Positions that passed only changes their sinks did not ask for, until they are saved together.
-#[derive(Debug, Default)]
-pub(super) struct PassedPositions {
-    positions: Mutex<BTreeMap<String, Passed>>,
-}
-
-impl PassedPositions {
-    fn add(&self, sink: &str, passed: Passed) {
-        let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
-        match positions.get_mut(sink) {
-            Some(known) if known.to == passed.from => {
-                known.to = passed.to;
-                known.filtered += passed.filtered;
-            }
-            // It was read again from an earlier position.
-            _ => {
-                positions.insert(sink.to_owned(), passed);
-            }
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.positions.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn take(&self) -> BTreeMap<String, Passed> {
-        std::mem::take(&mut *self.positions.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Saves them in the transaction of `save`; keeps them for the next time if it fails.
-    fn saved_with(
-        &self,
-        connection: &mut Connection,
-        save: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<(), StoreError> {
-        let passed = self.take();
-        let outcome = (|| {
-            let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            for (sink, passed) in &passed {
-                let Passed { from, to, filtered } = passed;
-                tx.prepare_cached(PASS)?.execute((sink, from, to, filtered))?;
-            }
-            save(&tx)?;
-            tx.commit()
-        })();
-        if outcome.is_err() {
-            let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
-            for (sink, before) in passed {
-                match positions.get_mut(&sink) {
-                    Some(later) if later.from == before.to => {
-                        later.from = before.from;
-                        later.filtered += before.filtered;
-                    }
-                    Some(_) => {}
-                    None => {
-                        positions.insert(sink, before);
-                    }
-                }
-            }
-        }
-        Ok(outcome?)
-    }
-}
-
 impl Store {
     /// Opens a sink's row, making it where the sink is to begin; see [`Begin`].
     ///
@@ -233,7 +161,7 @@ impl Store {
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
-        self.write(move |writer| save_passed(&mut writer.connection, &shared.passed)).await
+        self.write(move |writer| passed::save_passed(&mut writer.connection, &shared.passed)).await
     }
 }
 
@@ -246,9 +174,6 @@ const INSERT: &str = "INSERT INTO sinks (name, type, state, position, skipped, c
      VALUES (?1, ?2, 'active', ?3, \
      coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
      - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
-
-const PASS: &str =
-    "UPDATE sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
 
 const POSITION: &str = "SELECT position FROM sinks WHERE name = ?1";
 
@@ -389,14 +314,6 @@ pub(super) fn save(
     Ok(find(connection, name)?)
 }
 
-/// Saves the positions that passed only changes their sinks did not ask for.
-pub(super) fn save_passed(
-    connection: &mut Connection,
-    passed: &PassedPositions,
-) -> Result<(), StoreError> {
-    if passed.is_empty() { Ok(()) } else { passed.saved_with(connection, |_| Ok(())) }
-}
-
 fn hold(connection: &mut Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     tx.prepare_cached(HOLD)?.execute([name])?;
@@ -447,7 +364,7 @@ pub(super) fn forget(connection: &mut Connection, name: &str) -> rusqlite::Resul
 pub(super) fn hot_statements() -> Vec<String> {
     vec![
         find_sql(),
-        PASS.to_owned(),
+        super::passed::PASS.to_owned(),
         SAVE.to_owned(),
         POSITION.to_owned(),
         HOLD.to_owned(),

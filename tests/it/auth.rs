@@ -79,6 +79,7 @@ async fn a_key_of_another_type_pauses_every_poller_and_says_which_to_make() {
     place.write_key(&workspace.sandbox.rest_key());
     let _daemon = place.daemon();
     let status = place.status_when("every poller is paused", all_are("key_wrong_type")).await;
+    wait_until("the first ping is refused", || place.log().contains(PAUSED)).await;
     assert_advice(&status, "automation key");
     assert!(answered(&workspace, 403) <= 7);
     place.write_key(&workspace.sandbox.automation_key());
@@ -107,6 +108,7 @@ async fn the_standard_address_of_a_white_label_workspace_pauses_every_poller() {
     workspace.sandbox.set_standard_host(Some("127.0.0.1".to_owned()));
     let daemon = place.daemon();
     let status = place.status_when("every poller is paused", all_are("wrong_host")).await;
+    wait_until("the first ping is refused", || place.log().contains(PAUSED)).await;
     assert_advice(&status, "white-label");
     assert!(answered(&workspace, 412) <= 7);
     workspace.sandbox.set_standard_host(None);

@@ -1,0 +1,91 @@
+//! Positions that only passed changes a sink did not ask for: kept in memory, saved late and together.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::error::StoreError;
+
+pub(super) const PASS: &str =
+    "UPDATE sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
+
+/// A position that passed only changes its sink did not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Passed {
+    pub(super) from: i64,
+    pub(super) to: i64,
+    pub(super) filtered: i64,
+}
+
+/// Positions that passed only changes their sinks did not ask for, until they are saved together.
+#[derive(Debug, Default)]
+pub(super) struct PassedPositions {
+    positions: Mutex<BTreeMap<String, Passed>>,
+}
+
+impl PassedPositions {
+    pub(super) fn add(&self, sink: &str, passed: Passed) {
+        let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+        match positions.get_mut(sink) {
+            Some(known) if known.to == passed.from => {
+                known.to = passed.to;
+                known.filtered += passed.filtered;
+            }
+            // It was read again from an earlier position.
+            _ => {
+                positions.insert(sink.to_owned(), passed);
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn take(&self) -> BTreeMap<String, Passed> {
+        std::mem::take(&mut *self.positions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Saves them in the transaction of `save`; keeps them for the next time if it fails.
+    pub(super) fn saved_with(
+        &self,
+        connection: &mut Connection,
+        save: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        let passed = self.take();
+        let outcome = (|| {
+            let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for (sink, passed) in &passed {
+                let Passed { from, to, filtered } = passed;
+                tx.prepare_cached(PASS)?.execute((sink, from, to, filtered))?;
+            }
+            save(&tx)?;
+            tx.commit()
+        })();
+        if outcome.is_err() {
+            let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+            for (sink, before) in passed {
+                match positions.get_mut(&sink) {
+                    Some(later) if later.from == before.to => {
+                        later.from = before.from;
+                        later.filtered += before.filtered;
+                    }
+                    Some(_) => {}
+                    None => {
+                        positions.insert(sink, before);
+                    }
+                }
+            }
+        }
+        Ok(outcome?)
+    }
+}
+
+/// Saves the positions that passed only changes their sinks did not ask for.
+pub(super) fn save_passed(
+    connection: &mut Connection,
+    passed: &PassedPositions,
+) -> Result<(), StoreError> {
+    if passed.is_empty() { Ok(()) } else { passed.saved_with(connection, |_| Ok(())) }
+}
