@@ -190,6 +190,10 @@ async fn reloads_under_load_lose_and_repeat_nothing() {
     world.be(Mood::Slow);
     let daemon = world.place.started().await;
     for reload in 0..6 {
+        if reload == 0 {
+            let busy = world.cells().filter(|one| !world.is_done(one.name())).count();
+            assert!(busy > 3, "only {busy} sinks were at work: this is no load");
+        }
         let before = world.place.log().matches(" running ").count();
         // Another time-out is another sink.
         world.configure(if reload % 2 == 0 { "21s" } else { "20s" });
@@ -198,10 +202,6 @@ async fn reloads_under_load_lose_and_repeat_nothing() {
             world.place.log().matches(" running ").count() > before
         })
         .await;
-        if reload == 0 {
-            let busy = world.cells().filter(|one| !world.is_done(one.name())).count();
-            assert!(busy > 3, "only {busy} sinks were at work: this is no load");
-        }
     }
     world.be(Mood::Well);
     world.done().await;
