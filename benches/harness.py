@@ -118,6 +118,19 @@ class Sandbox(Process):
         return {route.replace("-", "_"): records for route, records in told.items()}
 
 
+class StandIn(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    """A server on a free port of the loopback, with a thread for each connection."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, handler):
+        super().__init__(("127.0.0.1", 0), handler)
+
+    def handle_error(self, request, client_address):
+        """A process that is stopped cuts its connection; nothing is wrong then."""
+
+
 class Conveyor:
     """Serves one route whose page moves on by so many records before each poll.
 
@@ -151,13 +164,7 @@ class Conveyor:
             def log_message(self, *_):
                 pass
 
-        class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, request, client_address):
-                """A process that is stopped cuts its connection; nothing is wrong then."""
-
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = StandIn(Handler)
         self.base_url = f"http://127.0.0.1:{self.server.server_address[1]}/api"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -235,12 +242,6 @@ class Receiver:
             def log_message(self, *_):
                 pass
 
-        class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, request, client_address):
-                """A process that is stopped cuts its connection; nothing is wrong then."""
-
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = StandIn(Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

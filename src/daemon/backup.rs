@@ -73,10 +73,12 @@ impl DailyBackup {
                 .await
                 .unwrap_or_default();
             // By the time that has passed, because the clock may be set meanwhile.
-            let wait = failed.as_ref().map(|(at, _)| (*at + RETRY).saturating_sub(own.elapsed));
-            let not_before = now.saturating_add(wait.unwrap_or_default()).unwrap_or(Timestamp::MAX);
-            let due = self.due(&status, first).await;
-            let due = due.map(|due| if wait.is_some() { due.max(not_before) } else { due });
+            let not_before = failed.as_ref().map(|(at, _)| {
+                let wait = (*at + RETRY).saturating_sub(own.elapsed);
+                now.saturating_add(wait).unwrap_or(Timestamp::MAX)
+            });
+            let due =
+                self.due(&status, first).await.map(|due| not_before.map_or(due, |at| due.max(at)));
             status.next_at = due.map(stamp);
             if let Some((_, why)) = &failed {
                 status.last_error = Some(why.clone());
