@@ -295,19 +295,17 @@ async fn a_reload_begins_a_new_file_when_the_old_one_was_renamed() {
 }
 
 /// What the daemon does to its files around a rotation; it is killed as it begins the call.
-const CALLS: [(&str, u32); 14] = [
+///
+/// strace counts the calls of each thread by itself, so a second call is not made in every run.
+const CALLS: [(&str, u32); 10] = [
     ("rename", 1),
     ("rename", 2),
     ("rename", 3),
     ("fsync", 1),
-    ("fsync", 2),
-    ("fsync", 3),
     ("fdatasync", 1),
     ("fdatasync", 2),
     ("write", 1),
     ("write", 3),
-    ("openat", 2),
-    ("openat", 3),
     ("unlink", 1),
     ("unlink", 2),
 ];
@@ -322,23 +320,25 @@ async fn a_kill_at_any_call_of_a_rotation_repeats_and_loses_no_line() {
     place.configure_all(&format!("{calm}{sink}"));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let folder = place.path("");
-    let mut killed = 0;
     for (call, when) in CALLS {
         append(&place, 600);
         let inject = format!("inject={call}:signal=KILL:when={when}");
         let mut wrapper = vec!["strace", "-f", "-qq", "-o", "/dev/null", "-e", &inject];
         // Of the calls that the store makes as well, only those for the sink's file count.
         let path = place.path("audit.ndjson").display().to_string();
-        if !matches!(call, "rename" | "unlink") {
-            wrapper.extend(["-P", &path]);
+        match call {
+            "rename" | "unlink" => {}
+            "fsync" => wrapper.extend(["-P", folder.to_str().unwrap()]),
+            _ => wrapper.extend(["-P", &path]),
         }
         let mut daemon = place.daemon_by(&wrapper);
-        // A call that is not made so often kills nothing.
-        wait_until("it is killed, or done", || !daemon.is_running() || is_done(&place)).await;
-        killed += u32::from(!daemon.is_running());
+        let kills = when == 1;
+        wait_until(&format!("{call} {when} kills it, or it is done"), || {
+            !daemon.is_running() || (!kills && is_done(&place))
+        })
+        .await;
         end(daemon).await;
     }
-    assert!(killed >= 8, "only {killed} kills");
     let daemon = place.started().await;
     wait_until("it is done", || is_done(&place)).await;
     daemon.stop().await;
