@@ -23,7 +23,6 @@ use self::history::Known;
 use self::people::Person;
 use self::repair::Repair;
 use super::fields::Fields;
-use super::options::Options;
 use super::records::{MOST_RECORDS, Records, Row};
 use super::route::Route;
 
@@ -147,13 +146,19 @@ pub(super) struct Growth {
 
 impl Growth {
     /// A shop that has existed for a while at `start`, with its history in `records`.
-    pub(super) fn new(options: &Options, start: Timestamp, records: &mut Records) -> Self {
-        let pace = options.shop.pace();
-        let past = if options.long_past { pace.long_past() } else { pace };
+    pub(super) fn new(
+        shop: Shop,
+        long_past: bool,
+        seed: u64,
+        start: Timestamp,
+        records: &mut Records,
+    ) -> Self {
+        let pace = shop.pace();
+        let past = if long_past { pace.long_past() } else { pace };
         let first = later(start, -past.history);
         let mut growth = Self {
             day: Day::new(start),
-            rng: Rng::with_seed(options.seed),
+            rng: Rng::with_seed(seed),
             queue: BTreeMap::new(),
             queued: 0,
             people: 0,
@@ -172,7 +177,7 @@ impl Growth {
             }
         }
         growth.advance(start, records);
-        if options.long_past {
+        if long_past {
             growth.quicken(pace, start);
         }
         growth
@@ -277,13 +282,13 @@ mod tests {
 
     const START: Timestamp = Timestamp::UNIX_EPOCH;
 
-    fn options(shop: Shop) -> Options {
-        Options { shop, seed: 7, ..Options::default() }
+    fn growth(shop: Shop, long_past: bool, records: &mut Records) -> Growth {
+        Growth::new(shop, long_past, 7, START, records)
     }
 
     fn grown(shop: Shop, seconds: f64, steps: u32) -> Records {
         let mut records = Records::new([1; 6]);
-        let mut growth = Growth::new(&options(shop), START, &mut records);
+        let mut growth = growth(shop, false, &mut records);
         for step in 1..=steps {
             growth
                 .advance(later(START, seconds * f64::from(step) / f64::from(steps)), &mut records);
@@ -322,8 +327,7 @@ mod tests {
     #[test]
     fn a_long_past_spreads_a_page_over_weeks_and_the_shop_is_busy_afterwards() {
         let mut records = Records::new([1; 6]);
-        let options = Options { long_past: true, ..options(Shop::Busy) };
-        let mut growth = Growth::new(&options, START, &mut records);
+        let mut growth = growth(Shop::Busy, true, &mut records);
         for route in Route::ALL {
             assert!(records.len(route) > 100, "{} {route}", records.len(route));
         }
@@ -391,7 +395,7 @@ mod tests {
     #[test]
     fn a_pause_holds_everything_back_and_loses_nothing() {
         let mut records = Records::new([1; 6]);
-        let mut growth = Growth::new(&options(Shop::Busy), START, &mut records);
+        let mut growth = growth(Shop::Busy, false, &mut records);
         let before = records.len(Route::JobStatusChanges);
         growth.pause(START, true);
         growth.advance(later(START, 500.0), &mut records);

@@ -69,7 +69,8 @@ impl Inner {
         keys.put(automation_key.clone(), "automation".to_owned(), Provider::Automation);
         keys.put(rest_key.clone(), "rest".to_owned(), Provider::RestApi);
         let mut records = Records::new([48_200, 31_000, 9_100, 27_500, 190_000, 700]);
-        let growth = Growth::new(options, start, &mut records);
+        let growth =
+            Growth::new(options.shop, options.long_past, options.seed, start, &mut records);
         Self {
             records,
             growth,
