@@ -28,8 +28,9 @@ const CHECK_STEPS: i32 = 100_000;
 /// How long a write waits for another program's transaction: shorter than the time-outs of status
 /// requests and of the watchdog.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// How often to try the lock: a command that calls [`holder`] has it for a moment.
-const LOCK_TRIES: u32 = 5;
+/// How often to try the lock. A command that calls [`holder`] has it for a moment, and so has a program that the
+/// process before was just starting: it inherits the lock and drops it as it begins.
+const LOCK_TRIES: u32 = 50;
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Numbered schema steps; `user_version` is the number of steps that a file has.
