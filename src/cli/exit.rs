@@ -69,7 +69,7 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
 fn code_of_open(error: &OpenError) -> u8 {
     match error {
         OpenError::Held { .. } => TRY_AGAIN,
-        OpenError::Missing(_) => UNAVAILABLE,
+        OpenError::Missing(_) | OpenError::Older { .. } => UNAVAILABLE,
         OpenError::NetworkFileSystem { .. } => CONFIG,
         OpenError::Foreign { .. } | OpenError::Newer { .. } => DATA,
         OpenError::OldSqlite(_) => SOFTWARE,

@@ -71,7 +71,7 @@ pub fn back_up(
     control: &mut CopyControl<'_>,
 ) -> Result<CopyFacts, BackupError> {
     refuse_unfit(store, target, replace)?;
-    let source = open::open_reader(store)?;
+    let (source, _) = open::open_reader_of_any_schema(store)?;
     let partial = Partial::create(target)?;
     let facts = copy(&source, &partial, control)?;
     drop(source);
@@ -215,7 +215,7 @@ fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
 /// Checks a copy from its first page to its last.
 fn checked(path: &Path, stop: &CancellationToken) -> Result<Contents, BackupError> {
     let failed = BackupError::copy(path);
-    let mut connection = open::open_reader(path)?;
+    let (mut connection, _) = open::open_reader_of_any_schema(path)?;
     let stop_at = stop.clone();
     connection
         .progress_handler(STOP_EVERY, Some(move || stop_at.is_cancelled()))

@@ -38,6 +38,18 @@ pub enum OpenError {
         /// The newest schema number known.
         known: i64,
     },
+    /// The file was written by an earlier version of the program, and no daemon has migrated it yet.
+    #[error(
+        "{path} has schema {found} of an earlier shopmirror, this one needs {known}: restart the service or run `shopmirror once`, which brings it up to date"
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The schema number found.
+        found: i64,
+        /// The schema number of this program.
+        known: i64,
+    },
     /// The SQLite library this program was built with has a known fault.
     #[error(
         "SQLite {0} can corrupt a write-ahead log: rebuild shopmirror with SQLite 3.51.3 or later"

@@ -43,7 +43,7 @@ impl ForgottenRecord {
 
 /// The records that were forgotten in a store; `None` if it cannot be read.
 pub(super) fn of_store(store: &Path) -> Option<Vec<ForgottenRecord>> {
-    let connection = open::open_reader(store).ok()?;
+    let (connection, _) = open::open_reader_of_any_schema(store).ok()?;
     let mut statement = connection.prepare(SELECT).ok()?;
     let rows = statement.query_map([], ForgottenRecord::read).ok()?;
     rows.filter_map(Result::transpose).collect::<rusqlite::Result<_>>().ok()

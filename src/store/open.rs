@@ -242,7 +242,7 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
         let reason = format!("its application id is {application:#x}");
         return Err(OpenError::Foreign { path: path.to_owned(), reason });
     }
-    let known = i64::try_from(MIGRATIONS.len()).expect("a handful of migrations");
+    let known = newest_schema();
     if version > known {
         return Err(OpenError::Newer { path: path.to_owned(), found: version, known });
     }
@@ -306,8 +306,12 @@ fn damages(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(if said == ["ok"] { Vec::new() } else { said })
 }
 
+fn newest_schema() -> i64 {
+    i64::try_from(MIGRATIONS.len()).expect("a handful of migrations")
+}
+
 fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
-    let known = i64::try_from(MIGRATIONS.len()).expect("a handful of migrations");
+    let known = newest_schema();
     if from == known {
         return Ok(());
     }
@@ -347,20 +351,32 @@ pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Resul
     }
 }
 
-/// Opens a second connection that can only read.
+/// Opens a connection that can only read. Refuses a store that an earlier version has written and that is not brought
+/// up to date yet, because statements name columns that it lacks.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
+    let (connection, found) = open_reader_of_any_schema(path)?;
+    let known = newest_schema();
+    if found < known {
+        return Err(OpenError::Older { path: path.to_owned(), found, known });
+    }
+    Ok(connection)
+}
+
+/// Opens a connection that can only read, and tells the schema number. For copies, which know no column.
+pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64), OpenError> {
     permitted(path, "read", Access::READ_OK)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed(path))?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed(path))?;
-    if identify(&connection, path)? == 0 {
+    let found = identify(&connection, path)?;
+    if found == 0 {
         return Err(OpenError::Missing(path.to_owned()));
     }
     connection
         .execute_batch("PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;")
         .map_err(failed(path))?;
     connection.set_prepared_statement_cache_capacity(32);
-    Ok(connection)
+    Ok((connection, found))
 }
 
 fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + '_ {

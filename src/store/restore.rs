@@ -96,7 +96,8 @@ fn copy_checked(
     accept_damage: bool,
     control: &mut CopyControl<'_>,
 ) -> Result<Copied, BackupError> {
-    let source = open::open_reader(file).map_err(|error| not_a_backup(file, error))?;
+    let (source, _) =
+        open::open_reader_of_any_schema(file).map_err(|error| not_a_backup(file, error))?;
     let partial = Partial::create(store)?;
     let facts = copy(&source, &partial, control).map_err(|error| match error {
         BackupError::Unsound(reason)

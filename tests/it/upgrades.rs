@@ -150,3 +150,44 @@ async fn a_migration_that_is_killed_starts_again() {
         assert_eq!(ended.code, Some(0), "schema {schema}: {ended:?}");
     }
 }
+
+#[tokio::test]
+async fn until_the_first_start_after_an_upgrade_commands_say_what_brings_the_store_up_to_date() {
+    let fixtures = fixtures();
+    let newest = fixtures.last().unwrap().0 + 1;
+    for (schema, folder) in [&fixtures[0], &fixtures[fixtures.len() - 1]] {
+        let Left { place, .. } = left(folder).await;
+        let commands: [&[&str]; 10] = [
+            &["status"],
+            &["verify"],
+            &["sinks"],
+            &["gaps"],
+            &["plan"],
+            &["find", "edited"],
+            &["records", "jobs"],
+            &["log"],
+            &["dead", "strict", "redrive", "--all"],
+            &["report", "mirror"],
+        ];
+        for command in commands {
+            let ended = place.run(command).await;
+            let said =
+                format!("has schema {schema} of an earlier shopmirror, this one needs {newest}");
+            assert!(ended.err.contains(&said), "{command:?}: {ended:?}");
+            assert!(ended.err.contains("restart the service"), "{command:?}: {ended:?}");
+            assert_eq!(ended.code, Some(69), "{command:?}");
+        }
+        let ended = place.run(["check"]).await;
+        let said = format!("the next start brings it up to date from schema {schema}");
+        assert!(ended.out.contains(&said), "{ended:?}");
+        // A copy from before the migration can be made, and put back.
+        let copy = place.path("before.db");
+        let ended = place.run(["backup", copy.to_str().unwrap()]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(place.number("PRAGMA user_version"), *schema);
+        let ended = place.run(["restore", copy.to_str().unwrap()]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let ended = place.run(["verify"]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+}

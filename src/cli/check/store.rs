@@ -7,7 +7,7 @@ use crate::cli::{exit, output};
 use crate::config::{Config, RouteSettings};
 use crate::poll::volatile_advice;
 use crate::record::{PollerId, Route};
-use crate::store::{MISSING_TABLE, Reader};
+use crate::store::{MISSING_TABLE, OpenError, Reader};
 
 pub(super) fn check(config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
@@ -54,6 +54,14 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
                 }
             }
         }
-        Err(error) => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),
+        Err(error) => match error.downcast_ref() {
+            Some(OpenError::Older { found, .. }) => {
+                let path = path.display();
+                let text =
+                    format!("{path}: the next start brings it up to date from schema {found}");
+                report.ok("store", text);
+            }
+            _ => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),
+        },
     }
 }
