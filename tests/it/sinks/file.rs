@@ -154,7 +154,7 @@ async fn a_file_rotated_at_any_moment_loses_no_line() {
         tokio::task::spawn_blocking(move || rotate(&path, &done))
     };
     let mut sink = build(&file(&path));
-    let given = changes(1..=60);
+    let given = changes(1..=600);
     for change in &given {
         while deliver_one(&mut sink, change).await != Verdict::Done {}
     }
