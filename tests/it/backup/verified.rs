@@ -136,4 +136,5 @@ async fn damage_of_the_file_itself_is_found() {
     fs::write(place.store(), bytes).unwrap();
     let verified = place.run(["verify"]).await;
     assert_eq!(verified.code, Some(65), "{verified:?}");
+    assert!(verified.out.starts_with("WRONG file"), "{verified:?}");
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::cells;
 use super::daemon::{done, section};
 use crate::support::servers::postgres::{Postgres, Role};
-use crate::support::{Place, Workspace};
+use crate::support::{Place, Workspace, wait_until};
 
 /// A daemon's place with its workspace, whose log was delivered.
 async fn delivered(role: &Role, more: &str) -> (Workspace, Place) {
@@ -254,7 +254,8 @@ async fn a_store_restored_from_an_older_backup_goes_on_and_never_mixes_with_what
     let before = cells(&role, held).await;
     let daemon = place.started().await;
     // The same records are read again, under event ids of the restored store.
-    workspace.all_polled().await;
+    let again = || place.number("SELECT max(seq) FROM changes") >= higher;
+    wait_until("they are stored again", again).await;
     let status = place
         .status_when("it has judged", |status| {
             let sink = &status["sinks"][0];
