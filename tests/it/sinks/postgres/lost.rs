@@ -237,34 +237,42 @@ async fn a_replay_fills_a_hole_that_an_earlier_program_left() {
 #[tokio::test]
 async fn a_store_restored_from_an_older_backup_goes_on_and_never_mixes_with_what_is_there() {
     let Some(server) = Postgres::shared() else { return };
-    let role = server.role().await;
-    let (workspace, place) = delivered(&role, "").await;
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    add(&workspace, &place, 3).await;
-    let backup = place.path("older.db");
-    let said = place.run(["backup", backup.to_str().unwrap()]).await;
-    assert_eq!(said.code, Some(0), "{said:?}");
-    add(&workspace, &place, 3).await;
-    daemon.stop().await;
-    let said = place.run(["restore", backup.to_str().unwrap()]).await;
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let higher = role.number("SELECT seq FROM {s}.positions").await;
-    let held = "SELECT string_agg(seq || ' ' || event_id, ' ' ORDER BY seq) FROM {s}.changes";
-    let before = cells(&role, held).await;
-    let daemon = place.started().await;
-    // The same records are read again, under event ids of the restored store.
-    let again = || place.number("SELECT max(seq) FROM changes") >= higher;
-    wait_until("they are stored again", again).await;
-    let status = place
-        .status_when("it has judged", |status| {
-            let sink = &status["sinks"][0];
-            sink["behind"] == 0 || sink["last_error"].is_string()
-        })
-        .await;
-    let error = status["sinks"][0]["last_error"].as_str().unwrap_or_default().to_owned();
-    assert!(error.contains("is another change in the database"), "{error}");
-    assert!(role.number("SELECT seq FROM {s}.positions").await >= higher);
-    assert_eq!(cells(&role, held).await, before, "nothing was stored between what is there");
-    daemon.stop().await;
+    for edited in [false, true] {
+        let role = server.role().await;
+        let (workspace, place) = delivered(&role, "").await;
+        let daemon = place.started().await;
+        workspace.all_polled().await;
+        add(&workspace, &place, 3).await;
+        let backup = place.path("older.db");
+        let said = place.run(["backup", backup.to_str().unwrap()]).await;
+        assert_eq!(said.code, Some(0), "{said:?}");
+        add(&workspace, &place, 2).await;
+        let id = workspace.add(Route::Leads, json!({"name": "Zoë"}));
+        workspace.polled(Route::Leads).await;
+        done(&place).await;
+        daemon.stop().await;
+        let said = place.run(["restore", backup.to_str().unwrap()]).await;
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let higher = role.number("SELECT seq FROM {s}.positions").await;
+        let held = "SELECT string_agg(seq || ' ' || event_id, ' ' ORDER BY seq) FROM {s}.changes";
+        let before = cells(&role, held).await;
+        if edited {
+            workspace.edit(Route::Leads, &id, json!({"name": "Zoé"}));
+        }
+        let daemon = place.started().await;
+        // The same records are read again: the same text is the same change, and another one is not.
+        let again = || place.number("SELECT max(seq) FROM changes") >= higher;
+        wait_until("they are stored again", again).await;
+        let status = place
+            .status_when("it has judged", |status| {
+                let sink = &status["sinks"][0];
+                sink["behind"] == 0 || sink["last_error"].is_string()
+            })
+            .await;
+        let error = status["sinks"][0]["last_error"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(error.contains("is another change in the database"), edited, "{error}");
+        assert!(role.number("SELECT seq FROM {s}.positions").await >= higher);
+        assert_eq!(cells(&role, held).await, before, "what is there stays, and nothing is added");
+        daemon.stop().await;
+    }
 }
