@@ -11,26 +11,30 @@ WITH RECURSIVE zones AS MATERIALIZED (
         AND from_at >= (SELECT max(from_at) FROM _time_zone_offsets
             WHERE from_at <= (SELECT min(from_at) FROM days))
 ),
-hours(from_s, to_s, end_s, seconds) AS (
+hours(from_s, from_at, to_s, to_at, end_s, seconds) AS (
     -- The local hours. The first of a day may be short, and so may the last before a clock change.
-    SELECT max(unixepoch(d.from_at), z.from_s) AS from_s, NULL,
-        min(unixepoch(d.to_at), z.to_s), z.seconds
-    FROM days d JOIN zones z
-        ON z.from_s < unixepoch(d.to_at) AND z.to_s > unixepoch(d.from_at)
+    -- Each end is written as text once and is the start of the next hour.
+    SELECT NULL, NULL, from_s, strftime('%Y-%m-%dT%H:%M:%S', from_s, 'unixepoch'), end_s, seconds
+    FROM (
+        SELECT max(unixepoch(d.from_at), z.from_s) AS from_s, min(unixepoch(d.to_at), z.to_s) AS end_s,
+            z.seconds
+        FROM days d JOIN zones z
+            ON z.from_s < unixepoch(d.to_at) AND z.to_s > unixepoch(d.from_at)
+    )
     UNION ALL
-    SELECT coalesce(to_s, from_s),
-        min(end_s, (coalesce(to_s, from_s) + seconds) / 3600 * 3600 + 3600 - seconds), end_s, seconds
+    SELECT to_s, to_at, min(end_s, (to_s + seconds) / 3600 * 3600 + 3600 - seconds),
+        strftime('%Y-%m-%dT%H:%M:%S',
+            min(end_s, (to_s + seconds) / 3600 * 3600 + 3600 - seconds), 'unixepoch'),
+        end_s, seconds
     FROM hours
-    WHERE coalesce(to_s, from_s) < end_s
+    WHERE to_s < end_s
 ),
 counted AS MATERIALIZED (
     SELECT (h.from_s + h.seconds) / 86400 % 7 AS weekday, (h.from_s + h.seconds) / 3600 % 24 AS hour,
-        (SELECT count(*) FROM jobs j
-            WHERE j.created_at >= strftime('%Y-%m-%dT%H:%M:%S', h.from_s, 'unixepoch')
-                AND j.created_at < strftime('%Y-%m-%dT%H:%M:%S', h.to_s, 'unixepoch')
-                AND (:business IS NULL OR j._business = :business)) AS repairs
+        (SELECT count(*) FROM jobs j WHERE j.created_at >= h.from_at AND j.created_at < h.to_at
+            AND (:business IS NULL OR j._business = :business)) AS repairs
     FROM hours h
-    WHERE h.to_s IS NOT NULL
+    WHERE h.from_s IS NOT NULL
 )
 -- The first of January 1970 was a Thursday.
 SELECT CASE weekday WHEN 4 THEN 'Mon' WHEN 5 THEN 'Tue' WHEN 6 THEN 'Wed' WHEN 0 THEN 'Thu'

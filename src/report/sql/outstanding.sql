@@ -12,15 +12,15 @@ WITH owing AS (
 )
 SELECT 'all ' || count(*) AS job_number, NULL AS customer_name, NULL AS status,
     coalesce(sum(total), 0) / 10000.0 AS total, coalesce(sum(paid), 0) / 10000.0 AS paid,
-    coalesce(sum(total - paid), 0) / 10000.0 AS outstanding,
-    CAST(max(julianday(:now) - julianday(substr(created_at, 1, 19))) AS INTEGER) AS days_old
+    coalesce(sum(total) - sum(paid), 0) / 10000.0 AS outstanding,
+    CAST(julianday(:now) - min(julianday(substr(created_at, 1, 19))) AS INTEGER) AS days_old
 FROM owing
 UNION ALL
 SELECT * FROM (
     SELECT job_number, customer_name, status, total / 10000.0, paid / 10000.0,
-        (total - paid) / 10000.0,
+        (total - paid) / 10000.0 AS outstanding,
         CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER)
     FROM owing
-    ORDER BY total - paid DESC, created_at
+    ORDER BY outstanding DESC, created_at
     LIMIT 500
 )

@@ -7,7 +7,7 @@ FROM (
     SELECT l.source, count(*) AS leads, sum(l.status_stage = 'completed') AS closed
     FROM leads l
     WHERE l.created_at >= (SELECT min(from_at) FROM days) AND l.created_at < (SELECT max(to_at) FROM days)
-        AND iif(:business IS NULL, 1, l._business = :business)
+        AND (:business IS NULL OR l._business = :business)
     GROUP BY l.source
 ) counted
 GROUP BY coalesce(counted.source, '(none)')

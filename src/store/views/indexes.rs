@@ -10,8 +10,8 @@ struct Index {
     name: &'static str,
     table: &'static str,
     columns: &'static [&'static str],
-    /// Columns that a report also reads. With them it need not read the table; they follow those
-    /// above, as far as they exist.
+    /// Columns that a report also reads, or what it asks of one of them. With them it need not read
+    /// the table; they follow those above, as far as the columns exist.
     covers: &'static [&'static str],
     condition: &'static str,
     /// Columns of the condition.
@@ -71,7 +71,7 @@ const INDEXES: &[Index] = &[
         "report_leads_created",
         "leads",
         &["created_at", "_business"],
-        &["source", "status_stage"],
+        &["source", "status_stage = 'completed'"],
     ),
     Index {
         name: "report_leads_due",
@@ -138,7 +138,8 @@ fn possible(routes: &[RouteColumns]) -> impl Iterator<Item = (&'static Index, &R
 impl Index {
     fn sql(&self, create: &str, in_table: &RouteColumns) -> String {
         let Self { name, table, columns, covers, condition, .. } = self;
-        let covered = covers.iter().filter(|column| in_table.has(column));
+        let column = |covered: &'static str| covered.split(' ').next().unwrap_or(covered);
+        let covered = covers.iter().filter(|covered| in_table.has(column(covered)));
         let columns: Vec<&str> = columns.iter().chain(covered).copied().collect();
         let condition =
             if condition.is_empty() { String::new() } else { format!(" WHERE {condition}") };
