@@ -231,3 +231,25 @@ async fn the_past_is_answered_from_the_log_with_how_far_it_reaches() {
         "{absent:?}"
     );
 }
+
+#[tokio::test]
+async fn a_report_counts_the_shop_as_it_stood_then() {
+    let lead = |id: u32, stage: &str| json!({"id": id, "source": "Ads", "status_stage": stage, "created_at": "2026-03-10T11:00:00Z"});
+    let place = place(&[(Route::Leads, lead(1, "open"))]).await;
+    let store = Store::open(&place.store()).unwrap();
+    let later: Timestamp = "2026-03-11T12:00:00Z".parse().unwrap();
+    let texts = [lead(1, "completed").to_string(), lead(2, "open").to_string()];
+    show(&store, Route::Leads, later, &texts).await;
+    store.close().await.unwrap();
+    let counted = async |at: &str| {
+        let ended = place.run(["report", "sources", "--format", "json", "--at", at]).await;
+        let rows = ended.json();
+        (rows[0]["leads"].clone(), rows[0]["closed"].clone(), ended.err)
+    };
+    // The 30 days before that time, not before today.
+    assert_eq!(counted("2026-03-10T13:00:00Z").await, (json!(1), json!(0), String::new()));
+    assert_eq!(counted("2026-03-12T13:00:00Z").await, (json!(2), json!(1), String::new()));
+    let (leads, _, note) = counted("2026-03-01T13:00:00Z").await;
+    // Nothing of the leads was seen yet, so that the report says what it needs.
+    assert!(leads.is_null() && note.contains("the log begins at 2026-03-10"), "{note}");
+}

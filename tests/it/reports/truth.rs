@@ -18,18 +18,34 @@ use crate::support::{Ended, Place};
 /// A shop in a time zone, with everything that happened in it over some weeks.
 pub(super) struct Shop {
     pub(super) place: Place,
+    pub(super) zone_name: &'static str,
     pub(super) zone: TimeZone,
     pub(super) now: Timestamp,
+    /// The day on which the clock changes.
+    pub(super) clock_change: Date,
+    pub(super) pollers: Vec<Polled>,
     truth: BTreeMap<&'static str, Vec<Value>>,
 }
 
-/// A zone, and when its shop's history ends: some days after a change of the clock, at an hour at
-/// which the shop's working day holds the zone's midnight.
-const ZONES: [(&str, &str); 3] = [
-    ("Europe/Berlin", "2026-04-05T20:30:00Z"),
-    ("America/New_York", "2026-03-14T23:30:00Z"),
-    ("Asia/Kolkata", "2026-03-20T16:00:00Z"),
+/// A poller of the shop's store.
+pub(super) struct Polled {
+    pub(super) route: &'static str,
+    pub(super) business: &'static str,
+    pub(super) polls: u32,
+    /// Records that may be missing in its one gap.
+    pub(super) missing: Option<i64>,
+}
+
+/// A zone, the day on which its clock changes, and when its shop's history ends: some days later, at an
+/// hour at which the shop's working day holds the zone's midnight. The clock is put forward in the first
+/// two and back in the third, where local hours begin at half past.
+const ZONES: [(&str, &str, &str); 3] = [
+    ("Europe/Berlin", "2026-03-29", "2026-04-05T20:30:00Z"),
+    ("America/New_York", "2026-03-08", "2026-03-14T23:30:00Z"),
+    ("Australia/Adelaide", "2026-04-05", "2026-04-10T12:30:00Z"),
 ];
+
+const BUSINESSES: [&str; 2] = ["1", "2"];
 
 /// The shops are the same for every test that runs at the time.
 pub(super) async fn shops() -> Arc<Vec<Shop>> {
@@ -39,8 +55,8 @@ pub(super) async fn shops() -> Arc<Vec<Shop>> {
         return shops;
     }
     let mut shops = Vec::new();
-    for (zone, end) in ZONES {
-        shops.push(Shop::open(zone, end.parse().unwrap()).await);
+    for (zone, day, end) in ZONES {
+        shops.push(Shop::open(zone, day.parse().unwrap(), end.parse().unwrap()).await);
     }
     let shops = Arc::new(shops);
     *shared = Arc::downgrade(&shops);
@@ -57,7 +73,7 @@ const ROUTES: [(Route, sandbox::Route); 6] = [
 ];
 
 impl Shop {
-    async fn open(zone: &str, end: Timestamp) -> Self {
+    async fn open(zone_name: &'static str, clock_change: Date, end: Timestamp) -> Self {
         let options = Options {
             shop: ShopKind::Quiet,
             seed: 5,
@@ -65,29 +81,51 @@ impl Shop {
             speed: 0.0,
             ..Options::default()
         };
-        let sandbox = Sandbox::new(options);
-        // Amounts whose binary fractions do not add up, and a refund.
-        for amount in [0.1, 0.2, -33.33, 19.99] {
-            let fields = json!({"amount": amount, "job_number": "JOB-00001"});
-            let Value::Object(fields) = fields else { unreachable!() };
-            sandbox.add_record(sandbox::Route::Payments, None, fields).unwrap();
-        }
+        let (sandbox, zone) = (Sandbox::new(options), TimeZone::get(zone_name).unwrap());
+        add_what_is_rare(&sandbox, clock_change, &zone);
         let now = sandbox.now();
         let place = Place::new("http://127.0.0.1:1/api", "any-key");
-        place.configure_all(&format!("time_zone = \"{zone}\"\n"));
-        let zone = TimeZone::get(zone).unwrap();
+        place.configure_all(&format!("time_zone = \"{zone_name}\"\n"));
         let store = Store::open(&place.store()).unwrap();
         store.keep_time_zone(zone.clone(), now).await.unwrap();
-        let mut truth = BTreeMap::new();
+        let (mut truth, mut pollers) = (BTreeMap::new(), Vec::new());
         for (route, from) in ROUTES {
-            let texts: Vec<String> =
-                sandbox.truth(from).iter().map(|one| one.record.get().to_owned()).collect();
-            show(&store, route, now, &texts).await;
-            let records = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
-            truth.insert(route.as_str(), records);
+            let told = sandbox.truth(from);
+            let texts: Vec<&str> = told.iter().map(|one| one.record.get()).collect();
+            for (part, business) in BUSINESSES.into_iter().enumerate() {
+                // Every third record is of the second business.
+                let own = texts.iter().enumerate().filter(|(nth, _)| (nth % 3 == 2) == (part == 1));
+                let own: Vec<String> = own.map(|(_, text)| (*text).to_owned()).collect();
+                // One poller sees the last two only after a burst that a page could not hold.
+                let late = if (route, business) == (Route::OutsourcedJobs, "2") { 2 } else { 0 };
+                let (first, last) = own.split_at(own.len() - late);
+                let key = PollerId { route, business: Some(business.into()) };
+                show_to(&store, key.clone(), now - SignedDuration::from_secs(2), 1_000_000, first)
+                    .await;
+                if late > 0 {
+                    show_to(&store, key, now - SignedDuration::from_secs(1), 2, last).await;
+                }
+                pollers.push(Polled {
+                    route: route.as_str(),
+                    business,
+                    polls: if late > 0 { 2 } else { 1 },
+                    missing: None,
+                });
+            }
+            let records = texts.iter().enumerate().map(|(nth, text)| {
+                let mut record: Value = serde_json::from_str(text).unwrap();
+                record["_business"] = json!(BUSINESSES[usize::from(nth % 3 == 2)]);
+                record
+            });
+            truth.insert(route.as_str(), records.collect());
         }
+        let gaps = store.read(|reader| reader.gaps()).await.unwrap();
+        assert_eq!(gaps.len(), 1, "{gaps:?}");
+        let gapped = pollers.iter_mut().find(|poller| poller.polls == 2).unwrap();
+        gapped.missing = gaps[0].estimate;
+        assert!(gapped.missing > Some(0), "{gaps:?}");
         store.close().await.unwrap();
-        Self { place, zone, now, truth }
+        Self { place, zone_name, zone, now, clock_change, pollers, truth }
     }
 
     /// Every record of a route, the oldest first.
@@ -123,15 +161,53 @@ impl Shop {
         args.extend(more);
         self.place.run(args).await
     }
+}
 
-    /// The rows of a report as the shop stood at its end.
-    pub(super) async fn rows(&self, name: &str, more: &[&str]) -> Vec<Value> {
-        let at = self.now.to_string();
-        let mut args = vec!["--format", "json", "--at", &at];
-        args.extend(more);
-        let ended = self.run(name, &args).await;
-        assert_eq!(ended.code, Some(0), "{name}: {ended:?}");
-        ended.json().as_array().unwrap().clone()
+/// Adds what a quiet shop may not have: refunds and amounts whose binary fractions do not add up, and
+/// records of each route in the first and the last instant of the day of the clock change, and in those
+/// next to them.
+fn add_what_is_rare(sandbox: &Sandbox, day: Date, zone: &TimeZone) {
+    let add = |route, fields: Value| {
+        let Value::Object(fields) = fields else { unreachable!() };
+        sandbox.add_record(route, None, fields).unwrap();
+    };
+    for amount in [0.1, 0.2, -33.33, 19.99, -7.01] {
+        add(sandbox::Route::Payments, json!({"amount": amount, "job_number": "JOB-00001"}));
+    }
+    let start = |day: Date| day.to_zoned(zone.clone()).unwrap().timestamp();
+    let instant = SignedDuration::from_micros(1);
+    let mut nth = 0;
+    for bound in [start(day), start(day.tomorrow().unwrap())] {
+        for at in [bound - instant, bound, bound + SignedDuration::from_hours(1)] {
+            // Three of each, so that every business has them.
+            for _ in 0..3 {
+                nth += 1;
+                let (at, number) = (format!("{at:.6}"), format!("EDGE-{nth}"));
+                add(sandbox::Route::Jobs, json!({"created_at": at, "job_number": number}));
+                // Completed twice, as after a complaint.
+                for stage in ["open", "completed", "completed"] {
+                    let fields =
+                        json!({"created_at": at, "job_number": number, "status_stage": stage});
+                    add(sandbox::Route::JobStatusChanges, fields);
+                }
+                let amount = f64::from(nth) - 10.5;
+                add(sandbox::Route::Payments, json!({"created_at": at, "amount": amount}));
+                // The same person by the address only.
+                for route in [sandbox::Route::Customers, sandbox::Route::Leads] {
+                    add(route, json!({"created_at": at, "email": format!("{number}@example.com")}));
+                }
+            }
+        }
+    }
+    // A lead of one who was a customer before, and is none again.
+    let before = start(day) - SignedDuration::from_hours(48);
+    for (route, at) in [(sandbox::Route::Customers, before), (sandbox::Route::Leads, start(day))] {
+        add(route, json!({"created_at": format!("{at:.6}"), "email": "before@example.com"}));
+    }
+    for far in 1..=6 {
+        let at = sandbox.now() - SignedDuration::from_hours(far * 8);
+        let fields = json!({"id": 900_000 + 10 * far, "created_at": format!("{at:.6}")});
+        add(sandbox::Route::OutsourcedJobs, fields);
     }
 }
 
@@ -143,6 +219,12 @@ pub(super) fn at(record: &Value) -> Timestamp {
 
 /// Stores one page with all of these records.
 pub(super) async fn show(store: &Store, route: Route, now: Timestamp, texts: &[String]) {
+    let key = PollerId { route, business: None };
+    show_to(store, key, now - SignedDuration::from_secs(1), 1_000_000, texts).await;
+}
+
+/// Stores the page that a poller has read at this time.
+async fn show_to(store: &Store, key: PollerId, at: Timestamp, limit: u32, texts: &[String]) {
     let (mut body, mut records) = (String::from("["), Vec::new());
     for text in texts.iter().rev() {
         if !records.is_empty() {
@@ -155,30 +237,12 @@ pub(super) async fn show(store: &Store, route: Route, now: Timestamp, texts: &[S
     }
     body.push(']');
     let facts = PollFacts {
-        at: now.checked_sub(SignedDuration::from_secs(1)).unwrap(),
+        at,
         asked_after: store.seq(),
-        limit: 1_000_000,
+        limit,
         latency: Duration::ZERO,
         remaining: None,
         served_business: None,
     };
-    let key = PollerId { route, business: None };
     store.store_page(key, Page::new(body, records), facts, None).await.unwrap();
-}
-
-/// Fails unless the rows are those; numbers may differ by what rounding to two digits does.
-pub(super) fn assert_rows(name: &str, found: &[Value], wanted: &[Value]) {
-    assert_eq!(found.len(), wanted.len(), "{name}: {found:#?} instead of {wanted:#?}");
-    assert!(!wanted.is_empty(), "{name}: nothing is compared");
-    for (found, wanted) in found.iter().zip(wanted) {
-        for (column, value) in wanted.as_object().unwrap() {
-            let same = match (found[column].as_f64(), value.as_f64()) {
-                (Some(found), Some(value)) => (found - value).abs() < 0.0051,
-                _ => found[column] == *value,
-            };
-            assert!(same, "{name}: {column} of {found} instead of {wanted}");
-        }
-        let columns = |row: &Value| row.as_object().unwrap().len();
-        assert_eq!(columns(found), columns(wanted), "{name}: {found} instead of {wanted}");
-    }
 }

@@ -1,0 +1,348 @@
+//! The rows of each built-in report, computed from the records alone: with dates of a calendar, without
+//! SQL, and without the code of the program.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::ToSpan;
+use jiff::civil::{Date, Weekday};
+use serde_json::{Value, json};
+use shopmirror::report::By;
+
+use super::truth::{Shop, at};
+
+/// What a report is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) from: Date,
+    pub(super) to: Date,
+    pub(super) by: By,
+    pub(super) business: Option<&'static str>,
+}
+
+impl Asked {
+    fn has(&self, record: &Value) -> bool {
+        self.business.is_none_or(|business| record["_business"] == business)
+    }
+
+    fn covers(&self, shop: &Shop, record: &Value) -> bool {
+        self.has(record) && (self.from..=self.to).contains(&shop.day(record))
+    }
+
+    /// The records of the business that were created in the period.
+    fn during<'s>(&self, shop: &'s Shop, route: &str) -> Vec<&'s Value> {
+        shop.all(route).iter().filter(|record| self.covers(shop, record)).collect()
+    }
+
+    /// The records of the business whose stage is not `completed`.
+    fn open<'s>(&self, shop: &'s Shop, route: &str) -> Vec<&'s Value> {
+        let all = shop.all(route).iter().filter(|record| self.has(record));
+        all.filter(|record| record["status_stage"] != "completed").collect()
+    }
+
+    /// The name of the period in which a day is counted.
+    fn name(&self, day: Date) -> String {
+        match self.by {
+            By::Day => day.to_string(),
+            By::Week => {
+                let mut monday = day;
+                while monday.weekday() != Weekday::Monday {
+                    monday = monday.yesterday().unwrap();
+                }
+                monday.to_string()
+            }
+            By::Month => day.to_string()[..7].to_owned(),
+        }
+    }
+
+    /// Every period, with a row that counts nothing yet.
+    fn periods<T: Default>(&self) -> BTreeMap<String, T> {
+        let days = self.from.series(1.day()).take_while(|day| *day <= self.to);
+        days.map(|day| (self.name(day), T::default())).collect()
+    }
+}
+
+pub(super) fn expected(name: &str, shop: &Shop, asked: &Asked) -> Vec<Value> {
+    match name {
+        "intake" => intake(shop, asked),
+        "sources" => sources(shop, asked),
+        "leads" => leads(shop, asked),
+        "follow-ups" => follow_ups(shop, asked),
+        "open-repairs" => open_repairs(shop, asked),
+        "turnaround-by-brand" => turnaround(shop, asked, "device_brand", "brand"),
+        "turnaround-by-person" => turnaround(shop, asked, "assigned_to", "person"),
+        "technicians" => technicians(shop, asked),
+        "payments" => payments(shop, asked),
+        "outstanding" => outstanding(shop, asked),
+        "outsourced" => outsourced(shop, asked),
+        "busiest-hours" => busiest_hours(shop, asked),
+        "customers" => customers(shop, asked),
+        "mirror" => mirror(shop, asked),
+        other => panic!("the report {other} is not computed here: add it"),
+    }
+}
+
+pub(super) fn text<'v>(record: &'v Value, field: &str) -> &'v str {
+    record[field].as_str().unwrap_or("(none)")
+}
+
+fn tenth(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
+fn oldest(ages: &[f64]) -> f64 {
+    tenth(ages.iter().fold(0.0_f64, |a, b| a.max(*b)))
+}
+
+fn intake(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut periods: BTreeMap<String, [u32; 3]> = asked.periods();
+    for (place, route) in ["jobs", "leads", "customers"].into_iter().enumerate() {
+        for record in asked.during(shop, route) {
+            periods.get_mut(&asked.name(shop.day(record))).unwrap()[place] += 1;
+        }
+    }
+    let row = |(period, [jobs, leads, customers]): (String, [u32; 3])| json!({"period": period, "jobs": jobs, "leads": leads, "customers": customers});
+    periods.into_iter().map(row).collect()
+}
+
+fn sources(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut sources: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for lead in asked.during(shop, "leads") {
+        let source = sources.entry(text(lead, "source")).or_default();
+        source.0 += 1;
+        source.1 += u32::from(lead["status_stage"] == "completed");
+    }
+    let mut rows: Vec<_> = sources.into_iter().collect();
+    rows.sort_by_key(|(name, (leads, _))| (Reverse(*leads), *name));
+    let row =
+        |(source, (leads, closed))| json!({"source": source, "leads": leads, "closed": closed});
+    rows.into_iter().map(row).collect()
+}
+
+fn leads(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let same = |a: &Value, b: &Value, field: &str| a[field].is_string() && a[field] == b[field];
+    // Whatever business the customer came to.
+    let is_converted = |lead: &Value| {
+        shop.all("customers").iter().any(|customer| {
+            (same(lead, customer, "mobile_number") || same(lead, customer, "email"))
+                && customer["created_at"].as_str() >= lead["created_at"].as_str()
+        })
+    };
+    let mut periods: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    for lead in asked.during(shop, "leads") {
+        let period = periods.entry(asked.name(shop.day(lead))).or_default();
+        period.0 += 1;
+        period.1 += u32::from(is_converted(lead));
+    }
+    let row = |(period, (leads, converted)): (String, (u32, u32))| {
+        let percent = tenth(f64::from(converted) * 100.0 / f64::from(leads));
+        json!({"period": period, "leads": leads, "converted": converted, "converted_percent": percent})
+    };
+    periods.into_iter().map(row).collect()
+}
+
+fn follow_ups(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let today = shop.days().1;
+    let open = shop.all("leads").iter();
+    let mut due: Vec<(Date, &Value)> = open
+        .filter(|lead| asked.has(lead) && lead["status_stage"] == "open")
+        .filter_map(|lead| Some((lead["next_follow_up"].as_str()?.parse().ok()?, lead)))
+        .filter(|(day, _)| *day <= today)
+        .collect();
+    due.sort_by_key(|(day, lead)| (*day, text(lead, "name").to_owned()));
+    let row = |(day, lead): (Date, &Value)| {
+        json!({"id": lead["id"].to_string(), "name": lead["name"], "status": lead["status"],
+            "due": day.to_string(), "days_late": (today - day).get_days()})
+    };
+    due.into_iter().map(row).collect()
+}
+
+fn open_repairs(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut groups: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    for job in asked.open(shop, "jobs") {
+        let group = (text(job, "status_stage"), text(job, "status"));
+        groups.entry(group).or_default().push(shop.age(job));
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((_, status), ages)| (Reverse(ages.len()), *status));
+    let row = |((stage, status), ages): ((&str, &str), Vec<f64>)| {
+        let between =
+            |low: f64, high: f64| ages.iter().filter(|age| **age >= low && **age < high).count();
+        json!({"stage": stage, "status": status, "open": ages.len(), "under_1_day": between(0.0, 1.0),
+            "from_1_to_3_days": between(1.0, 3.0), "from_3_to_7_days": between(3.0, 7.0),
+            "over_7_days": between(7.0, 1e9), "oldest_days": oldest(&ages)})
+    };
+    groups.into_iter().map(row).collect()
+}
+
+/// Hours from the first to the last status change of each completed repair, by a field of the repair.
+fn turnaround(shop: &Shop, asked: &Asked, field: &str, name: &str) -> Vec<Value> {
+    let jobs = jobs_by_number(shop);
+    let mut changes: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for change in shop.all("job_status_changes") {
+        changes.entry(text(change, "job_number")).or_default().push(change);
+    }
+    let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for number in completed(shop, asked) {
+        let times: Vec<_> = changes[number].iter().map(|change| at(change)).collect();
+        let span = times.iter().max().unwrap().duration_since(*times.iter().min().unwrap());
+        groups.entry(text(jobs[number], field)).or_default().push(span.as_secs_f64() / 3600.0);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(name, hours)| (Reverse(hours.len()), *name));
+    let row = |(group, mut hours): (&str, Vec<f64>)| {
+        hours.sort_by(f64::total_cmp);
+        let n = hours.len();
+        let median =
+            if n % 2 == 1 { hours[n / 2] } else { f64::midpoint(hours[n / 2 - 1], hours[n / 2]) };
+        // The smallest value that nine of ten do not exceed.
+        let p90 = hours[(n * 9).div_ceil(10) - 1];
+        json!({name: group, "repairs": n, "median_hours": median, "p90_hours": p90})
+    };
+    groups.into_iter().map(row).collect()
+}
+
+fn jobs_by_number(shop: &Shop) -> BTreeMap<&str, &Value> {
+    shop.all("jobs").iter().map(|job| (text(job, "job_number"), job)).collect()
+}
+
+/// The numbers of the repairs that were completed in the period.
+fn completed<'s>(shop: &'s Shop, asked: &Asked) -> BTreeSet<&'s str> {
+    let changes = asked.during(shop, "job_status_changes").into_iter();
+    let completed = changes.filter(|change| change["status_stage"] == "completed");
+    completed.map(|change| text(change, "job_number")).collect()
+}
+
+fn technicians(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let name = |job: &Value| job["assigned_to"].as_str().unwrap_or("(not assigned)").to_owned();
+    let mut people: BTreeMap<String, [u32; 3]> = BTreeMap::new();
+    for job in asked.open(shop, "jobs") {
+        people.entry(name(job)).or_default()[0] += 1;
+    }
+    for job in asked.during(shop, "jobs") {
+        people.entry(name(job)).or_default()[1] += 1;
+    }
+    let jobs = jobs_by_number(shop);
+    for number in completed(shop, asked) {
+        people.entry(name(jobs[number])).or_default()[2] += 1;
+    }
+    let mut rows: Vec<_> = people.into_iter().collect();
+    rows.sort_by_key(|(name, [open, ..])| (Reverse(*open), name.clone()));
+    let row = |(person, [open, taken, done]): (String, [u32; 3])| json!({"person": person, "open": open, "taken_in": taken, "completed": done});
+    rows.into_iter().map(row).collect()
+}
+
+/// An amount as JSON text, in cents.
+fn cents(amount: &Value) -> i64 {
+    let amount = amount.to_string();
+    let (whole, part) = amount.split_once('.').unwrap_or((&amount, ""));
+    let digits = format!("{}{:0<2}", whole.trim_start_matches('-'), part);
+    let cents: i64 = digits.parse().unwrap();
+    if amount.starts_with('-') { -cents } else { cents }
+}
+
+fn units(cents: i64) -> f64 {
+    cents as f64 / 100.0
+}
+
+fn payments(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut periods: BTreeMap<String, [i64; 4]> = asked.periods();
+    for payment in asked.during(shop, "payments") {
+        let cents = cents(&payment["amount"]);
+        let period = periods.get_mut(&asked.name(shop.day(payment))).unwrap();
+        let place = if cents < 0 { 2 } else { 0 };
+        period[place] += 1;
+        period[place + 1] += cents.abs();
+    }
+    let row = |(period, [payments, received, refunds, refunded]): (String, [i64; 4])| {
+        json!({"period": period, "payments": payments, "received": units(received), "refunds": refunds,
+            "refunded": units(refunded), "net": units(received - refunded)})
+    };
+    periods.into_iter().map(row).collect()
+}
+
+fn outstanding(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let jobs = shop.all("jobs").iter().filter(|job| asked.has(job));
+    let mut owing: Vec<(i64, i64, &Value)> = jobs
+        .map(|job| (cents(&job["total_amount"]), cents(&job["paid_amount"]), job))
+        .filter(|(total, paid, _)| total > paid)
+        .collect();
+    owing.sort_by_key(|(total, paid, job)| {
+        (Reverse(total - paid), text(job, "created_at").to_owned())
+    });
+    let days = |job: &Value| shop.age(job) as i64;
+    let (total, paid) = owing.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let oldest = owing.iter().map(|(_, _, job)| days(job)).max();
+    let mut rows = vec![
+        json!({"job_number": format!("all {}", owing.len()), "customer_name": null, "status": null,
+        "total": units(total), "paid": units(paid), "outstanding": units(total - paid), "days_old": oldest}),
+    ];
+    rows.extend(owing.into_iter().map(|(total, paid, job)| {
+        json!({"job_number": job["job_number"], "customer_name": job["customer_name"], "status": job["status"],
+            "total": units(total), "paid": units(paid), "outstanding": units(total - paid), "days_old": days(job)})
+    }));
+    rows
+}
+
+fn outsourced(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut firms: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for job in asked.open(shop, "outsourced_jobs") {
+        firms.entry(text(job, "vendor_name")).or_default().push(shop.age(job));
+    }
+    let mut firms: Vec<_> = firms.into_iter().collect();
+    firms.sort_by_key(|(name, ages)| (Reverse(ages.len()), *name));
+    let row = |(vendor, ages): (&str, Vec<f64>)| {
+        let overdue = ages.iter().filter(|age| **age > OVERDUE).count();
+        json!({"vendor": vendor, "out": ages.len(), "overdue": overdue, "oldest_days": oldest(&ages)})
+    };
+    firms.into_iter().map(row).collect()
+}
+
+/// The days of `overdue` that the tests set.
+pub(super) const OVERDUE: f64 = 2.0;
+
+fn busiest_hours(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut hours: BTreeMap<(i8, i8), u32> = BTreeMap::new();
+    for job in asked.during(shop, "jobs") {
+        let local = shop.local(job);
+        *hours.entry((local.weekday().to_monday_one_offset(), local.hour())).or_default() += 1;
+    }
+    let names = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    let row = |((day, hour), jobs): ((i8, i8), u32)| {
+        let weekday = names[usize::try_from(day).unwrap() - 1];
+        json!({"weekday": weekday, "hour": hour, "repairs": jobs})
+    };
+    hours.into_iter().map(row).collect()
+}
+
+fn customers(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut periods: BTreeMap<String, (u32, BTreeSet<&str>)> = asked.periods();
+    for customer in asked.during(shop, "customers") {
+        periods.get_mut(&asked.name(shop.day(customer))).unwrap().0 += 1;
+    }
+    for job in asked.during(shop, "jobs") {
+        let Some(number) = job["mobile_number"].as_str() else { continue };
+        let before = |other: &Value| {
+            other["mobile_number"] == number
+                && other["created_at"].as_str() < job["created_at"].as_str()
+        };
+        if shop.all("jobs").iter().any(before) {
+            periods.get_mut(&asked.name(shop.day(job))).unwrap().1.insert(number);
+        }
+    }
+    let row = |(period, (new, returned)): (String, (u32, BTreeSet<&str>))| json!({"period": period, "new": new, "returned": returned.len()});
+    periods.into_iter().map(row).collect()
+}
+
+fn mirror(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let is_in = (asked.from..=asked.to).contains(&shop.days().1);
+    let mut pollers: Vec<_> = shop.pollers.iter().collect();
+    pollers.retain(|poller| asked.business.is_none_or(|business| poller.business == business));
+    pollers.sort_by_key(|poller| (poller.route, poller.business));
+    let row = |poller: &super::truth::Polled| {
+        let gaps = u32::from(poller.missing.is_some());
+        json!({"route": poller.route, "business": poller.business, "minutes_old": 0.0, "open_gaps": gaps,
+            "all_gaps": gaps, "missing_about": poller.missing.unwrap_or(0), "polls": if is_in { poller.polls } else { 0 }})
+    };
+    pollers.into_iter().map(row).collect()
+}
