@@ -19,6 +19,9 @@ const LABELS_MAX: usize = 400;
 const CELLS_MAX: usize = 10_000;
 /// The longest label, in characters.
 const LABEL_MAX: usize = 24;
+/// Stands after each name of the legend. charts-rs leaves room for its own font, and the reader's may be
+/// wider: without this the next name would touch.
+const LEGEND_ROOM: &str = "\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}";
 /// A colour that nothing else uses; it is replaced by that of the text.
 const TEXT: Color = Color { r: 1, g: 2, b: 3, a: 255 };
 /// As [`TEXT`], for lines.
@@ -92,7 +95,7 @@ fn columns(answer: &Answer, x: &str, series: &[String]) -> Option<(Vec<Series>, 
         .filter_map(|name| {
             let index = index_of(answer, name)?;
             let values = rows.iter().map(|row| number(&row[index])).collect();
-            Some(Series::new_nullable(name.replace('_', " "), values))
+            Some(Series::new_nullable(name.replace('_', " ") + LEGEND_ROOM, values))
         })
         .collect();
     (!series.is_empty()).then_some((series, labels))
