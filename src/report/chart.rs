@@ -26,6 +26,10 @@ const LEGEND_ROOM: &str = "\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}";
 const TEXT: Color = Color { r: 1, g: 2, b: 3, a: 255 };
 /// As [`TEXT`], for lines.
 const LINE: Color = Color { r: 3, g: 2, b: 1, a: 255 };
+/// Fainter, so that bars and not lines are seen first.
+const GRID: Color = Color { r: 3, g: 2, b: 1, a: 90 };
+/// The most parts of the axis of values.
+const PARTS_MAX: f32 = 6.0;
 const SERIES: [Color; 5] = [
     Color { r: 0x2f, g: 0x8f, b: 0x78, a: 255 },
     Color { r: 0xc0, g: 0x83, b: 0x1e, a: 255 },
@@ -42,16 +46,18 @@ pub fn svg(answer: &Answer) -> Option<String> {
     let drawn = match answer.report.chart.as_ref()? {
         Chart::Bars { x, series } => {
             let (series, labels) = columns(answer, x, series)?;
+            let scale = scale(&series);
             let mut chart = BarChart::new(series, labels);
             dress(&mut chart.base);
-            chart.y_axis_configs.iter_mut().for_each(dress_axis);
+            chart.y_axis_configs.iter_mut().for_each(|axis| dress_axis(axis, scale));
             chart.svg()
         }
         Chart::Lines { x, series } => {
             let (series, labels) = columns(answer, x, series)?;
+            let scale = scale(&series);
             let mut chart = LineChart::new(series, labels);
             dress(&mut chart.base);
-            chart.y_axis_configs.iter_mut().for_each(dress_axis);
+            chart.y_axis_configs.iter_mut().for_each(|axis| dress_axis(axis, scale));
             chart.svg()
         }
         Chart::Heat { x, y, value } => heat(answer, x, y, value)?.svg(),
@@ -169,13 +175,34 @@ fn dress(base: &mut charts_rs::ChartBase) {
     base.x_axis.font.color = TEXT;
     base.x_axis.stroke_color = LINE;
     base.legend.font.color = TEXT;
-    base.grid.stroke_color = LINE;
+    base.grid.stroke_color = GRID;
     base.title.font.color = TEXT;
 }
 
-fn dress_axis(axis: &mut charts_rs::YAxisConfig) {
+fn dress_axis(axis: &mut charts_rs::YAxisConfig, scale: Option<(usize, f32)>) {
     axis.font.color = TEXT;
     axis.stroke_color = LINE;
+    if let Some((parts, top)) = scale {
+        axis.split_number = parts;
+        axis.max = Some(top);
+    }
+}
+
+/// The parts of an axis from zero and its upper end, in steps of 1, 2 or 5 times a power of ten, and in
+/// whole steps if all values are whole; `None` leaves values below zero, and a chart without values, to charts-rs.
+fn scale(series: &[Series]) -> Option<(usize, f32)> {
+    let values = || series.iter().flat_map(|one| &one.data).copied().flatten();
+    let most = values().fold(0.0_f32, f32::max);
+    if most <= 0.0 || !most.is_finite() || values().any(|value| value < 0.0) {
+        return None;
+    }
+    let power = 10.0_f32.powf((most / PARTS_MAX).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
+    let step = step.into_iter().find(|step| most <= step * (PARTS_MAX + 1e-4))?;
+    let step = if values().all(|value| value.fract() == 0.0) { step.max(1.0) } else { step };
+    // A quotient such as 5.0000005 is five parts.
+    let parts = (most / step - 1e-4).ceil();
+    Some((parts as usize, parts * step))
 }
 
 /// Leaves the colours of text and lines to the page, and the width as well.
@@ -185,4 +212,24 @@ fn coloured(svg: &str) -> String {
         .replace("rgb(3,2,1)", "#8a9691")
         .replace("#6E7079", "currentColor")
         .replace("font-family=\"Roboto\"", "font-family=\"Roboto, Arial, sans-serif\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_has_round_steps_and_no_parts_of_what_is_counted() {
+        let scale_of = |values: &[f32]| {
+            scale(&[Series::new_nullable("a".into(), values.iter().copied().map(Some).collect())])
+        };
+        assert_eq!(scale_of(&[1.0, 0.0]), Some((1, 1.0)));
+        assert_eq!(scale_of(&[5.0]), Some((5, 5.0)));
+        assert_eq!(scale_of(&[14.0, 3.0]), Some((3, 15.0)));
+        assert_eq!(scale_of(&[7113.55, 0.0]), Some((4, 8000.0)));
+        assert_eq!(scale_of(&[0.5]), Some((5, 0.5)));
+        for left_to_charts_rs in [&[][..], &[0.0], &[-1.0, 4.0], &[f32::INFINITY]] {
+            assert_eq!(scale_of(left_to_charts_rs), None, "{left_to_charts_rs:?}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ const CELL_MAX: usize = 2_000;
 const STYLE: &str = ":root{color-scheme:light dark}body{margin:1rem auto;max-width:60rem;padding:0 1rem;\
 font:1rem/1.45 system-ui,sans-serif}table{border-collapse:collapse;width:100%}th,td{padding:.25rem .5rem;\
 border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-align:right;\
-font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}.scroll{overflow-x:auto}";
+font-variant-numeric:tabular-nums}.day{white-space:nowrap}svg{width:100%;height:auto}.scroll{overflow-x:auto}";
 
 /// The chart, the notes and the table.
 #[must_use]
@@ -39,7 +39,7 @@ pub fn fragment(answer: &Answer) -> Markup {
                         @for row in &answer.rows {
                             tr {
                                 @for (value, column) in row.iter().zip(&answer.columns) {
-                                    td.number[is_number(value)] { (cell(&shown(value, column.format))) }
+                                    td.number[is_number(value)] .day[is_day(value)] { (cell(&shown(value, column.format))) }
                                 }
                             }
                         }
@@ -77,6 +77,15 @@ pub fn document(answer: &Answer) -> String {
 
 fn is_number(value: &SqlValue) -> bool {
     matches!(value, SqlValue::Integer(_) | SqlValue::Real(_))
+}
+
+/// Whether a value is a day or a month, which is not broken at its hyphens.
+fn is_day(value: &SqlValue) -> bool {
+    let SqlValue::Text(text) = value else { return false };
+    (text.len() == 7 || text.len() == 10)
+        && text
+            .char_indices()
+            .all(|(at, c)| if at == 4 || at == 7 { c == '-' } else { c.is_ascii_digit() })
 }
 
 /// Whether a column is one of numbers, to which its heading is aligned.
