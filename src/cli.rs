@@ -174,12 +174,14 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    match execute(cli) {
+    let outcome = execute(cli);
+    logging::flush();
+    match outcome {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let advice = exit::advice(&error).unwrap_or_default();
-            output::aside(&format!("shopmirror: {error:#}{advice}"));
+            logging::last_words(&format!("shopmirror: {error:#}{advice}"));
             ExitCode::from(code_of(&error))
         }
     }

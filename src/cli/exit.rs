@@ -1,6 +1,7 @@
 //! The exit code for each error.
 
 use std::io;
+use std::time::Duration;
 
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
@@ -8,6 +9,9 @@ use crate::sink::SinkBuildError;
 use crate::store::{BackupError, OpenError, StoreError};
 pub(super) use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE, USAGE};
 use crate::sysexits::{IO, SOFTWARE};
+
+/// How long a panic may take to say what it has to say.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// An error with its own text and exit code.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +28,12 @@ pub(super) struct ExitError {
 pub(super) fn end_on_panic() {
     let say = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        // A standard error that nobody reads must not keep the process from ending.
+        let _ = std::thread::Builder::new().spawn(|| {
+            std::thread::sleep(LAST_WORDS);
+            std::process::exit(SOFTWARE.into());
+        });
+        super::logging::flush();
         say(panic);
         std::process::exit(SOFTWARE.into());
     }));

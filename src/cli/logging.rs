@@ -1,11 +1,43 @@
 //! Where log lines go: standard error, without time and colour under the service manager.
 
+mod queue;
+
 use std::io::IsTerminal;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+use queue::LineQueue;
 
 /// A client library that reports each of its own attempts, which the sink reports as a whole.
 const QUIET: &str = "async_nats=off";
+
+/// How long the end of the process waits for lines that nobody reads.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// The lines on their way to standard error, once logging has started.
+static LINES: OnceLock<LineQueue> = OnceLock::new();
+
+/// Waits until what was logged is written; not for long if nobody reads it.
+pub(super) fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush(LAST_WAIT);
+    }
+}
+
+/// Says a last line on standard error, behind all that was logged; a reader that does not read it holds
+/// up the end of the process by a second at most.
+pub(super) fn last_words(text: &str) {
+    match LINES.get() {
+        Some(lines) => {
+            lines.add(format!("{}\n", super::output::plain(text)).as_bytes());
+            lines.flush(LAST_WAIT);
+        }
+        None => super::output::aside(text),
+    }
+}
 
 /// Starts logging; `SHOPMIRROR_LOG` chooses what is logged, `SHOPMIRROR_LOG_FORMAT=json` how.
 pub(super) fn start(default: &str) {
@@ -22,7 +54,7 @@ pub(super) fn start(default: &str) {
         !under_journal && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer())
         .with_target(false)
         // Its own message about a line that cannot be written would panic, if nothing can be written.
         .log_internal_errors(false)
@@ -35,4 +67,22 @@ pub(super) fn start(default: &str) {
     } else {
         lines.try_init()
     };
+}
+
+/// The queue of lines; standard error itself if the system allows no thread for it.
+fn writer() -> BoxMakeWriter {
+    match LineQueue::start(std::io::stderr(), tell_lost) {
+        Ok(queue) => {
+            let lines = LINES.get_or_init(|| queue).clone();
+            BoxMakeWriter::new(move || lines.clone())
+        }
+        Err(_) => BoxMakeWriter::new(std::io::stderr),
+    }
+}
+
+fn tell_lost(lines: u64) {
+    tracing::error!(
+        lines,
+        "these lines of the log were lost, because standard error took none: look at the program that reads it"
+    );
 }

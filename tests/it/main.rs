@@ -49,5 +49,6 @@ mod tls;
 mod troubleshooting;
 mod units;
 mod upgrades;
+mod unread_log;
 mod virtual_time;
 mod watch;

@@ -164,6 +164,13 @@ impl Place {
         self.spawn(command)
     }
 
+    /// As [`Self::daemon`], with another standard error than the file of this folder's log.
+    pub(crate) fn daemon_saying_to(&self, standard_error: impl Into<Stdio>) -> Daemon {
+        let mut command = self.command(["run"]);
+        let child = command.stdout(Stdio::null()).stderr(standard_error).spawn().unwrap();
+        Daemon { child, log: self.path("daemon.log") }
+    }
+
     fn spawn(&self, mut command: Command) -> Daemon {
         let log = self.path("daemon.log");
         let file = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
