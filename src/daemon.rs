@@ -13,6 +13,7 @@ mod notify;
 mod open_page;
 mod recall;
 mod requests;
+mod running;
 mod scheduled_reports;
 mod search_index;
 mod upkeep;
@@ -20,31 +21,23 @@ mod upkeep;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
-use jiff::tz::TimeZone;
+use anyhow::Context;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
-use crate::custom_fields::CustomFields;
-use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
-use crate::repair::Repair;
+use crate::poll::Handover;
 use crate::sink::Sink;
 use crate::store::{Store, StoreError};
-use backup::DailyBackup;
 pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
 use deliveries::Deliveries;
-use health::{Outside, Watch};
+use health::Outside;
 use open_page::OpenPage;
 pub use requests::exit_code;
-use scheduled_reports::ScheduledReports;
+use running::{Asked, RunningTasks, TaskEnd};
 pub(crate) use upkeep::old_by;
 
-/// How long a task other than a delivery may take to end before it is cancelled.
-const GRACE: Duration = Duration::from_secs(6);
 /// How often the service manager is told that the store is still being opened; more often than its
 /// time limit for a start, which each time is extended.
 const OPENING_EVERY: Duration = Duration::from_secs(20);
@@ -158,27 +151,18 @@ async fn supervise(
         page.ask(Some(running.watch.clone()));
         notify::ready();
         tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
-        let newer = loop {
-            let signal = tokio::select! {
-                signal = signals.recv() => signal.unwrap_or(Signal::Stop),
-                ended = running.tasks.join_next() => return Err(running.ended_early(ended)),
-                failed = deliveries.failure() => return Err(failed),
-                failed = page.failure() => return Err(failed),
-            };
-            match signal {
-                Signal::Reload => match accepted(&reread, &config, &clock, &refusal) {
-                    Some(newer) => break newer,
-                    // The key may have changed even so.
-                    None => running.resume(),
-                },
-                Signal::Stop | Signal::Abort => {
-                    stopping();
-                    if signal == Signal::Stop {
-                        page.close().await;
-                        return end(running, deliveries, signals).await;
-                    }
-                    return Ok(());
-                }
+        let reread = || accepted(&reread, &config, &clock, &refusal);
+        let asked = running.until_asked(&mut deliveries, &mut page, signals, reread).await?;
+        let newer = match asked {
+            Asked::Reload(newer) => *newer,
+            Asked::Stop => {
+                stopping();
+                page.close().await;
+                return end(running, deliveries, signals).await;
+            }
+            Asked::Abort => {
+                stopping();
+                return Ok(());
             }
         };
         notify::reloading();
@@ -277,169 +261,4 @@ fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Confi
     }
     let client = client(&new, clock.clone())?;
     Ok((new, client))
-}
-
-/// The result of a task.
-enum TaskEnd {
-    Polling(Box<Handover>),
-    Other,
-}
-
-/// What remains when all tasks have ended on request.
-#[derive(Default)]
-struct Finished {
-    handover: Option<Handover>,
-    /// Signals that came in the meantime.
-    stop_requested: bool,
-    abort_requested: bool,
-    reload_requested: bool,
-}
-
-/// The tasks of one configuration, without the deliveries.
-struct RunningTasks {
-    tasks: JoinSet<anyhow::Result<TaskEnd>>,
-    /// Tells the tasks to end after their current work.
-    finish: CancellationToken,
-    requests: mpsc::Sender<DispatcherRequest>,
-    /// Tells how the tasks are doing.
-    watch: Watch,
-}
-
-impl RunningTasks {
-    async fn start(
-        config: &Config,
-        client: Client,
-        clock: Clock,
-        store: &Store,
-        handover: Option<Handover>,
-        outside: Outside,
-    ) -> anyhow::Result<Self> {
-        let finish = CancellationToken::new();
-        let mut tasks = JoinSet::new();
-        let (requests, inbox) = mpsc::channel(16);
-
-        let background = BackgroundClient::new(requests.clone());
-        let repair =
-            Repair { store: store.clone(), background: background.clone(), clock: clock.clone() };
-        let stop = finish.clone();
-        tasks.spawn(async move {
-            repair.run(stop).await.context("searching for missed customers")?;
-            Ok(TaskEnd::Other)
-        });
-        let fields = CustomFields {
-            background: background.clone(),
-            store: store.clone(),
-            clock: clock.clone(),
-            businesses: config.workspace.polled_businesses(),
-        };
-        let stop = finish.clone();
-        tasks.spawn(async move {
-            fields.run(stop).await.context("keeping the custom fields fresh")?;
-            Ok(TaskEnd::Other)
-        });
-
-        let dispatcher = dispatcher(config, client, clock.clone(), store, handover).await?;
-        let clocks = dispatcher.clocks();
-        let stop = finish.clone();
-        tasks.spawn(async move {
-            Ok(TaskEnd::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
-        });
-
-        let backup = watch::Sender::new(None);
-        let reports = watch::Sender::new(Vec::new());
-        let scheduled = ScheduledReports {
-            settings: config.reports.clone(),
-            zone: config.workspace.time_zone.clone(),
-            clock: clock.clone(),
-            store: store.clone(),
-            sinks: outside.sinks.clone(),
-            status: reports.clone(),
-        };
-        tasks.spawn(scheduled.run(finish.clone()));
-        let watch = Watch {
-            backup: backup.subscribe(),
-            reports: reports.subscribe(),
-            store: store.clone(),
-            clock: clock.clone(),
-            requests: requests.clone(),
-            background,
-            businesses: config.workspace.polled_businesses(),
-            outside,
-        };
-        tasks.spawn(requests::serve(watch.clone(), store.clone(), finish.clone()));
-        tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
-        tasks.spawn(notify::watch(watch.clone(), finish.clone()));
-        let daily = DailyBackup {
-            settings: config.backup.clone(),
-            zone: TimeZone::system(),
-            clock: clock.clone(),
-            clocks: clocks.clone(),
-            store: store.clone(),
-            status: backup,
-        };
-        tasks.spawn(daily.run(finish.clone()));
-        tasks.spawn(search_index::run(store.clone(), finish.clone()));
-        let retention = config.store.log_retention;
-        tasks.spawn(upkeep::run(retention, clock, clocks, store.clone(), finish.clone()));
-        Ok(Self { tasks, finish, requests, watch })
-    }
-
-    fn resume(&self) {
-        // If the inbox is full, this request is lost, and the slow probe ends the pause later.
-        let _ = self.requests.try_send(DispatcherRequest::Resume);
-    }
-
-    /// Waits up to [`GRACE`] for every task to finish its current work; [`Signal::Abort`] ends them at
-    /// once.
-    async fn finish(mut self, signals: &mut mpsc::Receiver<Signal>) -> anyhow::Result<Finished> {
-        self.finish.cancel();
-        let mut finished = Finished::default();
-        let mut failure = None;
-        let deadline = tokio::time::sleep(GRACE);
-        tokio::pin!(deadline);
-        loop {
-            let ended = tokio::select! {
-                ended = self.tasks.join_next() => ended,
-                () = &mut deadline, if !deadline.is_elapsed() => {
-                    tracing::error!("a task did not end in time and was cancelled");
-                    self.tasks.abort_all();
-                    continue;
-                }
-                Some(signal) = signals.recv(), if !finished.abort_requested => {
-                    match signal {
-                        Signal::Reload => finished.reload_requested = true,
-                        Signal::Stop => finished.stop_requested = true,
-                        Signal::Abort => {
-                            (finished.stop_requested, finished.abort_requested) = (true, true);
-                            self.tasks.abort_all();
-                        }
-                    }
-                    continue;
-                }
-            };
-            match ended {
-                None => break,
-                Some(Ok(Ok(TaskEnd::Polling(handover)))) => finished.handover = Some(*handover),
-                Some(Ok(Ok(TaskEnd::Other))) => {}
-                Some(Ok(Err(error))) => failure = Some(error),
-                Some(Err(error)) if error.is_cancelled() => {}
-                Some(Err(error)) => failure = Some(anyhow!(error).context("a task panicked")),
-            }
-        }
-        failure.map_or(Ok(finished), Err)
-    }
-
-    fn ended_early(
-        &self,
-        ended: Option<Result<anyhow::Result<TaskEnd>, tokio::task::JoinError>>,
-    ) -> anyhow::Error {
-        self.finish.cancel();
-        match ended {
-            Some(Ok(Err(error))) => error,
-            Some(Err(error)) => anyhow!(error).context("a task panicked"),
-            Some(Ok(Ok(_))) | None => {
-                anyhow!("a task ended without a stop request; report this as a bug")
-            }
-        }
-    }
 }

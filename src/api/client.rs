@@ -86,7 +86,7 @@ impl Client {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
-        hash.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:x}", Bytes::copy_from_slice(&hash.finalize()[..12]))
     }
 
     /// Reads the newest records of a route (contract, "Automation-read routes").

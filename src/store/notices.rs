@@ -3,6 +3,7 @@
 //! A notice has the shape of a change and is in no log. Its event id follows from what it says, so
 //! that saying it twice stores it once. A sink keeps at most [`MOST`]; then the oldest goes.
 
+use bytes::Bytes;
 use rusqlite::{Connection, Row, TransactionBehavior};
 use sha2::{Digest, Sha256};
 
@@ -80,8 +81,7 @@ fn event_id(identity: &str, notice: &NewNotice) -> String {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    let digits = hash.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    format!("{}_{digits}", notice.kind)
+    format!("{}_{:x}", notice.kind, Bytes::copy_from_slice(&hash.finalize()[..12]))
 }
 
 /// Adds a notice for each of the sinks; returns how many were dropped because too many wait.

@@ -9,6 +9,7 @@ mod about;
 mod columns;
 mod indexes;
 
+use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
@@ -73,7 +74,7 @@ impl Plan {
             hash.update([0]);
         }
         about::digest(&mut hash);
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:x}", Bytes::copy_from_slice(&hash.finalize()))
     }
 
     fn is_made(&self, connection: &Connection) -> rusqlite::Result<bool> {
