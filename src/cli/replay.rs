@@ -205,6 +205,7 @@ fn not_begun(sink: &str, rows: (i64, i64), choice: ReplayChoice, rate: f64) -> R
         state: ReplayState::Running,
         last_error: None,
         failing_since: None,
+        failing_for: Duration::ZERO,
         begun_at: String::new(),
         ended_at: None,
     }

@@ -14,8 +14,6 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::health::{Comparing, Fault};
 use super::round::record_key;
 use super::task_state::{Ends, TaskState};
@@ -39,7 +37,8 @@ const COMPARED_AFTER: u32 = 3;
 const COMPARED: usize = 4;
 /// Times that a change is told to wait before all others, while the sink takes others, until it is passed.
 const TOLD_ALONE: u32 = 2;
-/// A replay that gets nowhere is given up after the waits of the sink's `retry`, and not before this.
+/// A replay that gets nowhere is given up after the waits of the sink's `retry`, and not before this. Only
+/// the time in which the daemon runs counts: a machine that is off tries nothing.
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
 
@@ -57,6 +56,8 @@ pub(super) struct ReplayTask {
     /// Since then, how often the next change was handed over before all others and was told to wait.
     told_alone: u32,
     paused_until: Duration,
+    /// When the time of failing was counted last.
+    counted_at: Duration,
     /// Whether the endpoint asked for that pause: nobody ends it early.
     asked_to_wait: bool,
 }
@@ -178,9 +179,11 @@ impl Deliverer {
     }
 
     fn replay_task(&self, replay: Replay) -> ReplayTask {
+        let now = self.clock.now().elapsed;
         ReplayTask {
             filter: replay_filter(&self.settings.filter, &replay.choice),
-            pace: Pace::new(replay.rate, self.clock.now().elapsed),
+            pace: Pace::new(replay.rate, now),
+            counted_at: now,
             faults: 0,
             delivered_then: 0,
             took_another: false,
@@ -191,7 +194,7 @@ impl Deliverer {
         }
     }
 
-    /// How long a replay may get nowhere.
+    /// How long a replay may get nowhere while the daemon runs.
     fn patience(&self) -> Duration {
         self.settings.retry.iter().sum::<Duration>().max(SHORTEST_PATIENCE)
     }
@@ -373,15 +376,16 @@ impl ReplayTask {
         self.faults = self.faults.saturating_add(1);
         self.paused_until = moment.elapsed + PAUSE.wait(self.faults, 1.0, fault.asked);
         self.replay.last_error = Some(fault.reason.clone());
-        let since = self.replay.failing_since.as_deref().and_then(|since| since.parse().ok());
-        // A time in the future was written before the clock was set back.
-        let Some(since) = since.filter(|since: &Timestamp| *since <= moment.wall) else {
+        let counted =
+            moment.elapsed.saturating_sub(std::mem::replace(&mut self.counted_at, moment.elapsed));
+        if self.replay.failing_since.is_none() {
             self.replay.failing_since = Some(moment.stamp());
+            self.replay.failing_for = Duration::ZERO;
             return;
-        };
-        let failing = Duration::try_from(moment.wall.duration_since(since)).unwrap_or_default();
+        }
+        self.replay.failing_for += counted;
         // Also after a restart it is first compared with others.
-        if self.faults > COMPARED_AFTER && failing >= patience {
+        if self.faults > COMPARED_AFTER && self.replay.failing_for >= patience {
             self.replay.state = ReplayState::Failed;
         }
     }

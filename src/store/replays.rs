@@ -3,6 +3,9 @@
 //! A sink has at most one. It is kept after its end until the next one begins, so that its outcome
 //! can be read. Nothing here touches the position or the counters of the sink.
 
+use std::time::Duration;
+
+use jiff::SignedDuration;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +73,9 @@ pub struct Replay {
     /// Since when its next change fails; absent while it goes on.
     #[serde(default)]
     pub failing_since: Option<String>,
+    /// For how long the daemon has run since then; the store keeps it beside the time.
+    #[serde(skip)]
+    pub failing_for: Duration,
     /// When it was begun.
     pub begun_at: String,
     /// When it ended.
@@ -128,6 +134,7 @@ impl Replay {
 fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
     let choice: String = row.get(4)?;
     let state: String = row.get(10)?;
+    let (failing_since, failing_for) = failing(row.get(14)?);
     Ok(Replay {
         sink: row.get(0)?,
         id: row.get(1)?,
@@ -149,8 +156,26 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
         last_error: row.get(11)?,
         begun_at: row.get(12)?,
         ended_at: row.get(13)?,
-        failing_since: row.get(14)?,
+        failing_since,
+        failing_for,
     })
+}
+
+/// What the store keeps of a replay that fails: the time since when, and for how long the daemon has run
+/// since then, as an interval of ISO 8601 (`2026-01-02T03:04:05Z/PT90S`). Earlier versions wrote only the
+/// time.
+fn failing(text: Option<String>) -> (Option<String>, Duration) {
+    let Some(text) = text else { return (None, Duration::ZERO) };
+    let Some((since, lasted)) = text.split_once('/') else { return (Some(text), Duration::ZERO) };
+    let lasted = lasted.parse::<SignedDuration>().ok().and_then(|lasted| lasted.try_into().ok());
+    (Some(since.to_owned()), lasted.unwrap_or_default())
+}
+
+/// See [`failing`].
+fn failing_text(replay: &Replay) -> Option<String> {
+    let since = replay.failing_since.as_ref()?;
+    let lasted = SignedDuration::try_from(replay.failing_for).unwrap_or(SignedDuration::MAX);
+    Some(format!("{since}/{lasted}"))
 }
 
 fn find(connection: &Connection, sink: &str) -> rusqlite::Result<Option<Replay>> {
@@ -218,7 +243,7 @@ impl Store {
                 replay.state.as_str(),
                 &replay.last_error,
                 &replay.ended_at,
-                &replay.failing_since,
+                failing_text(&replay),
             );
             Ok(writer.connection.prepare_cached(SAVE)?.execute(values)? > 0)
         })
