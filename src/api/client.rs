@@ -34,13 +34,21 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     transport: Arc<dyn Transport>,
-    key: RwLock<SecretString>,
+    key: RwLock<CurrentKey>,
     base_url: Url,
     auth: Auth,
     /// The address of each route's polls; made once, because nothing of it changes.
     polls: HashMap<Route, Url>,
     timeout: Duration,
     clock: Clock,
+}
+
+/// The key that requests are sent with, and which one it is.
+#[derive(Clone)]
+struct CurrentKey {
+    secret: SecretString,
+    /// Counts the changes of the key.
+    number: u64,
 }
 
 impl Client {
@@ -60,7 +68,7 @@ impl Client {
         };
         Self(Arc::new(Inner {
             transport,
-            key: RwLock::new(key),
+            key: RwLock::new(CurrentKey { secret: key, number: 0 }),
             base_url: workspace.base_url.clone(),
             auth: workspace.auth,
             polls: Route::ALL.into_iter().map(poll_of).collect(),
@@ -72,9 +80,16 @@ impl Client {
     /// Replaces the key in every clone from the next request on; returns true if it differs.
     pub fn set_key(&self, key: SecretString) -> bool {
         let mut held = self.0.key.write().unwrap_or_else(PoisonError::into_inner);
-        let new = held.expose_secret() != key.expose_secret();
-        *held = key;
+        let new = held.secret.expose_secret() != key.expose_secret();
+        *held = CurrentKey { secret: key, number: held.number + u64::from(new) };
         new
+    }
+
+    /// Which key requests are sent with from now on: a response with a lower number in
+    /// [`RateHeaders::key`] speaks of an older one.
+    #[must_use]
+    pub fn key_number(&self) -> u64 {
+        self.0.key.read().unwrap_or_else(PoisonError::into_inner).number
     }
 
     /// What the workspace counts requests by, the address and the key, as a digest that tells neither.
@@ -82,7 +97,7 @@ impl Client {
     pub fn account(&self) -> String {
         let key = self.0.key.read().unwrap_or_else(PoisonError::into_inner);
         let mut hash = Sha256::new();
-        for part in ["shopmirror account", self.0.base_url.as_str(), key.expose_secret()] {
+        for part in ["shopmirror account", self.0.base_url.as_str(), key.secret.expose_secret()] {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
@@ -162,10 +177,12 @@ impl Client {
     ) -> CallResult<T> {
         let inner = &*self.0;
         // The key that is sent must also be the one that is removed from error texts.
-        let key = inner.key.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let CurrentKey { secret: key, number } =
+            inner.key.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let unknown = RateHeaders { key: number, ..RateHeaders::default() };
         let headers = match inner.headers(&key, business) {
             Ok(headers) => headers,
-            Err(error) => return (Err(error), RateHeaders::default()),
+            Err(error) => return (Err(error), unknown),
         };
         let request = ApiRequest { url: url.clone(), headers, timeout: inner.timeout };
         let sent = inner.clock.now();
@@ -175,10 +192,11 @@ impl Client {
         let response = match result {
             Ok(response) => response,
             Err(error) => {
-                return (Err(error.into()), RateHeaders { latency, ..RateHeaders::default() });
+                return (Err(error.into()), RateHeaders { latency, ..unknown });
             }
         };
         let rate = RateHeaders::read(response.status, &response.headers, received.wall, latency);
+        let rate = RateHeaders { key: number, ..rate };
         let result = if response.status == 200 && is_of_another(business, &response.headers) {
             Err(PageError::OtherBusiness.into())
         } else if response.status == 200 {

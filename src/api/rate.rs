@@ -30,6 +30,8 @@ pub struct RateHeaders {
     pub server_time: Option<Timestamp>,
     /// From sending the request to the end of the response.
     pub latency: Duration,
+    /// Which key was sent; see [`Client::key_number`](super::Client::key_number).
+    pub key: u64,
 }
 
 impl RateHeaders {
@@ -55,6 +57,7 @@ impl RateHeaders {
             // A cache repeats an old `Date`, and says so with `Age`.
             server_time: date.filter(|_| !headers.contains_key(AGE)),
             latency,
+            key: 0,
         }
     }
 }

@@ -57,15 +57,41 @@ impl Dispatcher {
                 self.observe_rate(&rate).await;
                 match result {
                     Ok(body) => self.complete_poll(poller, asked_after, body, &rate).await,
+                    Err(error) if self.is_of_older_key(&rate) && error.is_about_key() => {
+                        self.poll_again(poller, &error, &rate).await
+                    }
                     Err(error) => self.fail_poll(poller, error, &rate).await,
                 }
             }
         }
     }
 
+    /// Whether a response answers a request that was sent before the key changed.
+    fn is_of_older_key(&self, rate: &RateHeaders) -> bool {
+        rate.key < self.client.key_number()
+    }
+
+    /// The workspace refused the key before this one: the poll is repeated with this one.
+    async fn poll_again(
+        &mut self,
+        poller: usize,
+        error: &ApiError,
+        rate: &RateHeaders,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        self.schedule.observe(poller, &PollResult::Failed { not_before: now.elapsed }, now);
+        let note = failed_note(word(error), now, rate);
+        let noted = self.store.note_failed_poll(self.pollers[poller].id().clone(), note).await;
+        self.pause_if_it_passes(noted)
+    }
+
     async fn observe_rate(&mut self, rate: &RateHeaders) {
         let now = self.clock.now();
         self.clocks.compare(rate.server_time, now);
+        if self.is_of_older_key(rate) {
+            // What is left of that key, and how long it has to wait, does not concern this one.
+            return;
+        }
         // Requests that were under way together are refused together.
         let is_news = rate.refused && self.budget.snapshot(now).long_rest_s().is_none();
         self.budget.observe(&seen(rate), now);

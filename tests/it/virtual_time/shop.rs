@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use sandbox::{Options, Received, Route, Sandbox};
 use shopmirror::api::{Client, Transport};
 use shopmirror::clock::Clock;
-use shopmirror::config::{Base, Config};
+use shopmirror::config::{Base, Config, KeySource};
 use shopmirror::daemon::{deliverers, dispatcher};
 use shopmirror::poll::{BackgroundClient, DispatcherRequest, Handover, PollingStatus};
 use shopmirror::store::Store;
@@ -129,6 +129,19 @@ impl<'a> VirtualDaemon<'a> {
     /// From the next start or reload on, the workspace has this address.
     pub(crate) fn move_to(&mut self, base_url: &str) {
         self.config.workspace.base_url = base_url.parse().unwrap();
+    }
+
+    /// Keeps the key in a file from now on, which holds this one.
+    pub(crate) fn write_key(&mut self, key: &str) {
+        let path = self.dir.path().join("key");
+        fs::write(&path, key).unwrap();
+        self.config.workspace.key = KeySource::File(path);
+    }
+
+    /// Has the key read again, as a reload that is refused does.
+    pub(crate) async fn read_key_again(&self) {
+        let running = self.running.as_ref().unwrap();
+        running.requests.send(DispatcherRequest::Resume).await.ok().unwrap();
     }
 
     /// Opens the store and starts polling and delivery.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use sandbox::{Fault, FaultKind, Received, Route};
+use sandbox::{Fault, FaultKind, Provider, Received, Route};
 
 use super::SMALL_PAGES;
 use super::shop::{VirtualDaemon, VirtualShop};
@@ -70,6 +70,30 @@ async fn a_wait_that_one_address_asked_for_holds_up_no_other_one_after_a_reload_
         assert!(shop.polls(600.0, 700.0).len() > 10, "the new one starts at once: {restarts}");
         daemon.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_that_arrives_after_a_change_of_the_key_rests_only_the_older_key() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.write_key(&shop.sandbox.automation_key());
+    daemon.start().await;
+    shop.until(120.0).await;
+    fails_once(&shop, Route::Leads, 429, "3600");
+    shop.transport.delay_next(Route::Leads.segment(), Duration::from_secs(10));
+    let is_refused = || shop.sandbox.requests().log.iter().any(|request| request.status == 429);
+    while !is_refused() {
+        shop.until(shop.now() + 0.05).await;
+    }
+    shop.sandbox.add_key("ak_newer", "newer", Provider::Automation);
+    daemon.write_key("ak_newer");
+    daemon.read_key_again().await;
+    let changed_at = shop.now();
+    shop.until(changed_at + 120.0).await;
+    assert_eq!(daemon.status().await.budget.resting_s, None);
+    let polls = shop.polls(changed_at + 15.0, changed_at + 120.0);
+    assert!(polls.len() > 40 && of(&polls, Route::Leads) > 4, "{} polls", polls.len());
+    daemon.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
