@@ -79,7 +79,7 @@ pub use browse::RecordPage;
 pub use calls::LongRead;
 pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
-pub use forget::Forgotten;
+pub use forget::{Forgotten, Purged, Rewritten};
 pub use forms::{Form, FormChange};
 pub use full_text::SearchIndex;
 pub use gaps::Repairable;

@@ -99,15 +99,26 @@ impl FloodGate {
             return Ok(Passage::UpTo(looked.upto));
         }
         let Looked { upto, burst } = &mut *looked;
-        let mut flood = false;
+        let (mut flood, mut failure) = (false, None);
         reader.scan_after(*upto, LOOKED_THROUGH, |change| {
+            let mut counts = change.kind != Kind::Baseline && wants(filter, &change);
+            // Of a record that was forgotten the sink gets no version.
+            match counts.then(|| reader.is_erased(change.seq)).transpose() {
+                Ok(erased) => counts &= erased == Some(false),
+                Err(error) => {
+                    failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
             *upto = change.seq;
-            let counts = change.kind != Kind::Baseline && wants(filter, &change);
             if counts && let Ok(at) = change.observed_at.parse() {
                 flood = burst.exceeds(at, most);
             }
             if flood { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
         if flood {
             // It is found again if it cannot be saved that the sink is held.
             *looked = Looked::default();

@@ -47,7 +47,7 @@ pub struct RemovedSink {
     pub name: String,
     /// Rows of the log that it has not passed, and changes that are retried.
     pub behind: i64,
-    /// When the first row that it has not passed was stored.
+    /// When the first row that it has not passed was stored, or the first change that is retried was parked.
     pub since: Option<String>,
 }
 
@@ -201,9 +201,11 @@ fn removed_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<RemovedSink>, Sto
     let mut removed = Vec::new();
     for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
         let behind = (last_seq - row.position).max(0) + row.retrying;
-        let mut since = None;
+        let mut since = reader.parked_since(&row.name)?;
         reader.scan_after(row.position, 1, |change| {
-            since = Some(change.observed_at);
+            let first =
+                since.take().map_or(change.observed_at.clone(), |s| s.min(change.observed_at));
+            since = Some(first);
             ControlFlow::Break(())
         })?;
         if behind > 0 {

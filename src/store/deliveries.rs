@@ -69,6 +69,8 @@ fn mistimed_sql() -> String {
 const NEXT_DUE: &str = "SELECT min(next_attempt_at) FROM deliveries \
      WHERE sink = ?1 AND state = 'retrying' AND next_attempt_at > ?2";
 
+const PARKED_SINCE: &str = "SELECT min(since) FROM deliveries INDEXED BY deliveries_state WHERE sink = ?1 AND state IN ('retrying', 'waiting')";
+
 const OPEN_FOR_RECORD: &str = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE sink = ?1 AND route = ?2 \
      AND record_id = ?3 AND state IN ('retrying', 'waiting'))";
 
@@ -170,6 +172,14 @@ pub(super) fn next_due(
     now: &str,
 ) -> rusqlite::Result<Option<String>> {
     connection.prepare_cached(NEXT_DUE)?.query_row((sink, now), |row| row.get(0))
+}
+
+/// When the first change that is still parked for a sink was parked.
+pub(super) fn parked_since(
+    connection: &Connection,
+    sink: &str,
+) -> rusqlite::Result<Option<String>> {
+    connection.prepare_cached(PARKED_SINCE)?.query_row([sink], |row| row.get(0))
 }
 
 /// Whether a change of this record is `retrying` or `waiting`.

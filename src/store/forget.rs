@@ -4,6 +4,8 @@
 //! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
 //! that ask for `forgotten` get a change; they must remove their copies themselves.
 
+use std::path::Path;
+
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::StoreError;
@@ -19,64 +21,118 @@ use crate::record::{Kind, Route, field};
 pub enum Forgotten {
     /// Neither the mirror nor the log knows the record.
     Unknown,
-    /// It was forgotten before; nothing was changed.
+    /// It was forgotten before.
     Before,
     /// Its data is removed.
     Now {
         /// Versions whose text was removed from the log.
         versions: usize,
-        /// Whether the write-ahead log was emptied too. If not, the data stays in it until a
-        /// checkpoint finishes, which the daemon does while no program reads the store.
-        is_purged: bool,
-        /// Whether the file was written anew. If not, unused parts of it may still hold words of the
-        /// record.
-        is_rewritten: bool,
     },
 }
 
+/// What became of the copies that unused parts of the files still hold.
+#[derive(Debug)]
+pub struct Purged {
+    /// The file was written anew. If not, unused parts of it may still hold words of the records.
+    pub rewritten: Rewritten,
+    /// The write-ahead log was emptied too. If not, the data stays in it until a checkpoint finishes, which
+    /// the daemon does while no program reads the store.
+    pub log_emptied: Result<bool, StoreError>,
+}
+
+/// Whether the database file was written anew.
+#[derive(Debug)]
+pub enum Rewritten {
+    /// It was.
+    Done,
+    /// It was not tried, because its disk has too little room.
+    NoRoom {
+        /// Bytes that must be free.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// It failed; the file is as it was.
+    Failed(StoreError),
+}
+
 impl Operator {
-    /// Removes a record's data from the mirror and from every version in the log, beside a running
-    /// daemon or without one, and writes the whole file anew, which needs twice as much free space.
+    /// Removes the data of records from the mirror and from every version in the log, beside a running
+    /// daemon or without one. If one of them is unknown, nothing is changed. [`Self::purge`] has to follow.
     ///
     /// # Errors
     /// Nothing is changed.
-    pub fn forget(&mut self, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
+    pub fn forget_records(
+        &mut self,
+        route: Route,
+        ids: &[String],
+        at: &str,
+    ) -> Result<Vec<Forgotten>, StoreError> {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
-        let forgotten = match self.forget_rows(route, id, at, IndexUse::Remove) {
-            // A damaged index is emptied, so that no word of the record stays in it.
+        match self.forget_rows(route, ids, at, IndexUse::Remove) {
+            // A damaged index is emptied, so that no word of a record stays in it.
             Err(error) if error.may_be_damage() => {
-                self.forget_rows(route, id, at, IndexUse::Empty)?
+                self.forget_rows(route, ids, at, IndexUse::Empty)
             }
-            forgotten => forgotten?,
+            forgotten => forgotten,
+        }
+    }
+
+    /// Writes the whole file anew and empties the write-ahead log.
+    ///
+    /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond the
+    /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. It
+    /// needs twice the size of the file, and on a large store it takes seconds.
+    pub fn purge(&mut self, store: &Path) -> Purged {
+        let rewritten = match self.room_to_rewrite(store) {
+            Some((needed, free)) if free < needed => Rewritten::NoRoom { needed, free },
+            _ => match self.connection.execute_batch("VACUUM") {
+                Ok(()) => Rewritten::Done,
+                Err(error) => Rewritten::Failed(error.into()),
+            },
         };
-        if forgotten == Forgotten::Unknown {
-            return Ok(forgotten);
+        Purged { rewritten, log_emptied: checkpoint::cut_wal(&self.connection) }
+    }
+
+    /// The bytes that writing the file anew needs, and those that its disk has; `None` if they are unknown.
+    fn room_to_rewrite(&self, store: &Path) -> Option<(u64, u64)> {
+        let size = std::fs::metadata(store).ok()?.len();
+        let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let disk = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).ok()?;
+        Some((size.saturating_mul(2), disk.f_bavail.saturating_mul(disk.f_frsize)))
+    }
+
+    /// Forgets one record and purges, as tests do.
+    #[cfg(test)]
+    pub(crate) fn forget(
+        &mut self,
+        route: Route,
+        id: &str,
+        at: &str,
+    ) -> Result<Forgotten, StoreError> {
+        let forgotten = self.forget_records(route, &[id.to_owned()], at)?[0];
+        if forgotten != Forgotten::Unknown {
+            let path = self.connection.path().expect("a store is a file").to_owned();
+            let purged = self.purge(Path::new(&path));
+            assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
         }
-        // SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond
-        // the reach of `secure_delete`: only a file that is written anew holds no word of the record.
-        // Also if the record was forgotten before: this part may have failed then.
-        let rewritten = self.connection.execute_batch("VACUUM");
-        // Best effort: the data is gone from the tables whatever a reader keeps in the log.
-        let is_purged = checkpoint::cut_wal(&self.connection).unwrap_or(false);
-        match forgotten {
-            Forgotten::Now { versions, .. } => {
-                Ok(Forgotten::Now { versions, is_purged, is_rewritten: rewritten.is_ok() })
-            }
-            other => rewritten.map(|()| other).map_err(StoreError::from),
-        }
+        Ok(forgotten)
     }
 
     fn forget_rows(
         &mut self,
         route: Route,
-        id: &str,
+        ids: &[String],
         at: &str,
         index: IndexUse,
-    ) -> Result<Forgotten, StoreError> {
+    ) -> Result<Vec<Forgotten>, StoreError> {
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let forgotten = remove(&tx, route, id, at, index)?;
-        tx.commit()?;
+        let forgotten = ids.iter().map(|id| remove(&tx, route, id, at, index));
+        let forgotten = forgotten.collect::<Result<Vec<_>, _>>()?;
+        if !forgotten.contains(&Forgotten::Unknown) {
+            tx.commit()?;
+        }
         Ok(forgotten)
     }
 }
@@ -125,7 +181,7 @@ pub(super) fn remove(
         body: &tombstone,
     };
     note(tx, Some(seq), &change)?;
-    Ok(Forgotten::Now { versions, is_purged: false, is_rewritten: false })
+    Ok(Forgotten::Now { versions })
 }
 
 /// Adds the tombstone to the log and to `forgotten`; `before` is the row of the version before it.
@@ -210,7 +266,7 @@ mod tests {
         let mut operator = Operator::open(&path).unwrap();
         assert_eq!(operator.forget(Route::Leads, "9", "2026").unwrap(), Forgotten::Unknown);
         let now = operator.forget(Route::Leads, "1", "2026").unwrap();
-        assert_eq!(now, Forgotten::Now { versions: 2, is_purged: true, is_rewritten: true });
+        assert_eq!(now, Forgotten::Now { versions: 2 });
         assert_eq!(operator.forget(Route::Leads, "1", "2026").unwrap(), Forgotten::Before);
         drop(operator);
         assert!(!is_on_disk(dir.path(), "Quetzal"));
@@ -277,6 +333,29 @@ mod tests {
         // With this seed, deleting alone leaves a name.
         let left = names_left(2, 300).await;
         assert!(left.is_empty(), "{left:?} are forgotten, and still on the disk");
+    }
+
+    #[tokio::test]
+    async fn several_records_are_forgotten_together_or_not_at_all() {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        let shown = [record(1, "Quetzal One"), record(2, "Quetzal Two"), record(3, "Three")];
+        Poll::USUAL.shows(&store, &shown).await;
+        store.close().await.unwrap();
+        drop(store);
+        let mut operator = Operator::open(&path).unwrap();
+        let mut forget = |ids: &[&str]| {
+            let ids: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
+            operator.forget_records(Route::Leads, &ids, "2026").unwrap()
+        };
+        let now = Forgotten::Now { versions: 1 };
+        assert_eq!(forget(&["1", "9", "2"]), [now, Forgotten::Unknown, now]);
+        assert_eq!(forget(&["1", "2", "1"]), [now, now, Forgotten::Before], "nothing was changed");
+        let purged = operator.purge(&path);
+        assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
+        assert!(matches!(purged.log_emptied, Ok(true)), "{purged:?}");
+        drop(operator);
+        assert!(!is_on_disk(dir.path(), "Quetzal") && is_on_disk(dir.path(), "Three"));
     }
 
     /// Lets `forget` remove the record just before the next batch is written.

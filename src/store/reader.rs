@@ -204,6 +204,14 @@ impl Reader {
         Ok(deliveries::due(&self.connection, sink, by, limit)?)
     }
 
+    /// When the first change that is still parked for a sink was parked.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn parked_since(&self, sink: &str) -> Result<Option<String>, StoreError> {
+        Ok(deliveries::parked_since(&self.connection, sink)?)
+    }
+
     /// When the next delivery of one sink becomes due after `now`.
     ///
     /// # Errors

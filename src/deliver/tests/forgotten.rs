@@ -158,6 +158,27 @@ fn name_of(change: &Change) -> String {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_of_forgotten_records_do_not_count_as_a_flood() {
+    let shop = Shop::new().await;
+    let gated = || config::SinkSettings { hold_above: Some(20), ..asking(false) };
+    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), gated()).await;
+    let sink = task.sink.clone();
+    task.stop().await;
+    // The daemon is down, and of 30 changes 15 are of records that are forgotten.
+    let all: Vec<_> = (1..=30).map(|id| (id.to_string(), format!("Lead {id}"))).collect();
+    shop.see_all(&all).await;
+    let ids: Vec<String> = (1..=15).map(|id| id.to_string()).collect();
+    let at = shop.clock.now().stamp();
+    shop.operator().forget_records(Route::Leads, &ids, &at).unwrap();
+    let task = shop.start("erp", sink, gated()).await;
+    let last = shop.count("SELECT max(seq) FROM changes");
+    until("all is passed", MINUTE, || task.status().position == last).await;
+    assert_eq!((task.status().state, task.taken().len()), (SinkActivity::Active, 15));
+    assert_sound(&shop).await;
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_replay_sends_nothing_of_a_forgotten_record_but_that_it_was_forgotten() {
     let shop = Shop::new().await;
     let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), asking(true)).await;

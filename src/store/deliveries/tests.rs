@@ -109,6 +109,7 @@ fn no_statement_of_a_delivery_reads_more_than_the_rows_it_touches() {
         ),
         (RELEASE.to_owned(), "deliveries_record (sink=? AND route=? AND record_id=? AND state=?)"),
         (HOLD_BACK.to_owned(), "deliveries_record (sink=? AND route=? AND record_id=? AND state=?"),
+        (PARKED_SINCE.to_owned(), "deliveries_state (sink=? AND state=?)"),
         (dead_sql(), "deliveries_state (sink=? AND state=? AND next_attempt_at=? AND seq>?)"),
     ] {
         let plan = plan(&connection, &sql);
