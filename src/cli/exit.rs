@@ -80,7 +80,7 @@ fn code_of_open(error: &OpenError) -> u8 {
     match error {
         OpenError::Held { .. } => TRY_AGAIN,
         OpenError::Missing(_) | OpenError::Older { .. } => UNAVAILABLE,
-        OpenError::NetworkFileSystem { .. } => CONFIG,
+        OpenError::NetworkFileSystem { .. } | OpenError::Linked { .. } => CONFIG,
         OpenError::Foreign { .. } | OpenError::Newer { .. } => DATA,
         OpenError::OldSqlite(_) => SOFTWARE,
         OpenError::Io { source, .. } => code_of_io(source),

@@ -63,6 +63,16 @@ pub enum OpenError {
         /// The file system's name.
         kind: &'static str,
     },
+    /// The file has more than one name.
+    #[error(
+        "{path} has {links} names (hard links), and each name would have a lock and a write-ahead log of its own: find them with `find / -xdev -samefile {path}`, remove all but this one while no shopmirror runs, then start again; copy a store with `shopmirror backup`"
+    )]
+    Linked {
+        /// The file.
+        path: PathBuf,
+        /// How many names it has.
+        links: u64,
+    },
     /// A file or folder could not be made or read.
     #[error("could not {action} {path}")]
     Io {

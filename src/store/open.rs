@@ -163,10 +163,13 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
         .mode(0o640)
         .open(path)
         .map_err(|source| OpenError::Io { action: "open", path: path.to_owned(), source })?;
-    let inode = file
-        .metadata()
-        .map_err(|source| OpenError::Io { action: "read", path: path.to_owned(), source })?
-        .ino();
+    let found = file.metadata().map_err(|source| OpenError::Io {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    })?;
+    refuse_links(path, &found)?;
+    let inode = found.ino();
     drop(file);
 
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -381,6 +384,15 @@ pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64)
 
 fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + '_ {
     move |error| OpenError::Sqlite { path: path.to_owned(), source: error.into() }
+}
+
+/// Refuses a file with several names: the lock and the write-ahead log belong to one of them, so two
+/// processes would write one file without knowing of each other.
+pub(super) fn refuse_links(path: &Path, found: &fs::Metadata) -> Result<(), OpenError> {
+    match found.nlink() {
+        0 | 1 => Ok(()),
+        links => Err(OpenError::Linked { path: path.to_owned(), links }),
+    }
 }
 
 fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), OpenError> {
