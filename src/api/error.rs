@@ -14,6 +14,9 @@ use super::foreign::tame;
 use super::page::PageError;
 use super::transport::{ApiResponse, TransportError};
 
+/// The status by which a cache says that nothing has changed. shopmirror never asks for it.
+const NOT_MODIFIED: u16 = 304;
+
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
@@ -124,20 +127,20 @@ impl ApiError {
         }
     }
 
-    /// Reads a response that is not 200; `secret` is removed from every text.
-    pub(super) fn from_response(
-        response: &ApiResponse,
     /// Whether it concerns the key that was sent, and perhaps not another one.
     #[must_use]
     pub fn is_about_key(&self) -> bool {
         matches!(self, Self::Status { status: 401 | 403 | 429, .. })
     }
 
+    /// Reads a response that is not 200; `secret` is removed from every text.
+    pub(super) fn from_response(
+        response: &ApiResponse,
         requested: &Url,
         retry_after: Option<Duration>,
         secret: &str,
     ) -> Self {
-        if (300..400).contains(&response.status) {
+        if (300..400).contains(&response.status) && response.status != NOT_MODIFIED {
             return Self::Redirect { host: redirect_host(&response.headers, requested, secret) };
         }
         let envelope: Value = serde_json::from_slice(&response.body).unwrap_or_default();
@@ -172,6 +175,10 @@ fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -
         412 => {
             "this workspace is not served on this host: it has its own domain; set base_url to \
              the white-label address, https://DOMAIN/api"
+        }
+        NOT_MODIFIED => {
+            "the address answers \"not modified\", which was not asked for: a cache between shopmirror and \
+             the workspace answers for it; let it pass requests of the API on, or remove it"
         }
         404 => {
             "the workspace does not know this route; check that base_url is its address and ends \

@@ -19,6 +19,9 @@ use crate::record::{IdError, Page, Record, RecordId, Repeats, time};
 /// The deepest nesting of arrays and objects that is read, the page's own array included.
 pub const MAX_DEPTH: usize = 64;
 
+/// What some programs write before UTF-8 text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// The most records one page may hold, ten times what the contract allows.
 pub const MAX_RECORDS: usize = 1000;
 
@@ -166,7 +169,11 @@ fn read(body: &str, span: Range<usize>, place: usize) -> Result<Record, PageErro
 
 /// The body as text; refuses an empty body and a web page.
 pub(super) fn text(body: Vec<u8>) -> Result<String, PageError> {
-    let body = String::from_utf8(body).map_err(|_| PageError::InvalidUtf8)?;
+    let mut body = String::from_utf8(body).map_err(|_| PageError::InvalidUtf8)?;
+    // RFC 8259 lets a reader ignore a byte order mark.
+    if body.starts_with(BYTE_ORDER_MARK) {
+        body.remove(0);
+    }
     match body.trim_start_matches(is_space).as_bytes().first() {
         None => Err(PageError::EmptyBody),
         Some(b'<') => Err(PageError::Html),

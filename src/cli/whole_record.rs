@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 
 use crate::store::Reader;
 
+/// The columns that the mirror adds: their names never show a field of the workspace.
+const OF_THE_MIRROR: [&str; 5] = ["_business", "_first_seen_at", "_changed_at", "_seq", "_via"];
+
 /// A record's fields, each with its exact JSON text: a number keeps all of its digits.
 pub(super) type WholeRecord = BTreeMap<String, Box<RawValue>>;
 
@@ -68,7 +71,12 @@ fn joined(
     for (name, value) in row {
         if !has_body || name.starts_with('_') {
             let value = to_raw_value(&value)?;
-            whole.entry(name).or_insert(value);
+            if OF_THE_MIRROR.contains(&name.as_str()) {
+                // A field of the workspace with such a name stays readable in the log.
+                whole.insert(name, value);
+            } else {
+                whole.entry(name).or_insert(value);
+            }
         }
     }
     Ok(whole)
@@ -88,6 +96,15 @@ mod tests {
         let row = object(r#"{"id":"7","parts":"[\"a\"]","paid":1,"_seq":3,"_business":null}"#);
         let whole = joined(serde_json::from_str(body).unwrap(), row).unwrap();
         let wanted = r#"{"_business":null,"_seq":3,"id":340282366920938463463374607431768211456,"paid":true,"parts":["a"]}"#;
+        assert_eq!(serde_json::to_string(&whole).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_field_of_the_workspace_never_stands_under_the_name_of_a_column_that_the_mirror_adds() {
+        let body = r#"{"_business":"odd","_own":true,"_seq":"odd","id":7}"#;
+        let row = object(r#"{"id":"7","_own":1,"_seq":3,"_business":null}"#);
+        let whole = joined(serde_json::from_str(body).unwrap(), row).unwrap();
+        let wanted = r#"{"_business":null,"_own":true,"_seq":3,"id":7}"#;
         assert_eq!(serde_json::to_string(&whole).unwrap(), wanted);
     }
 

@@ -46,8 +46,27 @@ struct Asked {
     page: RecordPage,
 }
 
+/// The parameters of the list.
+const PARAMETERS: [&str; 8] = ["route", "column", "text", "sort", "order", "page", "format", "q"];
+
 impl Asked {
-    fn of(query: &Query, limit: u32) -> Self {
+    /// Reads what is asked for; a text that says what is wrong with it.
+    fn of(query: &Query, limit: u32) -> Result<Self, String> {
+        if let Some(problem) = query.problem(&PARAMETERS) {
+            return Err(problem);
+        }
+        let one_of = |name: &str, values: &[&str]| match query.get(name) {
+            Some(value) if !values.contains(&value) => {
+                Err(format!("There is no {name} {value:?}; there are: {}.", values.join(", ")))
+            }
+            _ => Ok(()),
+        };
+        one_of("route", &Route::ALL.map(Route::as_str))?;
+        one_of("order", &["up", "down"])?;
+        one_of("format", &["csv"])?;
+        if query.get("page").is_some() && query.number("page").is_none() {
+            return Err("The page is a whole number from 0 on.".to_owned());
+        }
         let route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
         let number = query.number("page").unwrap_or(0).min(100_000);
         let contains = query
@@ -56,8 +75,23 @@ impl Asked {
         let sort =
             query.get("sort").map(|column| (column.to_owned(), query.get("order") != Some("up")));
         let page = RecordPage { route, contains, sort, offset: number * SCREEN, limit };
-        Self { route, page }
+        Ok(Self { route, page })
     }
+
+    /// What is wrong if the list is to be filtered or sorted by a column that the route does not have.
+    fn unknown_column(&self, columns: &[String]) -> Option<String> {
+        let RecordPage { contains, sort, .. } = &self.page;
+        let filter = contains.iter().map(|(column, _)| column);
+        let mut named = filter.chain(sort.iter().map(|(column, _)| column));
+        let unknown = named.find(|column| !columns.contains(column))?;
+        let route = self.route;
+        Some(format!("{route} has no column {unknown:?}; it has: {}.", columns.join(", ")))
+    }
+}
+
+/// The address asks for something that there is not.
+fn refused(context: &PageContext, problem: &str, is_page: bool) -> Response {
+    explained(context, StatusCode::BAD_REQUEST, problem, is_page)
 }
 
 pub(super) fn hidden(context: &PageContext, is_page: bool) -> Response {
@@ -80,18 +114,29 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> R
         return hidden(&context, true);
     }
     let query = Query::of(&uri);
+    if let Some(problem) = query.problem(&PARAMETERS) {
+        return refused(&context, &problem, true);
+    }
     if let Some(term) = query.get("q") {
         return found(&context, term).await;
     }
     let is_csv = query.get("format") == Some("csv");
     // One more than is shown says whether there is another screen.
-    let Asked { route, page } = Asked::of(&query, if is_csv { CSV_MOST } else { SCREEN + 1 });
+    let asked = match Asked::of(&query, if is_csv { CSV_MOST } else { SCREEN + 1 }) {
+        Ok(asked) => asked,
+        Err(problem) => return refused(&context, &problem, true),
+    };
+    let route = asked.route;
     let shared = Arc::clone(&context);
     let made = context.read(move |reader| {
-        let read = |reader: &mut Reader| -> Result<_, QueryError> {
-            Ok((reader.columns(route)?, reader.browse(&page, LIMITS)?))
+        let columns = match reader.columns(route) {
+            Ok(columns) => columns,
+            Err(error) => return failed(&shared, Some(&error.into()), true),
         };
-        match read(reader) {
+        if let Some(problem) = asked.unknown_column(&columns) {
+            return refused(&shared, &problem, true);
+        }
+        match reader.browse(&asked.page, LIMITS).map(|rows| (columns, rows)) {
             Err(error) => failed(&shared, Some(&error), true),
             Ok((_, rows)) if is_csv => csv(route.as_str(), table_csv(&rows)),
             Ok((columns, rows)) => {
@@ -109,6 +154,9 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
         return hidden(&context, false);
     }
     let query = Query::of(&uri);
+    if let Some(problem) = query.problem(&PARAMETERS) {
+        return refused(&context, &problem, false);
+    }
     if let Some(term) = query.get("q").map(str::to_owned) {
         let answer = |changes: Vec<Change>| {
             let found = changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
@@ -116,9 +164,16 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
         };
         return find(&context, term, false, answer).await;
     }
-    let Asked { page, .. } = Asked::of(&query, SCREEN);
-    let read = move |reader: &mut Reader| {
-        reader.browse(&page, LIMITS).map(|rows| json_response(&objects(&rows)))
+    let asked = match Asked::of(&query, SCREEN) {
+        Ok(asked) => asked,
+        Err(problem) => return refused(&context, &problem, false),
+    };
+    let shared = Arc::clone(&context);
+    let read = move |reader: &mut Reader| -> Result<Response, QueryError> {
+        if let Some(problem) = asked.unknown_column(&reader.columns(asked.route)?) {
+            return Ok(refused(&shared, &problem, false));
+        }
+        Ok(json_response(&objects(&reader.browse(&asked.page, LIMITS)?)))
     };
     match context.read(read).await {
         None => failed(&context, None, false),

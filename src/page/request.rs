@@ -8,23 +8,40 @@ const PARAMETERS_MAX: usize = 40;
 const VALUE_MAX: usize = 500;
 
 /// The parameters of a query in their order; empty values are left out, as a form sends them.
-pub(super) struct Query(Vec<(String, String)>);
+pub(super) struct Query {
+    pairs: Vec<(String, String)>,
+    /// Whether some were not read, because there are too many or one is too long.
+    is_cut: bool,
+}
 
 impl Query {
     pub(super) fn of(uri: &Uri) -> Self {
+        let mut query = Self { pairs: Vec::new(), is_cut: false };
         let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-        let pairs = pairs.take(PARAMETERS_MAX).filter(|(_, value)| !value.is_empty());
-        Self(
-            pairs
-                .filter(|(_, value)| value.len() <= VALUE_MAX)
-                .map(|(name, value)| (name.into_owned(), value.into_owned()))
-                .collect(),
-        )
+        for (place, (name, value)) in pairs.enumerate() {
+            if place >= PARAMETERS_MAX || value.len() > VALUE_MAX {
+                query.is_cut = true;
+            } else if !value.is_empty() {
+                query.pairs.push((name.into_owned(), value.into_owned()));
+            }
+        }
+        query
+    }
+
+    /// What is wrong with a query that may have only these parameters.
+    pub(super) fn problem(&self, known: &[&str]) -> Option<String> {
+        if self.is_cut {
+            return Some(format!(
+                "An address has at most {PARAMETERS_MAX} parameters of {VALUE_MAX} bytes each."
+            ));
+        }
+        let (unknown, _) = self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str()))?;
+        Some(format!("There is no parameter {unknown:?} here; there are: {}.", known.join(", ")))
     }
 
     /// The last value of a name.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.pairs.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn date(&self, name: &str) -> Option<Date> {
@@ -37,7 +54,7 @@ impl Query {
 
     /// Every parameter whose name is none of these.
     pub(super) fn others(&self, but: &[&str]) -> Vec<(String, String)> {
-        self.0.iter().filter(|(name, _)| !but.contains(&name.as_str())).cloned().collect()
+        self.pairs.iter().filter(|(name, _)| !but.contains(&name.as_str())).cloned().collect()
     }
 }
 

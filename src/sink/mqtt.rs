@@ -302,6 +302,10 @@ fn is_too_large(error: &ConnectionError) -> bool {
         StateError::Deserialization(rumqttc::mqttbytes::Error::InvalidConnectReturnCode(code)) => {
             *code == PACKET_TOO_LARGE
         }
+        // The library names it in two ways, by where it notices it.
+        StateError::Deserialization(rumqttc::mqttbytes::Error::OutgoingPacketTooLarge {
+            ..
+        }) => true,
         _ => false,
     }
 }
@@ -364,6 +368,22 @@ mod tests {
         let config = Config::parse(text, "config.toml", &base).unwrap_or_else(|p| panic!("{p}"));
         let SinkKind::Mqtt(settings) = &config.sinks["x"].kind else { unreachable!("as written") };
         MqttSink { open: Some(Open { client, task }), ..MqttSink::build("x", settings).unwrap() }
+    }
+
+    #[test]
+    fn a_change_that_is_larger_than_the_broker_takes_is_told_with_its_remedy() {
+        let (pkt_size, max) = (30_000, 20_000);
+        for state in [
+            StateError::OutgoingPacketTooLarge { pkt_size, max },
+            StateError::Deserialization(rumqttc::mqttbytes::Error::OutgoingPacketTooLarge {
+                pkt_size,
+                max,
+            }),
+        ] {
+            let error = ConnectionError::MqttState(state);
+            assert!(is_too_large(&error), "{error}");
+            assert!(told(&error).contains("raise max_packet_size"), "{}", told(&error));
+        }
     }
 
     #[tokio::test]

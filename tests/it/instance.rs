@@ -24,6 +24,36 @@ async fn a_second_instance_ends_with_75_and_names_the_holder() {
     assert_eq!(place.run(["once"]).await.code, Some(0), "a dead holder holds nothing");
 }
 
+#[tokio::test]
+async fn a_store_with_a_second_name_is_refused_by_whatever_writes() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    fs::hard_link(place.store(), place.path("linked.db")).unwrap();
+    for command in [&["run"][..], &["once"], &["forget", "leads", "1"], &["rebuild"]] {
+        let ended = place.run(command).await;
+        assert_eq!(ended.code, Some(78), "{command:?}: {ended:?}");
+        let says = ended.err.contains("hard links") && ended.err.contains("-samefile");
+        assert!(says, "{command:?}: {ended:?}");
+    }
+    assert_eq!(place.run(["records", "leads"]).await.code, Some(0), "reading does no harm");
+    fs::remove_file(place.path("linked.db")).unwrap();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_limit_of_open_files_that_is_too_low_is_raised_or_said() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let limited = |how: &'static str| place.daemon_by(&["sh", "-c", how, "sh"]);
+    let mut refused = limited("ulimit -n 24; exec \"$@\"");
+    assert_eq!(refused.wait().await.code(), Some(78));
+    assert!(place.log().contains("may open 24 files"), "{}", place.log());
+    let daemon = limited("ulimit -S -n 24; exec \"$@\"");
+    workspace.polled(Route::Leads).await;
+    daemon.stop().await;
+}
+
 /// Runs the program on the file at the store's path; it must end with 65 and change nothing.
 async fn refused(place: &Place, word: &str) {
     let before = fs::read(place.store()).unwrap();

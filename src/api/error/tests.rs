@@ -135,7 +135,17 @@ fn a_redirect_names_the_target_host_and_nothing_else_of_it() {
         assert_eq!(error, ApiError::Redirect { host: host.map(str::to_owned) }, "{location}");
         assert!(!format!("{error} {error:?}").contains("pass"));
     }
-    assert_eq!(answer(304, &[], ""), ApiError::Redirect { host: None });
+    assert_eq!(answer(302, &[], ""), ApiError::Redirect { host: None });
+}
+
+#[test]
+fn a_304_is_told_as_the_word_of_a_cache_and_not_as_a_redirect() {
+    let error = answer(304, &[], "");
+    assert!(
+        error.to_string().contains("cache") && !error.to_string().contains("redirect"),
+        "{error}"
+    );
+    assert_eq!((error.class(), error.retry()), (Class::BadPage, Retry::Never));
 }
 
 #[test]

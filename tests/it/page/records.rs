@@ -86,7 +86,24 @@ async fn records_are_listed_filtered_sorted_found_and_shown_with_their_history()
     assert_eq!(ids("column=status&text=CLOSED").await, ["120"]);
     assert_eq!(ids("sort=job_number&order=up&column=status&text=ready").await[..2], ["101", "103"]);
     assert_eq!(ids("page=2").await.len(), 1);
-    assert_eq!(ids("column=nothing&text=x&sort=%22;--").await.len(), 50);
+    assert_eq!(ids("sort=&text=&order=").await.len(), 50, "as a form sends what is left empty");
+    // What there is not is said, with what there is.
+    let long = "x".repeat(3_000);
+    for (query, says) in [
+        ("route=jobs&column=nothing&text=x", "job_number"),
+        ("route=jobs&sort=%22;--", "job_number"),
+        ("route=job", "payments"),
+        ("route=jobs&order=down%20up", "up, down"),
+        ("page=-1", "whole number"),
+        ("format=xls", "csv"),
+        ("colunm=status&text=x", "column"),
+        (&format!("q={long}"), "500 bytes"),
+    ] {
+        for path in ["/records", "/api/records"] {
+            let reply = site.get(&format!("{path}?{query}")).await;
+            assert!(reply.code == 400 && reply.body.contains(says), "{query}: {reply:?}");
+        }
+    }
 
     let html = site.get("/records?route=jobs").await.body;
     assert!(html.contains("Next page") && html.contains("&lt;script&gt;"), "{html}");
