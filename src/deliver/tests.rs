@@ -4,6 +4,7 @@ mod beside;
 mod crossed;
 mod forgotten;
 mod held;
+mod reloads;
 mod replays;
 mod shop;
 mod sliding;

@@ -100,16 +100,20 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets what sinks were told that get no alerts any more.
+    /// Forgets what sinks were told that get no alerts any more, and what waits to be told: if one of them
+    /// gets alerts again, it is told what is wrong then.
     ///
     /// # Errors
     /// Nothing is changed.
     pub async fn keep_alerts_of(&self, sinks: Vec<String>) -> Result<(), StoreError> {
         self.write(move |writer| {
             let names = serde_json::to_string(&sinks).expect("names are plain texts");
-            let stale = "DELETE FROM _alerts WHERE sink NOT IN (SELECT value FROM json_each(?1))";
-            writer.connection.execute(stale, [names])?;
-            Ok(())
+            let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for table in ["_alerts WHERE", "_notices WHERE kind = 'alert' AND"] {
+                let others = "sink NOT IN (SELECT value FROM json_each(?1))";
+                tx.execute(&format!("DELETE FROM {table} {others}"), [&names])?;
+            }
+            Ok(tx.commit()?)
         })
         .await
     }
