@@ -29,7 +29,7 @@ const LINE: Color = Color { r: 3, g: 2, b: 1, a: 255 };
 /// Fainter, so that bars and not lines are seen first.
 const GRID: Color = Color { r: 3, g: 2, b: 1, a: 90 };
 /// The most parts of the axis of values.
-const PARTS_MAX: f32 = 6.0;
+const PARTS_MAX: f64 = 6.0;
 const SERIES: [Color; 5] = [
     Color { r: 0x2f, g: 0x8f, b: 0x78, a: 255 },
     Color { r: 0xc0, g: 0x83, b: 0x1e, a: 255 },
@@ -191,18 +191,18 @@ fn dress_axis(axis: &mut charts_rs::YAxisConfig, scale: Option<(usize, f32)>) {
 /// The parts of an axis from zero and its upper end, in steps of 1, 2 or 5 times a power of ten, and in
 /// whole steps if all values are whole; `None` leaves values below zero, and a chart without values, to charts-rs.
 fn scale(series: &[Series]) -> Option<(usize, f32)> {
-    let values = || series.iter().flat_map(|one| &one.data).copied().flatten();
-    let most = values().fold(0.0_f32, f32::max);
+    let values = || series.iter().flat_map(|one| &one.data).copied().flatten().map(f64::from);
+    let most = values().fold(0.0, f64::max);
     if most <= 0.0 || !most.is_finite() || values().any(|value| value < 0.0) {
         return None;
     }
-    let power = 10.0_f32.powf((most / PARTS_MAX).log10().floor());
+    let power = 10.0_f64.powf((most / PARTS_MAX).log10().floor());
+    // A hair more, because a quotient such as 5.0000005 is five parts.
     let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
-    let step = step.into_iter().find(|step| most <= step * (PARTS_MAX + 1e-4))?;
+    let step = step.into_iter().find(|step| most <= step * PARTS_MAX * 1.000_001)?;
     let step = if values().all(|value| value.fract() == 0.0) { step.max(1.0) } else { step };
-    // A quotient such as 5.0000005 is five parts.
-    let parts = (most / step - 1e-4).ceil();
-    Some((parts as usize, parts * step))
+    let parts = (most / step / 1.000_001).ceil();
+    Some((parts as usize, (parts * step) as f32))
 }
 
 /// Leaves the colours of text and lines to the page, and the width as well.
