@@ -23,6 +23,8 @@ use self::pace::Pace;
 
 /// The longest wait that a server can request.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
+/// A rest from here on is longer than a key's own minute.
+pub const LONG_REST: Duration = Duration::from_secs(60);
 /// The first wait after a 429 without `Retry-After`; it doubles up to a minute.
 const FIRST_REST: Duration = Duration::from_secs(5);
 /// Seconds between two cuts of the share, so that one shortage counts once.
@@ -88,7 +90,7 @@ impl BudgetStatus {
     /// schedule counts on.
     #[must_use]
     pub fn long_rest_s(&self) -> Option<f64> {
-        self.resting_s.filter(|rest_s| *rest_s >= 60.0)
+        self.resting_s.filter(|rest_s| *rest_s >= LONG_REST.as_secs_f64())
     }
 }
 
@@ -262,6 +264,11 @@ impl Budget {
         self.rest_until = None;
     }
 
+    /// How much of a rest is left that the server asked for.
+    pub fn resting(&self, now: Moment) -> Option<Duration> {
+        self.rest_until.and_then(|until| until.checked_sub(now.elapsed))
+    }
+
     /// The state as people and tools see it.
     #[must_use]
     pub fn snapshot(&self, now: Moment) -> BudgetStatus {
@@ -272,10 +279,7 @@ impl Budget {
             remaining_seen: self.remaining_seen,
             others_per_minute: self.others.mean(at),
             pace_per_minute: self.granted(now.elapsed),
-            resting_s: self
-                .rest_until
-                .and_then(|until| until.checked_sub(now.elapsed))
-                .map(|rest| rest.as_secs_f64()),
+            resting_s: self.resting(now).map(|rest| rest.as_secs_f64()),
             last_hour: self.hour.minutes(now.elapsed),
         }
     }

@@ -8,7 +8,7 @@ use super::Dispatcher;
 use super::pause::{PauseReason, StorePause};
 use super::poller::{ages, outcome_of, word};
 use crate::api::{self, ApiError, Class, Ping, RateHeaders};
-use crate::budget::KeyReading;
+use crate::budget::{KeyReading, LONG_REST};
 use crate::clock::{Moment, stamp};
 use crate::schedule::PollResult;
 use crate::store::{PageOutcome, PollFacts, PollNote, PollOutcome, StoreError};
@@ -93,20 +93,22 @@ impl Dispatcher {
             return;
         }
         // Requests that were under way together are refused together.
-        let is_news = rate.refused && self.budget.snapshot(now).long_rest_s().is_none();
+        let was_resting = self.budget.resting(now).is_some_and(|rest| rest >= LONG_REST);
         self.budget.observe(&seen(rate), now);
         self.budget.set_needed(self.schedule.needed_per_minute());
-        let budget = self.budget.snapshot(now);
-        self.schedule.set_pace(budget.pace_per_minute, now);
-        if let Some(rest_s) = budget.long_rest_s().filter(|_| is_news) {
+        self.schedule.set_pace(self.budget.pace_per_minute(now), now);
+        if !rate.refused {
+            return;
+        }
+        let Some(rest) = self.budget.resting(now) else { return };
+        if rest >= LONG_REST && !was_resting {
             tracing::warn!(
-                wait_s = rest_s.round(),
+                wait_s = rest.as_secs_f64().round(),
                 "the workspace asked shopmirror to wait (429 with Retry-After): no route is read until then; \
                  find out which programs use this key"
             );
         }
-        let rest = budget.resting_s.filter(|_| rate.refused).map(Duration::from_secs_f64);
-        if let Some(until) = rest.and_then(|rest| now.wall.checked_add(rest).ok())
+        if let Ok(until) = now.wall.checked_add(rest)
             && let Err(error) = self.store.note_rest(until, self.client.account()).await
         {
             tracing::debug!(%error, "a restart will not know how long the workspace asked to wait");
