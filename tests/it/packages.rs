@@ -171,7 +171,7 @@ fn every_shipped_file_of_systemd_is_staged_and_no_script_starts_what_does_not_ru
 fn every_script_of_a_release_can_be_parsed() {
     for (shell, scripts) in [
         ("bash", &["build", "cut", "stage", "package", "try"][..]),
-        ("sh", &["install.sh", "deb/postinst", "deb/prerm", "deb/postrm"]),
+        ("sh", &["install.sh", "link-cc", "deb/postinst", "deb/prerm", "deb/postrm"]),
     ] {
         for script in scripts {
             let path = root().join("release").join(script);
