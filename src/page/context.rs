@@ -72,16 +72,13 @@ impl PageContext {
         self.store.read_apart(work).await.ok().flatten()
     }
 
-    /// The reports that may be shown, and what is wrong with the others.
-    pub(super) async fn reports(&self) -> (Vec<Report>, Vec<String>) {
-        let folder = self.folder.clone().filter(|_| self.shows_records);
-        let shows_records = self.shows_records;
-        let read = self.read(move |_| {
-            let (mut reports, errors) = report::list(folder.as_deref());
-            reports.retain(|report| shows_records || !report.shows_records);
-            (reports, errors.iter().map(ToString::to_string).collect())
-        });
-        read.await.unwrap_or_default()
+    /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs into
+    /// [`Self::read`].
+    pub(super) fn reports(&self) -> (Vec<Report>, Vec<String>) {
+        let folder = self.folder.as_deref().filter(|_| self.shows_records);
+        let (mut reports, errors) = report::list(folder);
+        reports.retain(|report| self.shows_records || !report.shows_records);
+        (reports, errors.iter().map(ToString::to_string).collect())
     }
 }
 

@@ -19,7 +19,7 @@ const GIVEN: [&str; 6] = ["name", "from", "to", "by", "business", "format"];
 
 /// The list of the reports.
 pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
-    let (reports, errors) = context.reports().await;
+    let (reports, errors) = listed(&context).await;
     let body = html! {
         section {
             h2 { "Reports" }
@@ -40,9 +40,14 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
 
 /// The list for programs.
 pub(super) async fn list_json(State(context): State<Arc<PageContext>>) -> Response {
-    let (reports, _) = context.reports().await;
+    let (reports, _) = listed(&context).await;
     let listed: Vec<ListedReport> = reports.iter().map(ListedReport::from).collect();
     json(&listed)
+}
+
+async fn listed(context: &Arc<PageContext>) -> (Vec<Report>, Vec<String>) {
+    let shared = Arc::clone(context);
+    context.read(move |_| shared.reports()).await.unwrap_or_default()
 }
 
 /// One report as a page, or in the `format` that is asked for.
@@ -58,20 +63,16 @@ pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) 
 }
 
 async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Response {
-    let name = query.get("name").unwrap_or_default();
-    let (reports, _) = context.reports().await;
-    let Some(report) = reports.into_iter().find(|report| report.name == name) else {
-        return explained(
-            context,
-            StatusCode::NOT_FOUND,
-            "There is no such report here.",
-            format == "html",
-        );
-    };
     let is_page = format == "html";
     let shared = Arc::clone(context);
-    // Drawing and writing an answer takes as long as reading it: both give way to polls.
+    // Finding the report, drawing and writing its answer take as long as reading it: all give way to polls.
     let made = context.read(move |reader| {
+        let name = query.get("name").unwrap_or_default();
+        let (reports, _) = shared.reports();
+        let Some(report) = reports.into_iter().find(|report| report.name == name) else {
+            let text = "There is no such report here.";
+            return explained(&shared, StatusCode::NOT_FOUND, text, format == "html");
+        };
         let question = question(&query);
         let answered = report::answer(reader, &report, &question, &shared.zone, Timestamp::now());
         match answered {
