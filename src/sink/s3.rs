@@ -2,9 +2,9 @@
 //!
 //! An object is named by the day and the number of its first change, so that a repeat after a crash
 //! overwrites itself. Lines that an object of this name holds and that are not handed over again are
-//! kept, so that a replay of a part loses nothing.
+//! kept, so that neither a replay of a part nor a restored store loses any.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -39,9 +39,9 @@ pub struct S3Sink {
     prefix: NameTemplate,
     every: Duration,
     timeout: Duration,
-    /// Changes that stand in an object already, by number, and were not handed over with its first
-    /// ones: an attempt that seemed to fail had stored more than the next one was given.
-    stored: BTreeMap<i64, String>,
+    /// Changes that stand in an object already, by number and event id, and were not handed over with its
+    /// first ones: an attempt that seemed to fail had stored more than the next one was given.
+    stored: BTreeSet<(i64, String)>,
 }
 
 impl S3Sink {
@@ -63,7 +63,7 @@ impl S3Sink {
             prefix: settings.prefix.clone(),
             every: settings.every,
             timeout: settings.timeout,
-            stored: BTreeMap::new(),
+            stored: BTreeSet::new(),
         })
     }
 
@@ -95,18 +95,20 @@ impl S3Sink {
     }
 
     async fn store(&mut self, changes: &[Change], now: Timestamp) -> Result<(), Failure> {
-        let is_new = |change: &&Change| self.stored.get(&change.seq) != Some(&change.event_id);
+        let is_new =
+            |change: &&Change| !self.stored.contains(&(change.seq, change.event_id.clone()));
         let changes: Vec<&Change> = changes.iter().filter(is_new).collect();
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Ok(()) };
         let path = self.path(first);
-        let mut lines = numbered(&self.get(&path, now).await?);
+        let mut lines = lines_of(&self.get(&path, now).await?);
         for change in &changes {
             let line = change.data_json().replace(['\n', '\r'], " ");
-            lines.insert(change.seq, line);
+            lines.insert((change.seq, change.event_id.clone()), line);
         }
-        let later =
-            lines.range(last.seq + 1..).filter_map(|(seq, line)| Some((*seq, event_id(line)?)));
-        let later: Vec<(i64, String)> = later.collect();
+        let later: BTreeSet<_> = lines
+            .range((last.seq + 1, String::new())..)
+            .map(|(change, _)| change.clone())
+            .collect();
         let mut text = String::new();
         for line in lines.values() {
             text.push_str(line);
@@ -114,7 +116,7 @@ impl S3Sink {
         }
         self.put(&path, text, now).await?;
         // What is before this is not handed over as new again.
-        self.stored = self.stored.split_off(&last.seq);
+        self.stored = self.stored.split_off(&(last.seq, String::new()));
         self.stored.extend(later);
         Ok(())
     }
@@ -270,22 +272,19 @@ fn client(settings: &S3Settings) -> Result<reqwest::Client, String> {
     })
 }
 
-fn event_id(line: &str) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Line {
-        event_id: String,
-    }
-    Some(serde_json::from_str::<Line>(line).ok()?.event_id)
-}
-
-/// The lines of an object by the number of their change.
-fn numbered(bytes: &[u8]) -> BTreeMap<i64, String> {
+/// The lines of an object by the number and the event id of their change.
+///
+/// A restored store uses numbers again for other changes, so the number alone names no line. A line that
+/// is not one of ours is kept before them, under its own text.
+fn lines_of(bytes: &[u8]) -> BTreeMap<(i64, String), String> {
     #[derive(serde::Deserialize)]
     struct Line {
         seq: i64,
+        event_id: String,
     }
-    String::from_utf8_lossy(bytes)
-        .lines()
-        .filter_map(|line| Some((serde_json::from_str::<Line>(line).ok()?.seq, line.to_owned())))
-        .collect()
+    let named = |line: &str| match serde_json::from_str::<Line>(line) {
+        Ok(found) => (found.seq, found.event_id),
+        Err(_) => (i64::MIN, line.to_owned()),
+    };
+    String::from_utf8_lossy(bytes).lines().map(|line| (named(line), line.to_owned())).collect()
 }

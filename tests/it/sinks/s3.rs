@@ -83,6 +83,27 @@ async fn a_replay_of_one_change_keeps_the_other_lines_of_its_object() {
 }
 
 #[tokio::test]
+async fn changes_that_a_restored_store_has_lost_stay_in_the_object_of_the_same_name() {
+    let Some(moto) = Moto::shared() else { return };
+    moto.bucket("restored").await;
+    let kind = sink_kind(&moto.url(), "restored");
+    let before = changes(1..=5);
+    assert!(all_done(&deliver(&mut build(&kind), &before).await));
+    // The numbers after the backup are used again for other changes.
+    let other = |change: &Change| {
+        let event_id = change.event_id.replace("evt", "other");
+        Change { event_id, ..change.clone() }
+    };
+    let after: Vec<Change> = before[..3].iter().map(other).collect();
+    assert!(all_done(&deliver(&mut build(&kind), &after).await));
+    let lines = moto.lines("restored").await;
+    let mut found: Vec<&str> =
+        lines.iter().map(|line| line["event_id"].as_str().unwrap()).collect();
+    found.sort_unstable();
+    assert_eq!(found, ids(&[before, after].concat()));
+}
+
+#[tokio::test]
 async fn a_bucket_that_is_not_there_and_a_service_that_is_down_are_named() {
     let Some(moto) = Moto::shared() else { return };
     for (kind, words) in [
