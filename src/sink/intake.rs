@@ -62,7 +62,8 @@ impl IntakeSink {
             url,
             name: name.to_owned(),
             settings: settings.clone(),
-            next: Mutex::new(Instant::now()),
+            // The same sink may have sent a request just before the start or the reload.
+            next: Mutex::new(Instant::now() + pause(settings)),
         })
     }
 
@@ -131,10 +132,9 @@ impl IntakeSink {
 
     /// The moment of the next free turn, which is taken.
     fn take_turn(&self) -> Instant {
-        let pause = Duration::from_secs(60) / self.settings.requests_per_minute;
         let mut next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let turn = (*next).max(Instant::now());
-        *next = turn + pause;
+        *next = turn + pause(&self.settings);
         turn
     }
 
@@ -187,6 +187,11 @@ fn idempotency_key(name: &str, settings: &IntakeSettings, change: &Change) -> St
         Intake::SelfCheckin => "checkin",
     };
     format!("{}-{kind}-{name}", change.event_id)
+}
+
+/// The time between two requests.
+fn pause(settings: &IntakeSettings) -> Duration {
+    Duration::from_secs(60) / settings.requests_per_minute
 }
 
 fn place(base_url: &Url, create: Intake) -> Url {

@@ -210,7 +210,7 @@ async fn the_pace_is_kept_and_a_stop_ends_the_wait() {
     let mut slow = partner.settings();
     slow.requests_per_minute = 1;
     let mut sink = intake(slow);
-    assert_eq!(deliver(&mut sink, &[change(1)]).await, [Verdict::Done]);
+    // Its first request waits as well: another sink task may have sent one before a restart.
     let stop = CancellationToken::new();
     let before = partner.workspace.sandbox.requests().total;
     let given = [change(2)];
