@@ -137,7 +137,7 @@ fn sink(
         (_, Start::Beginning) => &FROM_THE_BEGINNING,
         _ => &NEWS,
     };
-    let filter = filter(&mut section, usual);
+    let mut filter = filter(&mut section, usual);
     let in_order = section.word("in_order", &IN_ORDER).unwrap_or(InOrder::Record);
     let hold_above = section.integer("hold_above", &(1..=MOST_AT_ONCE)).map(|found| found.value);
     let retry = section.durations("retry", &WAIT);
@@ -164,6 +164,13 @@ fn sink(
         // The other keys are checked when the type is known.
         None => return None,
     };
+    if let Some(SinkKind::Mqtt(broker)) = &kind
+        && broker.state_topic.is_some()
+        && !filter.changes.contains(&Kind::Forgotten)
+    {
+        // Otherwise the broker would keep the state of a forgotten record for ever.
+        filter.changes.push(Kind::Forgotten);
+    }
     section.finish();
     Some(SinkSettings { filter, start, in_order, hold_above, retry: Arc::from(retry), kind: kind? })
 }

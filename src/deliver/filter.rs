@@ -15,8 +15,10 @@ pub fn wants(filter: &SinkFilter, change: &Change) -> bool {
     filter.changes.contains(&change.kind)
         && filter.routes.contains(&change.route)
         && of_business()
-        // A gap belongs to no record: no condition on a record leaves it out.
-        && (change.kind == Kind::Gap || filter.conditions.iter().all(|one| holds(one, change)))
+        // A gap belongs to no record, and of a forgotten record no field is left to compare: no condition on a
+        // record leaves them out.
+        && (matches!(change.kind, Kind::Gap | Kind::Forgotten)
+            || filter.conditions.iter().all(|one| holds(one, change)))
 }
 
 fn holds(condition: &Condition, change: &Change) -> bool {
@@ -188,7 +190,10 @@ mod tests {
         assert!(!wants(&of(&[]), &lead));
         let baseline = Change { kind: Kind::Baseline, ..job.clone() };
         assert!(!wants(&of(&[]), &baseline));
-        let gap = Change { kind: Kind::Gap, record_id: None, ..job };
-        assert!(wants(&filter(vec![never]), &gap), "a gap has no record to look at");
+        let gap = Change { kind: Kind::Gap, record_id: None, ..job.clone() };
+        assert!(wants(&filter(vec![never.clone()]), &gap), "a gap has no record to look at");
+        let forgotten = Change { kind: Kind::Forgotten, ..job };
+        let told = SinkFilter { changes: vec![Kind::Forgotten], ..filter(vec![never]) };
+        assert!(wants(&told, &forgotten), "of a forgotten record no field is left");
     }
 }

@@ -39,6 +39,15 @@ fn problem(source: &str) -> String {
 }
 
 #[test]
+fn one_title_fits_alerts_and_records() {
+    let source = "\"{{ record.title|default(record.name) }}\"";
+    for body in [r#"{"title":"Ada"}"#, r#"{"name":"Ada"}"#] {
+        let template = compile(source, Escape::Json).unwrap();
+        assert_eq!(template.render(&Context::of(&change(body))).unwrap(), "\"Ada\"", "{body}");
+    }
+}
+
+#[test]
 fn hostile_text_stays_one_value_in_a_string_and_outside_of_one() {
     let source = r#"{"a": "Lead {{ record.name }}!", "b": {{ record.name }}, "c": {{ record }},
         {% set twice %}{{ record.name }}{% endset %}"d": {{ twice }}, "e": "{{ twice }}",

@@ -1,6 +1,6 @@
 //! MQTT: acknowledged by the broker, topics without text of records, kept states, TLS, failures.
 
-use shopmirror::config::{Base, Config, SinkKind};
+use shopmirror::config::{Base, Config, SinkKind, SinkSettings};
 use shopmirror::record::{Change, Kind};
 use shopmirror::sink::Verdict;
 
@@ -8,13 +8,17 @@ use super::{all_done, build, change, changes, deliver, deliver_one, ids, is_faul
 use crate::support::servers::mosquitto::Mosquitto;
 
 fn sink_kind(url: &str, rest: &str) -> SinkKind {
+    sink_settings(url, rest).kind
+}
+
+fn sink_settings(url: &str, rest: &str) -> SinkSettings {
     let text = format!(
         "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.broker]\ntype = \"mqtt\"\n\
          url = \"{url}\"\nworkspace = \"north\"\n{rest}\n"
     );
     let base = Base { env_key: Some("key".into()), ..Base::default() };
     let config = Config::parse(&text, "config.toml", &base).unwrap_or_else(|p| panic!("{p}"));
-    config.sinks["broker"].kind.clone()
+    config.sinks["broker"].clone()
 }
 
 #[tokio::test]
@@ -63,6 +67,18 @@ async fn the_broker_keeps_the_newest_state_of_each_record_until_it_is_forgotten(
     let forgotten = Change { record_id: hostile, kind: Kind::Forgotten, body, ..change(4) };
     assert_eq!(deliver_one(&mut sink, &forgotten).await, Verdict::Done);
     assert_eq!(broker.messages().await.next().await, three);
+}
+
+#[test]
+fn a_sink_that_keeps_states_at_the_broker_always_gets_what_is_forgotten() {
+    for (rest, told) in [
+        ("state_topic = \"state/{workspace}/{route}/{record}\"", true),
+        ("state_topic = \"state/{workspace}/{route}/{record}\"\nchanges = [\"created\"]", true),
+        ("changes = [\"created\"]", false),
+    ] {
+        let changes = sink_settings("mqtt://127.0.0.1", rest).filter.changes;
+        assert_eq!(changes.contains(&Kind::Forgotten), told, "{rest}");
+    }
 }
 
 #[tokio::test]
