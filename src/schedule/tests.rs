@@ -3,6 +3,7 @@ use jiff::Timestamp;
 use super::*;
 
 mod bad_input;
+mod guarantees;
 mod property;
 
 fn at(seconds: f64) -> Moment {

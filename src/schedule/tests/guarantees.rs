@@ -1,0 +1,108 @@
+//! What a search and a danger do to the guarantees, and what `max_interval` promises.
+
+use super::*;
+
+const SLOT: f64 = 60.5 / 45.0;
+
+/// A page that proves a danger: nearly a hundred records in ten seconds.
+fn danger() -> PollResult {
+    aged(98, (0..98).map(|k| Duration::from_secs_f64(f64::from(k) / 10.0)).collect())
+}
+
+/// Reads the route at this time.
+fn read(schedule: &mut Schedule, poller: usize, now: f64, outcome: &PollResult) {
+    schedule.started(poller, at(now));
+    schedule.observe(poller, outcome, at(now));
+}
+
+/// Changes what a route remembers.
+fn remember(schedule: &mut Schedule, poller: usize, key: &str, value: serde_json::Value, now: f64) {
+    let mut learned: serde_json::Value = serde_json::from_str(&schedule.learned(poller)).unwrap();
+    learned[key] = value;
+    schedule.restore(poller, &learned.to_string(), at(now));
+}
+
+#[test]
+fn while_a_search_waits_each_guarantee_is_one_slot_longer_within_max_interval() {
+    let short = PollerSettings { max_interval: Duration::from_secs_f64(10.5), ..settings() };
+    let mut all = vec![settings(); 5];
+    all.push(short);
+    let mut schedule = Schedule::new(all, 45.0, at(0.0));
+    drive(&mut schedule, 0.0, 600.0, SLOT, |_, _| PollResult::Unchanged);
+    for (poller, longest) in [(0, 10.0 + SLOT), (5, 10.5)] {
+        let now = 600.0 + 20.0 * poller as f64;
+        read(&mut schedule, poller, now, &PollResult::Unchanged);
+        let usual = schedule.guarantee(poller);
+        assert!((usual - 10.0).abs() < 0.05, "{usual} for {poller}");
+        schedule.set_background(true);
+        read(&mut schedule, poller, now + 10.0, &PollResult::Unchanged);
+        let longer = schedule.guarantee(poller);
+        assert!((longer - longest).abs() < 0.05, "{longer} in place of {usual} for {poller}");
+        schedule.set_background(false);
+    }
+}
+
+#[test]
+fn searches_take_their_slots_from_every_route_and_not_from_the_busiest() {
+    let polls = |searches: bool| {
+        let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+        schedule.set_background(searches);
+        let (mut last, mut other_at, mut others) = ([0.0; 6], 0.0, 0);
+        let (mut now, mut polls) = (0.0, [0; 6]);
+        while now < 7200.0 {
+            if searches && now >= other_at && schedule.can_spare(at(now)) {
+                schedule.spent(at(now));
+                (others, other_at) = (others + 1, now + 20.0 * SLOT);
+            } else if let Next::Poll(poller) = schedule.next(at(now)) {
+                let rate = if poller == 4 { 0.3 } else { 0.001 };
+                let from = std::mem::replace(&mut last[poller], now);
+                read(&mut schedule, poller, now, &page(steady(rate, from, now)));
+                polls[poller] += 1;
+            }
+            now += SLOT;
+        }
+        (f64::from(polls[4]), f64::from(polls.iter().sum::<i32>() - polls[4]), others)
+    };
+    let (busy, quiet, _) = polls(false);
+    let (beside, quiet_beside, others) = polls(true);
+    assert!(others > 230, "{others} searches");
+    assert!(beside > 0.97 * busy, "the busiest was polled {beside} times in place of {busy}");
+    assert!(quiet_beside > 0.84 * quiet, "the others {quiet_beside} times in place of {quiet}");
+}
+
+#[test]
+fn danger_sets_the_guarantee_back_to_its_beginning() {
+    // Polling in turn takes 8.07 s or 12.1 s; ten seconds are safe enough to begin with.
+    for (budget, beginning) in [(45.0, 10.0), (30.0, 12.1)] {
+        let mut schedule = Schedule::new(vec![settings(); 6], budget, at(0.0));
+        let slot = 60.5 / budget;
+        drive(&mut schedule, 0.0, 60.0, slot, |_, _| PollResult::Unchanged);
+        assert!((schedule.guarantee(2) - beginning).abs() < 0.01, "{}", schedule.guarantee(2));
+        for round in 1..4 {
+            let now = 1000.0 * f64::from(round);
+            remember(&mut schedule, 2, "calm", (8.0 * 86_400.0).into(), now);
+            read(&mut schedule, 2, now, &PollResult::Unchanged);
+            assert!(schedule.guarantee(2) > 1.3 * beginning, "{}", schedule.guarantee(2));
+            read(&mut schedule, 2, now + 100.0, &danger());
+            let after = schedule.guarantee(2);
+            assert!((after - beginning).abs() < 0.01, "{after} after {round}, not {beginning}");
+        }
+    }
+}
+
+#[test]
+fn after_each_further_danger_the_guarantee_grows_half_as_fast() {
+    let mut schedule = Schedule::new(vec![settings(); 6], 30.0, at(0.0));
+    drive(&mut schedule, 0.0, 60.0, 60.5 / 30.0, |_, _| PollResult::Unchanged);
+    let mut now = 100.0;
+    for (dangers, weeks) in [(0, 1.0), (1, 1.0), (2, 2.0), (3, 4.0), (5, 16.0)] {
+        for part in [0.25, 0.5, 1.0] {
+            now += 100.0;
+            remember(&mut schedule, 2, "dangers", dangers.into(), now);
+            remember(&mut schedule, 2, "calm", (part * weeks * 7.0 * 86_400.0).into(), now);
+            read(&mut schedule, 2, now, &PollResult::Unchanged);
+            let (guarantee, wanted) = (schedule.guarantee(2), 12.1 * (1.0 + 3.0 * part));
+            assert!((guarantee - wanted).abs() < 0.01, "{guarantee}, not {wanted}, {dangers}");
+        }
+    }
+}
