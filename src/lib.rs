@@ -23,6 +23,7 @@
 //! | [`duration`] | writes a length of time for people |
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
+//! | `file_lock` | locks a file that somebody may hold for a moment only |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
 //! | [`shape`] | writes a change as a sink's destination wants it: JSON, CloudEvents, CSV, a template; pure |
 //! | [`config`] | reads and checks the TOML file, and reports every problem at once |
@@ -68,6 +69,7 @@ pub mod daemon;
 pub mod deliver;
 pub mod duration;
 pub mod escape;
+mod file_lock;
 pub mod page;
 pub mod poll;
 pub mod record;

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
 use super::{full_text, mirror, views};
+use crate::file_lock::lock_soon;
 
 /// `shmr`, in the file's header.
 const APPLICATION_ID: i64 = 0x7368_6d72;
@@ -28,10 +29,6 @@ const CHECK_STEPS: i32 = 100_000;
 /// How long a write waits for another program's transaction: shorter than the time-outs of status
 /// requests and of the watchdog.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// How often to try the lock. A command that calls [`holder`] has it for a moment, and so has a program that the
-/// process before was just starting: it inherits the lock and drops it as it begins.
-const LOCK_TRIES: u32 = 50;
-const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Numbered schema steps; `user_version` is the number of steps that a file has.
 const MIGRATIONS: [&str; 9] = [
@@ -63,14 +60,8 @@ impl Lock {
             .mode(0o640)
             .open(&path)
             .map_err(|source| OpenError::Io { action: "open", path: path.clone(), source })?;
-        let mut locked = file.try_lock();
-        for _ in 0..LOCK_TRIES {
-            if !matches!(locked, Err(fs::TryLockError::WouldBlock)) {
-                break;
-            }
-            std::thread::sleep(LOCK_RETRY);
-            locked = file.try_lock();
-        }
+        // A command that calls `holder` has it for a moment.
+        let locked = lock_soon(&file);
         let said = named_in(&mut file).map_err(|source| OpenError::Io {
             action: "read",
             path: path.clone(),
@@ -106,6 +97,14 @@ impl Lock {
     pub(super) fn release(&mut self) {
         // If the file still names us, the next start only checks the store once more.
         let _ = self.write("");
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A program that is just being started may hold a copy of the descriptor, and with it the
+        // lock. Unlocking releases it at once.
+        let _ = self.file.unlock();
     }
 }
 

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::backup_error::BackupError;
 use super::open;
+use crate::file_lock::lock_soon;
 
 /// What a file that is being written is called beside its own name.
 pub(super) const SUFFIX: &str = ".partial";
@@ -107,8 +108,10 @@ impl Drop for Partial {
 pub(super) fn remove_abandoned(path: &Path) -> io::Result<bool> {
     let no_link = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
     match OpenOptions::new().read(true).custom_flags(no_link).open(path) {
-        Ok(file) => match file.try_lock() {
-            Ok(()) => {}
+        Ok(file) => match lock_soon(&file) {
+            Ok(()) if is_named(&file, path)? => {}
+            // It was completed or removed meanwhile. What stands there now is another process's.
+            Ok(()) => return Ok(!path.exists()),
             Err(fs::TryLockError::WouldBlock) => return Ok(false),
             Err(fs::TryLockError::Error(error)) => return Err(error),
         },
@@ -122,6 +125,17 @@ pub(super) fn remove_abandoned(path: &Path) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether the path names this file.
+fn is_named(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let file = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (file.dev(), file.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn rename_to_free_name(from: &Path, to: &Path) -> Result<(), BackupError> {
@@ -142,4 +156,36 @@ pub(super) fn sync_folder_of(path: &Path) -> Result<(), BackupError> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(BackupError::io("sync", folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many descriptors of this process name the file.
+    fn opened(path: &Path) -> usize {
+        let all = fs::read_dir("/proc/self/fd").unwrap();
+        let names = all.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        names.filter(|name| name == path).count()
+    }
+
+    #[test]
+    fn a_file_that_was_begun_meanwhile_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("copy.db.partial");
+        let before = File::create(&path).unwrap();
+        before.try_lock().unwrap();
+        let asked = path.clone();
+        let removal = std::thread::spawn(move || remove_abandoned(&asked));
+        while opened(&path) < 2 && !removal.is_finished() {
+            std::thread::yield_now();
+        }
+        // The one who writes it is done, and another one begins.
+        fs::rename(&path, dir.path().join("copy.db")).unwrap();
+        let next = File::create(&path).unwrap();
+        next.try_lock().unwrap();
+        drop(before);
+        assert!(!removal.join().unwrap().unwrap(), "it is being written");
+        assert!(path.exists());
+    }
 }

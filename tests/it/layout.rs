@@ -16,6 +16,7 @@ const BASE: &[&str] = &[
     "tls",
     "retry_after",
     "escape",
+    "file_lock",
     "sysexits",
 ];
 
@@ -28,6 +29,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("connections", None),
     ("duration", None),
     ("escape", None),
+    ("file_lock", None),
     ("contiguity", None),
     ("retry_after", None),
     ("sysexits", None),

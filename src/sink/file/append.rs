@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::layout::{Layout, Line};
 use super::tail::{Tail, TailError};
 use super::{BATCH, FileError, Rotate, directory, rotation};
+use crate::file_lock::lock_soon;
 
 /// How often the file may be moved away during one write.
 const ROTATIONS: usize = 3;
@@ -157,7 +158,7 @@ impl OpenFile {
             other => other,
         }
         .map_err(refused(path))?;
-        match file.try_lock() {
+        match lock_soon(&file) {
             Err(TryLockError::WouldBlock) => return Err(FileError::Held(path.to_owned())),
             // Some file systems have no locks. The lock only guards against a wrong configuration.
             Ok(()) | Err(TryLockError::Error(_)) => {}

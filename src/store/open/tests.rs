@@ -3,7 +3,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{APPLICATION_ID, MIGRATIONS};
+use super::{APPLICATION_ID, Lock, MIGRATIONS};
 use crate::store::fixtures::{Poll, gaps, open, record, records};
 use crate::store::{Store, StoreError, mirror};
 
@@ -58,6 +58,17 @@ async fn a_sound_file_is_checked_once() {
     store.close().await.unwrap();
     drop(store);
     assert_eq!(std::fs::read(dir.path().join("mirror.db-lock")).unwrap(), b"");
+}
+
+#[test]
+fn a_lock_that_is_given_up_is_free_although_a_program_that_is_being_started_has_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mirror.db");
+    let (lock, _) = Lock::take(&path).unwrap();
+    let _copy = lock.file.try_clone().unwrap();
+    drop(lock);
+    let other = std::fs::File::open(dir.path().join("mirror.db-lock")).unwrap();
+    assert!(other.try_lock().is_ok(), "the store is still locked");
 }
 
 /// A store of the first schema with 20 leads, one poller and one sink with parked changes.
