@@ -32,6 +32,8 @@ use crate::sink::Sink;
 use crate::store::{Store, StoreError};
 pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
 use deliveries::Deliveries;
+#[cfg(test)]
+pub(crate) use deliveries::stop_at_most;
 use health::Outside;
 use open_page::OpenPage;
 pub use requests::exit_code;

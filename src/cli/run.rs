@@ -13,6 +13,9 @@ use super::{logging, read_config, runtime};
 use crate::clock::Clock;
 use crate::daemon::{self, Signal};
 
+/// How long a file system that hangs may keep the process from ending.
+const HANGING: Duration = Duration::from_secs(1);
+
 /// Runs the daemon until a stop is requested; SIGHUP reloads the configuration.
 pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     logging::start("info");
@@ -28,8 +31,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
             failed = forward_signals(sender) => failed,
         }
     });
-    // A file system that hangs must not keep the process from ending.
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    runtime.shutdown_timeout(HANGING);
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
@@ -76,5 +78,15 @@ pub(super) async fn forward_signals(sender: mpsc::Sender<Signal>) -> anyhow::Res
             // The daemon is ending already; its outcome is the one to return.
             std::future::pending::<()>().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_takes_less_than_the_ten_seconds_that_the_unit_files_promise() {
+        assert!(daemon::stop_at_most() + HANGING < Duration::from_secs(10));
     }
 }

@@ -23,6 +23,12 @@ const GRACE: Duration = Duration::from_secs(6);
 /// How long a task that was cut short may take to end before it is abandoned.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
+/// How long a stop takes at most: polling and deliveries end at the same time.
+#[cfg(test)]
+pub(crate) fn stop_at_most() -> Duration {
+    super::running::GRACE.max(GRACE + CUT_GRACE)
+}
+
 /// What others need of a running delivery task.
 #[derive(Clone)]
 pub(super) struct SinkHandle {

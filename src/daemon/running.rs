@@ -23,7 +23,7 @@ use crate::repair::Repair;
 use crate::store::Store;
 
 /// How long a task other than a delivery may take to end before it is cancelled.
-const GRACE: Duration = Duration::from_secs(6);
+pub(super) const GRACE: Duration = Duration::from_secs(6);
 
 /// What ends the tasks of a configuration.
 pub(super) enum Asked {

@@ -239,8 +239,16 @@ async fn a_search_that_waits_for_its_turn_says_so() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let _daemon = place.started().await;
-    let prompt = place.run(["search", "Fischer"]).await;
-    assert_eq!((prompt.code, prompt.err.as_str()), (Some(0), ""));
+    let limit = Instant::now() + Duration::from_secs(LIMIT_S);
+    // On a busy machine, even the first answer may be late.
+    let prompt = loop {
+        let prompt = place.run(["search", "Fischer"]).await;
+        assert_eq!(prompt.code, Some(0), "{prompt:?}");
+        if prompt.err.is_empty() {
+            break prompt;
+        }
+        assert!(Instant::now() < limit, "it says so when it need not: {prompt:?}");
+    };
     let kind = FaultKind::Slow { ms: 4_000 };
     workspace.sandbox.fault(Fault { route: Some("search".to_owned()), kind, count: 1 });
     let late = place.run(["search", "Fischer"]).await;

@@ -1,14 +1,9 @@
 //! Stopping: in order and within ten seconds, whatever a sink or the workspace does.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
 use sandbox::{FaultKind, Route};
 
 use crate::support::{Place, Receiver, Workspace, wait_until};
-
-/// What the unit file and the documents promise.
-const PROMISED: Duration = Duration::from_secs(10);
 
 /// A daemon whose only sink has taken a change and does not answer.
 async fn hanging() -> (Receiver, Workspace, Place, crate::support::Daemon) {
@@ -26,10 +21,8 @@ async fn hanging() -> (Receiver, Workspace, Place, crate::support::Daemon) {
 #[tokio::test]
 async fn a_hanging_sink_does_not_hold_up_a_stop_and_gets_the_change_again() {
     let (hook, _workspace, place, mut daemon) = hanging().await;
-    let begun = Instant::now();
     daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
-    assert!(begun.elapsed() < PROMISED, "{:?}", begun.elapsed());
+    assert_eq!(daemon.wait_as_promised().await.code(), Some(0), "{}", place.log());
     hook.release();
     let _daemon = place.daemon();
     wait_until("it comes again", || hook.events().len() == 2).await;
@@ -57,10 +50,9 @@ async fn a_poll_under_way_does_not_hold_up_a_stop() {
         workspace.fault(Some(route), FaultKind::Slow { ms: 600_000 }, u32::MAX);
     }
     let mut daemon = place.started().await;
-    let begun = Instant::now();
     daemon.signal(Signal::INT);
-    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
-    assert!(begun.elapsed() < PROMISED, "{:?}", begun.elapsed());
+    assert_eq!(daemon.wait_as_promised().await.code(), Some(0), "{}", place.log());
+    assert!(!place.log().contains("did not end in time"), "the poll was cut: {}", place.log());
 }
 
 #[tokio::test]

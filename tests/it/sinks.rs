@@ -100,7 +100,7 @@ fn webhook(url: impl Into<String>) -> WebhookSettings {
         secrets: Vec::new(),
         format: Format::Standard,
         headers: std::collections::BTreeMap::default(),
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(120),
         concurrency: 1,
     }
 }

@@ -22,7 +22,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -41,6 +41,21 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) 
     while !condition() {
         assert!(Instant::now() < limit, "waited in vain until {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A port of this machine at which nothing accepts connections, and which nobody else can take.
+pub(crate) struct ClosedPort {
+    _socket: TcpSocket,
+    pub(crate) address: SocketAddr,
+}
+
+impl ClosedPort {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = socket.local_addr().unwrap();
+        Self { _socket: socket, address }
     }
 }
 

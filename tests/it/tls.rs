@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::support::Place;
+use crate::support::{ClosedPort, Place};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls").join(name)
@@ -91,9 +91,8 @@ async fn the_workspace_is_asked_by_http_1_with_every_set_of_features() {
 
 #[tokio::test]
 async fn a_webhook_that_refuses_connections_says_what_to_check() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/hook", free.local_addr().unwrap());
-    drop(free);
+    let closed = ClosedPort::new();
+    let url = format!("http://{}/hook", closed.address);
     let place = Place::new("http://127.0.0.1:9/api", "key");
     place.configure_all(&Place::webhook_sink("erp", &url, ""));
     let ended = place.run(["check", "--sink", "erp"]).await;

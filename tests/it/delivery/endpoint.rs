@@ -124,11 +124,11 @@ async fn an_interrupt_ends_a_single_run_that_waits_for_a_sink() {
     place.configure(&Place::webhook_sink("silent", &silent.url("/"), "timeout = \"10m\""));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     workspace.add(Route::Leads, json!({}));
-    // In the foreground, `timeout` sends one signal; otherwise it sends a second to the group.
-    let ended = place
-        .run_by(&["timeout", "--foreground", "--preserve-status", "-s", "INT", "5"], &["once"])
-        .await;
-    assert!(ended.err.contains("interrupted"), "{ended:?}");
+    let mut once = place.background(["once"]);
+    wait_until("the sink has it", || silent.received().len() == 1).await;
+    once.signal(Signal::INT);
+    assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
+    assert!(place.log().contains("interrupted"), "{}", place.log());
     let lock = fs::read_to_string(place.path("mirror.db-lock")).unwrap();
     assert_eq!(lock, "", "the store was closed in order");
 }

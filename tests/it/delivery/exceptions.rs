@@ -159,6 +159,8 @@ async fn a_410_disables_the_sink_and_a_reload_delivers_the_kept_changes() {
     workspace.sandbox.burst(Route::Leads, 3);
     let sink = "SELECT state FROM sinks";
     wait_until("it is disabled", || place.rows(sink) == [json!(["disabled"])]).await;
+    // What was on its way at the same time has arrived by then.
+    workspace.polled(Route::Leads).await;
     let tried = hook.received().len();
     workspace.sandbox.burst(Route::Leads, 3);
     workspace.polled(Route::Leads).await;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{all_done, at, build, change, changes, deliver, deliver_one, is_fault, reason};
-use crate::support::python;
+use crate::support::{python, servers};
 
 const SCRIPT: &str = include_str!("email/server.py");
 
@@ -35,7 +35,9 @@ impl MailServer {
     pub(super) fn with(options: &Value) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("mood"), "well").unwrap();
-        let (child, port) = run(dir.path(), options)?;
+        let mut options = options.clone();
+        options["port"] = servers::kept_port().into();
+        let (child, port) = run(dir.path(), &options)?;
         Some(Self { dir, child, port })
     }
 
@@ -310,7 +312,7 @@ async fn a_stop_leaves_a_slow_server_and_a_slow_server_is_left() {
         stop.cancel();
     });
     assert_eq!(verdicts, [Verdict::CutShort]);
-    settings.timeout = Duration::from_millis(200);
+    settings.timeout = Duration::from_secs(1);
     let verdict = deliver_one(&mut mailing(settings), &change(1)).await;
     assert!(is_fault(&verdict) && reason(&verdict).contains("raise timeout"), "{verdict:?}");
 }

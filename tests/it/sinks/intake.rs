@@ -94,7 +94,7 @@ fn settings(base_url: &str, dir: &Path) -> IntakeSettings {
         address: BTreeMap::new(),
         custom_fields: templates([("Origin", "{{ route }} {{ record_id }}")]),
         requests_per_minute: 60_000,
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(120),
     }
 }
 

@@ -75,7 +75,7 @@ async fn a_stream_of_others_a_taken_subject_and_missing_rights_are_named() {
     let taken = sink_kind(&all, "THEIRS", "subject = \"OURS.{workspace}.{route}.{kind}\"");
     let few = |stream: &str, subject: &str| {
         let rest =
-            format!("timeout = \"1s\"\nsubject = \"{subject}.{{workspace}}.{{route}}.{{kind}}\"");
+            format!("timeout = \"4s\"\nsubject = \"{subject}.{{workspace}}.{{route}}.{{kind}}\"");
         sink_kind(&nats.url("few", "right"), stream, &rest)
     };
     for (kind, words) in [

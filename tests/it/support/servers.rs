@@ -14,9 +14,12 @@ pub(crate) mod nats;
 pub(crate) mod postgres;
 
 use std::net::{TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::chown;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::LIMIT_S;
@@ -41,9 +44,23 @@ pub(crate) fn program(package: &str, places: &[&str]) -> Option<PathBuf> {
     found.map(Path::to_owned)
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A free port that this process keeps for a server, also while the server does not run.
+///
+/// Linux gives ports from 32768 on to clients and to those who ask for any port, so that this one
+/// stays free. Of the processes that choose in this way, the one that has the socket of this name may
+/// use the port.
+pub(crate) fn kept_port() -> u16 {
+    static KEPT: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
+    loop {
+        let port = fastrand::u16(10_000..30_000);
+        let name = format!("shopmirror-test-port-{port}");
+        let address = SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
+        let Ok(kept) = UnixListener::bind_addr(&address) else { continue };
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            KEPT.lock().unwrap().push(kept);
+            return port;
+        }
+    }
 }
 
 /// A running server; dropped, it is ended and its folder removed.
@@ -54,7 +71,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a server in `folder`, with the arguments that `args` gives for a port: this one, or
-    /// a free one. `signal` ends it.
+    /// a kept one. `signal` ends it.
     pub(crate) fn start(
         folder: &Path,
         signal: &str,
@@ -62,8 +79,9 @@ impl Server {
         args: impl Fn(u16) -> Vec<String>,
     ) -> Self {
         let limit = Instant::now() + Duration::from_secs(LIMIT_S);
+        let mut patience = Duration::from_secs(20);
         loop {
-            let port = port.unwrap_or_else(free_port);
+            let port = port.unwrap_or_else(kept_port);
             let log = std::fs::File::create(folder.join("server.log")).unwrap();
             let mut keeper = Command::new("/bin/sh")
                 .args(["-c", KEEPER, "keeper"])
@@ -76,9 +94,10 @@ impl Server {
                 .stderr(log)
                 .spawn()
                 .unwrap();
-            // Another process may have taken the port in between: the server then does not answer.
-            let patience = Instant::now() + Duration::from_secs(20);
-            while Instant::now() < patience {
+            // A program that was not made for tests may have taken the port: then not this server
+            // would answer. On a busy machine a start takes long.
+            let until = Instant::now() + patience;
+            while Instant::now() < until {
                 if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                     return Self { keeper, port };
                 }
@@ -91,6 +110,7 @@ impl Server {
             let _ = keeper.wait();
             std::fs::remove_file(keep).unwrap();
             assert!(Instant::now() < limit, "the server does not start:\n{said}");
+            patience *= 2;
         }
     }
 }

@@ -115,7 +115,7 @@ async fn a_lock_that_others_hold_is_named_after_the_time_out() {
     let Some(server) = Postgres::shared() else { return };
     let role = server.role().await;
     let short = PostgresSettings {
-        timeout: Duration::from_secs(2),
+        timeout: Duration::from_secs(4),
         ..settings(&role.url, &role.name, "shop")
     };
     assert!(all_done(&deliver(&mut build(&of(&role)), &changes(1..=1)).await));

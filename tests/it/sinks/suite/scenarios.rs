@@ -63,7 +63,7 @@ async fn a_time_out_is_named_and_loses_nothing() {
     };
     world.each("its time-out is named", world.cells(), named).await;
     // As the message says; a busy machine may need more than a second for an attempt.
-    world.configure("20s");
+    world.configure("2m");
     daemon.signal(Signal::HUP);
     world.be(Mood::Well);
     world.done().await;
@@ -196,7 +196,7 @@ async fn reloads_under_load_lose_and_repeat_nothing() {
         }
         let before = world.place.log().matches(" running ").count();
         // Another time-out is another sink.
-        world.configure(if reload % 2 == 0 { "21s" } else { "20s" });
+        world.configure(if reload % 2 == 0 { "3m" } else { "2m" });
         daemon.signal(Signal::HUP);
         crate::support::wait_until("it is reloaded", || {
             world.place.log().matches(" running ").count() > before

@@ -10,11 +10,12 @@ use super::destinations::all;
 use super::judge::{Arrival, wrong};
 use super::{Destination, Mood, REFUSED, Scenario, no_meaning};
 use crate::sinks::{all_done, at, build, change, deliver, stopped_at_a_fault};
+use crate::support::LIMIT_S;
 
 fn sink(of: &dyn Destination) -> Sink {
     let text = format!(
         "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.one]\n{}\n",
-        of.keys("20s")
+        of.keys("2m")
     );
     let base = Base { env_key: Some("key".into()), ..Base::default() };
     let config = Config::parse(&text, "config.toml", &base).unwrap_or_else(|p| panic!("{p}"));
@@ -41,7 +42,7 @@ fn as_arrivals(changes: &[Change]) -> Vec<Arrival> {
 /// Fails unless the destination comes to hold just these changes.
 async fn holds(one: &dyn Destination, given: &[Change], once: bool) {
     let wanted = as_arrivals(given);
-    let limit = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(LIMIT_S);
     loop {
         match wrong(&wanted, &one.received().await, once) {
             None => return,

@@ -29,8 +29,9 @@ const SECOND: usize = 1000;
 const CALM: &str = "[poll]\nmin_interval = \"30s\"\nmax_interval = \"60s\"\n";
 
 /// What a sink is asked for besides where its destination is.
-const USUAL: &str = "start = \"beginning\"\nchanges = [\"created\", \"updated\"]\n\
-     retry = [\"500ms\", \"1s\", \"2s\", \"4s\", \"1h\"]\n";
+const USUAL: &str = "start = \"beginning\"\nchanges = [\"created\", \"updated\"]\n";
+/// How often a refused change is tried again within two minutes; the next attempt comes in an hour.
+const RETRIES: usize = 28;
 
 /// One scenario.
 pub(super) struct World {
@@ -79,7 +80,7 @@ impl World {
         assert_eq!(made.code, Some(0), "{made:?}");
         let log = fill(&place, &rows);
         let world = Self { place, all, log, scenario, _pages: pages };
-        world.configure("20s");
+        world.configure("2m");
         world
     }
 
@@ -98,6 +99,7 @@ impl World {
 
     /// Writes the configuration: every destination with this time-out.
     pub(super) fn configure(&self, timeout: &str) {
+        let retry = format!("retry = [\"500ms\", \"1s\", {}\"1h\"]\n", "\"4s\", ".repeat(RETRIES));
         let sinks = self.all.iter().map(|one| {
             let (name, keys) = (one.name(), one.keys(timeout));
             let routes = match self.share(name) {
@@ -105,7 +107,7 @@ impl World {
                 Some(_) => "routes = [\"payments\", \"customers\"]\n",
                 None => "",
             };
-            format!("[sinks.{name}]\n{keys}\n{USUAL}{routes}\n")
+            format!("[sinks.{name}]\n{keys}\n{USUAL}{retry}{routes}\n")
         });
         let sinks: String = sinks.collect();
         self.place.configure_all(&format!("{BUDGET}{CALM}{sinks}"));
