@@ -237,7 +237,7 @@ fn beyond_what_is_feasible_every_loss_lies_in_a_gap() {
 }
 
 #[test]
-fn a_year_with_faults_loses_nothing_unsaid() {
+fn four_months_with_faults_lose_nothing_unsaid() {
     let faults = SimulatedFaults { seed: 11, failing: 0.02, a_day: 1.0 };
     let settings = SimulationSettings {
         requests_per_minute: 4,
@@ -245,13 +245,13 @@ fn a_year_with_faults_loses_nothing_unsaid() {
         faults: Some(faults),
         ..SimulationSettings::default()
     };
-    let traffic = Traffic::shop(Shop::Busy, 365.0 * 24.0, 11);
+    let traffic = Traffic::shop(Shop::Busy, 120.0 * 24.0, 11);
     let run = adaptive::run(&traffic, &settings).result("adaptive");
     assert_eq!(run.lost_outside_gaps, 0, "{}", run.lost);
     assert_eq!((run.lost, run.http_429), (0, 0), "{} gaps", run.gaps);
-    assert!(run.arrived > 400_000, "{}", run.arrived);
+    assert!(run.arrived > 130_000, "{}", run.arrived);
     assert!(run.mean_delay_s < 90.0, "{}", run.mean_delay_s);
-    assert!(run.requests < 4 * 60 * 24 * 365, "{}", run.requests);
+    assert!(run.requests < 4 * 60 * 24 * 120, "{}", run.requests);
 }
 
 #[test]
