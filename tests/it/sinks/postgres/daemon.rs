@@ -87,6 +87,8 @@ async fn a_kill_at_any_instant_loses_and_repeats_nothing_in_the_database() {
     drop(store);
     let daemon = place.started().await;
     done(&place).await;
+    // What the database refuses twice would become a dead letter in time.
+    assert_eq!(place.number("SELECT count(*) FROM deliveries"), 0);
     same(&place, &role).await;
     daemon.stop().await;
 }
