@@ -1,6 +1,8 @@
 //! `check`: tests the configuration, the key, the address and the sinks, and says what to do about
 //! each problem. Writes nothing.
 
+mod backup;
+mod notices;
 mod reports;
 mod sink;
 mod store;
@@ -95,11 +97,13 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     if args.sink.is_none() {
         reports::check(path, &config, !args.offline, &mut report);
     }
+    notices::check(&config, args.sink.as_deref(), &mut report);
     if !args.offline {
         check_modes(path, &config, &mut report);
         runtime()?.block_on(async {
             if args.sink.is_none() {
                 store::check(&config, &mut report);
+                backup::check(path, &config, &mut report);
                 workspace::check(path, &config, &mut report).await;
             }
             let wanted = |name: &&&str| args.sink.as_deref().is_none_or(|sink| sink == **name);

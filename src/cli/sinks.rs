@@ -34,7 +34,7 @@ enum SinkAction {
     /// List the sinks with their position and backlog (the default)
     List,
     /// Send one change, marked as a test, and report what became of it
-    Test(attempt::Args),
+    Test(attempt::TestArgs),
     /// Print what would be sent for a change, and send nothing
     Preview(attempt::Args),
     /// Let the changes of a held sink go, or drop them

@@ -99,7 +99,7 @@ impl Deliverer {
                     Some(wait) => (*wait, attempts, reason),
                     None => {
                         tracing::error!(sink = %self.name, kind = %change.kind, about = change.record_id, reason,
-                            "the sink refused a notice for good, and it is dropped: correct the sink, then try it with `shopmirror sinks test {}`", self.name);
+                            "the sink refused a notice for good, and it is dropped: correct the sink, then try it with `shopmirror check --sink {}`", self.name);
                         self.store.settle_notice(notice.id, NoticeFate::Settled).await?;
                         return Ok(Tried::default());
                     }

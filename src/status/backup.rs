@@ -35,7 +35,10 @@ impl BackupStatus {
                 }
             }
             Err(error) => Self {
-                last_error: Some(format!("could not read the folder of backups: {error}")),
+                last_error: Some(format!(
+                    "could not read the folder of backups, {}: {error}; correct its owner and mode, or [backup] path",
+                    folder.folder().display()
+                )),
                 ..Self::default()
             },
         }

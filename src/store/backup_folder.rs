@@ -49,6 +49,12 @@ impl BackupFolder {
         Self { folder: folder.to_owned(), stem }
     }
 
+    /// The folder itself.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Where a backup begun at `at` is written.
     #[must_use]
     pub fn path(&self, at: Timestamp) -> PathBuf {

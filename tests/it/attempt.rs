@@ -137,3 +137,22 @@ async fn a_file_that_the_daemon_writes_is_not_tested_beside_it_and_the_message_s
     let ended = place.run(["sinks", "test", "audit"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_of_an_intake_sink_creates_nothing_unless_it_is_asked_to() {
+    let (workspace, other) = (Workspace::start().await, Workspace::start().await);
+    let place = workspace.place();
+    place.write("partner-key", &other.sandbox.rest_key());
+    place.configure(&format!(
+        "[sinks.partner]\ntype = \"intake\"\nbase_url = \"{}\"\napi_key_file = \"partner-key\"\n\
+         create = \"lead\"\n[sinks.partner.fields]\nname = \"{{{{ record.name }}}}\"\nemail = \"{{{{ record.email }}}}\"\n",
+        other.base_url()
+    ));
+    let before = other.sandbox.requests().total;
+    let ended = place.run(["sinks", "test", "partner"]).await;
+    assert!(ended.code == Some(64) && ended.err.contains("add --create"), "{ended:?}");
+    assert_eq!(other.sandbox.requests().total, before);
+    let ended = place.run(["sinks", "test", "partner", "--create"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(other.sandbox.requests().total, before + 1);
+}

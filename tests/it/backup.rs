@@ -126,3 +126,20 @@ async fn a_backup_that_fails_half_way_leaves_the_one_before_and_no_partial_file(
     assert_eq!(names(&folder), ["copy.db"]);
     assert_eq!(fs::read(&file).unwrap(), kept);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_names_a_folder_that_can_hold_no_backup() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write("taken", "a file");
+    for (path, said) in [
+        ("taken", Some("taken is a file: name a folder")),
+        ("taken/below", Some("could not write to")),
+        ("made/by/the/daemon", None),
+    ] {
+        place.configure(&format!("[backup]\npath = \"{path}\"\n"));
+        let ended = place.run(["check"]).await;
+        assert_eq!(ended.code, Some(if said.is_some() { 78 } else { 0 }), "{path}: {ended:?}");
+        assert!(said.is_none_or(|said| ended.out.contains(said)), "{path}: {ended:?}");
+    }
+}

@@ -227,6 +227,15 @@ fn every_example_makes_json_of_hostile_text() {
                 assert!(body.get("admin").is_none(), "{shown}");
             }
         }
+        // An alert and a report are shown with their title and text, but by the other system's own JSON.
+        for kind in [Kind::Alert, Kind::Report] {
+            let body = r#"{"title":"The \"key\"","text":"is refused"}"#.to_owned();
+            let notice = Change { kind, body, ..change(Route::Jobs, "x") };
+            let shown = webhook.format.shape(&notice).unwrap().body;
+            let whole = shown.contains(r#"The \"key\""#) && shown.contains("is refused");
+            assert!(whole || name == "erp", "{name}: {shown}");
+            serde_json::from_str::<Value>(&shown).unwrap();
+        }
         // A record with an id alone is shown as well, or refused with a place.
         let mut bare = change(sink.filter.routes[0], "x");
         bare.body = "{\"id\":1}".into();

@@ -62,7 +62,7 @@ fn problem(config: &Config, settings: &ScheduledReport) -> Option<String> {
 }
 
 /// Why a file cannot be written, and what to do about it. Nothing is created or changed.
-fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<String> {
+pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<String> {
     if file.is_dir() {
         return Some(format!("{} is a folder: name a file in `path`", file.display()));
     }

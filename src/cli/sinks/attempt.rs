@@ -38,6 +38,15 @@ pub(in crate::cli) struct Args {
     seq: Option<i64>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct TestArgs {
+    #[command(flatten)]
+    change: Args,
+    /// Of an intake sink: create a real record in the other workspace
+    #[arg(long)]
+    create: bool,
+}
+
 /// What `sinks test --json` prints.
 #[derive(serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -106,8 +115,17 @@ pub(in crate::cli) struct SinkPreview {
 }
 
 /// Sends one marked change and reports what became of it.
-pub(super) fn test(config: &Config, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn test(config: &Config, args: &TestArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let TestArgs { change: args, create } = args;
     let settings = settings(config, &args.name)?;
+    if matches!(settings.kind, SinkKind::Intake(_)) && !create {
+        let text = format!(
+            "the other workspace cannot mark a record as a test, so this would create a real one: see it with \
+             `shopmirror sinks preview {name}`, try the key with `shopmirror check --sink {name}`, or add --create",
+            name = args.name
+        );
+        return Err(ExitError { code: USAGE, text }.into());
+    }
     if let SinkKind::File(file) = &settings.kind {
         ensure_own(&file.path)?;
         ensure_free(&args.name, &file.path, &config.store.path)?;

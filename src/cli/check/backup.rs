@@ -1,0 +1,29 @@
+//! `check` of the daily backup: its folder can be made, and takes files.
+
+use std::path::Path;
+
+use super::CheckReport;
+use super::reports::unwritable;
+use super::unit::Unit;
+use crate::cli::exit;
+use crate::config::Config;
+
+pub(super) fn check(path: &Path, config: &Config, report: &mut CheckReport) {
+    let folder = &config.backup.path;
+    if config.backup.keep == 0 {
+        return;
+    }
+    let problem = if folder.exists() && !folder.is_dir() {
+        Some(format!("{} is a file: name a folder", folder.display()))
+    } else {
+        // The daemon makes a folder that is not there in the nearest one that is, or in that of the database.
+        let made_in = folder
+            .ancestors()
+            .find(|above| above.exists() || config.store.path.parent() == Some(above))
+            .unwrap_or(folder);
+        unwritable(&made_in.join("backup.db"), &config.store.path, Unit::of_config(path).as_ref())
+    };
+    if let Some(problem) = problem {
+        report.wrong(exit::CONFIG, "backup", format!("{problem}; see [backup] path"));
+    }
+}
