@@ -363,8 +363,16 @@ impl<'de> Deserialize<'de> for Name {
                 })
             }
         }
-        // As bytes: half of a surrogate pair in a name is valid JSON, but not text.
-        deserializer.deserialize_bytes(Bytes)
+        // A raw value is checked as JSON: it may not hold a raw control character. Half of a surrogate
+        // pair is valid JSON, but not text, and so an escaped name is read as bytes.
+        match <&RawValue>::deserialize(deserializer)?.get() {
+            r#""id""# => Ok(Name::Id),
+            r#""created_at""# => Ok(Name::CreatedAt),
+            escaped if escaped.contains('\\') => serde_json::Deserializer::from_str(escaped)
+                .deserialize_bytes(Bytes)
+                .map_err(serde::de::Error::custom),
+            _ => Ok(Name::Other),
+        }
     }
 }
 
