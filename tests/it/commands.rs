@@ -281,7 +281,7 @@ async fn the_demo_overwrites_only_its_own_files() {
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert_eq!(place.files(), before);
     place.write("config.toml", "# Made by `shopmirror demo`: an earlier one\n");
-    let ended = place.run(["demo", "--for", "1s", "--dir", &dir]).await;
+    let ended = place.run(["demo", "--for", "5s", "--dir", &dir]).await;
     assert!(ended.out.contains("A simulated shop is running"), "{ended:?}");
 }
 

@@ -48,6 +48,9 @@ fn every_body_that_is_no_page_is_refused_with_its_reason() {
         ("12", "not_an_array"),
         (r#""[]""#, "not_an_array"),
         ("not found", "not_json"),
+        // A control character must be escaped, in a name as in a text.
+        ("[{\"id\":1,\"a\nb\":2}]", "not_json"),
+        ("[{\"id\":1,\"a\":\"\n\"}]", "not_json"),
         ("\u{a0}[]", "not_json"),
         ("[", "not_json"),
         ("]", "not_json"),
