@@ -1,0 +1,73 @@
+//! Who may read the page: its token, its hosts, and the headers that keep other sites away.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{LISTEN, Site};
+use crate::support::Workspace;
+
+const TOKEN: &str = "CANARY0123456789abcdef";
+
+#[tokio::test]
+async fn foreign_sites_and_other_methods_are_refused() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&format!("{LISTEN}hosts = [\"status.example.com\"]\n"));
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    for path in ["/", "/live", "/metrics", "/api/status", "/healthz", "/page.css", "/nothing"] {
+        let rebound = site.ask("GET", path, &["Host: evil.example"]).await;
+        assert_eq!(rebound.code, 421, "{path}: {rebound:?}");
+        assert!(!rebound.body.contains("jobs"), "{path}: {rebound:?}");
+        let foreign = site.ask("GET", path, &["Origin: http://evil.example"]).await;
+        assert_eq!(foreign.code, 403, "{path}: {foreign:?}");
+        for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+            let refused = site.ask(method, path, &["Content-Length: 0"]).await;
+            assert_eq!(refused.code, 405, "{method} {path}: {refused:?}");
+        }
+    }
+    for host in ["Host: localhost", "Host: 127.0.0.1:9", "Host: status.example.com"] {
+        assert_eq!(site.ask("GET", "/healthz", &[host]).await.code, 200, "{host}");
+    }
+    let reply = site.get("/").await;
+    let policy = reply.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        assert_eq!(reply.header(name), Some(value));
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn with_a_token_nothing_is_answered_without_it() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write("page-token", &format!("{TOKEN}\n"));
+    // An address that other machines may reach; the test itself goes by loopback.
+    place.configure("[status]\nlisten = \"0.0.0.0:0\"\ntoken_file = \"page-token\"\n");
+    let daemon = place.started().await;
+    let open = Site::of(&place).await;
+    let site = Site { address: open.address.replace("0.0.0.0", "127.0.0.1") };
+    for path in ["/", "/live", "/metrics", "/api/status", "/healthz", "/readyz", "/page.css"] {
+        let refused = site.get(path).await;
+        assert_eq!(refused.code, 401, "{path}: {refused:?}");
+        assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));
+        let wrong = site.ask("GET", path, &["Authorization: Bearer CANARY0123456789abcdeF"]).await;
+        assert_eq!(wrong.code, 401, "{path}: {wrong:?}");
+    }
+    let password = STANDARD.encode(format!("anna:{TOKEN}"));
+    for sent in [format!("Bearer {TOKEN}"), format!("Basic {password}")] {
+        let header = format!("Authorization: {sent}");
+        let reply = site.ask_when("/", &[&header], "it is shown", |reply| reply.code == 200).await;
+        assert!(!reply.body.contains("CANARY"));
+    }
+    assert!(!place.status().await.to_string().contains("CANARY"));
+    daemon.stop().await;
+    assert!(!place.log().contains("CANARY"), "{}", place.log());
+}
