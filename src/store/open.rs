@@ -14,7 +14,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
-use super::{full_text, mirror, views};
+use super::{full_text, mirror, restore, views};
 use crate::file_lock::lock_soon;
 
 /// `shmr`, in the file's header.
@@ -167,7 +167,9 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
         path: path.to_owned(),
         source,
     })?;
-    refuse_links(path, &found)?;
+    // The lock is ours, so that no restore is under way.
+    restore::take_back(path);
+    refuse_links(path)?;
     let inode = found.ino();
     drop(file);
 
@@ -387,11 +389,16 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + '_ {
 
 /// Refuses a file with several names: the lock and the write-ahead log belong to one of them, so two
 /// processes would write one file without knowing of each other.
-pub(super) fn refuse_links(path: &Path, found: &fs::Metadata) -> Result<(), OpenError> {
-    match found.nlink() {
-        0 | 1 => Ok(()),
-        links => Err(OpenError::Linked { path: path.to_owned(), links }),
+///
+/// The second name of a restore that was killed is no other process's: the next start takes it away.
+pub(super) fn refuse_links(path: &Path) -> Result<(), OpenError> {
+    let Ok(found) = fs::metadata(path) else { return Ok(()) };
+    let links = found.nlink();
+    let own = restore::second_names(path).len();
+    if links > 1 + u64::try_from(own).unwrap_or(u64::MAX) {
+        return Err(OpenError::Linked { path: path.to_owned(), links });
     }
+    Ok(())
 }
 
 fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), OpenError> {

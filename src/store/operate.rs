@@ -31,9 +31,7 @@ impl Operator {
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         drop(open::open_reader(path)?);
         open::permitted(path, "write to", Access::WRITE_OK)?;
-        if let Ok(found) = std::fs::metadata(path) {
-            open::refuse_links(path, &found)?;
-        }
+        open::refuse_links(path)?;
         let failed = |error: rusqlite::Error| OpenError::Sqlite {
             path: path.to_owned(),
             source: error.into(),

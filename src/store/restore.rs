@@ -129,9 +129,55 @@ fn replace(
     let owner = fs::metadata(store).or_else(|_| fs::metadata(folder));
     let owner = owner.map_err(BackupError::io("read", folder))?;
     partial.give_to(owner.uid(), owner.gid())?;
-    let kept = set_aside(store, now)?;
-    partial.publish(store, true)?;
-    Ok(Restored { facts, kept, forgotten })
+    let replaced = set_aside(store, now).and_then(|kept| {
+        partial.publish(store, true)?;
+        Ok(kept)
+    });
+    if replaced.is_err() {
+        take_back(store);
+    }
+    Ok(Restored { facts, kept: replaced?, forgotten })
+}
+
+/// Takes the second names away that a restore gave the store and did not come to use, because it failed or
+/// was killed. Only while no other process has the store's lock.
+pub(super) fn take_back(store: &Path) {
+    for kept in second_names(store) {
+        let (log, kept_log) = (open::with_suffix(store, "-wal"), open::with_suffix(&kept, "-wal"));
+        // The log may have its second name only.
+        let settled =
+            if log.exists() { fs::remove_file(&kept_log) } else { fs::rename(&kept_log, &log) };
+        let settled = settled.or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        });
+        if let Err(error) = settled.and_then(|()| fs::remove_file(&kept)) {
+            tracing::warn!(%error, path = %kept.display(), "could not take back the name of an unfinished restore");
+        }
+    }
+}
+
+/// The names beside the store that a restore has given to the same file.
+pub(super) fn second_names(store: &Path) -> Vec<PathBuf> {
+    let Ok(found) = fs::metadata(store) else { return Vec::new() };
+    if found.nlink() < 2 {
+        return Vec::new();
+    }
+    let folder = store.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let begin = format!("{}-replaced-", store.file_stem().unwrap_or_default().to_string_lossy());
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| {
+            let name = entry.file_name();
+            let is_kept =
+                name.to_str().is_some_and(|name| name.starts_with(&begin) && name.ends_with(".db"));
+            let same =
+                |entry: fs::Metadata| (entry.dev(), entry.ino()) == (found.dev(), found.ino());
+            is_kept && entry.metadata().is_ok_and(same)
+        })
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// Opens the copy and brings it to the schema of this program, which the checks know.
@@ -330,5 +376,41 @@ mod tests {
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let restored = restore(&path, &backup, false, now, &mut control).unwrap();
         assert_eq!(restored.forgotten, ForgottenSince::Unknown);
+    }
+
+    #[tokio::test]
+    async fn a_restore_that_was_killed_after_it_gave_the_store_a_second_name_loses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let kept = dir.path().join("mirror-replaced-20260101T000000Z.db");
+        let log = open::with_suffix(&path, "-wal");
+        let before = show(&path, &["A", "B"]).await;
+        fs::hard_link(&path, &kept).unwrap();
+        // A command that runs meanwhile does not mind; the next start takes the name back.
+        assert!(Operator::open(&path).is_ok());
+        assert_eq!(show(&path, &[]).await, before);
+        assert!(!kept.exists());
+        // The log may have its second name only, with changes that the file does not hold.
+        let store = Store::open(&path).unwrap();
+        Poll::USUAL.shows(&store, &[record(1, "C")]).await;
+        let copies = [open::with_suffix(&path, "-copy"), open::with_suffix(&kept, "-wal")];
+        fs::copy(&path, &copies[0]).unwrap();
+        fs::copy(&log, &copies[1]).unwrap();
+        store.close().await.unwrap();
+        drop(store);
+        fs::rename(&copies[0], &path).unwrap();
+        fs::hard_link(&path, &kept).unwrap();
+        for side in ["-wal", "-shm"] {
+            fs::remove_file(open::with_suffix(&path, side)).unwrap();
+        }
+        let before = before.len() + 1;
+        assert_eq!(show(&path, &[]).await.len(), before);
+        assert!(!kept.exists() && !open::with_suffix(&kept, "-wal").exists());
+        // Another file under such a name is left alone, and another second name is refused.
+        fs::write(&kept, "another").unwrap();
+        assert_eq!(show(&path, &[]).await.len(), before);
+        assert!(kept.exists());
+        fs::hard_link(&path, dir.path().join("other.db")).unwrap();
+        assert!(matches!(Store::open(&path), Err(OpenError::Linked { links: 2, .. })));
     }
 }
