@@ -1,8 +1,9 @@
 //! `forget`: removes the data of records from the mirror and the log.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::exit::{DATA, ExitError};
+use super::exit::{DATA, ExitError, TRY_AGAIN};
 use super::output::{self, cell};
 use super::runtime;
 use crate::clock::stamp;
@@ -45,12 +46,16 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     refuse_unknown(*route, ids, &forgotten)?;
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
-    let purged = operator.purge(path);
+    let purged = operator.purge();
+    let rewritten = matches!(purged.rewritten, Rewritten::Done);
+    // What a reader of the log holds up, the daemon removes by itself.
+    let is_complete = rewritten && purged.log_emptied.is_ok();
+    let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
     if *json {
         let versions = forgotten.iter().map(versions_of).sum();
-        let rewritten = matches!(purged.rewritten, Rewritten::Done);
         let purged = matches!(purged.log_emptied, Ok(true));
-        return output::json(&ForgetResult { versions, purged, rewritten });
+        output::json(&ForgetResult { versions, purged, rewritten })?;
+        return Ok(code);
     }
     let mut text = String::new();
     for (id, forgotten) in ids.iter().zip(&forgotten) {
@@ -61,14 +66,14 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             versions => format!("removed the data of {shown} in {route}: {versions} versions\n"),
         });
     }
-    text.push_str(&left(&purged));
+    text.push_str(&left(&purged, path));
     if forgotten.iter().any(|forgotten| versions_of(forgotten) > 0) {
         text.push_str(
-            "backups made before, and copies that sinks made, still hold it: remove them there\n",
+            "backups made before, and copies that sinks made, still hold what was removed: remove it there\n",
         );
     }
     output::text(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 fn versions_of(forgotten: &Forgotten) -> usize {
@@ -100,19 +105,21 @@ fn refuse_unknown(route: Route, ids: &[String], forgotten: &[Forgotten]) -> anyh
 }
 
 /// What may still hold words of the records, and what to do about it.
-fn left(purged: &Purged) -> String {
-    const MIB: u64 = 1024 * 1024;
+fn left(purged: &Purged, store: &Path) -> String {
     let mut text = match &purged.rewritten {
         Rewritten::Done => {
-            "the database file was written anew: it holds no word of it any more\n".to_owned()
+            "the database file was written anew and holds no word of what was removed\n".to_owned()
         }
-        Rewritten::NoRoom { needed, free } => format!(
-            "unused parts of the database file may still hold words of it: writing the file anew needs {} MiB, and its disk has {} MiB free; make room, then run this command again\n",
-            needed.div_ceil(MIB),
-            free / MIB
-        ),
-        Rewritten::Failed(error) => format!(
-            "unused parts of the database file may still hold words of it, because it could not be written anew: {error}; when that is mended, run this command again\n"
+        Rewritten::Failed { error, needed } => format!(
+            "unused parts of the database file may still hold what was removed, because the file could not be written anew: \
+             {error}. That needs {} MiB of free room in {}, and as much in {} for a temporary file. Run this command again then\n",
+            needed.div_ceil(1024 * 1024),
+            store
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty())
+                .unwrap_or(Path::new("."))
+                .display(),
+            temporary_folder().display(),
         ),
     };
     text.push_str(&match &purged.log_emptied {
@@ -121,8 +128,14 @@ fn left(purged: &Purged) -> String {
              the daemon removes it within 30 seconds after that program ends\n"
             .to_owned(),
         Err(error) => format!(
-            "the write-ahead log still holds a copy, because it could not be emptied: {error}; when that is mended, run this command again\n"
+            "the write-ahead log still holds a copy, because it could not be emptied: {error}; when that is fixed, run this command again\n"
         ),
     });
     text
+}
+
+/// Where SQLite writes the temporary copy.
+fn temporary_folder() -> PathBuf {
+    let named = ["SQLITE_TMPDIR", "TMPDIR"].into_iter().find_map(std::env::var_os);
+    named.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }

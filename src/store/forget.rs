@@ -4,8 +4,6 @@
 //! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
 //! that ask for `forgotten` get a change; they must remove their copies themselves.
 
-use std::path::Path;
-
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::StoreError;
@@ -45,15 +43,13 @@ pub struct Purged {
 pub enum Rewritten {
     /// It was.
     Done,
-    /// It was not tried, because its disk has too little room.
-    NoRoom {
-        /// Bytes that must be free.
-        needed: u64,
-        /// Bytes that are free.
-        free: u64,
-    },
     /// It failed; the file is as it was.
-    Failed(StoreError),
+    Failed {
+        /// Why.
+        error: StoreError,
+        /// The bytes that it needs beside the file, and again in the folder for temporary files.
+        needed: u64,
+    },
 }
 
 impl Operator {
@@ -82,25 +78,24 @@ impl Operator {
     /// Writes the whole file anew and empties the write-ahead log.
     ///
     /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond the
-    /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. It
-    /// needs twice the size of the file, and on a large store it takes seconds.
-    pub fn purge(&mut self, store: &Path) -> Purged {
-        let rewritten = match self.room_to_rewrite(store) {
-            Some((needed, free)) if free < needed => Rewritten::NoRoom { needed, free },
-            _ => match self.connection.execute_batch("VACUUM") {
-                Ok(()) => Rewritten::Done,
-                Err(error) => Rewritten::Failed(error.into()),
+    /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. On a
+    /// large store it takes seconds.
+    pub fn purge(&mut self) -> Purged {
+        let rewritten = match self.connection.execute_batch("VACUUM") {
+            Ok(()) => Rewritten::Done,
+            Err(error) => Rewritten::Failed {
+                error: error.into(),
+                needed: self.used_bytes().unwrap_or_default(),
             },
         };
         Purged { rewritten, log_emptied: checkpoint::cut_wal(&self.connection) }
     }
 
-    /// The bytes that writing the file anew needs, and those that its disk has; `None` if they are unknown.
-    fn room_to_rewrite(&self, store: &Path) -> Option<(u64, u64)> {
-        let size = std::fs::metadata(store).ok()?.len();
-        let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let disk = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).ok()?;
-        Some((size.saturating_mul(2), disk.f_bavail.saturating_mul(disk.f_frsize)))
+    /// The bytes of the file that hold something.
+    fn used_bytes(&self) -> rusqlite::Result<u64> {
+        let number = |pragma| self.connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        let pages = number("PRAGMA page_count")? - number("PRAGMA freelist_count")?;
+        Ok(u64::try_from(pages * number("PRAGMA page_size")?).unwrap_or_default())
     }
 
     /// Forgets one record and purges, as tests do.
@@ -113,8 +108,7 @@ impl Operator {
     ) -> Result<Forgotten, StoreError> {
         let forgotten = self.forget_records(route, &[id.to_owned()], at)?[0];
         if forgotten != Forgotten::Unknown {
-            let path = self.connection.path().expect("a store is a file").to_owned();
-            let purged = self.purge(Path::new(&path));
+            let purged = self.purge();
             assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
         }
         Ok(forgotten)
@@ -351,7 +345,7 @@ mod tests {
         let now = Forgotten::Now { versions: 1 };
         assert_eq!(forget(&["1", "9", "2"]), [now, Forgotten::Unknown, now]);
         assert_eq!(forget(&["1", "2", "1"]), [now, now, Forgotten::Before], "nothing was changed");
-        let purged = operator.purge(&path);
+        let purged = operator.purge();
         assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
         assert!(matches!(purged.log_emptied, Ok(true)), "{purged:?}");
         drop(operator);
