@@ -18,7 +18,8 @@ pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
         filter.changes = choice.kinds.iter().filter_map(|name| name.parse().ok()).collect();
     }
     if !choice.wheres.is_empty() {
-        filter.changes.retain(|kind| *kind != Kind::Gap);
+        // They have no fields that could fit.
+        filter.changes.retain(|kind| !matches!(kind, Kind::Gap | Kind::Forgotten));
     }
     filter.conditions.extend(choice.wheres.iter().map(|(name, text)| {
         let as_text = serde_json::Value::from(text.as_str());
@@ -70,4 +71,29 @@ pub fn replay_rule(
     };
     let is_left_out = reader.is_erased(change.seq)? || parked(change.seq)? || is_old()?;
     Ok(if is_left_out { ReplayRule::LeftOut } else { ReplayRule::HandedOver })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Route;
+
+    #[test]
+    fn fields_that_the_operator_names_leave_out_what_has_no_fields() {
+        let sink = SinkFilter {
+            routes: vec![Route::Leads],
+            changes: vec![Kind::Created, Kind::Gap, Kind::Forgotten],
+            businesses: Vec::new(),
+            conditions: Vec::new(),
+        };
+        let all = ReplayChoice {
+            routes: Vec::new(),
+            kinds: Vec::new(),
+            wheres: Vec::new(),
+            all_versions: false,
+        };
+        assert_eq!(replay_filter(&sink, &all).changes, sink.changes);
+        let some = ReplayChoice { wheres: vec![("id".into(), "5".into())], ..all };
+        assert_eq!(replay_filter(&sink, &some).changes, [Kind::Created]);
+    }
 }
