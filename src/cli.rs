@@ -174,17 +174,18 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    let outcome = execute(cli);
-    logging::flush();
-    match outcome {
+    let code = match execute(cli) {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let advice = exit::advice(&error).unwrap_or_default();
+            // Waits for the lines before it as well.
             logging::last_words(&format!("shopmirror: {error:#}{advice}"));
-            ExitCode::from(code_of(&error))
+            return ExitCode::from(code_of(&error));
         }
-    }
+    };
+    logging::flush();
+    code
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {

@@ -15,12 +15,12 @@ use queue::LineQueue;
 const QUIET: &str = "async_nats=off";
 
 /// How long the end of the process waits for lines that nobody reads.
-const LAST_WAIT: Duration = Duration::from_secs(1);
+pub(super) const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The lines on their way to standard error, once logging has started.
 static LINES: OnceLock<LineQueue> = OnceLock::new();
 
-/// Waits until what was logged is written; not for long if nobody reads it.
+/// Waits until what was logged is written; a second at most, if it is not read.
 pub(super) fn flush() {
     if let Some(lines) = LINES.get() {
         lines.flush(LAST_WAIT);

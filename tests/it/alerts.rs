@@ -60,10 +60,7 @@ async fn check_names_a_template_that_does_not_show_an_alert_or_a_report() {
     let place = Place::new("http://127.0.0.1:1/api", "ak_1");
     let part = "{% if kind in [\"alert\", \"report\"] %}{{ record.title }}{% else %}{{ record.name }}{% endif %}";
     for (text, kinds) in [
-        (
-            "{{ record.name }}",
-            ["cannot send what is of the kind alert", "the kind report without its title"],
-        ),
+        ("{{ record.name }}", ["cannot send the kind alert", "the kind report without its title"]),
         (
             "{{ event_id }}",
             ["the kind alert without its title", "the kind report without its title"],

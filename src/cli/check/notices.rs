@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::CheckReport;
 use crate::cli::exit;
 use crate::clock::stamp;
-use crate::config::{Config, ReportTarget};
+use crate::config::{Config, ReportTarget, SinkKind};
 use crate::record::{Change, Kind, Route};
 use crate::sink::{Sink, Verdict};
 
@@ -38,18 +38,22 @@ pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckRepor
 
 /// Why what the sink would send does not show the notice. A sink that cannot be built has a test of its own.
 fn problem(config: &Config, name: &str, notice: &Change, now: Timestamp) -> Option<String> {
-    let sink = Sink::build(name, &config.sinks.get(name)?.kind).ok()?;
+    let settings = &config.sinks.get(name)?.kind;
+    let sink = Sink::build(name, settings).ok()?;
     let kind = notice.kind;
-    let remedy = format!(
-        "give the template a part for them, {{% if kind == \"{kind}\" %}} with record.title and record.text, \
-         as the files in examples/sinks do"
-    );
+    let remedy = match settings {
+        SinkKind::File(_) => "add title and text to `columns`".to_owned(),
+        _ => format!(
+            "give the template a part for them, {{% if kind == \"{kind}\" %}} with record.title and record.text, \
+             as the files in examples/sinks do"
+        ),
+    };
     match sink.preview(notice, now) {
         Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => {
-            Some(format!("cannot send what is of the kind {kind}: {reason}; {remedy}"))
+            Some(format!("cannot send the kind {kind}: {reason}; {remedy}"))
         }
         Ok(preview) if ![TITLE, TEXT].iter().any(|text| preview.body.contains(text)) => {
-            Some(format!("sends what is of the kind {kind} without its title and text; {remedy}"))
+            Some(format!("sends the kind {kind} without its title and text; {remedy}"))
         }
         _ => None,
     }
