@@ -23,7 +23,7 @@ use self::pace::Pace;
 
 /// The longest wait that a server can request.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
-/// A rest from here on is longer than a key's own minute.
+/// From this length on, a rest is longer than the wait until the key has requests again.
 pub const LONG_REST: Duration = Duration::from_secs(60);
 /// The first wait after a 429 without `Retry-After`; it doubles up to a minute.
 const FIRST_REST: Duration = Duration::from_secs(5);
@@ -86,8 +86,7 @@ pub struct BudgetStatus {
 }
 
 impl BudgetStatus {
-    /// Seconds of a rest that is longer than a key's own minute, in which routes miss polls that the
-    /// schedule counts on.
+    /// Seconds of a rest of a minute or more, in which routes miss polls that the schedule counts on.
     #[must_use]
     pub fn long_rest_s(&self) -> Option<f64> {
         self.resting_s.filter(|rest_s| *rest_s >= LONG_REST.as_secs_f64())

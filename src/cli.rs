@@ -128,7 +128,7 @@ enum Command {
     Dead(dead::Args),
     /// Give a sink older changes of the log once more, under the same event ids; costs no request
     Replay(replay::Args),
-    /// Remove one record's data from the mirror and the log, for example for a privacy request
+    /// Remove the data of records from the mirror and the log, for example for a privacy request
     Forget(forget::Args),
     /// Create the mirror tables again from the log, while no daemon runs
     Rebuild(Json),

@@ -52,7 +52,7 @@ pub use command::CommandSettings;
 pub use email::{EmailSettings, MailTls};
 pub use file::{FileFormat, FileSettings};
 pub use intake::{Intake, IntakeSettings};
-pub use key::{KeyError, checked as checked_key};
+pub use key::{KeyError, checked_for_file as checked_key};
 pub use mqtt::MqttSettings;
 pub use nats::NatsSettings;
 pub use postgres::PostgresSettings;

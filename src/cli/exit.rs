@@ -120,7 +120,11 @@ pub(super) fn advice(error: &anyhow::Error) -> Option<&'static str> {
     let refused = |cause: &OpenError| matches!(cause, OpenError::Io { source, .. } if code_of_io(source) == PERMISSION);
     error
         .chain()
-        .any(|cause| cause.downcast_ref().is_some_and(refused))
+        .any(|cause| match cause.downcast_ref() {
+            // It shows the inner error as its own, which is then no cause of its own.
+            Some(BackupError::Open(inner)) => refused(inner),
+            _ => cause.downcast_ref().is_some_and(refused),
+        })
         .then_some("; run this as root, or as the user of the service")
 }
 
@@ -156,6 +160,19 @@ mod tests {
         }
         end_on_panic();
         let _ = std::thread::spawn(|| panic!("the record was odd")).join();
+    }
+
+    #[test]
+    fn a_store_that_this_user_may_not_use_is_advised_on_also_by_restore() {
+        let open = |kind: io::ErrorKind| OpenError::Io {
+            action: "open",
+            path: "mirror.db-lock".into(),
+            source: kind.into(),
+        };
+        let denied = io::ErrorKind::PermissionDenied;
+        assert!(advice(&open(denied).into()).is_some());
+        assert!(advice(&BackupError::Open(open(denied)).into()).is_some());
+        assert!(advice(&BackupError::Open(open(io::ErrorKind::NotFound)).into()).is_none());
     }
 
     #[test]

@@ -194,7 +194,8 @@ async fn given_key(files: &Files, args: &Args) -> anyhow::Result<SecretString> {
     match (&files.key, args.key_file.as_deref()) {
         (KeyFile::InPlace(path), _) => Ok(KeySource::File(path.clone()).read()?),
         (KeyFile::New(_), Some(path)) if path != Path::new("-") => {
-            Ok(KeySource::File(path.to_owned()).read()?)
+            let key = KeySource::File(path.to_owned()).read()?;
+            Ok(checked_key(key.expose_secret(), &path.display().to_string())?)
         }
         (KeyFile::New(_), Some(_)) if !ask::is_possible() => {
             let text = ask::whole_input().await?;

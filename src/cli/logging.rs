@@ -83,6 +83,6 @@ fn writer() -> BoxMakeWriter {
 fn tell_lost(lines: u64) {
     tracing::error!(
         lines,
-        "these lines of the log were lost, because standard error took none: look at the program that reads it"
+        "these lines of the log were lost, because standard error did not accept them: look at the program that reads it"
     );
 }

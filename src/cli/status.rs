@@ -127,9 +127,12 @@ fn heading(store: &Path, status: &WorkspaceStatus) -> String {
     text.push_str(&format!("store    {}, {changes} in the log\n", store.display()));
     text.push_str(&backup::status_line(status));
     if let Some(next) = status.reports.iter().min_by(|a, b| a.next_at.cmp(&b.next_at)) {
-        let count = output::count(status.reports.len() as i64, "report is", "reports are");
+        let made = match status.reports.len() {
+            1 => "1 report is made by itself".to_owned(),
+            count => format!("{count} reports are made by themselves"),
+        };
         text.push_str(&format!(
-            "reports  {count} made by themselves, next {} at {}\n",
+            "reports  {made}, next {} at {}\n",
             next.name,
             moment::shown(&next.next_at)
         ));

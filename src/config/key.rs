@@ -13,6 +13,8 @@ use super::KeySource;
 
 /// A file that holds a secret may be this many bytes long.
 const SECRET_FILE_MAX: u64 = 4096;
+/// A key may be this many bytes long, so that the file has room for the line break.
+const KEY_MAX: usize = SECRET_FILE_MAX as usize - 1;
 
 /// Why a key, or another secret kept in a file, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,9 @@ pub enum KeyError {
     /// The file is longer than 4 KiB.
     #[error("{} is longer than {SECRET_FILE_MAX} bytes: it must hold only the secret", .0.display())]
     TooLong(PathBuf),
+    /// With its line break the key would make a file longer than 4 KiB.
+    #[error("{0} has more than {KEY_MAX} bytes: it must hold only the key")]
+    TooLongToKeep(String),
     /// The content has white space inside, control characters or other characters no key has.
     #[error(
         "{0} holds white space or other characters that no key has: it must hold only the key, on one line"
@@ -91,7 +96,7 @@ fn exposed(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// [`KeyError`] if the text cannot be a key.
-pub fn checked(content: &str, place: &str) -> Result<SecretString, KeyError> {
+pub(super) fn checked(content: &str, place: &str) -> Result<SecretString, KeyError> {
     let word = content.trim();
     if word.is_empty() {
         return Err(KeyError::Empty(place.to_owned()));
@@ -100,6 +105,18 @@ pub fn checked(content: &str, place: &str) -> Result<SecretString, KeyError> {
         return Err(KeyError::Malformed(place.to_owned()));
     }
     Ok(SecretString::from(word))
+}
+
+/// As [`checked`], for a key that will be written into a file. Of a longer text, `content` holds more
+/// than 4 KiB.
+///
+/// # Errors
+/// [`KeyError`] if the text cannot be a key, or no file may be as long.
+pub fn checked_for_file(content: &str, place: &str) -> Result<SecretString, KeyError> {
+    if content.len() as u64 > SECRET_FILE_MAX || content.trim().len() > KEY_MAX {
+        return Err(KeyError::TooLongToKeep(place.to_owned()));
+    }
+    checked(content, place)
 }
 
 /// The text of a small file that only its owner may write.
@@ -165,6 +182,24 @@ mod tests {
         }
         assert!(matches!(read(b"\xff\xfe", 0o600), Err(KeyError::Unreadable { .. })));
         assert!(matches!(read(&[b'k'; 4096], 0o600), Ok(key) if key.len() == 4096));
+    }
+
+    #[test]
+    fn a_key_that_would_be_cut_is_not_written_into_a_file() {
+        let place = "standard input";
+        for (length, end) in
+            [(5000, ""), (4097, ""), (4096, ""), (4096, "\n"), (10, &*" ".repeat(4087))]
+        {
+            let text = "k".repeat(length) + end;
+            let error = checked_for_file(&text, place).unwrap_err();
+            assert!(matches!(error, KeyError::TooLongToKeep(_)), "{length}: {error}");
+        }
+        let longest = "k".repeat(4095) + "\n";
+        let key = checked_for_file(&longest, place).unwrap();
+        assert_eq!(
+            read(format!("{}\n", key.expose_secret()).as_bytes(), 0o600).unwrap().len(),
+            4095
+        );
     }
 
     #[test]

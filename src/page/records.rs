@@ -148,13 +148,19 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> R
     made.await.unwrap_or_else(|| failed(&context, None, true))
 }
 
+/// What is wrong if a program asks for another format than JSON.
+fn no_format(query: &Query) -> Option<String> {
+    query.get("format")?;
+    Some("The answer is always JSON: leave out format, or ask /records with format=csv.".to_owned())
+}
+
 /// The list for programs.
 pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     if !context.shows_records {
         return hidden(&context, false);
     }
     let query = Query::of(&uri);
-    if let Some(problem) = query.problem(&PARAMETERS) {
+    if let Some(problem) = query.problem(&PARAMETERS).or_else(|| no_format(&query)) {
         return refused(&context, &problem, false);
     }
     if let Some(term) = query.get("q").map(str::to_owned) {
@@ -367,4 +373,17 @@ fn summary(body: &str) -> String {
     ];
     let texts = texts.iter().filter_map(|name| record.get(*name)?.as_str());
     texts.collect::<Vec<_>>().join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_page_has_a_format() {
+        let query = Query::of(&Uri::from_static("/api/records?route=jobs&format=csv"));
+        assert_eq!(query.problem(&PARAMETERS), None);
+        assert!(no_format(&query).unwrap().contains("format=csv"));
+        assert_eq!(no_format(&Query::of(&Uri::from_static("/api/records?route=jobs"))), None);
+    }
 }

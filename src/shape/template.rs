@@ -241,8 +241,12 @@ fn environment(escape: Escape) -> Environment<'static> {
 }
 
 /// The text with `&`, `<` and `>` as entities: chat systems read markup and mentions between them.
-fn entities(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+fn entities(value: &Value) -> Result<String, Error> {
+    if value.is_undefined() {
+        return Err(ErrorKind::UndefinedError.into());
+    }
+    let text = value.as_str().ok_or(ErrorKind::InvalidOperation)?;
+    Ok(text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
 }
 
 /// A value as JSON.
@@ -286,7 +290,10 @@ fn explained(error: &Error, source: &str) -> TemplateError {
     let at = at.or_else(|| error.line().map(|line| (line, 1)));
     let problem = match error.kind() {
         ErrorKind::UndefinedError => {
-            let part = error.range().and_then(|range| source.get(range)).map(str::trim);
+            let part = error.range().and_then(|range| {
+                filtered(source.get(..range.start)?).or_else(|| source.get(range))
+            });
+            let part = part.map(str::trim);
             let part = part.filter(|part| !part.is_empty() && part.chars().count() <= 80);
             match part {
                 Some(part) => format!(
@@ -308,6 +315,14 @@ fn explained(error: &Error, source: &str) -> TemplateError {
         },
     };
     TemplateError { at, problem }
+}
+
+/// The name before a filter, from the text before the filter's own name.
+fn filtered(before: &str) -> Option<&str> {
+    let value = before.trim_end().strip_suffix('|')?.trim_end();
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let name = &value[value.trim_end_matches(is_part).len()..];
+    (!name.is_empty()).then_some(name)
 }
 
 /// Line and column, from 1, in characters.

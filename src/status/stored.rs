@@ -47,7 +47,7 @@ pub struct RemovedSink {
     pub name: String,
     /// Rows of the log that it has not passed, and changes that are retried.
     pub behind: i64,
-    /// When the first row that it has not passed was stored, or the first change that is retried was parked.
+    /// When the first row that it has not passed was stored, or when the oldest parked change was parked.
     pub since: Option<String>,
 }
 

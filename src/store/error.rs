@@ -65,7 +65,7 @@ pub enum OpenError {
     },
     /// The file has more than one name.
     #[error(
-        "{path} has {links} names (hard links), and each name would have a lock and a write-ahead log of its own: find them with `find / -xdev -samefile {path}`, remove all but this one while no shopmirror runs, then start again; copy a store with `shopmirror backup`"
+        "{path} has {links} names (hard links), and each name would have a lock and a write-ahead log of its own: find them with `find / -samefile {path}`, remove all but this one while no shopmirror runs, then start again; copy a store with `shopmirror backup`"
     )]
     Linked {
         /// The file.

@@ -84,7 +84,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("sinks", "shopmirror sinks test erp", "Send one marked change to a sink."),
     ("dead", "shopmirror dead erp redrive --all", "Deliver the dead letters of a sink again."),
     ("replay", "shopmirror replay erp --from 3d --dry-run", "Count what a replay would send."),
-    ("forget", "shopmirror forget leads 4711", "Remove the data of one record."),
+    ("forget", "shopmirror forget leads 4711", "Remove the data of records."),
     ("rebuild", "shopmirror rebuild", "Make the mirror again from the log."),
     ("backup", "shopmirror backup copy.db", "Make a checked copy of the database."),
     ("restore", "shopmirror restore copy.db", "Put a copy back while no daemon runs."),

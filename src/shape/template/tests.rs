@@ -85,6 +85,9 @@ fn a_problem_has_its_line_and_column() {
         ("{\"a\": {{ route }", (1, 0), ""),
         ("1\n{% fi %}", (2, 0), "fi"),
         ("{\"a\": {{ record.nme }}}", (1, 10), "`record.nme` is not defined"),
+        ("{\"a\": {{ record.nme|entities }}}", (1, 21), "`record.nme` is not defined"),
+        ("{\"a\": {{ record.nme | entities }}}", (1, 23), "`record.nme` is not defined"),
+        ("{\"a\": {{ record.nme|upper }}}", (1, 21), "`record.nme` is not defined"),
         ("{{ debug() }}", (1, 4), "there is no `debug`"),
         ("\u{1}", (1, 1), "control character"),
     ] {

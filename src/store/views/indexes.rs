@@ -10,12 +10,20 @@ struct Index {
     name: &'static str,
     table: &'static str,
     columns: &'static [&'static str],
-    /// Columns that a report also reads, or what it asks of one of them. With them it need not read
-    /// the table; they follow those above, as far as the columns exist.
+    /// Columns that a report also reads. With them it need not read the table; they follow those
+    /// above, as far as they exist.
     covers: &'static [&'static str],
+    /// What a report asks of a column instead of reading it; these follow the columns.
+    asks: &'static [Ask],
     condition: &'static str,
     /// Columns of the condition.
     also_needs: &'static [&'static str],
+}
+
+/// A comparison that an index stores instead of the column.
+struct Ask {
+    column: &'static str,
+    sql: &'static str,
 }
 
 const fn plain(name: &'static str, table: &'static str, columns: &'static [&'static str]) -> Index {
@@ -28,7 +36,7 @@ const fn covering(
     columns: &'static [&'static str],
     covers: &'static [&'static str],
 ) -> Index {
-    Index { name, table, columns, covers, condition: "", also_needs: &[] }
+    Index { name, table, columns, covers, asks: &[], condition: "", also_needs: &[] }
 }
 
 const INDEXES: &[Index] = &[
@@ -52,6 +60,7 @@ const INDEXES: &[Index] = &[
         table: "jobs",
         columns: &["status_stage", "status", "created_at"],
         covers: &["assigned_to", "_business"],
+        asks: &[],
         condition: "status_stage <> 'completed'",
         also_needs: &[],
     },
@@ -61,23 +70,28 @@ const INDEXES: &[Index] = &[
         columns: &["total_amount", "paid_amount"],
         // Every column that the report reads: otherwise SQLite reads the whole table.
         covers: &["job_number", "customer_name", "status", "created_at", "_business"],
+        asks: &[],
         condition: "total_amount > paid_amount",
         also_needs: &[],
     },
     plain("report_customers_created", "customers", &["created_at", "_business"]),
     plain("report_customers_mobile", "customers", &["mobile_number", "created_at"]),
     plain("report_customers_email", "customers", &["email", "created_at"]),
-    covering(
-        "report_leads_created",
-        "leads",
-        &["created_at", "_business"],
-        &["source", "status_stage = 'completed'"],
-    ),
+    Index {
+        name: "report_leads_created",
+        table: "leads",
+        columns: &["created_at", "_business"],
+        covers: &["source"],
+        asks: &[Ask { column: "status_stage", sql: "status_stage = 'completed'" }],
+        condition: "",
+        also_needs: &[],
+    },
     Index {
         name: "report_leads_due",
         table: "leads",
         columns: &["next_follow_up"],
         covers: &["name", "status", "id", "status_stage", "_business"],
+        asks: &[],
         condition: "status_stage = 'open'",
         also_needs: &["status_stage"],
     },
@@ -93,6 +107,7 @@ const INDEXES: &[Index] = &[
         table: "outsourced_jobs",
         columns: &["vendor_name", "created_at"],
         covers: &["status_stage", "_business"],
+        asks: &[],
         condition: "status_stage <> 'completed'",
         also_needs: &["status_stage"],
     },
@@ -137,10 +152,10 @@ fn possible(routes: &[RouteColumns]) -> impl Iterator<Item = (&'static Index, &R
 
 impl Index {
     fn sql(&self, create: &str, in_table: &RouteColumns) -> String {
-        let Self { name, table, columns, covers, condition, .. } = self;
-        let column = |covered: &'static str| covered.split(' ').next().unwrap_or(covered);
-        let covered = covers.iter().filter(|covered| in_table.has(column(covered)));
-        let columns: Vec<&str> = columns.iter().chain(covered).copied().collect();
+        let Self { name, table, columns, covers, asks, condition, .. } = self;
+        let covered = covers.iter().copied().filter(|column| in_table.has(column));
+        let asked = asks.iter().filter(|ask| in_table.has(ask.column)).map(|ask| ask.sql);
+        let columns: Vec<&str> = columns.iter().copied().chain(covered).chain(asked).collect();
         let condition =
             if condition.is_empty() { String::new() } else { format!(" WHERE {condition}") };
         format!("{create}{name} ON {table} ({}){condition}", columns.join(", "))
