@@ -33,7 +33,7 @@ async fn a_refused_key_is_told_once_through_kills_and_changes_go_on() {
     // Its return shows that the new daemon has looked.
     let looked = || place.number("SELECT count(*) FROM _alerts WHERE about = 'health'") == 1;
     assert!(looked());
-    let store = rusqlite::Connection::open(place.store()).unwrap();
+    let store = place.writer();
     store.execute("DELETE FROM _alerts WHERE about = 'health'", []).unwrap();
     let _daemon = place.started().await;
     wait_until("the new daemon has looked", looked).await;

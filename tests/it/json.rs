@@ -104,7 +104,7 @@ async fn every_output_for_programs_is_as_its_schema_says() {
     let alert = || place.lines("audit.ndjson").into_iter().find(|line| line["kind"] == "alert");
     wait_until("the gap is told", || alert().is_some()).await;
     outputs.add("alert", "an alert", &alert().unwrap()["record"]);
-    let store = rusqlite::Connection::open(place.store()).unwrap();
+    let store = place.writer();
     let old = "INSERT INTO sinks (name, type, state, position, created_at) VALUES ('old', 'file', 'removed', 0, '')";
     store.execute(old, []).unwrap();
     let dead = place.run(["dead", "hook", "--json"]).await.json();

@@ -29,7 +29,7 @@ async fn locked() -> (Vec<Receiver>, Workspace, Place, Daemon, Connection) {
     workspace.all_polled().await;
     workspace.sandbox.burst(Route::Leads, 1);
     wait_until("each sink has it", || hooks.iter().all(|h| h.received().len() == 1)).await;
-    let other = Connection::open(place.store()).unwrap();
+    let other = place.writer();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     for hook in &hooks {
         hook.release();
@@ -49,8 +49,7 @@ async fn the_daemon_answers_while_another_program_holds_the_write_lock_and_then_
     let (hooks, _workspace, place, daemon, other) = locked().await;
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(12) {
-        let status = place.status().await;
-        assert_eq!(status["running"], true, "{:?}: {status}", begun.elapsed());
+        place.status_when("the daemon answers", |status| status["running"] == true).await;
     }
     let all = |status: &Value| states(status) == ["store_locked"; 6];
     place.status_when("every poller waits", all).await;
@@ -83,7 +82,7 @@ async fn a_reload_and_a_start_wait_for_no_write_lock() {
     place.configure(&Place::file_sink("audit", ""));
     let mut daemon = place.started().await;
     workspace.all_polled().await;
-    let other = Connection::open(place.store()).unwrap();
+    let other = place.writer();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
 
     daemon.signal(Signal::HUP);

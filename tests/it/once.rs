@@ -24,7 +24,7 @@ async fn a_store_error_of_one_sink_lets_the_others_finish_and_the_store_be_close
         Place::webhook_sink("well", &well.url("/"), "concurrency = 1"),
     ));
     assert_eq!(place.run(["once"]).await.code, Some(0));
-    let store = rusqlite::Connection::open(place.store()).unwrap();
+    let store = place.writer();
     store
         .execute_batch(
             "CREATE TRIGGER spoil BEFORE UPDATE OF position ON sinks WHEN NEW.name = 'spoilt' \
@@ -49,7 +49,7 @@ async fn an_interrupt_is_obeyed_while_the_store_is_being_opened() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     assert_eq!(place.run(["once"]).await.code, Some(0));
-    let other = rusqlite::Connection::open(place.store()).unwrap();
+    let other = place.writer();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let asked = workspace.sandbox.requests().total;
     // Its row would have to be made first, were the interrupt kept until the store is open.
@@ -69,7 +69,7 @@ async fn a_second_signal_waits_for_nothing() {
     assert_eq!(place.run(["once"]).await.code, Some(0));
     workspace.add(Route::Leads, json!({}));
     // What was polled must be stored before the end in order, which waits for this.
-    let other = rusqlite::Connection::open(place.store()).unwrap();
+    let other = place.writer();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let asked = workspace.asked(Route::Leads);
     let mut once = place.background(["once"]);

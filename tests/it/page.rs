@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{LIMIT_S, Pages, Place, Workspace, servers};
+use crate::support::{LIMIT_S, Pages, Place, Workspace, servers, wait_until};
 
 const LISTEN: &str = "[status]\nlisten = \"127.0.0.1:0\"\n";
 
@@ -389,7 +389,8 @@ async fn a_port_in_use_keeps_nothing_from_working_and_is_said_once() {
     workspace.all_polled().await;
     let status = place.status().await;
     assert_eq!(status["page"], Value::Null);
+    let logged = || place.log().matches("could not open the status page").count();
+    wait_until("it is logged", || logged() > 0).await;
     daemon.stop().await;
-    // At the end every line is written.
-    assert_eq!(place.log().matches("could not open the status page").count(), 1);
+    assert_eq!(logged(), 1, "{}", place.log());
 }

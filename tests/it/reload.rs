@@ -165,7 +165,7 @@ async fn a_reload_that_adds_a_sink_while_another_program_writes_waits_for_it() {
     place.configure(&Place::file_sink("audit", ""));
     let mut daemon = place.started().await;
     workspace.all_polled().await;
-    let other = rusqlite::Connection::open(place.store()).unwrap();
+    let other = place.writer();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     // A new sink begins with a row of its own.
     place.configure(&[Place::file_sink("audit", ""), Place::file_sink("second", "")].concat());

@@ -177,7 +177,7 @@ async fn a_replay_that_was_given_up_is_shown_until_an_operator_does_something() 
     hook.always(Answer::status(503));
     let begun = place.run(["replay", "hook", "--rate", "1000/s"]).await;
     assert_eq!(begun.code, Some(0), "{begun:?}");
-    let connection = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    let connection = place.writer();
     let since = "UPDATE _replays SET failing_since = '2026-01-01T00:00:00.000000Z/PT1000000S'";
     assert_eq!(connection.execute(since, []).unwrap(), 1);
     drop(connection);
@@ -214,7 +214,7 @@ async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
     assert!(listed.out.contains("keeps 3 changes for it"), "{listed:?}");
     let status = place.run(["status"]).await;
     assert!(status.out.contains("`shopmirror sinks forget hook`"), "{status:?}");
-    let connection = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    let connection = place.writer();
     let long_ago = "UPDATE changes SET observed_at = '2025-01-01T00:00:00.000000Z'";
     connection.execute(long_ago, []).unwrap();
     drop(connection);

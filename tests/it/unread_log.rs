@@ -1,6 +1,8 @@
 //! A standard error that nobody reads: nothing waits for it.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::Signal;
@@ -46,12 +48,18 @@ async fn lines_that_waited_for_a_reader_come_in_their_order() {
     let (mut reader, writer, held) = full_pipe();
     let mut daemon = place.daemon_saying_to(writer);
     workspace.all_polled().await;
-    daemon.signal(Signal::TERM);
+    let is_empty = Arc::new(AtomicBool::new(false));
+    let emptied = is_empty.clone();
     let reading = tokio::task::spawn_blocking(move || {
+        reader.read_exact(&mut vec![0; held]).unwrap();
+        emptied.store(true, Ordering::Relaxed);
         let mut said = String::new();
         reader.read_to_string(&mut said).unwrap();
-        said.split_off(held)
+        said
     });
+    // The end of the process waits for a reader by a second only.
+    wait_until("there is room again", || is_empty.load(Ordering::Relaxed)).await;
+    daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait().await.code(), Some(0));
     let said = reading.await.unwrap();
     let places = ["running", "stopping"].map(|word| said.find(word));

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Barrier;
 
 use self::server::{Script, Server, flood, read_head, say};
@@ -319,9 +319,10 @@ async fn side_by_side(
 
 #[tokio::test]
 async fn a_refused_connection_is_reported_without_the_address() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base_url = format!("http://{}/api", listener.local_addr().unwrap());
-    drop(listener);
+    // It never listens, and keeps its port from everybody else.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let base_url = format!("http://{}/api", socket.local_addr().unwrap());
     let error = poll(&workspace(&base_url)).await.unwrap_err();
     assert!(matches!(error, ApiError::Transport(TransportError::Connect(_))), "{error:?}");
     let text = format!("{error} {error:?}");

@@ -19,7 +19,7 @@ pub(crate) fn missed(place: &Place, name: &str) {
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(48);
     let run = json!({"settled_at": at.to_string(), "made_for": null, "made": 0, "failed_for": null,
         "failed_at": null, "failures": 0, "error": null});
-    let store = rusqlite::Connection::open(place.store()).unwrap();
+    let store = place.writer();
     let row = (format!("scheduled report {name}"), run.to_string());
     store.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)", row).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use shopmirror::sink::{Sink, Verdict};
 use tokio_util::sync::CancellationToken;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     at, build, change, changes, command, deliver, deliver_one, is_fault, reason, stopped_at_a_fault,
 };
-use crate::support::wait_until;
+use crate::support::{LIMIT_S, wait_until};
 
 const LONG: Duration = Duration::from_secs(120);
 
@@ -107,7 +107,9 @@ async fn a_time_out_kills_the_whole_process_group_and_parks_the_change() {
     let script = "sleep 600 & echo $! > \"$1/pid.new\"; mv \"$1/pid.new\" \"$1/pid\"; wait";
     let mut sink = shell(script, dir.path(), Duration::from_secs(2));
     // On a busy machine the time may be over before the program has begun.
+    let limit = Instant::now() + Duration::from_secs(LIMIT_S);
     while !pid.exists() {
+        assert!(Instant::now() < limit, "the program never begins in time");
         let verdict = deliver_one(&mut sink, &change(1)).await;
         assert!(matches!(verdict, Verdict::Refused { for_good: false, .. }), "{verdict:?}");
         assert!(reason(&verdict).contains("time-out of 2s"), "{verdict:?}");

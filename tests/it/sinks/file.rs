@@ -142,6 +142,7 @@ fn rotate(path: &Path, done: &AtomicBool) -> Vec<String> {
         if last {
             return found;
         }
+        std::thread::yield_now();
     }
 }
 

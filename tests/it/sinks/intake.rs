@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandbox::{Fault, FaultKind, Options, Route};
 use serde_json::{Value, json};
@@ -224,4 +224,15 @@ async fn the_pace_is_kept_and_a_stop_ends_the_wait() {
     });
     assert_eq!(verdicts, [Verdict::CutShort]);
     assert_eq!(partner.workspace.sandbox.requests().total, before + 5);
+
+    // Each further request waits for its turn as well.
+    let mut paced = partner.settings();
+    paced.requests_per_minute = 600;
+    let begun = Instant::now();
+    let mut sink = intake(paced);
+    for seq in 10..20 {
+        assert_eq!(deliver_one(&mut sink, &change(seq)).await, Verdict::Done);
+    }
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(1), "ten requests at 600 a minute in {took:?}");
 }

@@ -41,7 +41,7 @@ async fn a_digest_in_order_holds_nothing_behind_a_change_that_was_refused() {
     place.configure("");
     log_with_poison(&workspace, &place).await;
     // The window of the digest is over for all of them.
-    let store = rusqlite::Connection::open(place.store()).unwrap();
+    let store = place.writer();
     store.execute("UPDATE changes SET observed_at = '2026-01-01T00:00:00.000000Z'", []).unwrap();
     place.configure(&format!(
         "[sinks.desk]\ntype = \"email\"\nserver = \"localhost:{}\"\ntls = \"none\"\n\

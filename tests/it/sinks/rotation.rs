@@ -396,8 +396,7 @@ fn is_done(place: &Place) -> bool {
 
 /// Adds changes to the log, as polls would.
 fn append(place: &Place, count: u32) {
-    let mut store = rusqlite::Connection::open(place.store()).unwrap();
-    store.busy_timeout(std::time::Duration::from_secs(LIMIT_S)).unwrap();
+    let mut store = place.writer();
     let tx = store.transaction().unwrap();
     let first: u32 = tx.query_row("SELECT count(*) FROM changes", [], |row| row.get(0)).unwrap();
     for number in first..first + count {

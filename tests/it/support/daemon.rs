@@ -229,6 +229,14 @@ impl Place {
         Some(connection)
     }
 
+    /// The store for a program that writes beside the daemon: it waits for the lock as long as a busy
+    /// machine needs.
+    pub(crate) fn writer(&self) -> Connection {
+        let connection = Connection::open(self.store()).unwrap();
+        connection.busy_timeout(Duration::from_secs(LIMIT_S)).unwrap();
+        connection
+    }
+
     /// The rows of a query as JSON arrays; none while the store or the table is not there.
     pub(crate) fn rows(&self, sql: &str) -> Vec<Value> {
         self.open().and_then(|connection| query(&connection, sql).ok()).unwrap_or_default()

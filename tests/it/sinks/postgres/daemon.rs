@@ -81,8 +81,7 @@ async fn a_kill_at_any_instant_loses_and_repeats_nothing_in_the_database() {
     done(&place).await;
     daemon.kill().await;
     // As if no position had been saved since the beginning: everything is handed over again.
-    let store = rusqlite::Connection::open(place.store()).unwrap();
-    store.busy_timeout(Duration::from_secs(5)).unwrap();
+    let store = place.writer();
     store.execute("UPDATE sinks SET position = 0", []).unwrap();
     drop(store);
     let daemon = place.started().await;

@@ -198,7 +198,7 @@ async fn versions_that_the_log_no_longer_has_are_named_and_the_rest_is_stored_ag
     add(&workspace, &place, 6).await;
     daemon.stop().await;
     // As retention does, which keeps the newest version of each record.
-    let store = rusqlite::Connection::open(place.store()).unwrap();
+    let store = place.writer();
     let gone = "DELETE FROM changes WHERE seq IN (SELECT seq FROM changes ORDER BY seq LIMIT 2)";
     assert_eq!(store.execute(gone, []).unwrap(), 2);
     drop(store);

@@ -1,16 +1,13 @@
 //! The scenarios: one daemon with every destination, which must hold the whole log at the end.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
-use rusqlite::Connection;
 use rustix::process::Signal;
 
 use super::destinations::all;
 use super::judge::Arrival;
 use super::world::World;
 use super::{Destination, Mood, NO_MEANING, REFUSED, Scenario, no_meaning};
-use crate::support::LIMIT_S;
 
 /// Enough for several rounds of every sink, and few enough for a process each.
 const RECORDS: usize = 40;
@@ -155,8 +152,7 @@ async fn a_kill_between_sending_and_saving_repeats_under_the_same_ids_or_not_at_
     };
     world.each("it is at work", world.cells(), file_is_away).await;
     // From here on the daemon can send, and cannot save that it did.
-    let store = Connection::open(world.place.store()).unwrap();
-    store.busy_timeout(Duration::from_secs(LIMIT_S)).unwrap();
+    let store = world.place.writer();
     store.execute_batch("BEGIN IMMEDIATE").unwrap();
     world.be(Mood::Well);
     world

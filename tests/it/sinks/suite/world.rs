@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
 use serde_json::json;
 
 use super::judge::{Arrival, wrong};
@@ -206,8 +205,7 @@ impl World {
 
 /// Fills the log as polls would have, and returns what each sink is to get.
 fn fill(place: &Place, rows: &[(usize, usize, String)]) -> Vec<Arrival> {
-    let mut store = Connection::open(place.store()).unwrap();
-    store.busy_timeout(Duration::from_secs(LIMIT_S)).unwrap();
+    let mut store = place.writer();
     let tx = store.transaction().unwrap();
     let mut log = Vec::with_capacity(rows.len());
     for (index, (record, version, name)) in rows.iter().enumerate() {
