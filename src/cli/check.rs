@@ -8,6 +8,7 @@ mod sink;
 mod store;
 pub(super) mod unit;
 pub(super) mod workspace;
+mod writable;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

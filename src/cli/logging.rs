@@ -33,7 +33,7 @@ pub(super) fn last_words(text: &str) {
     match LINES.get() {
         Some(lines) => {
             lines.add(format!("{}\n", super::output::plain(text)).as_bytes());
-            lines.flush(LAST_WAIT);
+            flush();
         }
         None => super::output::aside(text),
     }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::CheckReport;
-use super::reports::unwritable;
 use super::unit::Unit;
+use super::writable::unwritable;
 use crate::cli::exit;
 use crate::config::Config;
 

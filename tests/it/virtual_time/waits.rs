@@ -21,6 +21,23 @@ pub(super) fn fails_once(shop: &VirtualShop, route: Route, code: u16, retry_afte
     shop.sandbox.fault(Fault { route, kind, count: 1 });
 }
 
+/// A daemon whose leads were answered 503 a while ago, with a wait of 90 seconds.
+async fn with_waiting_leads(shop: &VirtualShop) -> VirtualDaemon<'_> {
+    let mut daemon = VirtualDaemon::new(shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(60.0).await;
+    fails_once(shop, Route::Leads, 503, "90");
+    shop.until(90.0).await;
+    daemon
+}
+
+/// During the 90 seconds after the 503 no lead is polled, and the other routes are.
+fn leads_rest_alone(shop: &VirtualShop) {
+    let during = within(shop, 503, 90.0);
+    assert_eq!(of(&during, Route::Leads), 0, "{during:?}");
+    assert!(of(&during, Route::Payments) > 5, "the other routes go on: {during:?}");
+}
+
 fn of(polls: &[Received], route: Route) -> usize {
     polls.iter().filter(|poll| poll.route == route.segment()).count()
 }
@@ -107,9 +124,7 @@ async fn a_503_with_retry_after_rests_its_route_alone() {
     fails_once(&shop, Route::Leads, 503, "90");
     fails_once(&shop, Route::Jobs, 502, &date);
     shop.until(600.0).await;
-    let during = within(&shop, 503, 90.0);
-    assert_eq!(of(&during, Route::Leads), 0);
-    assert!(of(&during, Route::Payments) > 5, "the other routes go on: {during:?}");
+    leads_rest_alone(&shop);
     let polls = shop.polls(0.0, 600.0);
     let failed = polls.iter().position(|poll| poll.status == 502).unwrap();
     let next = polls[failed + 1..].iter().find(|poll| poll.route == Route::Jobs.segment()).unwrap();
@@ -120,29 +135,19 @@ async fn a_503_with_retry_after_rests_its_route_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_route_waits_as_long_as_the_server_asked_through_a_reload() {
     let shop = VirtualShop::new(Workspace::usual(), 1);
-    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
-    daemon.start().await;
-    shop.until(60.0).await;
-    fails_once(&shop, Route::Leads, 503, "90");
-    shop.until(90.0).await;
+    let mut daemon = with_waiting_leads(&shop).await;
     daemon.reload().await;
     shop.until(120.0).await;
     daemon.reload().await;
     shop.until(300.0).await;
-    let during = within(&shop, 503, 90.0);
-    assert_eq!(of(&during, Route::Leads), 0, "{during:?}");
-    assert!(of(&during, Route::Payments) > 5, "the other routes go on: {during:?}");
+    leads_rest_alone(&shop);
     daemon.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_route_waits_as_long_as_the_server_asked_through_a_lock_of_the_store() {
     let shop = VirtualShop::new(Workspace::usual(), 1);
-    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
-    daemon.start().await;
-    shop.until(60.0).await;
-    fails_once(&shop, Route::Leads, 503, "90");
-    shop.until(90.0).await;
+    let mut daemon = with_waiting_leads(&shop).await;
     let other = rusqlite::Connection::open(daemon.store_path()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     shop.sandbox.burst(Route::Jobs, 1);

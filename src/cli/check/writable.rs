@@ -1,0 +1,55 @@
+//! Whether a file can be written, for a scheduled report or a backup. Nothing is created or changed.
+
+use std::path::Path;
+
+use rustix::fs::Access;
+
+use super::unit::Unit;
+use crate::sink;
+
+/// Why a file cannot be written, and what to do about it. Nothing is created or changed.
+pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<String> {
+    if file.is_dir() {
+        return Some(format!("{} is a folder: name a file in `path`", file.display()));
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    if unit.is_some_and(|unit| !unit.may_write(folder)) {
+        return Some(format!(
+            "the service may not write to {}: copy systemd/drop-ins/file-sink.conf and name the folder in ReadWritePaths=",
+            shown.display()
+        ));
+    }
+    // The unit, or the first start, creates this folder for the database.
+    if !folder.exists() && store.parent() == Some(folder) {
+        return None;
+    }
+    // With the dot, a file in the place of the folder is told from a folder that is closed.
+    let error: std::io::Error =
+        rustix::fs::access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK).err()?.into();
+    let advice = sink::file_advice(&error);
+    Some(format!("could not write to {}: {error}{advice}", shown.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_writable_only_in_a_folder_that_exists_and_takes_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Path::new("/no/such/folder/mirror.db");
+        let said = |file: &Path| unwritable(file, store, None);
+        assert_eq!(said(&dir.path().join("till.html")), None);
+        let absent = said(&dir.path().join("absent/till.html")).unwrap();
+        assert!(absent.ends_with("; create the folder"), "{absent}");
+        let folder = said(dir.path()).unwrap();
+        assert!(folder.contains("is a folder: name a file"), "{folder}");
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let below = said(&dir.path().join("file/till.html")).unwrap();
+        assert!(below.ends_with("; name another path"), "{below}");
+        // The first start creates the folder of the database.
+        assert_eq!(said(Path::new("/no/such/folder/till.html")), None);
+    }
+}
