@@ -8,7 +8,8 @@
 mod batch;
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::pin::pin;
@@ -16,8 +17,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr};
 use tokio_util::sync::CancellationToken;
 
@@ -96,7 +98,7 @@ impl CommandSink {
         stop: &CancellationToken,
     ) -> Verdict {
         match self.input(change) {
-            Ok(input) => self.run(input + "\n", stop).await.verdict,
+            Ok(input) => self.run(&(input + "\n"), stop).await.verdict,
             Err(verdict) => verdict,
         }
     }
@@ -122,8 +124,15 @@ impl CommandSink {
     }
 
     /// Runs the program with this on its standard input.
-    async fn run(&self, input: String, stop: &CancellationToken) -> Run {
-        let mut child = match self.spawn() {
+    async fn run(&self, input: &str, stop: &CancellationToken) -> Run {
+        let input = match whole(input) {
+            Ok(input) => input,
+            Err(error) => {
+                let argv = &self.argv[0];
+                return Run::ended(Verdict::fault(format!("input of {argv}: {error}")));
+            }
+        };
+        let mut child = match self.spawn(input) {
             Ok(child) => child,
             Err(error) => {
                 let hint = match error.kind() {
@@ -142,7 +151,7 @@ impl CommandSink {
         let group = Group::of(&child);
         let mut said = Vec::new();
         let ended = {
-            let run = pin!(attend(&mut child, input, &mut said));
+            let run = pin!(attend(&mut child, &mut said));
             tokio::select! {
                 biased;
                 ended = run => Some(ended),
@@ -176,14 +185,14 @@ impl CommandSink {
         }
     }
 
-    fn spawn(&self) -> io::Result<Child> {
+    fn spawn(&self, input: File) -> io::Result<Child> {
         let kept = ENVIRONMENT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         tokio::process::Command::new(&self.argv[0])
             .args(&self.argv[1..])
             .env_clear()
             .env("PATH", OsString::from(DEFAULT_PATH))
             .envs(kept)
-            .stdin(Stdio::piped())
+            .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .process_group(0)
@@ -211,25 +220,28 @@ enum NoStatus {
     Unknown(io::Error),
 }
 
-/// Writes to the program and reads its standard error until it ends; the last output may be left.
+/// A file in memory with this text. A pipe would end in the middle if this process were killed, and
+/// the program would take the part for the whole.
+fn whole(input: &str) -> io::Result<File> {
+    let name = "shopmirror-change";
+    // A kernel before 6.3 does not know the second flag, and a hardened one wants it.
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| memfd_create(name, MemfdFlags::CLOEXEC))?;
+    let mut file = File::from(file);
+    file.write_all(input.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Reads the program's standard error until it ends; the last output may be left.
 async fn attend(
     child: &mut Child,
-    data: String,
     said: &mut Vec<u8>,
 ) -> Result<(ExitStatus, Option<ChildStderr>), NoStatus> {
-    let stdin = child.stdin.take();
     let mut stderr = child.stderr.take();
-    let mut feeding = pin!(async move {
-        if let Some(mut stdin) = stdin {
-            // A program need not read its input: only its exit code decides.
-            let _ = stdin.write_all(data.as_bytes()).await;
-        }
-    });
-    let mut fed = false;
     let status = loop {
         tokio::select! {
             status = child.wait() => break status.map_err(NoStatus::Unknown)?,
-            () = &mut feeding, if !fed => fed = true,
             open = listen(&mut stderr, said), if stderr.is_some() => if !open { stderr = None },
         }
     };

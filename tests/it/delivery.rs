@@ -325,3 +325,33 @@ async fn a_command_gets_each_change_on_its_standard_input() {
     assert_eq!(place.lines("taken.ndjson"), place.lines("audit.ndjson"));
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_program_that_outlives_a_killed_daemon_gets_its_input_whole() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    // It reads its input only when the daemon is dead.
+    let script = "touch \"$1/begun\"\nwhile [ -e \"$1/held\" ]; do sleep 0.02; done\n\
+                  cat > \"$1/input\"\nmv \"$1/input\" \"$1/taken\"\n";
+    place.write("take", script);
+    place.write("held", "");
+    let (program, dir) = (place.path("take"), place.path(""));
+    place.configure(&format!(
+        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]",
+        program.display(),
+        dir.display(),
+    ));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    // More than a pipe holds.
+    let text = "y".repeat(300_000);
+    workspace.add(Route::Leads, json!({"name": "Whole", "notes": text}));
+    wait_until("the program runs", || place.path("begun").exists()).await;
+    daemon.kill().await;
+    std::fs::remove_file(place.path("held")).unwrap();
+    wait_until("the program has read its input", || place.path("taken").exists()).await;
+    let taken = std::fs::read_to_string(place.path("taken")).unwrap();
+    let change: Value = serde_json::from_str(&taken).expect("one whole change");
+    assert_eq!(change["record"]["notes"], json!(text));
+    assert!(taken.ends_with("}\n"), "the line has its end");
+}
