@@ -16,7 +16,7 @@ use super::{ControlError, ControlRequest};
 use crate::store;
 
 /// How long the socket of a process that holds the store may be absent.
-const ABSENT_AT_MOST: Duration = Duration::from_secs(2);
+const ABSENT_AT_MOST: Duration = Duration::from_secs(5);
 /// How often to look for it in that time.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 /// The longest reply that is read.
