@@ -231,6 +231,21 @@ impl Alert<'_> {
     }
 }
 
+/// An alert with these words, to see how a sink would show one.
+#[must_use]
+pub fn sample(title: &str, text: &str, now: Timestamp) -> NewNotice {
+    let alert = Alert {
+        state: AlertState::Begun,
+        about: "key",
+        title: title.to_owned(),
+        text: text.to_owned(),
+        reasons: &[],
+        since: &stamp(now),
+        at: stamp(now),
+    };
+    alert.notice(1)
+}
+
 /// The matter in a few words.
 fn title(about: &str) -> String {
     match about.split_once('/') {

@@ -51,7 +51,7 @@ pub use base::Base;
 pub use command::CommandSettings;
 pub use email::{EmailSettings, MailTls};
 pub use file::{FileFormat, FileSettings};
-pub use intake::{Intake, IntakeSettings};
+pub use intake::{Intake, IntakeLimit, IntakePart, IntakeSettings};
 pub use key::{KeyError, checked_for_file as checked_key};
 pub use mqtt::MqttSettings;
 pub use nats::NatsSettings;

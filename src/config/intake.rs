@@ -3,6 +3,8 @@
 //! It refuses what would feed itself: a lead made of each lead of the same workspace, or a check-in
 //! of each job, without end.
 
+mod input;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -19,33 +21,12 @@ use super::webhook::TIMEOUT;
 use super::{Auth, KeySource, SinkFilter, address};
 use crate::record::Route;
 use crate::shape::{Escape, NAMES, Template};
+use input::ADDRESS;
+pub use input::{IntakeLimit, IntakePart};
 
 const CUSTOM_FIELDS_MAX: usize = 20;
 const PACE_MAX: u32 = 60_000;
 const USUAL_PACE: u32 = 20;
-
-/// The input fields of the contract ("Lead (input)", "Self check-in (input)") that hold text.
-const BOTH: [&str; 8] = [
-    "name",
-    "mobile_number",
-    "email",
-    "mobile_country_code",
-    "device_type",
-    "device_brand",
-    "device_model",
-    "comment",
-];
-const LEAD: [&str; 4] = ["phone_number", "contact_person_name", "source", "next_follow_up"];
-const CHECKIN: [&str; 7] = [
-    "serial_number",
-    "serial_number_2",
-    "device_password",
-    "accessories",
-    "is_recovery",
-    "is_pickup_booked",
-    "scheduled_on",
-];
-const ADDRESS: [&str; 4] = ["address_line", "city", "state", "zip_code"];
 
 /// `type = "intake"`
 #[derive(Debug, Clone)]
@@ -202,10 +183,14 @@ fn fields(section: &mut Section<'_>, create: Option<Intake>) -> Option<[Fields; 
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
             ("address" | "custom_fields", DeValue::Table(inner)) => {
-                let map = &mut maps[if name == "address" { 1 } else { 2 }];
+                let (map, part) = match name {
+                    "address" => (&mut maps[1], IntakePart::Address),
+                    _ => (&mut maps[2], IntakePart::Custom),
+                };
                 for (key, value) in inner {
                     let label = key.get_ref().as_ref();
-                    if name == "address" && !ADDRESS.contains(&label) {
+                    let limit = create.and_then(|create| create.limit(part, label));
+                    if part == IntakePart::Address && !ADDRESS.contains(&label) {
                         let message = format!(
                             "an address has no `{}`; its fields are: {}",
                             shown(label),
@@ -213,11 +198,13 @@ fn fields(section: &mut Section<'_>, create: Option<Intake>) -> Option<[Fields; 
                         );
                         section.findings.note(&key.span(), message);
                     }
-                    put(section, map, label, value.get_ref(), &value.span());
+                    put(section, map, (label, limit), value.get_ref(), &value.span());
                 }
             }
-            _ if is_known(name, create) => {
-                put(section, &mut maps[0], name, value.get_ref(), &value.span());
+            // Without `create` it is not known which fields there are.
+            _ if create.is_none_or(|create| create.limit(IntakePart::Own, name).is_some()) => {
+                let limit = create.and_then(|create| create.limit(IntakePart::Own, name));
+                put(section, &mut maps[0], (name, limit), value.get_ref(), &value.span());
             }
             _ => {
                 let message = format!(
@@ -241,20 +228,10 @@ fn fields(section: &mut Section<'_>, create: Option<Intake>) -> Option<[Fields; 
     Some(maps)
 }
 
-fn is_known(name: &str, create: Option<Intake>) -> bool {
-    let more: &[&str] = match create {
-        Some(Intake::Lead) => &LEAD,
-        Some(Intake::SelfCheckin) => &CHECKIN,
-        // The other keys are checked when it is known what is made.
-        None => return true,
-    };
-    BOTH.contains(&name) || more.contains(&name)
-}
-
 fn put(
     section: &Section<'_>,
     map: &mut Fields,
-    name: &str,
+    (name, limit): (&str, Option<IntakeLimit>),
     value: &DeValue<'_>,
     place: &Range<usize>,
 ) {
@@ -267,6 +244,15 @@ fn put(
             return;
         }
     };
+    let length = source.trim().chars().count();
+    if let Some(limit) = limit.filter(|limit| length > limit.most && !source.contains('{')) {
+        let message = format!(
+            "`fields.{}` has {length} characters, and a workspace takes at most {}: shorten it",
+            shown(name),
+            limit.most
+        );
+        section.findings.note_secret(place, message);
+    }
     match Template::compile(&source, Escape::Text, &NAMES) {
         Ok(template) => {
             map.insert(name.to_owned(), template);

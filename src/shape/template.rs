@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, HtmlEscape, UndefinedBehavior, Value};
 use serde::de::IgnoredAny;
 
@@ -224,16 +225,9 @@ fn environment(escape: Escape) -> Environment<'static> {
             return Ok(output.write_str(value.as_str().unwrap_or_default())?);
         }
         match escape {
-            Escape::Json => {
-                let json = serde_json::to_string(&Json(value)).map_err(|error| {
-                    Error::new(ErrorKind::BadSerialization, "this value cannot be JSON")
-                        .with_source(error)
-                })?;
-                write!(output, "{OPEN}{json}{CLOSE}")?;
-            }
-            _ if value.is_none() || value.is_undefined() => {}
-            Escape::Html => write!(output, "{}", HtmlEscape(&value.to_string()))?,
-            Escape::Text => write!(output, "{value}")?,
+            Escape::Json => write!(output, "{OPEN}{}{CLOSE}", json(value)?)?,
+            Escape::Html => write!(output, "{}", HtmlEscape(&plain(value)?))?,
+            Escape::Text => output.write_str(&plain(value)?)?,
         }
         Ok(())
     });
@@ -247,6 +241,31 @@ fn entities(value: &Value) -> Result<String, Error> {
     }
     let text = value.as_str().ok_or(ErrorKind::InvalidOperation)?;
     Ok(text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
+}
+
+fn json(value: &Value) -> Result<String, Error> {
+    serde_json::to_string(&Json(value)).map_err(|error| {
+        Error::new(ErrorKind::BadSerialization, "this value cannot be JSON").with_source(error)
+    })
+}
+
+/// A value as people read it: a list with commas, nothing for null. What is nested is JSON.
+fn plain(value: &Value) -> Result<String, Error> {
+    let is_list = |value: &Value| matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
+    match value.kind() {
+        ValueKind::None | ValueKind::Undefined => Ok(String::new()),
+        // A bool by itself would be `True`.
+        ValueKind::Map | ValueKind::Bool => json(value),
+        _ if is_list(value) => {
+            let items: Vec<Value> = value.try_iter()?.filter(|item| !item.is_none()).collect();
+            if items.iter().any(|item| is_list(item) || item.kind() == ValueKind::Map) {
+                return json(value);
+            }
+            let items: Result<Vec<String>, Error> = items.iter().map(plain).collect();
+            Ok(items?.join(", "))
+        }
+        _ => Ok(value.to_string()),
+    }
 }
 
 /// A value as JSON.

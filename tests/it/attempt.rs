@@ -34,6 +34,11 @@ async fn a_test_sends_one_marked_change_and_reports_the_verdict() {
     assert!(body["data"]["event_id"].as_str().unwrap().starts_with("test_"));
     assert_eq!(sent.header("webhook-id"), body["data"]["event_id"]);
 
+    let ended = place.run(["sinks", "test", "erp", "--create"]).await;
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.err.contains("only for sinks of type intake"), "{ended:?}");
+    assert_eq!(receiver.received().len(), before + 1, "nothing was sent");
+
     receiver.always(Answer::status(422).body("no such field"));
     let ended = place.run(["sinks", "test", "erp", "--seq", "1", "--json"]).await;
     assert_eq!(ended.code, Some(65), "{ended:?}");

@@ -3,14 +3,17 @@
 //! A template that was made for records may refuse an alert, or send a message that says nothing of it.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use jiff::tz::TimeZone;
 
 use super::CheckReport;
+use crate::alerts;
 use crate::cli::exit;
 use crate::clock::stamp;
-use crate::config::{Config, ReportTarget, SinkKind};
+use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport, SinkKind};
 use crate::record::{Change, Kind, Route};
+use crate::report::{self, Answer, Column, Period, Report};
 use crate::sink::{Sink, Verdict};
+use crate::store::{NewNotice, SqlValue};
 
 const TITLE: &str = "shopmirror sample title";
 const TEXT: &str = "shopmirror sample text";
@@ -21,7 +24,7 @@ pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckRepor
     let alerts = config.alerts.sinks.iter().map(|sink| (sink, alert(now)));
     let reports = config.reports.schedule.iter().filter_map(|(name, settings)| {
         let ReportTarget::Sink(sink) = &settings.to else { return None };
-        Some((sink, scheduled(name, now)))
+        Some((sink, scheduled(name, settings, now)?))
     });
     let mut told: Vec<(&String, Kind)> = Vec::new();
     for (sink, notice) in alerts.chain(reports) {
@@ -60,33 +63,41 @@ fn problem(config: &Config, name: &str, notice: &Change, now: Timestamp) -> Opti
 }
 
 fn alert(now: Timestamp) -> Change {
-    let body = json!({
-        "state": "begun", "about": "key", "title": TITLE, "text": TEXT, "reasons": [],
-        "since": stamp(now), "at": stamp(now),
-    });
-    notice(Kind::Alert, "key", &body, now)
+    notice(alerts::sample(TITLE, TEXT, now))
 }
 
-fn scheduled(name: &str, now: Timestamp) -> Change {
-    let body = json!({
-        "name": name, "report": name, "title": TITLE, "about": "", "from": "", "to": "", "notes": [],
-        "rows": 0, "format": "table", "content_type": "text/plain; charset=utf-8",
-        "file_name": "sample.txt", "content": TEXT, "text": TEXT, "html": TEXT, "chart": null,
-    });
-    notice(Kind::Report, name, &body, now)
+/// A report with one row, in the form that this one is made in. A sample has no chart.
+fn scheduled(name: &str, settings: &ScheduledReport, now: Timestamp) -> Option<Change> {
+    let report = Report::parse(name, &format!("-- title: {TITLE}")).ok()?;
+    let today = now.to_zoned(TimeZone::UTC).date();
+    let answer = Answer {
+        report,
+        period: Period { from: today, to: today },
+        columns: vec![Column { name: "sample".to_owned(), format: None }],
+        rows: vec![vec![SqlValue::Text(TEXT.to_owned())]],
+        notes: Vec::new(),
+    };
+    let format = match settings.format {
+        ReportFormat::Svg => ReportFormat::Table,
+        format => format,
+    };
+    let body = report::notice_body(name, &answer, format).ok()?;
+    let (kind, about, made_at) = (Kind::Report, name.to_owned(), stamp(now));
+    Some(notice(NewNotice { kind, about, version: 1, made_at, body }))
 }
 
-fn notice(kind: Kind, about: &str, body: &Value, now: Timestamp) -> Change {
+fn notice(made: NewNotice) -> Change {
+    let NewNotice { kind, about, version, made_at, body } = made;
     Change {
         seq: 0,
         event_id: format!("{kind}_sample"),
         route: Route::Jobs,
-        record_id: Some(about.to_owned()),
+        record_id: Some(about),
         kind,
-        version: 1,
-        observed_at: stamp(now),
+        version,
+        observed_at: made_at,
         business: None,
-        body: body.to_string(),
+        body,
         before: None,
     }
 }

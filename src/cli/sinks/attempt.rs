@@ -42,7 +42,7 @@ pub(in crate::cli) struct Args {
 pub(in crate::cli) struct TestArgs {
     #[command(flatten)]
     change: Args,
-    /// Of an intake sink: create a real record in the other workspace
+    /// Only of an intake sink: create a real record in the other workspace
     #[arg(long)]
     create: bool,
 }
@@ -123,6 +123,15 @@ pub(super) fn test(config: &Config, args: &TestArgs, json: bool) -> anyhow::Resu
             "the other workspace cannot mark a record as a test, so this would create a real one: see it with \
              `shopmirror sinks preview {name}`, try the key with `shopmirror check --sink {name}`, or add --create",
             name = args.name
+        );
+        return Err(ExitError { code: USAGE, text }.into());
+    }
+    if *create && !matches!(settings.kind, SinkKind::Intake(_)) {
+        let text = format!(
+            "--create is only for sinks of type intake, and {name} has the type {kind}, which marks what it is given \
+             as a test: leave --create out",
+            name = args.name,
+            kind = settings.kind.type_name()
         );
         return Err(ExitError { code: USAGE, text }.into());
     }

@@ -67,6 +67,26 @@ fn hostile_text_stays_one_value_in_a_string_and_outside_of_one() {
 }
 
 #[test]
+fn a_list_in_a_text_has_commas_and_what_is_nested_is_json() {
+    let body = r#"{"none":[],"one":["a"],"tags":["a, b",1,true,null,"<c>"],"deep":[["a"],{"b":null}],
+        "object":{"city":"Köln","n":1.50},"null":null,"text":"x"}"#;
+    for (source, text) in [
+        ("{{ record.none }}|{{ record.null }}|{{ record.one }}", "||a"),
+        ("{{ record.tags }}", "a, b, 1, true, <c>"),
+        ("{{ record.tags|reverse }}", "<c>, true, 1, a, b"),
+        ("{{ record.deep }}", r#"[["a"],{"b":null}]"#),
+        ("{{ record.object }}", r#"{"city":"Köln","n":1.5}"#),
+        ("{{ record.text }} {{ 1.0 }} {{ 1 == 1 }}", "x 1.0 true"),
+    ] {
+        let shown = compile(source, Escape::Text).unwrap().render(&Context::of(&change(body)));
+        assert_eq!(shown.unwrap(), text, "{source}");
+    }
+    let html = compile("{{ record.tags }} {{ record.object }}", Escape::Html).unwrap();
+    let shown = html.render(&Context::of(&change(body))).unwrap();
+    assert!(shown.starts_with("a, b, 1, true, &lt;c&gt; {&quot;city"), "{shown}");
+}
+
+#[test]
 fn hostile_text_is_text_in_html_and_nothing_switches_that_off() {
     let source =
         "<b>{{ record.name }}</b>{% autoescape false %}{{ record.name }}{% endautoescape %}";

@@ -1,36 +1,24 @@
 //! The body of an intake request: the configured fields of one change.
 //!
 //! An empty value is left out. A text that is longer than the contract allows is cut where a cut does
-//! no harm; a number, an address or a date is never cut.
+//! no harm; otherwise the change is refused before anything is sent.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::config::{Intake, IntakeSettings};
+use crate::config::{IntakeLimit, IntakePart as Part, IntakeSettings};
 use crate::record::Change;
 use crate::shape::{Context, Template, TemplateError};
 use crate::sink::Verdict;
-
-/// The fields that may be cut, and how many characters they hold: in a lead, in a self check-in.
-const CUT: [(&str, usize, usize); 7] = [
-    ("name", 60, 255),
-    ("contact_person_name", 60, 60),
-    ("device_type", 100, 255),
-    ("device_brand", 100, 255),
-    ("device_model", 100, 255),
-    ("source", 100, 100),
-    ("comment", 10_000, 10_000),
-];
-const CUSTOM_FIELD_CHARS: usize = 1000;
-const ADDRESS_CHARS: usize = 100;
 
 /// The body as JSON.
 pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, Verdict> {
     let context = Context::of(change);
     let mut body = Map::new();
     for (name, template) in &settings.fields {
-        let Some(text) = rendered(name, template, &context, most(settings.create, name))? else {
+        let limit = settings.create.limit(Part::Own, name);
+        let Some(text) = rendered(name, template, &context, limit)? else {
             continue;
         };
         let value = match name.as_str() {
@@ -41,11 +29,11 @@ pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, V
             body.insert(name.clone(), value);
         }
     }
-    for (name, fields, max) in [
-        ("address", &settings.address, ADDRESS_CHARS),
-        ("custom_fields", &settings.custom_fields, CUSTOM_FIELD_CHARS),
+    for (name, fields, part) in [
+        ("address", &settings.address, Part::Address),
+        ("custom_fields", &settings.custom_fields, Part::Custom),
     ] {
-        let values = nested(fields, &context, max)?;
+        let values = nested(settings, fields, &context, part)?;
         if !values.is_empty() {
             body.insert(name.to_owned(), values.into());
         }
@@ -60,13 +48,15 @@ pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, V
 }
 
 fn nested(
+    settings: &IntakeSettings,
     fields: &BTreeMap<String, Template>,
     context: &Context,
-    max: usize,
+    part: Part,
 ) -> Result<Map<String, Value>, Verdict> {
     let mut values = Map::new();
     for (name, template) in fields {
-        if let Some(text) = rendered(name, template, context, Some(max))? {
+        let limit = settings.create.limit(part, name);
+        if let Some(text) = rendered(name, template, context, limit)? {
             values.insert(name.clone(), Value::from(text));
         }
     }
@@ -78,20 +68,21 @@ fn rendered(
     name: &str,
     template: &Template,
     context: &Context,
-    max: Option<usize>,
+    limit: Option<IntakeLimit>,
 ) -> Result<Option<String>, Verdict> {
     let explained = |error: TemplateError| Verdict::refused(format!("fields.{name}: {error}"));
     let text = template.render(context).map_err(explained)?;
-    let kept: String = text.trim().chars().take(max.unwrap_or(usize::MAX)).collect();
+    let text = text.trim();
+    let Some(limit) = limit else { return Ok((!text.is_empty()).then(|| text.to_owned())) };
+    let length = text.chars().count();
+    if length > limit.most && !limit.is_cut {
+        return Err(Verdict::refused_for_good(format!(
+            "fields.{name} has {length} characters, and the workspace takes at most {}: nothing was sent; shorten it in the template",
+            limit.most
+        )));
+    }
+    let kept: String = text.chars().take(limit.most).collect();
     Ok((!kept.is_empty()).then_some(kept))
-}
-
-fn most(create: Intake, name: &str) -> Option<usize> {
-    let (_, lead, checkin) = CUT.into_iter().find(|(field, ..)| *field == name)?;
-    Some(match create {
-        Intake::Lead => lead,
-        Intake::SelfCheckin => checkin,
-    })
 }
 
 /// Yes or no, however a record says it.

@@ -205,6 +205,48 @@ async fn a_new_key_counts_at_once_and_a_page_is_no_acknowledgement() {
 }
 
 #[tokio::test]
+async fn a_text_that_is_too_long_is_cut_or_refused_before_it_is_sent_and_a_list_has_commas() {
+    let partner = Partner::start().await;
+    let mut settings = partner.settings();
+    settings.fields.extend(templates([("phone_number", "{{ record.phone }}")]));
+    settings.address = templates([
+        ("address_line", "{{ record.street }}"),
+        ("city", "{{ record.city }}"),
+        ("zip_code", "{{ record.zip }}"),
+    ]);
+    settings.custom_fields =
+        templates([("Parts", "{{ record.parts }}"), ("Note", "{{ record.long }}")]);
+    let record = json!({
+        "name": "Ada", "mobile": "1", "phone": "0".repeat(20), "street": "s".repeat(300),
+        "city": "c".repeat(300), "zip": "z".repeat(20), "parts": ["bag", "charger"],
+        "long": "ä".repeat(1_500),
+    });
+    let mut sink = intake(settings.clone());
+    assert_eq!(deliver_one(&mut sink, &recorded(1, &record)).await, Verdict::Done);
+    let lead = &partner.leads()[0];
+    let text = lead.to_string();
+    for kept in ["s".repeat(200), "c".repeat(100), "ä".repeat(1_000), "bag, charger".to_owned()] {
+        assert!(text.contains(&format!("\"{kept}\"")), "{kept}: {text}");
+    }
+    let before = partner.workspace.sandbox.requests().total;
+    for (field, named) in [("zip", "zip_code"), ("phone", "phone_number")] {
+        let mut longer = record.clone();
+        longer[field] = json!("9".repeat(21));
+        let verdict = deliver_one(&mut sink, &recorded(2, &longer)).await;
+        let said = format!("fields.{named} has 21 characters, and the workspace takes at most 20");
+        assert!(reason(&verdict).contains(&said), "{verdict:?}");
+        assert!(matches!(verdict, Verdict::Refused { for_good: true, .. }), "{verdict:?}");
+    }
+    assert_eq!(partner.workspace.sandbox.requests().total, before, "nothing was sent");
+    // A self check-in takes more of an address.
+    settings.create = Intake::SelfCheckin;
+    settings.fields = templates([("name", "{{ record.name }}"), ("mobile_number", "1")]);
+    let body = intake(settings).preview(&recorded(3, &record), at(0)).unwrap().body;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["address"]["address_line"], "s".repeat(255));
+}
+
+#[tokio::test]
 async fn the_pace_is_kept_and_a_stop_ends_the_wait() {
     let partner = Partner::start().await;
     let mut slow = partner.settings();
