@@ -212,8 +212,12 @@ impl Deliverer {
         self.store.save_passed_positions().await?;
         let mut status = known.status(self.clock.now().elapsed);
         let (filter, position) = (self.settings.filter.clone(), known.position);
-        let count = move |reader: &Reader| behind(reader, &filter, position, reader.last_seq()?);
-        status.behind = self.store.read(count).await?;
+        let name = self.name;
+        let count = move |reader: &Reader| {
+            let behind = behind(reader, &filter, position, reader.last_seq()?)?;
+            Ok((behind, reader.notice_counts(&name)?))
+        };
+        (status.behind, status.notices) = self.store.read(count).await?;
         Ok(status)
     }
 

@@ -64,6 +64,9 @@ struct DeadSelection {
     /// All dead letters of the sink
     #[arg(long)]
     all: bool,
+    /// The alerts and reports that the sink refused for good
+    #[arg(long)]
+    notices: bool,
 }
 
 /// What `dead SINK drop --json` prints.
@@ -72,6 +75,8 @@ struct DeadSelection {
 pub(super) struct DropResult {
     /// How many dead letters were dropped.
     changes: usize,
+    /// How many alerts and reports were dropped.
+    notices: usize,
 }
 
 /// What `dead SINK redrive --json` prints.
@@ -80,6 +85,8 @@ pub(super) struct DropResult {
 pub(super) struct RedriveResult {
     /// How many changes will be delivered again.
     changes: usize,
+    /// How many alerts and reports will be sent again.
+    notices: usize,
     /// How many changes will not, because the sink has a newer version of the record.
     superseded: usize,
 }
@@ -110,15 +117,28 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     match args.action.unwrap_or(DeadAction::List) {
         DeadAction::List => list(&reader, &sink, json),
         DeadAction::Show { seq } => show(&reader, &args.sink, seq, json),
+        DeadAction::Redrive { which, .. } if which.notices => {
+            let notices = Operator::open(path)?.revive_notices(&args.sink)?;
+            let when = when(&sink, wake(path, &args.sink)?);
+            let text = format!("{} will be sent again {when}", told(notices));
+            let result = RedriveResult { changes: 0, notices, superseded: 0 };
+            conclude(notices, which, &result, json, &text)
+        }
         DeadAction::Redrive { which, all_versions } => {
             send_again(config, &reader, &sink, which, all_versions, json)
+        }
+        DeadAction::Drop(which) if which.notices => {
+            let notices = Operator::open(path)?.drop_notices(&args.sink)?;
+            let text = format!("{} dropped", told(notices));
+            conclude(notices, which, &DropResult { changes: 0, notices }, json, &text)
         }
         DeadAction::Drop(which) => {
             let count = Operator::open(path)?.drop_dead(&args.sink, which.seq)?;
             wake(path, &args.sink)?;
             let letters = output::count(i64::try_from(count)?, "dead letter", "dead letters");
             let text = format!("{letters} dropped; the changes stay in the log");
-            conclude(count, which, &DropResult { changes: count }, json, &text)
+            let result = DropResult { changes: count, notices: 0 };
+            conclude(count, which, &result, json, &text)
         }
     }
 }
@@ -140,12 +160,7 @@ fn send_again(
         redrive(&mut Operator::open(path)?, reader, sink, &wanted, &now)?;
     // Without a daemon they are sent when it starts.
     let woken = wake(path, &sink.name)?;
-    let when = match sink.state {
-        SinkState::Disabled => "after its url is corrected and the daemon has reloaded",
-        SinkState::Removed => "after the sink is in the configuration again",
-        SinkState::Active if woken => "now",
-        SinkState::Active => "when the daemon runs",
-    };
+    let when = when(sink, woken);
     let mut text = format!("{} will be delivered again {when}", changes(count));
     if superseded > 0 {
         text.push_str(&format!(
@@ -158,8 +173,18 @@ fn send_again(
     if which.all && left > 0 {
         text.push_str(&format!("; {left} more are left: run this again after these are delivered"));
     }
-    let result = RedriveResult { changes: count, superseded };
+    let result = RedriveResult { changes: count, notices: 0, superseded };
     conclude(count + superseded, which, &result, json, &text)
+}
+
+/// When what is due again is sent.
+fn when(sink: &SinkRow, is_woken: bool) -> &'static str {
+    match sink.state {
+        SinkState::Disabled => "after its url is corrected and the daemon has reloaded",
+        SinkState::Removed => "after the sink is in the configuration again",
+        SinkState::Active if is_woken => "now",
+        SinkState::Active => "when the daemon runs",
+    }
 }
 
 /// Makes the daemon look at the sink's deliveries; returns whether one runs.
@@ -170,6 +195,11 @@ pub(super) fn wake(store: &Path, sink: &str) -> anyhow::Result<bool> {
 
 fn changes(count: usize) -> String {
     output::count(i64::try_from(count).unwrap_or(i64::MAX), "change", "changes")
+}
+
+fn told(count: usize) -> String {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    output::count(count, "alert or report", "alerts or reports")
 }
 
 fn conclude<T: Serialize>(
@@ -220,7 +250,19 @@ fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode>
         &["seq", "route", "record", "attempts", "since", "last error"],
         &rows,
         "no dead letters",
-    )
+    )?;
+    let notices = reader.notice_counts(&sink.name)?;
+    if notices.refused > 0 {
+        let why = notices.refused_error.as_deref().unwrap_or("no reason is known");
+        output::text(&format!(
+            "{} of its alerts or reports refused for good: {}; send them again with `shopmirror dead {name} redrive --notices`, or drop them \
+             with `shopmirror dead {name} drop --notices`\n",
+            notices.refused,
+            output::plain(why),
+            name = sink.name
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show(reader: &Reader, sink: &str, seq: i64, json: bool) -> anyhow::Result<ExitCode> {

@@ -95,6 +95,12 @@ pub(super) fn table(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
         &rows,
         "no sink has been opened yet: add [sinks.NAME] to the configuration",
     )?;
+    for sink in sinks.iter().filter(|sink| sink.notices.refused > 0) {
+        let (name, refused) = (&sink.name, sink.notices.refused);
+        output::text(&format!(
+            "{name} refused {refused} of its alerts or reports for good: see `shopmirror dead {name} list`\n"
+        ))?;
+    }
     for replay in sinks.iter().filter_map(|sink| sink.replay.as_ref()) {
         output::text(&format!("{}\n", output::plain(&super::replay::line(replay))))?;
     }

@@ -102,6 +102,13 @@ impl Deliveries {
             deliverer.open().await?;
         }
         deliver::retire(&self.store, sinks.keys().cloned().collect()).await?;
+        match self.store.revive_notices().await {
+            // The next reload does it.
+            Err(error) if error.passes() => {
+                tracing::warn!(%error, "alerts and reports that sinks refused are not sent again yet: reload later");
+            }
+            revived => revived?,
+        }
         let replaced: BTreeSet<&String> = started.iter().map(|(new, _)| &new.name).collect();
         let mut handles = self.handles.borrow().clone();
         handles.retain(|name, handle| {

@@ -112,6 +112,7 @@ impl SinkView {
         let Some(mut status) = self.status.borrow().clone() else { return Ok(None) };
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         status.behind = counted.update(reader, &self.filter, status.position, last)?;
+        status.notices = reader.notice_counts(&status.name)?;
         Ok(Some(status))
     }
 }

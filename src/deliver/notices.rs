@@ -99,8 +99,13 @@ impl Deliverer {
                     Some(wait) => (*wait, attempts, reason),
                     None => {
                         tracing::error!(sink = %self.name, kind = %change.kind, about = change.record_id, reason,
-                            "the sink refused a notice for good, and it is dropped: correct the sink, then try it with `shopmirror check --sink {}`", self.name);
-                        self.store.settle_notice(notice.id, NoticeFate::Settled).await?;
+                            "the sink refused an alert or report for good, and it is kept: correct the sink, see `shopmirror check --sink {}`, then reload, and it is sent again", self.name);
+                        let fate = NoticeFate::GivenUp {
+                            attempts,
+                            at: moment.stamp(),
+                            last_error: reason,
+                        };
+                        self.store.settle_notice(notice.id, fate).await?;
                         return Ok(Tried::default());
                     }
                 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Replay, SinkRow};
+use crate::store::{NoticeCounts, Replay, SinkRow};
 
 /// What a sink is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +78,9 @@ pub struct SinkStatus {
     /// older state.
     #[serde(default)]
     pub replay: Option<Replay>,
+    /// Alerts and reports that the sink has not taken; they are no changes.
+    #[serde(default)]
+    pub notices: NoticeCounts,
     /// Seconds until the next attempt while paused.
     pub next_attempt_s: Option<f64>,
     /// The last fault.
@@ -100,6 +103,7 @@ impl SinkStatus {
             filtered: row.filtered,
             skipped: row.skipped,
             replay: None,
+            notices: NoticeCounts::default(),
             next_attempt_s: None,
             last_error: row.last_error,
         }

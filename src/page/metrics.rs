@@ -216,6 +216,16 @@ impl Metrics {
             "Changes that the sink refused for good",
             each(|s| s.dead as f64),
         );
+        self.gauges(
+            "sink_waiting_notices",
+            "Alerts and reports that the sink has not taken yet",
+            each(|s| s.notices.waiting as f64),
+        );
+        self.gauges(
+            "sink_refused_notices",
+            "Alerts and reports that the sink refused for good",
+            each(|s| s.notices.refused as f64),
+        );
         self.counters(
             "sink_delivered_changes",
             "Changes delivered since the sink was first seen",

@@ -306,6 +306,7 @@ impl HealthReport {
                     ),
                 );
             }
+            self.judge_notices(sink);
             if sink.dead > 0 {
                 let letters = if sink.dead == 1 { "dead letter" } else { "dead letters" };
                 self.add(
@@ -316,6 +317,29 @@ impl HealthReport {
                     ),
                 );
             }
+        }
+    }
+
+    /// Alerts and reports that a sink does not take. What was not tried yet says nothing.
+    fn judge_notices(&mut self, SinkStatus { name, notices, .. }: &SinkStatus) {
+        if let Some(why) = &notices.waiting_error {
+            let waiting = notices.waiting;
+            self.add(
+                Health::Degraded,
+                format!(
+                    "sink {name} has not taken {waiting} of its alerts or reports, which will be sent again: {why}; `shopmirror check --sink {name}` tries it"
+                ),
+            );
+        }
+        let refused = notices.refused;
+        if refused > 0 {
+            let why = notices.refused_error.as_deref().unwrap_or("no reason is known");
+            self.add(
+                Health::Degraded,
+                format!(
+                    "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror dead {name} drop --notices`"
+                ),
+            );
         }
     }
 }

@@ -191,7 +191,8 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
         };
         let behind = (last_seq - row.position).max(0);
         let replay = replay.filter(Replay::is_shown);
-        Ok(SinkStatus { behind, replay, ..SinkStatus::of_row(row, state) })
+        let notices = reader.notice_counts(&row.name)?;
+        Ok(SinkStatus { behind, replay, notices, ..SinkStatus::of_row(row, state) })
     })
     .collect()
 }

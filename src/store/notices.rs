@@ -1,13 +1,16 @@
 //! The table `_notices`: what this program tells a sink by itself, until the sink has taken it.
 //!
 //! A notice has the shape of a change and is in no log. Its event id follows from what it says, so
-//! that saying it twice stores it once. A sink keeps at most [`MOST`]; then the oldest goes.
+//! that saying it twice stores it once. One that the sink refuses for good is kept, and an operator or a
+//! reload has it handed over again. A sink keeps at most [`MOST`]; then the oldest goes.
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row, TransactionBehavior};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
+use super::operate::Operator;
 use super::{Reader, Store};
 use crate::record::{Change, Kind, Route};
 
@@ -47,8 +50,17 @@ pub struct PendingNotice {
 /// What becomes of a notice that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoticeFate {
-    /// It is done with: taken, or given up.
+    /// The sink has taken it.
     Settled,
+    /// The sink refused it for good.
+    GivenUp {
+        /// How often the sink refused it.
+        attempts: i64,
+        /// When.
+        at: String,
+        /// Why.
+        last_error: String,
+    },
     /// It is handed over again.
     PutOff {
         /// How often the sink refused it.
@@ -60,6 +72,20 @@ pub enum NoticeFate {
     },
 }
 
+/// Alerts and reports that a sink has not taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NoticeCounts {
+    /// Those that will be handed over.
+    pub waiting: i64,
+    /// Why one of them was not taken at the last attempt; null if none was tried.
+    pub waiting_error: Option<String>,
+    /// Those that the sink refused for good. A reload has them handed over again.
+    pub refused: i64,
+    /// Why it refused the last one.
+    pub refused_error: Option<String>,
+}
+
 const INSERT: &str = "INSERT OR IGNORE INTO _notices (sink, event_id, kind, about, version, made_at, body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
@@ -67,10 +93,27 @@ const TRIM: &str = "DELETE FROM _notices WHERE sink = ?1 AND id <= (SELECT id FR
      ORDER BY id DESC LIMIT 1 OFFSET ?2)";
 
 const PENDING: &str = "SELECT id, event_id, kind, about, version, made_at, body, attempts, next_attempt_at \
-     FROM _notices WHERE sink = ?1 ORDER BY id LIMIT ?2";
+     FROM _notices WHERE sink = ?1 AND given_up_at IS NULL ORDER BY id LIMIT ?2";
 
 const PUT_OFF: &str =
     "UPDATE _notices SET attempts = ?2, next_attempt_at = ?3, last_error = ?4 WHERE id = ?1";
+
+const GIVE_UP: &str =
+    "UPDATE _notices SET attempts = ?2, given_up_at = ?3, last_error = ?4 WHERE id = ?1";
+
+const COUNT: &str = "SELECT count(*) - count(given_up_at), count(given_up_at), \
+     (SELECT last_error FROM _notices WHERE sink = ?1 AND given_up_at IS NULL AND last_error IS NOT NULL \
+     ORDER BY id DESC LIMIT 1), \
+     (SELECT last_error FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL ORDER BY id DESC LIMIT 1) \
+     FROM _notices WHERE sink = ?1";
+
+const ANY_GIVEN_UP: &str = "SELECT EXISTS (SELECT 1 FROM _notices WHERE given_up_at IS NOT NULL)";
+
+/// With all attempts that a new one has; of one sink, or of all.
+const REVIVE: &str = "UPDATE _notices SET given_up_at = NULL, attempts = 0, next_attempt_at = NULL \
+     WHERE given_up_at IS NOT NULL AND (?1 IS NULL OR sink = ?1)";
+
+const DROP: &str = "DELETE FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL";
 
 /// The event id: the same for every sink and however often it is said. A report that is made again for
 /// the same time keeps its id, though records may have changed in between.
@@ -144,6 +187,40 @@ impl Reader {
         let rows = statement.query_map((sink, limit), read)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
+
+    /// How many alerts and reports a sink has not taken, and why.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn notice_counts(&self, sink: &str) -> Result<NoticeCounts, StoreError> {
+        let mut statement = self.connection.prepare_cached(COUNT)?;
+        Ok(statement.query_row([sink], |row| {
+            Ok(NoticeCounts {
+                waiting: row.get(0)?,
+                refused: row.get(1)?,
+                waiting_error: row.get(2)?,
+                refused_error: row.get(3)?,
+            })
+        })?)
+    }
+}
+
+impl Operator {
+    /// Has the alerts and reports that a sink refused for good handed over again; returns how many.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn revive_notices(&mut self, sink: &str) -> Result<usize, StoreError> {
+        Ok(self.connection.execute(REVIVE, [sink])?)
+    }
+
+    /// Deletes the alerts and reports that a sink refused for good; returns how many.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn drop_notices(&mut self, sink: &str) -> Result<usize, StoreError> {
+        Ok(self.connection.execute(DROP, [sink])?)
+    }
 }
 
 impl Store {
@@ -168,6 +245,22 @@ impl Store {
         Ok(())
     }
 
+    /// Has everything handed over again that sinks refused for good, because their configuration or
+    /// what it names may be another. Costs no write if there is nothing.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub async fn revive_notices(&self) -> Result<(), StoreError> {
+        self.write(|writer| {
+            let connection = &writer.connection;
+            if connection.query_row(ANY_GIVEN_UP, [], |row| row.get(0))? {
+                connection.execute(REVIVE, [None::<&str>])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Stores what became of a notice.
     ///
     /// # Errors
@@ -182,6 +275,10 @@ impl Store {
                 NoticeFate::PutOff { attempts, next_attempt_at, last_error } => {
                     let values = (id, attempts, next_attempt_at, last_error);
                     connection.prepare_cached(PUT_OFF)?.execute(values)?;
+                }
+                NoticeFate::GivenUp { attempts, at, last_error } => {
+                    let values = (id, attempts, at, last_error);
+                    connection.prepare_cached(GIVE_UP)?.execute(values)?;
                 }
             }
             Ok(())
@@ -234,7 +331,7 @@ mod tests {
         assert_eq!(ops[0].change.version, 6, "the oldest are dropped");
         assert_eq!(of("mail").await.unwrap().len(), 1);
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
-        for sql in [PENDING, TRIM] {
+        for sql in [PENDING, TRIM, COUNT, DROP, PUT_OFF, GIVE_UP] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
             let steps = steps.collect::<rusqlite::Result<Vec<_>>>().unwrap();

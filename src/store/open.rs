@@ -31,7 +31,7 @@ const CHECK_STEPS: i32 = 100_000;
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Numbered schema steps; `user_version` is the number of steps that a file has.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_pollers.sql"),
     include_str!("migrations/0003_deliveries.sql"),
@@ -41,6 +41,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0007_flood_gate.sql"),
     include_str!("migrations/0008_beside_the_log.sql"),
     include_str!("migrations/0009_replay_bound.sql"),
+    include_str!("migrations/0010_kept_notices.sql"),
 ];
 
 /// The lock of the process that uses the store; its file names that process.

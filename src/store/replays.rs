@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +72,7 @@ pub struct Replay {
     /// Since when its next change fails; absent while it goes on.
     #[serde(default)]
     pub failing_since: Option<String>,
-    /// For how long the daemon has run since then; the store keeps it beside the time.
+    /// For how long the daemon has run since then.
     #[serde(skip)]
     pub failing_for: Duration,
     /// When it was begun.
@@ -83,13 +82,13 @@ pub struct Replay {
 }
 
 const SELECT: &str = "SELECT sink, id, from_seq, to_seq, wanted, rate, position, sent, refused, left_out, state, \
-     last_error, begun_at, ended_at, failing_since FROM _replays";
+     last_error, begun_at, ended_at, failing_since, failing_for_ms FROM _replays";
 
 const BEGIN: &str = "INSERT OR REPLACE INTO _replays (sink, id, from_seq, to_seq, wanted, rate, position, state, begun_at) \
      VALUES (?1, lower(hex(randomblob(8))), ?2, ?3, ?4, ?5, ?2, 'running', ?6)";
 
 const SAVE: &str = "UPDATE _replays SET position = ?3, sent = ?4, refused = ?5, left_out = ?6, state = ?7, \
-     last_error = ?8, ended_at = ?9, failing_since = ?10 WHERE sink = ?1 AND id = ?2 AND state = 'running'";
+     last_error = ?8, ended_at = ?9, failing_since = ?10, failing_for_ms = ?11 WHERE sink = ?1 AND id = ?2 AND state = 'running'";
 
 const CANCEL: &str = "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state IN ('running', 'failed')";
 
@@ -134,7 +133,6 @@ impl Replay {
 fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
     let choice: String = row.get(4)?;
     let state: String = row.get(10)?;
-    let (failing_since, failing_for) = failing(row.get(14)?);
     Ok(Replay {
         sink: row.get(0)?,
         id: row.get(1)?,
@@ -156,26 +154,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
         last_error: row.get(11)?,
         begun_at: row.get(12)?,
         ended_at: row.get(13)?,
-        failing_since,
-        failing_for,
+        failing_since: row.get(14)?,
+        failing_for: Duration::from_millis(row.get::<_, i64>(15)?.unsigned_abs()),
     })
-}
-
-/// What the store keeps of a replay that fails: the time since when, and for how long the daemon has run
-/// since then, as an interval of ISO 8601 (`2026-01-02T03:04:05Z/PT90S`). Earlier versions wrote only the
-/// time.
-fn failing(text: Option<String>) -> (Option<String>, Duration) {
-    let Some(text) = text else { return (None, Duration::ZERO) };
-    let Some((since, lasted)) = text.split_once('/') else { return (Some(text), Duration::ZERO) };
-    let lasted = lasted.parse::<SignedDuration>().ok().and_then(|lasted| lasted.try_into().ok());
-    (Some(since.to_owned()), lasted.unwrap_or_default())
-}
-
-/// See [`failing`].
-fn failing_text(replay: &Replay) -> Option<String> {
-    let since = replay.failing_since.as_ref()?;
-    let lasted = SignedDuration::try_from(replay.failing_for).unwrap_or(SignedDuration::MAX);
-    Some(format!("{since}/{lasted}"))
 }
 
 fn find(connection: &Connection, sink: &str) -> rusqlite::Result<Option<Replay>> {
@@ -243,7 +224,8 @@ impl Store {
                 replay.state.as_str(),
                 &replay.last_error,
                 &replay.ended_at,
-                failing_text(&replay),
+                &replay.failing_since,
+                i64::try_from(replay.failing_for.as_millis()).unwrap_or(i64::MAX),
             );
             Ok(writer.connection.prepare_cached(SAVE)?.execute(values)? > 0)
         })

@@ -3,7 +3,7 @@
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use crate::support::{Place, Receiver, Workspace, wait_until};
+use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
 fn alerts(hook: &Receiver) -> Vec<Value> {
     hook.events().into_iter().filter(|event| event["kind"] == "alert").collect()
@@ -53,6 +53,78 @@ async fn a_refused_key_is_told_once_through_kills_and_changes_go_on() {
     assert!(place.lines("audit.ndjson").iter().all(|line| line["kind"] != "alert"));
     let verified = place.run(["verify"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+#[tokio::test]
+async fn a_refused_alert_is_shown_everywhere_until_a_reload_delivers_it() {
+    let hook = Receiver::start().await;
+    hook.always(Answer::status(422));
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let sink = Place::webhook_sink("ops", &hook.url("/"), "retry = [\"100ms\"]");
+    place.configure(&format!("[alerts]\nsink = \"ops\"\n{sink}"));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let key = workspace.sandbox.automation_key();
+    workspace.sandbox.disable_key(&key, true);
+    let refused = |status: &Value| status["sinks"][0]["notices"]["refused"] == 1;
+    place.status_when("the alert was refused", refused).await;
+    workspace.sandbox.disable_key(&key, false);
+    let advice = "refused 1 of its alerts or reports for good: answered 422";
+    for args in [["status"], ["sinks"]] {
+        let shown = place.run(args).await.out;
+        assert!(
+            shown.contains("ops refused 1 of its alerts or reports for good"),
+            "{args:?}: {shown}"
+        );
+    }
+    let listed = place.run(["dead", "ops", "list"]).await.out;
+    assert!(listed.contains("answered 422") && listed.contains("redrive --notices"), "{listed}");
+    daemon.stop().await;
+    // Also while no daemon runs. A start tries it again, as a reload does.
+    let stopped = place.status().await;
+    let says = |reason: &Value| reason.as_str().unwrap().contains(advice);
+    assert!(stopped["reasons"].as_array().unwrap().iter().any(says), "{stopped}");
+    let tried = hook.received().len();
+    let daemon = place.started().await;
+    wait_until("it is tried again", || hook.received().len() == tried + 2).await;
+    place.status_when("it is refused again", refused).await;
+    hook.always(Answer::status(204));
+    daemon.signal(rustix::process::Signal::HUP);
+    wait_until("the alert arrives", || hook.received().len() > tried + 2).await;
+    let well = |status: &Value| status["health"] == "ok" && !refused(status);
+    let status = place.status_when("all is well again", well).await;
+    assert_eq!(status["sinks"][0]["notices"]["waiting"], 0);
+    let ids: std::collections::BTreeSet<String> =
+        alerts(&hook).iter().map(|alert| alert["event_id"].to_string()).collect();
+    assert_eq!(ids.len(), 1, "under one event id: {ids:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_report_is_sent_again_or_dropped_by_command() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&Place::webhook_sink("ops", &hook.url("/"), ""));
+    let daemon = place.started().await;
+    let add = |id: i64| {
+        let row = "INSERT INTO _notices (sink, event_id, kind, about, version, made_at, body, given_up_at, last_error) \
+                   VALUES ('ops', 'report_' || ?1, 'report', 'till', ?1, '2026-01-01T00:00:00.000000Z', '{}', \
+                   '2026-01-01T00:00:00.000000Z', 'answered 422')";
+        assert_eq!(place.writer().execute(row, [id]).unwrap(), 1);
+    };
+    add(1);
+    let sent = place.run(["dead", "ops", "redrive", "--notices", "--json"]).await;
+    assert_eq!(sent.json(), json!({"changes": 0, "notices": 1, "superseded": 0}));
+    wait_until("the report arrives", || hook.received().len() == 1).await;
+    assert_eq!(hook.events()[0]["event_id"], "report_1");
+    add(2);
+    let dropped = place.run(["dead", "ops", "drop", "--notices"]).await;
+    assert_eq!((dropped.code, dropped.out.as_str()), (Some(0), "1 alert or report dropped\n"));
+    wait_until("none is left", || place.number("SELECT count(*) FROM _notices") == 0).await;
+    daemon.stop().await;
+    assert_eq!(hook.received().len(), 1);
 }
 
 #[tokio::test]

@@ -242,6 +242,9 @@ async fn prometheus_reads_the_metrics() {
         Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\"]")
     ));
     let daemon = place.started().await;
+    let refused = "INSERT INTO _notices (sink, event_id, kind, about, version, made_at, body, given_up_at) \
+                   VALUES ('audit', 'alert_1', 'alert', 'key', 1, '', '{}', '')";
+    place.writer().execute(refused, []).unwrap();
     let site = Site::of(&place).await;
     let metrics = site
         .get_when("/metrics", "all was delivered", |reply| {
@@ -273,6 +276,8 @@ async fn prometheus_reads_the_metrics() {
         place.number("SELECT max(seq) FROM changes")
     );
     assert!(number("shopmirror_sink_delivered_changes_total{sink=\"audit\"") > 0.0);
+    assert_eq!(number("shopmirror_sink_refused_notices{sink=\"audit\""), 1.0);
+    assert_eq!(number("shopmirror_sink_waiting_notices{sink=\"audit\""), 0.0);
     assert!(number("shopmirror_poller_last_success_timestamp_seconds{route=\"leads\"") > 1.6e9);
     assert!(number("shopmirror_store_size_bytes ") > 0.0);
     daemon.stop().await;

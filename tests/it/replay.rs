@@ -178,7 +178,7 @@ async fn a_replay_that_was_given_up_is_shown_until_an_operator_does_something() 
     let begun = place.run(["replay", "hook", "--rate", "1000/s"]).await;
     assert_eq!(begun.code, Some(0), "{begun:?}");
     let connection = place.writer();
-    let since = "UPDATE _replays SET failing_since = '2026-01-01T00:00:00.000000Z/PT1000000S'";
+    let since = "UPDATE _replays SET failing_since = '2026-01-01T00:00:00.000000Z', failing_for_ms = 1000000000";
     assert_eq!(connection.execute(since, []).unwrap(), 1);
     drop(connection);
     let daemon = place.started().await;

@@ -39,6 +39,50 @@ fn a_sink_that_is_out_of_the_configuration_for_a_week_counts_against_health() {
 }
 
 #[test]
+fn alerts_that_a_sink_does_not_take_count_against_health_but_not_before_the_first_attempt() {
+    let notices = |waiting, waiting_error: Option<&str>, refused, refused_error: Option<&str>| {
+        serde_json::json!({
+            "waiting": waiting, "waiting_error": waiting_error,
+            "refused": refused, "refused_error": refused_error,
+        })
+    };
+    for (notices, said) in [
+        (notices(0, None, 0, None), vec![]),
+        (notices(3, None, 0, None), vec![]),
+        (
+            notices(3, Some("answered 503"), 0, None),
+            vec!["3 of its alerts or reports, which will be sent again: answered 503"],
+        ),
+        (
+            notices(0, None, 1, Some("answered 422")),
+            vec!["refused 1 of its alerts or reports for good: answered 422; correct"],
+        ),
+        (
+            notices(1, Some("a"), 1, None),
+            vec!["has not taken 1 of its alerts or reports", "no reason is known"],
+        ),
+    ] {
+        let sink: SinkStatus = serde_json::from_value(serde_json::json!({
+            "name": "ops", "type": "webhook", "state": "active", "position": 9, "behind": 0,
+            "delivered": 9, "retrying": 0, "dead": 0, "next_attempt_s": null, "last_error": null,
+            "notices": notices,
+        }))
+        .unwrap();
+        let mut report = HealthReport::default();
+        report.judge_sinks(&[sink]);
+        let (health, reasons) = report.into_parts();
+        let expected = if said.is_empty() { Health::Ok } else { Health::Degraded };
+        assert_eq!((health, reasons.len()), (expected, said.len()), "{reasons:?}");
+        for (reason, said) in reasons.iter().zip(said) {
+            assert!(
+                reason.contains(said) && reason.contains("ops`") | reason.contains("--notices`"),
+                "{reason}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_replay_that_was_given_up_counts_against_health_until_an_operator_ends_it() {
     for (state, health) in
         [("running", Health::Ok), ("failed", Health::Degraded), ("cancelled", Health::Ok)]
