@@ -1,6 +1,8 @@
 //! Where two features meet, with the real program: reloads in the middle of a backlog, a digest and a
 //! forgotten record, alerts through a removed sink, two sinks with one address.
 
+mod batch;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::process::Signal;
