@@ -17,6 +17,7 @@ mod reading;
 mod redrive;
 mod refill;
 mod replay;
+mod room;
 mod round;
 mod settle;
 mod status;
@@ -38,6 +39,7 @@ pub use flood::FloodGate;
 use health::{Comparing, EndpointHealth};
 pub use redrive::{Redrive, Redriven, redrive};
 pub use replay::{ReplayRule, going_on, replay_filter, replay_rule};
+pub use room::Room;
 pub use status::{SinkActivity, SinkStatus};
 use task_state::{DISK_WAIT, Ends, TaskState};
 
@@ -64,6 +66,8 @@ pub struct Deliverer {
     pub clock: Clock,
     /// What holds back a flood of changes.
     pub gate: FloodGate,
+    /// The room for large records, which it shares with the other sinks.
+    pub room: Room,
     /// Woken when an operator changed something about this sink.
     pub wake: watch::Receiver<()>,
     /// Where the sink's status is published.

@@ -8,7 +8,7 @@ use super::recall;
 use crate::api::{Client, HttpTransport, Transport};
 use crate::clock::Clock;
 use crate::config::{self, Config, KeySource};
-use crate::deliver::{self, Deliverer, FloodGate, SinkStatus};
+use crate::deliver::{self, Deliverer, FloodGate, Room, SinkStatus};
 use crate::poll::{Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
@@ -24,6 +24,7 @@ pub(super) fn deliverer(
     settings: &config::SinkSettings,
     clock: &Clock,
     store: &Store,
+    room: &Room,
 ) -> Result<(Deliverer, watch::Sender<()>), SinkBuildError> {
     let (wake, woken) = watch::channel(());
     let deliverer = Deliverer {
@@ -33,6 +34,7 @@ pub(super) fn deliverer(
         store: store.clone(),
         clock: clock.clone(),
         gate: FloodGate::default(),
+        room: room.clone(),
         wake: woken,
         view: watch::Sender::new(None::<SinkStatus>),
     };
@@ -49,9 +51,9 @@ pub async fn deliverers(
     clock: &Clock,
     store: &Store,
 ) -> anyhow::Result<Vec<Deliverer>> {
-    let mut deliverers = Vec::new();
+    let (mut deliverers, room) = (Vec::new(), Room::default());
     for (name, settings) in &config.sinks {
-        deliverers.push(deliverer(name, settings, clock, store)?.0);
+        deliverers.push(deliverer(name, settings, clock, store, &room)?.0);
     }
     for deliverer in &deliverers {
         deliverer.open().await?;

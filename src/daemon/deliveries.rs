@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Signal, build};
 use crate::clock::Clock;
 use crate::config;
-use crate::deliver::{self, Deliverer, SinkActivity, SinkView};
+use crate::deliver::{self, Deliverer, Room, SinkActivity, SinkView};
 use crate::store::Store;
 
 /// How long the changes in hand may take before they are cut short; they are then delivered again
@@ -59,6 +59,8 @@ struct RunningSink {
 pub(super) struct Deliveries {
     store: Store,
     clock: Clock,
+    /// What the sinks share.
+    room: Room,
     tasks: JoinSet<anyhow::Result<()>>,
     running: BTreeMap<String, RunningSink>,
     handles: watch::Sender<SinkHandles>,
@@ -71,6 +73,7 @@ impl Deliveries {
         Self {
             store,
             clock,
+            room: Room::default(),
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             handles: watch::Sender::new(SinkHandles::new()),
@@ -95,7 +98,8 @@ impl Deliveries {
         let mut started = Vec::new();
         for (name, settings) in sinks {
             if !self.goes_on(name, settings) {
-                started.push(build::deliverer(name, settings, &self.clock, &self.store)?);
+                let (clock, store) = (&self.clock, &self.store);
+                started.push(build::deliverer(name, settings, clock, store, &self.room)?);
             }
         }
         for (deliverer, _) in &started {

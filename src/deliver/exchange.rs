@@ -1,7 +1,12 @@
 //! Rounds: hands a batch over, or compares changes one by one, and settles what comes of it.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+
 use super::health::{Attempt, Comparing};
 use super::reading::ReadLimits;
+use super::room::Share;
 use super::round::Round;
 use super::settle::{RetrySchedule, Settlement, settle};
 use super::task_state::{Ends, TaskState};
@@ -10,7 +15,6 @@ use crate::clock::Moment;
 use crate::config::InOrder;
 use crate::sink::{Sink, Verdict};
 use crate::store::StoreError;
-use std::time::Duration;
 
 impl Deliverer {
     /// Hands over what is due again and what is new. Returns how long to wait before the next call;
@@ -43,14 +47,26 @@ impl Deliverer {
         attempt: Attempt,
         ends: &Ends<'_>,
     ) -> Result<Option<Duration>, StoreError> {
-        let wanted = ReadLimits {
-            after: known.position,
-            attempt,
-            most: self.at_once(),
-            several: !self.sink.can_fail_for_one(),
-            under_way: std::collections::HashSet::new(),
+        let mut share = Share::default();
+        let (row, round) = loop {
+            let wanted = ReadLimits {
+                after: known.position,
+                attempt,
+                most: self.at_once(),
+                several: !self.sink.can_fail_for_one(),
+                under_way: std::collections::HashSet::new(),
+                room: share.bytes,
+            };
+            let read = self.read(wanted).await?;
+            let Some(large) = read.1.as_ref().and_then(|round| round.lacks_room) else {
+                break read;
+            };
+            drop(share);
+            match self.take_room(large, ends).await {
+                Some(taken) => share = taken,
+                None => return Ok(None),
+            }
         };
-        let (row, round) = self.read(wanted).await?;
         let moved = row.is_some_and(|row| known.adopt(row));
         let Some(round) = round else { return Ok(moved.then_some(Duration::ZERO)) };
         if round.flood {
@@ -67,6 +83,7 @@ impl Deliverer {
             return Ok(Some(wait));
         }
         let tried = self.hand_over(&round, attempt, ends).await;
+        drop(share);
         let moment = self.clock.now();
         let settlement = settle(round, attempt, &tried, &self.schedule(moment));
         self.settled(known, settlement, moment, ends).await
@@ -86,11 +103,8 @@ impl Deliverer {
         if linger.is_zero() || attempt != Attempt::Batch || round.more || round.due > 0 {
             return None;
         }
-        let oldest = round.changes.first()?.observed_at.parse::<jiff::Timestamp>().ok()?;
-        let until = oldest.checked_add(linger).ok()?;
-        let left = Duration::try_from(until.duration_since(self.clock.now().wall)).ok()?;
-        // A clock that was set back must not make the wait longer.
-        Some(left.min(linger)).filter(|left| !left.is_zero())
+        let oldest = round.changes.first()?.observed_at.parse().ok()?;
+        left_of(linger, oldest, self.clock.now().wall)
     }
 
     pub(super) fn schedule(&self, moment: Moment) -> RetrySchedule<'_> {
@@ -145,5 +159,33 @@ impl Deliverer {
             }
         }
         tried
+    }
+}
+
+/// What is left of the time that a batch waits for more changes after its oldest one.
+fn left_of(linger: Duration, oldest: Timestamp, now: Timestamp) -> Option<Duration> {
+    let until = oldest.checked_add(linger).ok()?;
+    let left = Duration::try_from(until.duration_since(now)).ok()?;
+    // More than all of it is left if the clock was ahead when the change was stored. Nobody knows how
+    // long ago that was, so the batch waits no longer.
+    (!left.is_zero() && left <= linger).then_some(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_until_its_oldest_change_is_old_enough_and_never_for_a_clock_that_was_ahead() {
+        let linger = Duration::from_secs(60);
+        let oldest: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let left = |now: &str| left_of(linger, oldest, now.parse().unwrap()).map(|d| d.as_secs());
+        assert_eq!(left("2026-03-01T12:00:00Z"), Some(60));
+        assert_eq!(left("2026-03-01T12:00:45Z"), Some(15));
+        assert_eq!(left("2026-03-01T12:01:00Z"), None);
+        assert_eq!(left("2026-04-01T00:00:00Z"), None);
+        for ahead in ["2026-03-01T11:59:59Z", "2026-03-01T11:00:00Z", "2016-03-01T12:00:00Z"] {
+            assert_eq!(left(ahead), None, "{ahead}");
+        }
     }
 }

@@ -15,6 +15,7 @@ use futures_util::stream::FuturesUnordered;
 
 use super::health::Attempt;
 use super::reading::ReadLimits;
+use super::room::Share;
 use super::round::Round;
 use super::settle::{settle, wait_until};
 use super::task_state::{Ends, TaskState};
@@ -57,6 +58,10 @@ struct Flow<'a> {
     items: Items,
     flights: FuturesUnordered<Boxed<'a, (i64, Verdict)>>,
     reading: Option<Boxed<'a, Read>>,
+    /// Nothing is read while it waits for room for a large record.
+    making_room: Option<Boxed<'a, Share>>,
+    /// Room for what is read next.
+    share: Share,
     saving: Option<Saving<'a>>,
     /// When the first change was delivered that is not being saved.
     unsaved_since: Option<Duration>,
@@ -111,6 +116,8 @@ impl<'a> Flow<'a> {
             items: Items::after(position, deliverer.settings.in_order),
             flights: FuturesUnordered::new(),
             reading: None,
+            making_room: None,
+            share: Share::default(),
             saving: None,
             unsaved_since: None,
             read_at: None,
@@ -124,6 +131,7 @@ impl<'a> Flow<'a> {
     fn end(&mut self) {
         self.items.ending = true;
         self.reading = None;
+        self.making_room = None;
     }
 
     /// Hands changes over while the sink has room for more.
@@ -131,11 +139,14 @@ impl<'a> Flow<'a> {
         let (sink, cut) = (self.sink, self.ends.cut);
         while self.flights.len() < sink.concurrency()
             && self.unsaved() < UNSAVED
-            && let Some((seq, change)) = self.items.hand_over()
+            && let Some((seq, change, share)) = self.items.hand_over()
         {
             let now = self.deliverer.clock.now().wall;
-            self.flights
-                .push(Box::pin(async move { (seq, sink.deliver(&change, now, cut).await) }));
+            self.flights.push(Box::pin(async move {
+                let verdict = sink.deliver(&change, now, cut).await;
+                drop(share);
+                (seq, verdict)
+            }));
         }
     }
 
@@ -157,6 +168,7 @@ impl<'a> Flow<'a> {
             || !room
             || self.items.ending
             || self.reading.is_some()
+            || self.making_room.is_some()
             || parks
             || self.items.must_be_saved()
         {
@@ -172,13 +184,15 @@ impl<'a> Flow<'a> {
             most: AHEAD - self.items.window.held(),
             several: true,
             under_way: self.items.stored(),
+            room: self.share.bytes,
         };
         self.reading = Some(Box::pin(deliverer.read(wanted)));
     }
 
     fn is_idle(&self) -> bool {
         let ready = !self.items.ending && self.items.window.ready() > 0;
-        self.flights.is_empty() && self.reading.is_none() && !ready
+        let reads = self.reading.is_some() || self.making_room.is_some();
+        self.flights.is_empty() && !reads && !ready
     }
 
     fn begin_to_save(&mut self, known: &mut TaskState) {
@@ -222,6 +236,10 @@ impl<'a> Flow<'a> {
             read = pending(&mut self.reading) => {
                 self.reading = None;
                 self.take_in(known, read?);
+            }
+            share = pending(&mut self.making_room) => {
+                self.making_room = None;
+                self.share = share;
             }
             saved = saved(&mut self.saving) => {
                 let saving = self.saving.take();
@@ -274,12 +292,18 @@ impl<'a> Flow<'a> {
             known.flooded = true;
             return self.end();
         }
+        let share = std::mem::take(&mut self.share);
+        if let Some(large) = round.lacks_room {
+            self.making_room = Some(Box::pin(self.deliverer.room.take(large)));
+            (self.read_at, self.look_for_due) = (None, true);
+            return;
+        }
         if !round.at_end {
             self.read_at = None;
         }
         self.look_for_due |= round.more_due;
         self.next_due = round.next_due.take();
-        self.items.take_in(round);
+        self.items.take_in(round, &share);
     }
 
     /// Judges what ended the flow, and saves what is not saved yet.

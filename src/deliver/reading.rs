@@ -23,6 +23,8 @@ pub(super) struct ReadLimits {
     pub(super) several: bool,
     /// Deliveries that are under way.
     pub(super) under_way: HashSet<i64>,
+    /// Bytes of large records for which there is room.
+    pub(super) room: usize,
 }
 
 impl Deliverer {
@@ -73,6 +75,7 @@ impl Deliverer {
                     Passage::UpTo(row) => row,
                     Passage::Flood | Passage::Held => wanted.after,
                 },
+                room: wanted.room,
             };
             let round = Round::read(reader, &limits)?;
             Ok((Some(known.row), Some(round)))

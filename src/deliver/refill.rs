@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::filter::wants;
 use super::health::{Fault, Observed};
+use super::room::{Share, large};
 use super::round::{parked, weight};
 use super::settle::Settlement;
 use super::task_state::{Ends, TaskState};
@@ -97,12 +98,25 @@ impl Deliverer {
         if known.row.state == SinkState::Disabled || ends.finish.is_cancelled() {
             return Ok(Some(LOOK_AGAIN));
         }
-        let portion = self.lost(refill).await?;
+        let mut share = Share::default();
+        let portion = loop {
+            let portion = self.lost(refill).await?;
+            let large = large(&portion.changes);
+            if large <= share.bytes {
+                break portion;
+            }
+            drop((portion, share));
+            match self.take_room(large, ends).await {
+                Some(taken) => share = taken,
+                None => return Ok(Some(LOOK_AGAIN)),
+            }
+        };
         let now = self.clock.now().wall;
         let verdicts = match portion.changes.as_slice() {
             [] => Vec::new(),
             changes => self.sink.deliver(changes, now, ends.cut).await,
         };
+        drop(share);
         let moment = self.clock.now();
         let settlement = self.refilled(known, &portion, verdicts, moment);
         let wait = self.settled(known, settlement, moment, ends).await?;

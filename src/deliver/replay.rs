@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::health::{Comparing, Fault};
+use super::room::{Share, large};
 use super::round::record_key;
 use super::task_state::{Ends, TaskState};
 use super::{Deliverer, LOOK_AGAIN, Wakes};
@@ -109,20 +110,15 @@ impl Deliverer {
             Err(wait) => return Ok(Some(wait)),
         };
         let wanted = if compares { COMPARED } else { taken };
-        let read = tokio::select! {
-            biased;
-            read = self.store.long_read() => read,
-            // Reading may wait for other long reads, and new changes must not. One that runs is not
-            // ended: on a busy log there would never be a next round.
-            _ = wakes.log.changed() => {
-                task.pace.give_back(taken);
-                return Ok(Some(Duration::ZERO));
-            }
-        };
-        let portion = self.portion(read, known, wanted).await?;
+        let next = self.next_portion(known, wanted, wakes).await?;
         let Some(task) = &mut known.replay else { return Ok(None) };
+        let Some((portion, share)) = next else {
+            task.pace.give_back(taken);
+            return Ok(Some(Duration::ZERO));
+        };
         task.pace.give_back(taken.saturating_sub(portion.changes.len()));
         let tried = self.give(&portion.changes, turn, ends).await;
+        drop(share);
         let round = Tried { compares, verdicts: tried, delivered: known.row.delivered };
         let fault = task.note(&portion, round, self.clock.now(), self.patience());
         if let Some(fault) = fault {
@@ -205,6 +201,37 @@ impl Deliverer {
             Sink::Windowed(_) if self.settings.in_order == InOrder::Sink => 1,
             Sink::Windowed(sink) => (4 * sink.concurrency()).min(64),
             Sink::Batched(sink) => sink.batch().min(256),
+        }
+    }
+
+    /// What the next round hands over, with the room that it needs; `None` if there were new changes
+    /// before it could be read.
+    async fn next_portion(
+        &self,
+        known: &TaskState,
+        most: usize,
+        wakes: &mut Wakes,
+    ) -> Result<Option<(Portion, Share)>, StoreError> {
+        let mut share = Share::default();
+        loop {
+            let read = tokio::select! {
+                biased;
+                read = self.store.long_read() => read,
+                // Reading may wait for other long reads, and new changes must not. One that runs is not
+                // ended: on a busy log there would never be a next round.
+                _ = wakes.log.changed() => return Ok(None),
+            };
+            let portion = self.portion(read, known, most).await?;
+            let large = large(&portion.changes);
+            if large <= share.bytes {
+                return Ok(Some((portion, share)));
+            }
+            drop((portion, share));
+            share = tokio::select! {
+                biased;
+                share = self.room.take(large) => share,
+                _ = wakes.log.changed() => return Ok(None),
+            };
         }
     }
 

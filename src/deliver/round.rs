@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use super::filter::wants;
 use super::health::Attempt;
 use super::redrive::has_newer;
+use super::room::large;
 use crate::config::SinkFilter;
 use crate::record::Change;
 use crate::store::{DeliveryState, DueBy, PendingDelivery, Reader, StoreError};
@@ -43,6 +44,8 @@ pub(super) struct Limits<'a> {
     pub(super) only_due: bool,
     /// The last row of the log that may be handed over.
     pub(super) upto: i64,
+    /// Bytes of large records for which there is room.
+    pub(super) room: usize,
 }
 
 impl Limits<'_> {
@@ -125,6 +128,8 @@ pub(super) struct Round {
     pub(super) next_due: Option<String>,
     /// More changes came at once than the sink is to get: nothing of the round is handed over.
     pub(super) flood: bool,
+    /// Bytes of large records for which room must be taken first: nothing of the round is handed over.
+    pub(super) lacks_room: Option<usize>,
     /// When the round was read.
     pub(super) now: String,
 }
@@ -138,6 +143,10 @@ impl Round {
         }
         if !limits.only_due {
             round.read_new(reader, limits, bytes)?;
+        }
+        let large = large(&round.changes);
+        if large > limits.room {
+            return Ok(Self { lacks_room: Some(large), ..Self::default() });
         }
         Ok(round)
     }

@@ -6,6 +6,7 @@ mod forgotten;
 mod held;
 mod reloads;
 mod replays;
+mod room;
 mod shop;
 mod sliding;
 
@@ -17,7 +18,7 @@ use super::*;
 use crate::config::Start;
 use crate::record::{Change, Route};
 use crate::sink::{Scripted, Verdict};
-use shop::{HOUR, MINUTE, Shop, name, settings, until};
+use shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 
 fn fault() -> Verdict {
     Verdict::Fault { reason: "answered 503".into(), retry_after: None }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::config::InOrder;
+use crate::deliver::room::Share;
 use crate::deliver::round::{LogRow, Round, record_key, weight};
 use crate::deliver::settle::RetrySchedule;
 use crate::deliver::window::{Aside, Row, Window};
@@ -19,6 +20,8 @@ type Key = (String, String);
 struct Item {
     /// Taken when it is handed over.
     change: Option<Change>,
+    /// The room that it may need.
+    share: Share,
     /// As it is stored if it is parked.
     delivery: PendingDelivery,
     /// It has a row in `deliveries`.
@@ -90,12 +93,12 @@ impl Items {
         self.items.iter().filter(|(_, item)| item.stored).map(|(seq, _)| *seq).collect()
     }
 
-    /// Takes in what was read.
-    pub(super) fn take_in(&mut self, round: Round) {
+    /// Takes in what was read, with the room that it needs.
+    pub(super) fn take_in(&mut self, round: Round, share: &Share) {
         let mut handed = round.changes.into_iter().zip(round.deliveries);
         for (change, delivery) in handed.by_ref().take(round.due) {
             let (seq, key) = (change.seq, self.key(&change));
-            self.insert(change, delivery, true);
+            self.insert(change, delivery, true, share);
             self.window.add_due(seq, key);
         }
         self.progress.skipped += count(round.vanished.len());
@@ -116,7 +119,7 @@ impl Items {
                     if key.as_ref().is_some_and(|key| self.parked.contains(key)) {
                         self.add_behind(seq, waiting(delivery));
                     } else {
-                        self.insert(change, delivery, false);
+                        self.insert(change, delivery, false, share);
                         self.window.add(seq, key);
                     }
                 }
@@ -129,20 +132,22 @@ impl Items {
         self.window.add_behind(seq);
     }
 
-    fn insert(&mut self, change: Change, delivery: PendingDelivery, stored: bool) {
+    fn insert(&mut self, change: Change, delivery: PendingDelivery, stored: bool, share: &Share) {
         self.bytes += weight(&change);
-        self.items.insert(change.seq, Item { change: Some(change), delivery, stored });
+        let (seq, share) = (change.seq, share.clone());
+        self.items.insert(seq, Item { change: Some(change), share, delivery, stored });
     }
 
-    /// The change to hand over now.
-    pub(super) fn hand_over(&mut self) -> Option<(i64, Change)> {
+    /// The change to hand over now, with the room that it needs.
+    pub(super) fn hand_over(&mut self) -> Option<(i64, Change, Share)> {
         if self.ending {
             return None;
         }
         let seq = self.window.hand_over()?;
-        let change = self.items.get_mut(&seq)?.change.take()?;
+        let item = self.items.get_mut(&seq)?;
+        let change = item.change.take()?;
         self.bytes -= weight(&change);
-        Some((seq, change))
+        Some((seq, change, std::mem::take(&mut item.share)))
     }
 
     /// Takes in what became of a change that was handed over.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, stamp};
 use crate::config::{self, CommandSettings, InOrder, SinkFilter, SinkKind, Start};
-use crate::deliver::{Deliverer, FloodGate, Redrive, Redriven, SinkStatus, redrive};
+use crate::deliver::{Deliverer, FloodGate, Redrive, Redriven, Room, SinkStatus, redrive};
 use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
 use crate::sink::{Scripted, Verdict, WindowedSink};
 use crate::store::{
@@ -25,6 +25,7 @@ pub(super) struct Shop {
     pub(super) dir: tempfile::TempDir,
     pub(super) store: Store,
     pub(super) clock: Clock,
+    pub(super) room: Room,
 }
 
 /// A delivery task.
@@ -41,7 +42,7 @@ impl Shop {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("mirror.db")).unwrap();
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let shop = Self { dir, store, clock };
+        let shop = Self { dir, store, clock, room: Room::of(8_000) };
         shop.see("0", "baseline").await;
         shop
     }
@@ -115,6 +116,7 @@ impl Shop {
             store: self.store.clone(),
             clock: self.clock.clone(),
             gate: FloodGate::default(),
+            room: self.room.clone(),
             wake: woken,
             view: watch::Sender::new(None),
         };
