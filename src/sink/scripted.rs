@@ -59,11 +59,6 @@ impl Scripted {
         self.given.lock().unwrap().clone()
     }
 
-    /// When it was made; the times of [`Self::given`] count from then.
-    pub(crate) fn start(&self) -> Instant {
-        self.start
-    }
-
     /// How many changes it was given and has not responded to.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.lock().unwrap().len()

@@ -37,11 +37,18 @@ pub(crate) const LIMIT_S: u64 = 240;
 
 /// Waits until the condition holds, and fails the test when it does not within the limit.
 pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(LIMIT_S);
+    let begun = Instant::now();
     while !condition() {
-        assert!(Instant::now() < limit, "waited in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert!(begun.elapsed().as_secs() < LIMIT_S, "waited in vain until {what}");
+        look_again(begun, 2).await;
     }
+}
+
+/// Pauses between two looks: `least` milliseconds at first and up to ten times as many later, so that
+/// tests that wait leave the processor to those that work.
+pub(crate) async fn look_again(begun: Instant, least: u32) {
+    let least = Duration::from_millis(least.into());
+    tokio::time::sleep((begun.elapsed() / 16).clamp(least, 10 * least)).await;
 }
 
 /// A port of this machine at which nothing accepts connections, and which nobody else can take.

@@ -236,11 +236,15 @@ pub(super) fn settings() -> config::SinkSettings {
     }
 }
 
+/// Looks every 10 ms at first, and less often the longer it takes, so that a wait of hours of virtual
+/// time needs few looks: the condition is seen at most a second late, and never after the limit.
 pub(super) async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < limit, "waited {limit:?} until {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        let waited = begun.elapsed();
+        assert!(waited < limit, "waited {limit:?} until {what}");
+        let pause = (waited / 64).clamp(Duration::from_millis(10), Duration::from_secs(1));
+        tokio::time::sleep(pause.min(limit - waited)).await;
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use super::{LIMIT_S, wait_until};
+use super::{LIMIT_S, look_again, wait_until};
 
 /// What a busy machine may add to a time that is promised.
 const BUSY: Duration = Duration::from_secs(20);
@@ -206,18 +206,18 @@ impl Place {
         what: &str,
         condition: impl Fn(&Value) -> bool,
     ) -> Value {
-        let limit = Instant::now() + Duration::from_secs(LIMIT_S);
+        let begun = Instant::now();
         loop {
             let said = self.run(["status", "--json"]).await;
             if said.code == Some(0) && condition(&said.json()) {
                 return said.json();
             }
             assert!(
-                Instant::now() < limit,
+                begun.elapsed().as_secs() < LIMIT_S,
                 "waited in vain until {what}: {said:?}\n{}",
                 self.log()
             );
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            look_again(begun, 20).await;
         }
     }
 
