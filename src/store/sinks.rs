@@ -62,6 +62,16 @@ pub enum Begin {
     At(String),
 }
 
+impl Begin {
+    fn position(&self, connection: &Connection) -> rusqlite::Result<i64> {
+        match self {
+            Self::Now => log::last_seq(connection),
+            Self::Beginning => Ok(0),
+            Self::At(stamp) => log::position_at(connection, stamp),
+        }
+    }
+}
+
 /// What one round of a sink's work changed; saved in one transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SinkProgress {
@@ -234,14 +244,15 @@ pub(super) fn open(
     begin: &Begin,
     at: &str,
 ) -> Result<SinkRow, StoreError> {
-    if let Some(row) = find(connection, name)?
-        && row.state == SinkState::Active
-        && row.type_name == type_name
-    {
+    let is_open = |row: &SinkRow| row.state == SinkState::Active && row.type_name == type_name;
+    if let Some(row) = find(connection, name)?.filter(is_open) {
         return Ok(row);
     }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if find(&tx, name)?.is_some() {
+    if let Some(before) = find(&tx, name)? {
+        if before.type_name != type_name {
+            begin_account(&tx, &before, begin)?;
+        }
         // While it was removed the log may have lost changes that it did not get.
         tx.execute(
             "UPDATE sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
@@ -253,16 +264,23 @@ pub(super) fn open(
             (name, type_name),
         )?;
     } else {
-        let position = match begin {
-            Begin::Now => log::last_seq(&tx)?,
-            Begin::Beginning => 0,
-            Begin::At(stamp) => log::position_at(&tx, stamp)?,
-        };
+        let position = begin.position(&tx)?;
         tx.execute(INSERT, (name, type_name, position, at, log::last_seq(&tx)?))?;
     }
     let row = tx.query_row(&find_sql(), [name], read)?;
     tx.commit()?;
     Ok(row)
+}
+
+/// A sink of another type takes the name over. What the sink before it was given is not at the new
+/// destination, which is to have everything from its own beginning.
+fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(), StoreError> {
+    if *begin == Begin::Now {
+        return Ok(acknowledged::forget(tx, &before.name)?);
+    }
+    let after = begin.position(tx)?;
+    let account = Acknowledged { after, upto: before.position };
+    Ok(acknowledged::set(tx, &before.name, account)?)
 }
 
 /// Marks every sink that is not in `configured` as removed; returns their rows.

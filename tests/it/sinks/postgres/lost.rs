@@ -276,3 +276,31 @@ async fn a_store_restored_from_an_older_backup_goes_on_and_never_mixes_with_what
         daemon.stop().await;
     }
 }
+
+#[tokio::test]
+async fn a_database_under_the_name_of_another_type_of_sink_gets_everything() {
+    let Some(server) = Postgres::shared() else { return };
+    let role = server.role().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let postgres = section(&place, &role);
+    let file = Place::file_sink("warehouse", "");
+    let reload = async |daemon: &crate::support::Daemon, sinks: &str| {
+        let before = place.log().matches(" running ").count();
+        place.configure(sinks);
+        daemon.signal(rustix::process::Signal::HUP);
+        wait_until("it is reloaded", || place.log().matches(" running ").count() > before).await;
+    };
+    place.configure(&file);
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    for _ in 0..2 {
+        add(&workspace, &place, 3).await;
+        reload(&daemon, &postgres).await;
+        add(&workspace, &place, 1).await;
+        same(&place, &role).await;
+        reload(&daemon, &file).await;
+    }
+    sound(&place).await;
+    daemon.stop().await;
+}
