@@ -2,7 +2,7 @@
 //!
 //! Pure. A value that cannot be read counts as absent, and no wait is longer than [`LONGEST`].
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -11,9 +11,10 @@ pub const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Returns the wait that a server asked for, in seconds or as an HTTP date.
 ///
-/// A date is counted from `now`; a date in the past is a wait of zero.
+/// A date is counted from `date`, the header `Date` of the same response, because the two clocks may
+/// differ; from `now` if there is none that can be read. A date in the past is a wait of zero.
 #[must_use]
-pub fn parse(text: &str, now: Timestamp) -> Option<Duration> {
+pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         // Digits alone fail to parse only when the number is too large for the type.
@@ -21,7 +22,8 @@ pub fn parse(text: &str, now: Timestamp) -> Option<Duration> {
         return Some(wait.min(LONGEST));
     }
     let at = httpdate::parse_http_date(text).ok()?;
-    let wait = at.duration_since(SystemTime::from(now)).unwrap_or_default();
+    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let wait = at.duration_since(date.unwrap_or_else(|| now.into())).unwrap_or_default();
     Some(wait.min(LONGEST))
 }
 
@@ -31,7 +33,17 @@ mod tests {
 
     fn wait(text: &str) -> Option<u64> {
         let now: Timestamp = "2015-10-21T07:28:00Z".parse().unwrap();
-        parse(text, now).map(|wait| wait.as_secs())
+        parse(text, None, now).map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn a_date_is_counted_from_the_date_of_the_response() {
+        let text = "Wed, 21 Oct 2015 07:28:30 GMT";
+        for now in ["2005-10-21T07:28:00Z", "2015-10-21T07:28:00Z", "2035-10-21T07:28:00Z"] {
+            let wait = |date| parse(text, date, now.parse().unwrap()).map(|wait| wait.as_secs());
+            assert_eq!(wait(Some("Wed, 21 Oct 2015 07:28:24 GMT")), Some(6), "{now}");
+            assert_eq!(wait(Some("soon")), wait(None), "{now}");
+        }
     }
 
     #[test]

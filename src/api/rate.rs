@@ -46,7 +46,7 @@ impl RateHeaders {
             .and_then(|text| httpdate::parse_http_date(text).ok())
             .and_then(|date| Timestamp::try_from(date).ok());
         let retry_after = text(headers, RETRY_AFTER)
-            .and_then(|text| retry_after::parse(text, date.unwrap_or(now)));
+            .and_then(|wait| retry_after::parse(wait, text(headers, DATE), now));
         Self {
             limit: count(headers, "x-ratelimit-limit").filter(|&limit| limit > 0),
             remaining: count(headers, "x-ratelimit-remaining"),

@@ -14,6 +14,9 @@ use crate::poll::{PollerState, PollerStatus};
 use crate::record::Route;
 use crate::store::{Gap, GateState, PollerRow, Reader, Replay, SearchIndex, SinkState, StoreError};
 
+/// A stamp that is later than now by more was made by a clock that was ahead.
+const CLOCK_AHEAD_S: f64 = 300.0;
+
 /// A route whose last page was empty although the mirror has records of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -216,9 +219,11 @@ fn removed_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<RemovedSink>, Sto
     Ok(removed)
 }
 
+/// The seconds since a stamp; `None` if it was made by a clock that was ahead, so that nobody knows.
 pub(super) fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {
     let at: Timestamp = stamp.parse().ok()?;
-    Some(now.duration_since(at).as_secs_f64().max(0.0))
+    let age = now.duration_since(at).as_secs_f64();
+    (age > -CLOCK_AHEAD_S).then_some(age.max(0.0))
 }
 
 fn emptied(pollers: &[PollerRow], records: &BTreeMap<String, i64>) -> Vec<EmptiedRoute> {
@@ -233,4 +238,20 @@ fn emptied(pollers: &[PollerRow], records: &BTreeMap<String, i64>) -> Vec<Emptie
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_of_what_a_clock_that_was_ahead_has_dated_is_unknown() {
+        let now = "2026-03-01T12:00:00Z".parse().unwrap();
+        let age = |stamp: &str| age_s(stamp, now);
+        assert_eq!(age("2026-03-01T11:59:00.000000Z"), Some(60.0));
+        assert_eq!(age("2026-03-01T12:00:02.000000Z"), Some(0.0), "clocks are set by seconds");
+        for ahead in ["2026-03-01T13:00:00.000000Z", "2036-03-01T12:00:00.000000Z", "soon"] {
+            assert_eq!(age(ahead), None, "{ahead}");
+        }
+    }
 }

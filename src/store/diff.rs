@@ -165,8 +165,9 @@ pub(super) fn compare(
     Ok(diff)
 }
 
-/// Whether two states under one id are those of two records: a creation time never changes, and an
-/// edit leaves most fields as they were.
+/// Whether two states under one id are those of two records: a creation time never changes, and where
+/// creation times are corrected, nearly all that both states have stays. Fields that one of them lacks say
+/// nothing: most fields of a record may be null.
 fn are_strangers(before: &str, now: &str, made: (Timestamp, Timestamp)) -> bool {
     if (made.0.as_second() - made.1.as_second()).abs() < SAME_CREATION_S {
         return false;
@@ -174,12 +175,15 @@ fn are_strangers(before: &str, now: &str, made: (Timestamp, Timestamp)) -> bool 
     let before: HashMap<_, _> = Fields::of(before).0.into_iter().collect();
     let now = Fields::of(now).0;
     let told = now.iter().filter(|(name, _)| !matches!(name.as_ref(), "id" | "created_at"));
-    let (mut all, mut same) = (0, 0);
+    let (mut all, mut other) = (0, 0);
     for (name, value) in told {
-        all += 1;
-        same += usize::from(before.get(name).is_some_and(|before| before.get() == value.get()));
+        let Some(before) = before.get(name) else { continue };
+        if before.get() != "null" && value.get() != "null" {
+            all += 1;
+            other += usize::from(before.get() != value.get());
+        }
     }
-    same * 2 < all
+    other * 4 > all
 }
 
 enum Decision {

@@ -5,14 +5,14 @@
 -- format: money total paid outstanding
 WITH owing AS (
     SELECT job_number, customer_name, status, created_at,
-        CAST(round(total_amount * 10000) AS INTEGER) AS total,
-        CAST(round(paid_amount * 10000) AS INTEGER) AS paid
+        -- In ten-thousandths, because sums of fractions would not be exact. total() has no overflow.
+        round(total_amount * 10000) AS total, round(paid_amount * 10000) AS paid
     FROM jobs
     WHERE total_amount > paid_amount AND (:business IS NULL OR _business = :business)
 )
 SELECT 'all ' || count(*) AS job_number, NULL AS customer_name, NULL AS status,
-    coalesce(sum(total), 0) / 10000.0 AS total, coalesce(sum(paid), 0) / 10000.0 AS paid,
-    coalesce(sum(total) - sum(paid), 0) / 10000.0 AS outstanding,
+    total(total) / 10000.0 AS total, total(paid) / 10000.0 AS paid,
+    (total(total) - total(paid)) / 10000.0 AS outstanding,
     CAST(julianday(:now) - min(julianday(substr(created_at, 1, 19))) AS INTEGER) AS days_old
 FROM owing
 UNION ALL

@@ -6,12 +6,11 @@
 SELECT period, sum(payments) AS payments, sum(net + refunded) / 10000.0 AS received,
     sum(refunds) AS refunds, sum(refunded) / 10000.0 AS refunded, sum(net) / 10000.0 AS net
 FROM (
-    -- In ten-thousandths, because sums of fractions would not be exact.
+    -- In ten-thousandths, because sums of fractions would not be exact. total() has no overflow.
     SELECT d.period, count(p.amount) - count(CASE WHEN p.amount < 0 THEN 1 END) AS payments,
         count(CASE WHEN p.amount < 0 THEN 1 END) AS refunds,
-        coalesce(sum(CAST(round(p.amount * 10000) AS INTEGER)), 0) AS net,
-        coalesce(-sum(CASE WHEN p.amount < 0
-            THEN CAST(round(p.amount * 10000) AS INTEGER) END), 0) AS refunded
+        total(round(p.amount * 10000)) AS net,
+        0 - total(CASE WHEN p.amount < 0 THEN round(p.amount * 10000) END) AS refunded
     FROM days d LEFT JOIN payments p ON p.created_at >= d.from_at AND p.created_at < d.to_at
         AND (:business IS NULL OR p._business = :business)
     GROUP BY d.day

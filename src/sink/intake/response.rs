@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::Response;
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{DATE, RETRY_AFTER};
 use serde::Deserialize;
 
 use crate::duration;
@@ -66,7 +66,8 @@ pub(super) async fn read(
     };
     let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
     let remaining = header("x-ratelimit-remaining").and_then(|text| text.trim().parse().ok());
-    let retry_after = header(RETRY_AFTER.as_str()).and_then(|text| retry_after::parse(&text, now));
+    let retry_after = header(RETRY_AFTER.as_str())
+        .and_then(|text| retry_after::parse(&text, header(DATE.as_str()).as_deref(), now));
     let status = response.status().as_u16();
     let body = match body_of(response).await {
         Ok(body) => body,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{DATE, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
 use crate::duration;
@@ -72,7 +72,8 @@ fn judge(response: &Response, now: Timestamp) -> Verdict {
     };
     Verdict::Fault {
         reason: Reason::of(format!("answered {code}: {hint}")),
-        retry_after: header(RETRY_AFTER.as_str()).and_then(|text| retry_after::parse(text, now)),
+        retry_after: header(RETRY_AFTER.as_str())
+            .and_then(|text| retry_after::parse(text, header(DATE.as_str()), now)),
     }
 }
 

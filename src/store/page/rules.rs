@@ -350,3 +350,28 @@ async fn the_records_of_another_shop_are_refused_and_new_creation_times_are_not(
     let edited = Poll::USUAL.shows(&store, &made_at(1..=20, "Cem", |id| 900 + id % 3)).await;
     assert_eq!(edited.updated, 20);
 }
+
+#[tokio::test]
+async fn the_records_of_another_shop_are_refused_although_most_of_their_fields_are_null_or_equal() {
+    let shop = |name: &'static str, days: i64| {
+        let lead = move |id: i64| {
+            let made = jiff::Timestamp::from_second(1_500_000_000 + id * days * 86_400).unwrap();
+            format!(
+                r#"{{"id":{id},"name":"{name} {id}","status":"new","status_stage":"open","email":null,"source":null,"due_on":null,"comment":null,"created_at":"{made}"}}"#
+            )
+        };
+        (1..=20).rev().map(lead).collect::<Vec<_>>()
+    };
+    let (_dir, store) = open();
+    Poll::USUAL.shows(&store, &shop("Ann", 1)).await;
+    let poller = PollerId { route: Route::Leads, business: None };
+    let theirs = page(&shop("Bob", 7));
+    let refused = store.store_page(poller, theirs, Poll::USUAL.facts(&store), None).await;
+    assert!(matches!(refused, Err(StoreError::OtherShop)), "{refused:?}");
+    // The creation times are corrected, and every lead gets a source: the same people.
+    let corrected: Vec<String> = shop("Ann", 5)
+        .iter()
+        .map(|lead| lead.replace(r#""source":null"#, r#""source":"web""#))
+        .collect();
+    assert_eq!(Poll::USUAL.shows(&store, &corrected).await.updated, 20);
+}

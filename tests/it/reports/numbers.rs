@@ -304,7 +304,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "sum(net) / 10000.0 AS net",
         "sum(net + 2 * refunded) / 10000.0 AS net",
     ),
-    ("payments", "refunds have the wrong sign", "coalesce(-sum(CASE", "coalesce(sum(CASE"),
+    ("payments", "refunds have the wrong sign", "0 - total(CASE", "0 + total(CASE"),
     (
         "payments",
         "UTC days",
@@ -314,8 +314,8 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     (
         "payments",
         "sums of fractions",
-        "CAST(round(p.amount * 10000) AS INTEGER)), 0) AS net",
-        "CAST(p.amount AS INTEGER)) * 10000, 0) AS net",
+        "total(round(p.amount * 10000)) AS net",
+        "total(round(p.amount)) * 10000 AS net",
     ),
     ("payments", "no business", "AND (:business IS NULL OR p._business = :business)", ""),
     (

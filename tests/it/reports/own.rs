@@ -253,3 +253,29 @@ async fn a_report_counts_the_shop_as_it_stood_then() {
     // Nothing of the leads was seen yet, so that the report says what it needs.
     assert!(leads.is_null() && note.contains("the log begins at 2026-03-10"), "{note}");
 }
+
+#[tokio::test]
+async fn a_barcode_scanned_into_an_amount_spoils_no_report() {
+    let made = "2026-03-09T10:00:00Z";
+    let amount = |id: i64, amount: Value| {
+        (Route::Payments, json!({"id": id, "created_at": made, "amount": amount}))
+    };
+    let bill = |id: i64, total: Value| {
+        let fields = json!({"id": id, "created_at": made, "job_number": id.to_string(),
+            "customer_name": "Zoë", "status": "ready", "total_amount": total, "paid_amount": 0.5});
+        (Route::Jobs, fields)
+    };
+    let place = place(&[
+        amount(1, json!(12.34)),
+        amount(2, json!(4_006_381_333_931_000_000_u64)),
+        amount(3, json!(-1e300)),
+        bill(1, json!(10)),
+        bill(2, json!(1e300)),
+    ])
+    .await;
+    for name in ["payments", "outstanding"] {
+        let args = ["report", name, "--from", "2026-03-09", "--to", "2026-03-09"];
+        let said = place.run(if name == "payments" { &args[..] } else { &args[..2] }).await;
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+}

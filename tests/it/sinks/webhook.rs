@@ -134,11 +134,14 @@ async fn only_2xx_acknowledges_and_other_codes_refuse_the_change_or_pause_the_si
 async fn retry_after_is_used_and_limited_to_one_hour() {
     let receiver = Receiver::start().await;
     let mut sink = build(&SinkKind::Webhook(webhook(receiver.url("/"))));
-    let date = httpdate::fmt_http_date(at(1_800_000_090).into());
+    // The clock of the receiver is an hour behind.
+    let date_of = |second: i64| httpdate::fmt_http_date(at(second - 3_600).into());
+    let (sent, date) = (date_of(1_800_000_000), date_of(1_800_000_090));
     for (text, seconds) in
         [("7", Some(7)), (&*date, Some(90)), ("9999999", Some(3600)), ("soon", None)]
     {
-        receiver.always(Answer::status(429).header("retry-after", text));
+        let answer = Answer::status(429).header("retry-after", text).header("date", &sent);
+        receiver.always(answer);
         match deliver_one(&mut sink, &change(1)).await {
             Verdict::Fault { retry_after, .. } => {
                 assert_eq!(retry_after, seconds.map(Duration::from_secs), "{text}");
