@@ -17,7 +17,12 @@ struct Break {
     new: String,
     old_end: Option<String>,
     new_end: Option<String>,
+    /// Tests of tests/it.
+    #[serde(default)]
     tests: Vec<String>,
+    /// Unit tests.
+    #[serde(default)]
+    unit: Vec<String>,
 }
 
 fn root() -> &'static Path {
@@ -29,26 +34,26 @@ fn breaks() -> toml::Table {
     text.parse().unwrap()
 }
 
-/// The name of every function below tests/it, with its module: `page::records::a_record_is_shown`.
-fn functions() -> BTreeSet<String> {
+/// The name of every function below a folder, with its module: `page::records::a_record_is_shown`.
+fn functions(folder: &str) -> BTreeSet<String> {
+    let folder = root().join(folder);
     let mut found = BTreeSet::new();
-    let mut folders = vec![root().join("tests/it")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
+    let mut folders = vec![folder.clone()];
+    while let Some(inner) = folders.pop() {
+        for entry in fs::read_dir(inner).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == "rs") {
-                functions_of(&path, &mut found);
+                functions_of(&path, &folder, &mut found);
             }
         }
     }
     found
 }
 
-fn functions_of(path: &Path, found: &mut BTreeSet<String>) {
-    let module: PathBuf =
-        path.strip_prefix(root().join("tests/it")).unwrap().with_extension("").iter().collect();
+fn functions_of(path: &Path, folder: &Path, found: &mut BTreeSet<String>) {
+    let module: PathBuf = path.strip_prefix(folder).unwrap().with_extension("").iter().collect();
     let module = module.to_str().unwrap().replace('/', "::");
     for line in fs::read_to_string(path).unwrap().lines() {
         let name = line.split_once("fn ").and_then(|(_, rest)| rest.split_once('('));
@@ -58,9 +63,14 @@ fn functions_of(path: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
+/// A module of tests has a file of its own, or stands in the file of what it tests.
+fn is_unit_test(functions: &BTreeSet<String>, test: &str) -> bool {
+    functions.contains(test) || functions.contains(&test.replacen("tests::", "", 1))
+}
+
 #[test]
 fn each_break_has_its_text_once_and_names_tests_that_exist() {
-    let functions = functions();
+    let (outside, inside) = (functions("tests/it"), functions("src"));
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (name, value) in breaks() {
@@ -78,7 +88,9 @@ fn each_break_has_its_text_once_and_names_tests_that_exist() {
                 times => wrong.push(format!("{name}: {times} times in {}: {old}", one.file)),
             }
         }
-        let missing = one.tests.iter().filter(|test| !functions.contains(*test));
+        assert!(one.tests.len() + one.unit.len() > 0, "{name} names a test");
+        let missing = one.tests.iter().filter(|test| !outside.contains(*test));
+        let missing = missing.chain(one.unit.iter().filter(|test| !is_unit_test(&inside, test)));
         wrong.extend(missing.map(|test| format!("{name}: there is no test {test}")));
     }
     assert!(files.len() > 20, "only {} files are broken", files.len());
@@ -87,7 +99,7 @@ fn each_break_has_its_text_once_and_names_tests_that_exist() {
 
 #[test]
 fn each_patch_names_tests_that_exist() {
-    let functions = functions();
+    let (outside, inside) = (functions("tests/it"), functions("src"));
     let mut named = 0;
     for entry in fs::read_dir(root().join("tests/breaks")).unwrap() {
         let path = entry.unwrap().path();
@@ -95,10 +107,15 @@ fn each_patch_names_tests_that_exist() {
             continue;
         }
         for line in fs::read_to_string(&path).unwrap().lines() {
-            if let Some(test) = line.strip_prefix("Test: it") {
-                named += 1;
-                assert!(functions.contains(test.trim()), "{}: no test {test}", path.display());
-            }
+            let is_known = if let Some(test) = line.strip_prefix("Test: it ") {
+                outside.contains(test.trim())
+            } else if let Some(test) = line.strip_prefix("Test: lib ") {
+                is_unit_test(&inside, test.trim())
+            } else {
+                continue;
+            };
+            named += 1;
+            assert!(is_known, "{}: {line}: there is no such test", path.display());
         }
     }
     assert!(named > 5, "only {named} tests are named");
