@@ -243,7 +243,10 @@ fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
             }
         }
         assert!(most_in_a_minute(&sent) <= 45, "{seen:?}");
-        assert!(sent.len() >= 3, "{seen:?}: stalled after {}", sent.len());
+        // What cannot be true is passed over: the limit of the configuration holds, and is used.
+        let is_absurd = !seen.refused && seen.remaining != Some(0);
+        let least = if is_absurd { 40 * 180 } else { 3 };
+        assert!(sent.len() >= least, "{seen:?}: only {} requests", sent.len());
     }
 }
 

@@ -164,6 +164,7 @@ mod tests {
             "mirror-20261101T033000Z.db-old",
             "mirror-20261101.db",
             "mirror-2026110T1033000Z.db",
+            "mirror-2026111T033000Z.db",
             "mirror-20261301T033000Z.db",
             "mirror-replaced-20261101T033000Z.db",
             "mirror-north-20261101T033000Z.db",

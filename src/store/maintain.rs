@@ -232,6 +232,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn polls_are_noted_for_a_month() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        for day in ["2026-01-01", "2026-03-01"] {
+            see(&store, "1", day, &format!("{day}T00:00:00Z")).await;
+        }
+        let tool = rusqlite::Connection::open(&path).unwrap();
+        let noted = || tool.query_row("SELECT min(to_at) FROM polls", (), |row| row.get(0));
+        let first: String = noted().unwrap();
+        assert!(first.starts_with("2026-01-01"), "{first}");
+        store.upkeep(Some("2026-03-02T00:00:00Z".parse().unwrap()), MONTH * 4).await.unwrap();
+        let first: String = noted().unwrap();
+        assert!(first.starts_with("2026-03-01"), "{first}");
+    }
+
+    #[tokio::test]
     async fn the_log_keeps_what_a_removed_sink_or_a_replay_needs_until_it_is_let_go() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");

@@ -161,31 +161,44 @@ async fn two_sinks_with_one_address_keep_their_own_waits_and_parked_changes() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    let sink = |name: &str, rest: &str| Place::webhook_sink(name, &hook.url("/"), rest);
-    let of = "retry = [\"1h\"]\nroutes = ";
-    let sinks = [
-        sink("leads", &format!("{of}[\"leads\"]")),
-        sink("payments", &format!("{of}[\"payments\"]")),
-    ];
+    let sink = |name: &str, rest: &str| {
+        Place::webhook_sink(name, &hook.url("/"), &format!("retry = [\"1h\"]\n{rest}"))
+    };
+    // Only what the first sends has an event id in its body.
+    let sinks = [sink("first", "format = \"standard\""), sink("second", "format = \"raw\"")];
+    let of_second = || {
+        let bodies = hook.received().into_iter().map(|request| request.body);
+        bodies.filter(|body| !body.contains("\"event_id\"")).count()
+    };
     place.configure(&sinks.concat());
     let daemon = place.started().await;
     workspace.all_polled().await;
-    // The endpoint asks the first sink to wait: the second is not told so, and goes on.
-    hook.refuse("leads", Answer::status(429).header("retry-after", "3600"));
-    workspace.add(Route::Leads, json!({"name": "leads"}));
+    // What the endpoint refuses of the first is parked there, and holds back no version at the second.
+    hook.refuse("\"event_id\"", Answer::status(422));
+    let lead = workspace.add(Route::Leads, json!({"name": "Quetzal"}));
+    let parked =
+        |name: &str| place.number(&format!("SELECT retrying FROM sinks WHERE name = '{name}'"));
+    wait_until("it is parked", || parked("first") == 1 && of_second() == 1).await;
+    workspace.edit(Route::Leads, &lead, json!({"name": "Miller"}));
+    wait_until("the edit waits behind it", || parked("first") == 2).await;
+    wait_until("the second has both", || of_second() == 2).await;
+    assert_eq!(parked("second"), 0);
+    // The endpoint asks the first to wait: the second is not told so, and goes on.
+    hook.refuse("\"event_id\"", Answer::status(429).header("retry-after", "3600"));
+    workspace.add(Route::Leads, json!({}));
     let state = |status: &serde_json::Value, name: &str| {
         let sinks = status["sinks"].as_array().unwrap();
         sinks.iter().find(|sink| sink["name"] == name).unwrap()["state"].clone()
     };
-    place.status_when("the first rests", |status| state(status, "leads") == "paused").await;
-    let tried = hook.received().len();
+    place.status_when("the first rests", |status| state(status, "first") == "paused").await;
     workspace.sandbox.burst(Route::Payments, 5);
-    wait_until("the second goes on", || hook.received().len() == tried + 5).await;
+    wait_until("the second goes on", || of_second() == 8).await;
     let status = place.status().await;
     assert_eq!(
-        (state(&status, "leads"), state(&status, "payments")),
+        (state(&status, "first"), state(&status, "second")),
         (json!("paused"), json!("active"))
     );
+    assert_eq!(parked("second"), 0);
     daemon.stop().await;
     assert_verified(&place).await;
 }

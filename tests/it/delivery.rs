@@ -85,9 +85,11 @@ async fn a_sink_that_is_down_does_not_delay_the_others() {
     let well = Receiver::start().await;
     let workspace = Workspace::start().await;
     let place = workspace.place();
+    // Longer than this test waits: nothing may wait until it is over.
+    let patient = "timeout = \"10m\"";
     place.configure(&format!(
         "{}{}{}{}",
-        Place::webhook_sink("hangs", &hangs.url("/"), ""),
+        Place::webhook_sink("hangs", &hangs.url("/"), patient),
         Place::webhook_sink("away", "http://127.0.0.1:9/", ""),
         Place::webhook_sink("well", &well.url("/"), ""),
         Place::file_sink("audit", ""),

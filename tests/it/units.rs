@@ -110,12 +110,20 @@ fn no_unit_uses_what_systemd_252_ignores() {
 #[test]
 fn the_unit_reads_the_files_that_the_documents_name() {
     let service = unit("shopmirror.service");
-    assert!(service.contains("--config /etc/shopmirror/config.toml"));
-    assert!(unit("shopmirror-key.path").contains("PathChanged=/etc/shopmirror/api-key"));
-    assert!(unit("drop-ins/credential.conf").contains("LoadCredential=api-key:"));
+    let service = directives(&service);
+    for name in ["ExecStart", "ExecReload"] {
+        let begin = format!("{name}=/usr/bin/shopmirror ");
+        let line = service.iter().find(|line| line.starts_with(&begin)).unwrap();
+        assert!(line.ends_with(" --config /etc/shopmirror/config.toml"), "{line}");
+    }
+    let key = unit("shopmirror-key.path");
+    assert!(directives(&key).contains(&"PathChanged=/etc/shopmirror/api-key"));
+    let credential = unit("drop-ins/credential.conf");
+    let is_key = |line: &&str| line.starts_with("LoadCredential=api-key:");
+    assert!(directives(&credential).iter().any(is_key), "{credential}");
     // A check before the first start can test the state folder.
     let made = unit("shopmirror.tmpfiles");
     assert!(directives(&made).contains(&"d /var/lib/shopmirror 0750 shopmirror shopmirror -"));
     // The exit codes after which a restart cannot help.
-    assert!(service.contains("RestartPreventExitStatus=64 78"));
+    assert!(service.contains(&"RestartPreventExitStatus=64 78"));
 }
