@@ -26,6 +26,10 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// Steps of SQLite, some milliseconds, after which a check looks whether it must end.
 const CHECK_STEPS: i32 = 100_000;
 
+/// A plan does not depend on the values that are bound. Otherwise SQLite prepares some statements anew
+/// each time that they are bound, which costs more than running them.
+const STABLE_PLANS: (DbConfig, bool) = (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
+
 /// How long a write waits for another program's transaction: shorter than the time-outs of status
 /// requests and of the watchdog.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
@@ -188,6 +192,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         // Keeps -wal and -shm in place after a stop, which read-only users of other tools need.
         (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
+        STABLE_PLANS,
     ] {
         connection.set_db_config(option, on).map_err(failed(path))?;
     }
@@ -377,6 +382,7 @@ pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64)
     if found == 0 {
         return Err(OpenError::Missing(path.to_owned()));
     }
+    connection.set_db_config(STABLE_PLANS.0, STABLE_PLANS.1).map_err(failed(path))?;
     connection
         .execute_batch("PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;")
         .map_err(failed(path))?;

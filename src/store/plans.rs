@@ -1,7 +1,7 @@
 //! How SQLite runs the statements of every poll, every read of the log and every upkeep: by index,
 //! so that their cost does not grow with the store. Those of deliveries are checked beside them.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, StatementStatus};
 
 use super::mirror::lookup::{self, PersonField};
 use super::{diff, fixtures, full_text, gaps, log, pollers, rebuild};
@@ -65,12 +65,10 @@ async fn a_store_of_an_older_version_gets_its_indexes_at_the_opening_and_not_wit
     assert_eq!(connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
 }
 
-#[test]
-fn no_statement_of_a_poll_reads_a_whole_table() {
-    let (dir, _store) = fixtures::open();
-    let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
+/// The statements of polls, of reads of the log and of upkeep.
+fn hot_statements() -> Vec<String> {
     let route = Route::Customers;
-    let statements = [
+    vec![
         diff::latest_version_sql(route),
         pollers::find_sql(),
         gaps::open_gaps_sql(),
@@ -84,8 +82,45 @@ fn no_statement_of_a_poll_reads_a_whole_table() {
         log::NAMING_RECORDS.to_owned(),
         log::PRUNE.to_owned(),
         rebuild::LATEST_VERSIONS.to_owned(),
-    ];
-    for sql in statements {
+    ]
+}
+
+/// How often SQLite prepared a statement anew because it was bound to other values.
+fn prepared_again(connection: &Connection, sql: &str) -> i32 {
+    let mut statement = connection.prepare(sql).unwrap();
+    for value in 1..=3 {
+        for index in 1..=statement.parameter_count() {
+            statement.raw_bind_parameter(index, value).unwrap();
+        }
+        let mut rows = statement.raw_query();
+        while rows.next().unwrap().is_some() {}
+    }
+    statement.get_status(StatementStatus::RePrepare)
+}
+
+#[tokio::test]
+async fn no_statement_is_prepared_again_for_other_values() {
+    let (dir, store) = fixtures::open();
+    let reader = super::open::open_reader(&dir.path().join("mirror.db")).unwrap();
+    for sql in hot_statements().iter().filter(|sql| sql.starts_with("SELECT")) {
+        assert_eq!(prepared_again(&reader, sql), 0, "{sql}");
+    }
+    let counted = store.write(|writer| {
+        let mut statements = hot_statements();
+        statements.extend(super::sinks::hot_statements());
+        let count = |sql: String| (prepared_again(&writer.connection, &sql), sql);
+        Ok(statements.into_iter().map(count).collect::<Vec<_>>())
+    });
+    for (again, sql) in counted.await.unwrap() {
+        assert_eq!(again, 0, "{sql}");
+    }
+}
+
+#[test]
+fn no_statement_of_a_poll_reads_a_whole_table() {
+    let (dir, _store) = fixtures::open();
+    let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
+    for sql in hot_statements() {
         for step in plan(&connection, &sql) {
             let reads_all =
                 step.starts_with("SCAN") && !BOUNDED.iter().any(|b| step.starts_with(b));
