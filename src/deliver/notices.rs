@@ -26,6 +26,8 @@ struct Tried {
     wait: Option<Duration>,
     /// The endpoint is at fault, not the notice.
     fault: Option<Fault>,
+    /// The sink did not get to it.
+    is_untried: bool,
 }
 
 impl Deliverer {
@@ -45,19 +47,24 @@ impl Deliverer {
             return Ok(None);
         }
         let name = self.name.clone();
-        let pending = self.store.read(move |reader| reader.notices(&name, AT_ONCE)).await?;
-        let full = pending.len() == AT_ONCE;
+        let due = self.clock.now().stamp();
+        let read = self.store.read(move |reader| reader.notices(&name, AT_ONCE, &due));
+        let pending = read.await?;
+        // Those that are due come first: if these are as many as were read, there may be more.
+        let mut are_more_due = pending.len() == AT_ONCE;
         let mut waits: Vec<Duration> = Vec::new();
         for notice in pending {
             let wall = self.clock.now().wall;
             let wait = wait_until(notice.next_attempt_at.as_deref(), wall).unwrap_or_default();
             let wait = if wait > self.longest_wait() { Duration::ZERO } else { wait };
             if !wait.is_zero() || ends.finish.is_cancelled() {
+                are_more_due = false;
                 waits.push(wait);
                 continue;
             }
             let tried = self.notice(notice, ends).await?;
             waits.extend(tried.wait);
+            are_more_due &= !tried.is_untried && tried.fault.is_none();
             // The endpoint is at fault: what else waits is not tried now, and changes are not kept waiting.
             if let Some(fault) = tried.fault {
                 waits.push(tried.wait.unwrap_or(WAITS[0]));
@@ -66,11 +73,7 @@ impl Deliverer {
             }
         }
         let now = self.clock.now().elapsed;
-        let wait = if full && waits.len() < AT_ONCE {
-            Some(Duration::ZERO)
-        } else {
-            waits.into_iter().min()
-        };
+        let wait = if are_more_due { Some(Duration::ZERO) } else { waits.into_iter().min() };
         known.notices_at = wait.map(|wait| now + wait);
         Ok(wait)
     }
@@ -121,7 +124,7 @@ impl Deliverer {
                 (WAITS[1], notice.attempts, reason)
             }
             Some(Verdict::NotTried | Verdict::CutShort) | None => {
-                return Ok(Tried { wait: Some(WAITS[0]), fault });
+                return Ok(Tried { wait: Some(WAITS[0]), fault, is_untried: true });
             }
         };
         tracing::warn!(sink = %self.name, kind = %change.kind, about = change.record_id, reason,
@@ -129,7 +132,7 @@ impl Deliverer {
         let next = moment.wall.checked_add(wait).map(stamp).unwrap_or_default();
         let fate = NoticeFate::PutOff { attempts, next_attempt_at: next, last_error: reason };
         self.store.settle_notice(notice.id, fate).await?;
-        Ok(Tried { wait: Some(wait), fault })
+        Ok(Tried { wait: Some(wait), fault, is_untried: false })
     }
 }
 

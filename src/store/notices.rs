@@ -93,7 +93,7 @@ const TRIM: &str = "DELETE FROM _notices WHERE sink = ?1 AND id <= (SELECT id FR
      ORDER BY id DESC LIMIT 1 OFFSET ?2)";
 
 const PENDING: &str = "SELECT id, event_id, kind, about, version, made_at, body, attempts, next_attempt_at \
-     FROM _notices WHERE sink = ?1 AND given_up_at IS NULL ORDER BY id LIMIT ?2";
+     FROM _notices WHERE sink = ?1 AND given_up_at IS NULL ORDER BY max(coalesce(next_attempt_at, ''), ?3), id LIMIT ?2";
 
 const PUT_OFF: &str =
     "UPDATE _notices SET attempts = ?2, next_attempt_at = ?3, last_error = ?4 WHERE id = ?1";
@@ -177,14 +177,20 @@ fn read(row: &Row<'_>) -> rusqlite::Result<PendingNotice> {
 }
 
 impl Reader {
-    /// Up to `limit` notices that a sink has not taken, the oldest first.
+    /// Up to `limit` notices that a sink has not taken: those that are due at `now`, the oldest first, then
+    /// those that are due next.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn notices(&self, sink: &str, limit: usize) -> Result<Vec<PendingNotice>, StoreError> {
+    pub fn notices(
+        &self,
+        sink: &str,
+        limit: usize,
+        now: &str,
+    ) -> Result<Vec<PendingNotice>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = self.connection.prepare_cached(PENDING)?;
-        let rows = statement.query_map((sink, limit), read)?;
+        let rows = statement.query_map((sink, limit, now), read)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -319,7 +325,7 @@ mod tests {
         for _ in 0..2 {
             store.post_notice(sinks(), notice(1)).await.unwrap();
         }
-        let of = |sink: &'static str| store.read(move |reader| reader.notices(sink, 5_000));
+        let of = |sink: &'static str| store.read(move |reader| reader.notices(sink, 5_000, ""));
         let (ops, mail) = (of("ops").await.unwrap(), of("mail").await.unwrap());
         assert_eq!((ops.len(), mail.len()), (1, 1));
         assert_eq!(ops[0].change.event_id, mail[0].change.event_id, "one id for all sinks");

@@ -141,6 +141,21 @@ async fn a_notice_that_is_refused_for_good_is_kept_and_sent_again_once_an_operat
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_notices_that_wait_for_their_next_attempt_hold_up_no_new_one() {
+    let shop = Shop::new().await;
+    let task = shop.start("erp", refusing(4, "Notice bad", refused()), settings()).await;
+    for number in 0..100 {
+        tokio::time::sleep(millis(number)).await;
+        post(&shop, &task, "bad").await;
+    }
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(task.attempts("Notice bad").len(), 200, "each was tried twice");
+    post(&shop, &task, "good").await;
+    until("the new one comes", millis(500), || task.taken() == ["Notice good"]).await;
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_notice_that_waits_says_why_from_its_first_failed_attempt_on() {
     let shop = Shop::new().await;
     let task = shop.start("erp", refusing(4, "Notice bad", fault()), settings()).await;
