@@ -9,6 +9,7 @@ mod access;
 mod context;
 mod frame;
 mod html;
+mod large;
 mod live;
 mod metrics;
 mod parts;

@@ -40,7 +40,7 @@ pub fn client_builder() -> ClientBuilder {
 
 /// Parts of error texts of the TLS library and the resolver, and what they mean. The first match counts.
 /// The original texts are not shown, because they may contain the host name.
-const PROBLEMS: [(&str, &str); 10] = [
+const PROBLEMS: [(&str, &str); 12] = [
     (
         "CaUsedAsEndEntity",
         "its certificate is that of a certificate authority; give the server a certificate of its own, signed by that authority",
@@ -49,9 +49,11 @@ const PROBLEMS: [(&str, &str); 10] = [
         "UnknownIssuer",
         "its certificate comes from an authority that this machine does not know; install the authority's certificate on this machine (update-ca-certificates), or name it with ca_file where there is such a key",
     ),
+    ("NotValidYet", NOT_YET),
+    ("not valid yet", NOT_YET),
     (
-        "NotValidYet",
-        "its certificate is not valid yet; check this machine's clock (timedatectl), then the certificate",
+        "server does not support TLS",
+        "the server offers no TLS; switch it on there (PostgreSQL: ssl = on in postgresql.conf)",
     ),
     (
         "xpired",
@@ -67,6 +69,7 @@ const PROBLEMS: [(&str, &str); 10] = [
     ("dns error", DNS),
     ("lookup address", DNS),
 ];
+const NOT_YET: &str = "its certificate is not valid yet; check this machine's clock (timedatectl), then the certificate";
 const NAME: &str = "its certificate is for another name; use a name that the certificate has, or renew it with this name";
 const DNS: &str =
     "its name was not found; check the spelling of its host name, the network and /etc/resolv.conf";

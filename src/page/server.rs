@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use axum::middleware::from_fn;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::large::{Large, Taken, bounded};
 use crate::connections;
 
 /// Live streams at the same time.
@@ -48,16 +50,25 @@ impl IsStream {
 
 /// Serves until `stop`, then closes every connection.
 pub(super) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| converse(stream, router.clone()))
-        .await;
+    let large = Large::default();
+    connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
+        converse(stream, router.clone(), large.clone())
+    })
+    .await;
 }
 
-async fn converse<S>(stream: S, router: Router)
+async fn converse<S>(stream: S, router: Router, large: Large)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let is_stream = IsStream::default();
-    let service = TowerToHyperService::new(router.layer(Extension(is_stream.clone())));
+    let taken = Taken::default();
+    let bounds = from_fn({
+        let taken = taken.clone();
+        move |request, next| bounded(large.clone(), taken.clone(), request, next)
+    });
+    let router = router.layer(Extension(is_stream.clone())).layer(bounds);
+    let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_LIMIT)
@@ -93,7 +104,7 @@ mod tests {
             client.read_to_end(&mut response).await.unwrap();
             begun.elapsed().as_secs()
         };
-        tokio::join!(reading, converse(server, router)).0
+        tokio::join!(reading, converse(server, router, Large::default())).0
     }
 
     fn router() -> Router {
@@ -131,7 +142,36 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(1024);
         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let begun = Instant::now();
-        converse(server, big).await;
+        converse(server, big, Large::default()).await;
         assert_eq!(begun.elapsed(), REQUEST_LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_answers_that_are_read_slowly_are_few_and_small_ones_any_number() {
+        let router = Router::new()
+            .route("/large", get(|| async { vec![b'x'; 12 * 1024 * 1024] }))
+            .route("/small", get(|| async { vec![b'x'; 100 * 1024] }));
+        let large = Large::default();
+        let ask = |path: &'static str| {
+            let (mut client, server) = tokio::io::duplex(1024);
+            tokio::spawn(converse(server, router.clone(), large.clone()));
+            async move {
+                let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+                client.write_all(request.as_bytes()).await.unwrap();
+                let mut status = [0; 12];
+                client.read_exact(&mut status).await.unwrap();
+                (String::from_utf8(status.to_vec()).unwrap(), client)
+            }
+        };
+        let mut slow = Vec::new();
+        for count in 1..=20 {
+            let (status, client) = ask("/large").await;
+            assert_eq!(status == "HTTP/1.1 200", count <= 5, "{count}: {status}");
+            slow.push(client);
+            assert_eq!(ask("/small").await.0, "HTTP/1.1 200");
+        }
+        drop(slow);
+        sleep(REQUEST_LIMIT).await;
+        assert_eq!(ask("/large").await.0, "HTTP/1.1 200", "the room was given back");
     }
 }

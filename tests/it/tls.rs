@@ -71,6 +71,7 @@ async fn each_fault_of_a_certificate_has_its_own_cause_and_remedy() {
         ),
         ("other", true, "is for another name"),
         ("expired", true, "has expired; renew it"),
+        ("future", true, "is not valid yet; check this machine's clock"),
         ("server", false, "an authority that this machine does not know; install"),
     ] {
         let said = said_of_workspace(server(name), known).await;
