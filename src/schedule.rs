@@ -8,6 +8,7 @@
 mod arrivals;
 mod poller;
 mod rate;
+mod reserved;
 mod share;
 mod slots;
 mod view;
@@ -139,7 +140,11 @@ impl Schedule {
         if self.idle().next().is_none() {
             return Next::Idle;
         }
-        if let Some(place) = self.pressing(at) {
+        let free = self.slots.free_at(1, at);
+        if self.slots.is_even() && free > horizon {
+            return wait(free);
+        }
+        if let Some(place) = self.reserved_for(at).or_else(|| self.pressing(at)) {
             return Next::Poll(place);
         }
         let late = |poller: &Poller| poller.lateness(at + 0.5 * self.slots.length());
@@ -148,11 +153,13 @@ impl Schedule {
             self.idle()
                 .filter(|(_, poller)| poller.not_before <= horizon)
                 .filter(|(_, poller)| poller.ready_at() <= horizon || barred(poller))
+                .filter(|(_, poller)| poller.gains(at))
                 .min_by(|a, b| late(b.1).total_cmp(&late(a.1)))
         };
         let ready = self.idle().map(|(_, poller)| poller.ready_at());
         let wake = ready.filter(|ready| *ready > horizon).fold(f64::INFINITY, f64::min);
         if let Some((_, barred)) = latest(true)
+            && !self.slots.is_even()
             && barred.ready_at() > horizon
             && self.slots.can_wait(at, barred.ready_at())
         {
@@ -164,6 +171,7 @@ impl Schedule {
                 wait(poller.due_at().min(wake).min(at + self.slots.length()))
             }
             Some((place, _)) => Next::Poll(place),
+            None if self.slots.is_even() => wait(wake.min(at + self.slots.length())),
             None => wait(wake),
         }
     }
@@ -172,9 +180,10 @@ impl Schedule {
         self.pollers.iter().enumerate().filter(|(_, poller)| poller.in_flight.is_none())
     }
 
-    /// Deadlines and pollers that are not in flight, the earliest first.
+    /// Deadlines and pollers that are not in flight and have no reserved slots, the earliest first.
     fn deadlines(&self) -> Vec<(f64, usize)> {
-        let mut due: Vec<_> = self.idle().map(|(place, p)| (p.deadline(), place)).collect();
+        let others = self.idle().filter(|(_, poller)| poller.reserved.is_none());
+        let mut due: Vec<_> = others.map(|(place, p)| (p.deadline(), place)).collect();
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
         due
     }
@@ -194,7 +203,7 @@ impl Schedule {
     /// busy poller gets slots between them.
     fn is_tight(&self, due: &[(f64, usize)], at: f64, apart: f64) -> bool {
         due.iter().enumerate().any(|(j, (deadline, _))| {
-            let slot = self.slots.free_at(j + 2, at).max(at + j as f64 * apart);
+            let slot = self.free_at(j + 2, at).max(at + j as f64 * apart);
             deadline + LATE_S < slot
         })
     }
@@ -207,18 +216,21 @@ impl Schedule {
     /// Whether every guarantee can be kept if the next request is not a poll.
     #[must_use]
     pub fn can_spare(&self, now: Moment) -> bool {
-        !self.is_tight(&self.deadlines(), seconds(now), 0.0)
+        let at = seconds(now);
+        !(self.slots.is_even() && self.slots.free_at(1, at) > at + INSTANT_S)
+            && self.reserved_for(at).is_none()
+            && !self.is_tight(&self.deadlines(), at, 0.0)
     }
 
     /// Notes that a request was sent that is not a poll.
     pub fn spent(&mut self, now: Moment) {
-        self.slots.take(seconds(now));
+        self.take_slot(seconds(now));
     }
 
     /// Notes that a poller's request was sent.
     pub fn started(&mut self, poller: usize, now: Moment) {
         let at = seconds(now);
-        self.slots.take(at);
+        self.take_slot(at);
         self.pollers[poller].started(at);
     }
 
@@ -227,7 +239,7 @@ impl Schedule {
         let at = seconds(now);
         let started = self.pollers[poller].in_flight.take().unwrap_or(at);
         let slot = self.slots.length();
-        let free = self.slots.free_at(self.pollers.len(), at) - started;
+        let free = self.free_for(self.pollers[poller].ready_at(), at) - started;
         let room = if self.background { slot } else { 0.0 };
         let (place, common, turn) = (poller, self.common_rate(), self.turn);
         let poller = &mut self.pollers[place];
@@ -263,6 +275,7 @@ impl Schedule {
     /// Reckons with the present pace: polling in turn means that all pollers share evenly as far as
     /// their bounds allow. Guarantees that a fallen pace cannot keep become longer.
     fn take_up_pace(&mut self, at: f64) {
+        self.reserve(at);
         let claims: Vec<Claim> = self.pollers.iter().map(|poller| poller.claim(1.0)).collect();
         self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
         let (turn, lent) = (self.turn, self.lent());
@@ -270,7 +283,8 @@ impl Schedule {
             poller.lend(lent, turn);
         }
         for (j, (_, place)) in self.deadlines().into_iter().enumerate() {
-            self.pollers[place].keep_guarantee(turn, self.slots.free_at(j + 1, at));
+            let free = self.free_at(j + 1, at);
+            self.pollers[place].keep_guarantee(turn, free);
         }
         self.share();
     }
@@ -280,9 +294,15 @@ impl Schedule {
     fn lent(&self) -> f64 {
         let followed: Vec<f64> =
             self.pollers.iter().filter_map(|p| p.followed(self.turn)).collect();
-        let left =
-            1.0 / self.slots.length() - followed.iter().map(|every| 1.0 / every).sum::<f64>();
-        let others = (self.pollers.len() - followed.len()) as f64;
+        let (reserved, others): (Vec<&Poller>, Vec<&Poller>) = self
+            .pollers
+            .iter()
+            .filter(|p| p.followed(self.turn).is_none())
+            .partition(|p| p.reserved.is_some());
+        let reserved = reserved.iter().map(|poller| poller.claim(1.0).longest);
+        let needed = followed.iter().copied().chain(reserved).map(|every| 1.0 / every);
+        let left = 1.0 / self.slots.length() - needed.sum::<f64>();
+        let others = others.len() as f64;
         if followed.is_empty() {
             0.0
         } else if left > 0.0 {
@@ -304,7 +324,7 @@ impl Schedule {
     fn share(&mut self) {
         let part = if self.thrift { self.busy_part() } else { 1.0 };
         let claim = |p: &Poller| Claim {
-            longest: p.guarantee,
+            longest: p.reserved.map_or(p.guarantee, |slots| slots.every),
             followed: p.followed(self.turn),
             ..p.claim(p.pull(p.rate_now()))
         };

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 pub use self::adaptive::SimulatedFaults;
 pub use self::chart::svg;
-pub use self::render::{Plan, PlannedPoller, plan, plan_json, table, why};
+pub use self::render::{Plan, PlannedPoller, plan, plan_json, table, too_small, why};
 pub use self::traffic::{RouteTraffic, Shop, TraceError, Traffic};
 
 /// What a simulation is run with.

@@ -19,7 +19,11 @@ use serde::Serialize;
 
 use super::exit::{self, ExitError};
 use super::{completions, output, read_config, runtime};
+use crate::budget::Budget;
+use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
+use crate::schedule::Schedule;
+use crate::{daemon, simulate};
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Args {
@@ -96,6 +100,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     }
     report.ok("config", summary(path, &config));
     if args.sink.is_none() {
+        report_long_waits(&config, &mut report);
         reports::check(path, &config, !args.offline, &mut report);
     }
     notices::check(&config, args.sink.as_deref(), &mut report);
@@ -114,6 +119,22 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         });
     }
     report.print(args.json.json)
+}
+
+/// Says which poller may wait longer than its `max_interval`. It is no error: the routes then share
+/// what is missing.
+fn report_long_waits(config: &Config, report: &mut CheckReport) {
+    let now = Clock::system().now();
+    let pace = Budget::new(config.budget, now).snapshot(now).pace_per_minute;
+    let plan = daemon::poller_plan(config);
+    let settings = plan.iter().map(|poller| poller.settings.clone()).collect();
+    let schedule = Schedule::new(settings, pace, now);
+    let views = plan.iter().enumerate().map(|(index, p)| (p, schedule.view(index, now)));
+    for (poller, view) in views {
+        if let Some(said) = simulate::too_small(&poller.id.to_string(), &view, pace) {
+            report.ok("intervals", said);
+        }
+    }
 }
 
 fn summary(path: &Path, config: &Config) -> String {

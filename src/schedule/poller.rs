@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::arrivals::{Arrivals, GUARD};
 use super::rate::ArrivalRate;
+use super::reserved::Reserved;
 use super::share::Claim;
 use super::{FILLED, Observation, PollerSettings};
 
@@ -55,6 +56,10 @@ pub(super) struct Poller {
     factor: f64,
     /// The guarantee while other routes must be followed, in seconds.
     lent: f64,
+    /// The slots that are reserved for it.
+    pub(super) reserved: Option<Reserved>,
+    /// The longest interval that can be kept, if the budget is too small for that of the operator.
+    pub(super) raised: Option<f64>,
     /// The last intervals between two requests, newest last.
     pub(super) kept: VecDeque<f64>,
 }
@@ -126,6 +131,8 @@ impl Poller {
             guarantee: 0.0,
             factor: 1.0,
             lent: 0.0,
+            reserved: None,
+            raised: None,
             kept: VecDeque::new(),
         }
     }
@@ -140,7 +147,7 @@ impl Poller {
         self.in_flight = Some(at);
         self.last = at;
         if self.is_fixed() {
-            let every = self.claim(1.0).longest;
+            let every = self.max_interval();
             self.grid = if at < self.grid + every { self.grid + every } else { at + every };
         }
     }
@@ -201,6 +208,9 @@ impl Poller {
     /// than `free`, before which the requests of the other pollers leave no slot, or than
     /// min_interval and a slot; it has `room` for a background request if max_interval allows.
     pub(super) fn renew_guarantee(&mut self, turn: f64, slot: f64, free: f64, room: f64) {
+        if self.reserved.is_some() {
+            return;
+        }
         let Claim { longest, shortest, .. } = self.claim(1.0);
         let own = self.allowed(turn).max(free).max((shortest + slot).min(longest));
         self.guarantee = if self.is_fixed() { longest } else { own.max((own + room).min(longest)) };
@@ -212,7 +222,31 @@ impl Poller {
     pub(super) fn keep_guarantee(&mut self, turn: f64, free: f64) {
         let slot = if self.last.is_finite() { free - self.last } else { 0.0 };
         let kept = self.guarantee.max(self.allowed(turn)).max(slot);
-        self.guarantee = if self.is_fixed() { self.claim(1.0).longest } else { kept };
+        self.guarantee = if self.is_fixed() { self.max_interval() } else { kept };
+    }
+
+    /// Takes the slots that are reserved for it. `kept` is the longest interval that can be kept if
+    /// the budget is too small for that of the operator.
+    pub(super) fn reserve(&mut self, slots: Option<Reserved>, kept: Option<f64>) {
+        (self.reserved, self.raised) = (slots, kept);
+        if slots.is_some() {
+            self.guarantee = kept.unwrap_or(self.max_interval());
+        }
+    }
+
+    /// How many of the slots between `at` and `until` are reserved for it.
+    pub(super) fn reserved_until(&self, at: f64, until: f64) -> usize {
+        let Some(slots) = self.reserved else { return 0 };
+        let due = self.deadline().max(at);
+        let every = if self.is_fixed() { self.max_interval() } else { slots.every };
+        if due > until { 0 } else { ((until - due) / every) as usize + 1 }
+    }
+
+    /// Whether a poll at `at` is worth a slot that is not reserved for it.
+    pub(super) fn gains(&self, at: f64) -> bool {
+        let shortest = self.settings.min_interval.as_secs_f64();
+        let due = self.deadline();
+        self.reserved.is_none_or(|slots| slots.gains(due, at, shortest, self.interval))
     }
 
     /// Whether its bounds leave no choice.
@@ -224,7 +258,13 @@ impl Poller {
     pub(super) fn claim(&self, root: f64) -> Claim {
         let PollerSettings { min_interval, max_interval, .. } = self.settings;
         let [shortest, longest] = [min_interval, max_interval].map(|s| s.as_secs_f64().max(0.001));
+        let longest = self.reserved.map_or(longest, |slots| slots.every);
         Claim { root, longest, shortest, followed: None }
+    }
+
+    /// The longest interval that the operator allows.
+    pub(super) fn max_interval(&self) -> f64 {
+        self.settings.max_interval.as_secs_f64().max(0.001)
     }
 
     /// The longest interval that calm can lead to.
@@ -273,7 +313,11 @@ impl Poller {
     /// By when it must be polled.
     pub(super) fn deadline(&self) -> f64 {
         let ready = self.ready_at();
-        if self.is_fixed() { ready } else { ready.max(self.last + self.guarantee) }
+        match self.reserved {
+            _ if self.is_fixed() => ready,
+            Some(slots) => slots.due(self.last, ready),
+            None => ready.max(self.last + self.guarantee),
+        }
     }
 
     /// When its share of the budget brings the next poll.

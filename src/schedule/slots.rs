@@ -11,6 +11,8 @@ const SPAN_S: f64 = 60.5;
 /// The part of a minute's requests that may be kept for later, and the most of them.
 const KEPT: f64 = 1.0 / 15.0;
 const MOST_KEPT: f64 = 20.0;
+/// The part of a slot by which an evenly spaced request may be late: a timer is not exact.
+const LATE: f64 = 0.25;
 
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
@@ -20,6 +22,8 @@ pub(super) struct Slots {
     /// Requests kept at a time; 1 is a request that may be sent at once.
     kept: f64,
     kept_at: f64,
+    /// Whether requests are evenly spaced: then none is kept for later.
+    even: bool,
     /// When the last requests were sent, oldest first.
     sent: VecDeque<f64>,
 }
@@ -27,7 +31,7 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn new(pace: f64, at: f64) -> Self {
         let pace = sane(pace);
-        Self { pace, full: pace, kept: 1.0, kept_at: at, sent: VecDeque::new() }
+        Self { pace, full: pace, kept: 1.0, kept_at: at, even: false, sent: VecDeque::new() }
     }
 
     /// The time between two requests, in seconds.
@@ -44,17 +48,33 @@ impl Slots {
         differs
     }
 
-    fn most(&self) -> f64 {
+    pub(super) fn set_even(&mut self, even: bool) {
+        self.even = even;
+    }
+
+    pub(super) fn is_even(&self) -> bool {
+        self.even
+    }
+
+    /// The most requests that are kept unless requests are evenly spaced.
+    pub(super) fn most(&self) -> f64 {
         if self.pace < self.full { 1.0 } else { (self.pace * KEPT).floor().clamp(1.0, MOST_KEPT) }
     }
 
     fn kept(&self, at: f64) -> f64 {
-        (self.kept + (at - self.kept_at).max(0.0) / self.length()).min(self.most())
+        let most = if self.even { 1.0 } else { self.most() };
+        (self.kept + (at - self.kept_at).max(0.0) / self.length()).min(most)
     }
 
     /// When the request in this place from now on can be sent; 1 is the next.
     pub(super) fn free_at(&self, place: usize, at: f64) -> f64 {
-        let kept = at + ((place as f64 - self.kept(at)) * self.length()).max(0.0);
+        let kept = if self.even {
+            let first = if self.kept < 1.0 { 1.0 } else { 0.0 };
+            let next = ((at - self.kept_at) / self.length() - LATE).ceil().max(first);
+            (self.kept_at + next * self.length()).max(at) + (place as f64 - 1.0) * self.length()
+        } else {
+            at + ((place as f64 - self.kept(at)) * self.length()).max(0.0)
+        };
         let in_span = self.full.ceil() as usize;
         let freed = (self.sent.len() + place)
             .checked_sub(in_span + 1)
@@ -68,8 +88,11 @@ impl Slots {
         then - 1.0 < 1.0 - 1e-9 && then <= self.most() + 1e-9
     }
 
-    /// Notes that a request was sent.
-    pub(super) fn take(&mut self, at: f64) {
+    /// Notes that a request was sent; says by how much it was late if requests are evenly spaced.
+    pub(super) fn take(&mut self, at: f64) -> f64 {
+        let first = if self.kept < 1.0 { 1.0 } else { 0.0 };
+        let passed = (at - self.kept_at) / self.length();
+        let late = (passed - (passed + 1e-6).floor().max(first)).max(0.0) * self.length();
         self.kept = (self.kept(at) - 1.0).max(0.0);
         self.kept_at = at;
         let full = self.full.ceil() as usize;
@@ -77,6 +100,7 @@ impl Slots {
             self.sent.pop_front();
         }
         self.sent.push_back(at);
+        if self.even { late } else { 0.0 }
     }
 }
 

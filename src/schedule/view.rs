@@ -30,6 +30,9 @@ pub struct PollerView {
     pub longest_kept_s: Option<f64>,
     /// The guaranteed longest interval.
     pub guarantee_s: f64,
+    /// Its `max_interval` or `every`, if the budget is too small to keep it; null if it is kept.
+    #[serde(default)]
+    pub unkept_max_interval_s: Option<f64>,
     /// Until the next poll is due; null while a request is under way.
     pub next_poll_s: Option<f64>,
     /// Records a minute that an import may bring without loss at the guaranteed interval.
@@ -76,7 +79,7 @@ impl Schedule {
         let at = seconds(now);
         let rate = poller.rate_now();
         let spread = (DEVIATIONS / poller.memory.rate.evidence().sqrt()).exp();
-        let guarantee = poller.guarantee;
+        let guarantee = poller.guarantee.max(poller.raised.unwrap_or(0.0));
         let planned = poller.ready_at().max(poller.due_at().min(poller.deadline()));
         let watched = poller.memory.watched;
         let overflows = poller.memory.fills.iter().filter(|(_, took)| *took < guarantee).count();
@@ -89,6 +92,7 @@ impl Schedule {
             kept_interval_s: (kept >= 1.0).then(|| poller.kept.iter().sum::<f64>() / kept),
             longest_kept_s: poller.kept.iter().copied().max_by(f64::total_cmp),
             guarantee_s: guarantee,
+            unkept_max_interval_s: poller.raised.map(|_| poller.max_interval()),
             next_poll_s: poller.in_flight.is_none().then(|| (planned - at).max(0.0)),
             import_per_minute: 60.0 * poller.page() / guarantee.max(1e-3),
             watched_s: watched,
@@ -147,8 +151,14 @@ impl Schedule {
         if let Some(speed) = poller.arrivals.running {
             return format!("an import of about {:.0} records a minute is running", speed * 60.0);
         }
+        if poller.raised.is_some() {
+            let max = span(poller.max_interval());
+            return format!("the budget is too small for its max_interval of {max}");
+        }
         let guarantee = poller.guarantee;
-        if poller.interval >= guarantee * 0.999 {
+        if poller.reserved.is_some_and(|slots| poller.interval >= slots.every * 0.999) {
+            "its max_interval; its share of the budget alone would be fewer polls".into()
+        } else if poller.interval >= guarantee * 0.999 {
             if self.thrift {
                 "its guarantee; poll.thrift leaves requests unused while few records arrive"
             } else {

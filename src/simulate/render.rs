@@ -102,12 +102,27 @@ pub fn plan(
         ]);
     }
     let mut text = format!("{table}\n\n{}\n", verdict(pollers, forecast, budget_per_minute));
+    for said in pollers.iter().filter_map(|(name, view)| too_small(name, view, budget_per_minute)) {
+        text.push_str(&said);
+        text.push('\n');
+    }
     if thrift {
         text.push_str(
             "poll.thrift is on: in quiet hours a route may wait as long as its guarantee allows. Records then arrive later, and more of an import that starts then can be missed\n",
         );
     }
     text
+}
+
+/// Says that the budget is too small for the `max_interval` of a poller, if it is, and what to do.
+#[must_use]
+pub fn too_small(name: &str, view: &PollerView, budget_per_minute: f64) -> Option<String> {
+    let asked = view.unkept_max_interval_s?;
+    Some(format!(
+        "{name} may wait {}, but its max_interval or every is {}: {budget_per_minute:.1} polls a minute are too few to keep that for all routes. Raise the shortest max_interval, raise requests_per_minute, lower reserve, or disable a route",
+        span(view.guarantee_s.max(asked)),
+        span(asked)
+    ))
 }
 
 fn verdict(
@@ -315,6 +330,7 @@ mod tests {
             kept_interval_s: Some(9.5),
             longest_kept_s: Some(11.0),
             guarantee_s: 24.0,
+            unkept_max_interval_s: None,
             import_per_minute: 242.0,
             watched_s: 86_400.0,
             overflows_seen: 0,
@@ -374,5 +390,16 @@ mod tests {
         assert!(!text.contains("thrift"), "{text}");
         assert!(plan(&pollers, &forecast, 4.0, true).contains("poll.thrift is on"));
         assert_eq!(plan_json(&pollers, &forecast, 4.0).first_to_fail, Some("leads"));
+    }
+
+    #[test]
+    fn a_max_interval_that_the_budget_cannot_keep_is_said_with_what_to_do() {
+        let short = PollerView { unkept_max_interval_s: Some(10.0), ..view() };
+        let forecast = Forecast { feasible: true, load: 0.02, first_to_fail: None };
+        let all = [("jobs".to_owned(), view()), ("leads".to_owned(), short)];
+        let text = plan(&all, &forecast, 45.0, false);
+        let said = "leads may wait 24s, but its max_interval or every is 10s: 45.0 polls a minute";
+        assert!(text.contains(said) && text.contains("Raise the shortest max_interval"), "{text}");
+        assert!(!text.contains("jobs may wait"), "{text}");
     }
 }

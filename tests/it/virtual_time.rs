@@ -243,6 +243,40 @@ async fn no_route_waits_longer_than_its_guarantee_from_the_first_minute_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_max_interval_shorter_than_polling_in_turn_is_kept_while_an_import_runs_elsewhere() {
+    for (seed, jobs_s, leads_s) in [(0, 4.2, 12.0), (1, 5.0, 7.0), (2, 3.0, 20.0)] {
+        let shop = VirtualShop::new(Workspace::usual(), seed);
+        let longest = format!(
+            "[routes.jobs]\nmax_interval = \"{jobs_s}s\"\n[routes.leads]\nmax_interval = \"{leads_s}s\"\n"
+        );
+        let mut daemon = VirtualDaemon::new(&shop, &longest);
+        daemon.start().await;
+        for second in 0..1200 {
+            shop.until(f64::from(second)).await;
+            if (600..700).contains(&second) {
+                shop.sandbox.burst(Route::Payments, 6);
+            }
+        }
+        let polls = shop.polls(0.0, 1200.0);
+        for (route, most) in [(Route::Jobs, jobs_s), (Route::Leads, leads_s)] {
+            let times = polls.iter().filter(|poll| poll.route == route.segment());
+            let times: Vec<f64> = times.map(|poll| poll.elapsed_s).collect();
+            let waits = times.windows(2).map(|pair| pair[1] - pair[0]);
+            let (waited, count) = (waits.fold(0.0, f64::max), times.len());
+            // The network delays each request by up to half a second.
+            assert!(waited <= most + 0.5, "seed {seed}: {} waited {waited}", route.segment());
+            assert!(f64::from(count as u32) >= 1190.0 / most, "{count} polls");
+        }
+        let import = polls.iter().filter(|poll| {
+            poll.route == Route::Payments.segment() && (610.0..700.0).contains(&poll.elapsed_s)
+        });
+        let count = import.count();
+        assert!(count >= 4, "seed {seed}: {count} polls of the import");
+        daemon.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn guarantees_hold_after_restarts_and_while_another_client_comes_and_goes() {
     for seed in 0..4 {
         let shop = VirtualShop::new(Workspace::usual(), seed);

@@ -24,20 +24,22 @@ fn remember(schedule: &mut Schedule, poller: usize, key: &str, value: serde_json
 
 #[test]
 fn while_a_search_waits_each_guarantee_is_one_slot_longer_within_max_interval() {
-    let short = PollerSettings { max_interval: Duration::from_secs_f64(10.5), ..settings() };
+    let slot = 60.5 / 20.0;
+    let short = PollerSettings { max_interval: Duration::from_secs(31), ..settings() };
     let mut all = vec![settings(); 5];
     all.push(short);
-    let mut schedule = Schedule::new(all, 45.0, at(0.0));
-    drive(&mut schedule, 0.0, 600.0, SLOT, |_, _| PollResult::Unchanged);
-    for (poller, longest) in [(0, 10.0 + SLOT), (5, 10.5)] {
-        let now = 600.0 + 20.0 * poller as f64;
+    let mut schedule = Schedule::new(all, 20.0, at(0.0));
+    drive(&mut schedule, 0.0, 600.0, slot, |_, _| PollResult::Unchanged);
+    for (poller, usual, longer) in [(0, 24.0 * slot, 25.0 * slot), (5, 31.0, 31.0)] {
+        let now = 600.0 + 60.0 * poller as f64;
+        remember(&mut schedule, poller, "calm", (8.0 * 86_400.0).into(), now);
         read(&mut schedule, poller, now, &PollResult::Unchanged);
-        let usual = schedule.guarantee(poller);
-        assert!((usual - 10.0).abs() < 0.05, "{usual} for {poller}");
+        let alone = schedule.guarantee(poller);
+        assert!((alone - usual).abs() < 0.05, "{alone} for {poller}");
         schedule.set_background(true);
-        read(&mut schedule, poller, now + 10.0, &PollResult::Unchanged);
-        let longer = schedule.guarantee(poller);
-        assert!((longer - longest).abs() < 0.05, "{longer} in place of {usual} for {poller}");
+        read(&mut schedule, poller, now + 30.0, &PollResult::Unchanged);
+        let beside = schedule.guarantee(poller);
+        assert!((beside - longer).abs() < 0.05, "{beside} in place of {alone} for {poller}");
         schedule.set_background(false);
     }
 }
