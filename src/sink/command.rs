@@ -140,6 +140,9 @@ impl CommandSink {
                     io::ErrorKind::PermissionDenied => {
                         "; allow this user to execute it, and under systemd name it in ExecPaths="
                     }
+                    io::ErrorKind::WouldBlock => {
+                        "; raise TasksMax= in the unit, or set `batch`, so that fewer programs run at once"
+                    }
                     _ => "",
                 };
                 return Run::ended(Verdict::fault(format!(
