@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tokio_util::sync::CancellationToken;
 
 use super::health::Attempt;
 use super::reading::ReadLimits;
-use super::room::Share;
 use super::round::Round;
 use super::settle::{settle, wait_until};
 use super::task_state::{Ends, TaskState};
 use super::{Deliverer, Wakes, woken};
 use crate::sink::{Verdict, WindowedSink};
 use crate::store::{SinkRow, StoreError};
-use items::Items;
+use items::{InHand, Items};
 
 /// Delivered changes after which the progress is saved …
 const GROUP: usize = 64;
@@ -58,10 +58,10 @@ struct Flow<'a> {
     items: Items,
     flights: FuturesUnordered<Boxed<'a, (i64, Verdict)>>,
     reading: Option<Boxed<'a, Read>>,
-    /// Nothing is read while it waits for room for a large record.
-    making_room: Option<Boxed<'a, Share>>,
-    /// Room for what is read next.
-    share: Share,
+    /// Ends the wait for room of large changes that are not handed over yet.
+    ending: CancellationToken,
+    /// Changes of which nothing was sent: the next flow hands them over.
+    not_tried: Vec<i64>,
     saving: Option<Saving<'a>>,
     /// When the first change was delivered that is not being saved.
     unsaved_since: Option<Duration>,
@@ -116,8 +116,8 @@ impl<'a> Flow<'a> {
             items: Items::after(position, deliverer.settings.in_order),
             flights: FuturesUnordered::new(),
             reading: None,
-            making_room: None,
-            share: Share::default(),
+            ending: CancellationToken::new(),
+            not_tried: Vec::new(),
             saving: None,
             unsaved_since: None,
             read_at: None,
@@ -131,7 +131,7 @@ impl<'a> Flow<'a> {
     fn end(&mut self) {
         self.items.ending = true;
         self.reading = None;
-        self.making_room = None;
+        self.ending.cancel();
     }
 
     /// Hands changes over while the sink has room for more.
@@ -139,12 +139,17 @@ impl<'a> Flow<'a> {
         let (sink, cut) = (self.sink, self.ends.cut);
         while self.flights.len() < sink.concurrency()
             && self.unsaved() < UNSAVED
-            && let Some((seq, change, share)) = self.items.hand_over()
+            && let Some((seq, in_hand)) = self.items.hand_over()
         {
-            let now = self.deliverer.clock.now().wall;
+            let (deliverer, ending) = (self.deliverer, self.ending.clone());
+            let now = deliverer.clock.now().wall;
             self.flights.push(Box::pin(async move {
-                let verdict = sink.deliver(&change, now, cut).await;
-                drop(share);
+                let verdict = match in_hand {
+                    InHand::Whole(change) => sink.deliver(&change, now, cut).await,
+                    InHand::Large(bytes) => {
+                        deliverer.deliver_large(sink, (seq, bytes), ending, cut).await
+                    }
+                };
                 (seq, verdict)
             }));
         }
@@ -168,7 +173,6 @@ impl<'a> Flow<'a> {
             || !room
             || self.items.ending
             || self.reading.is_some()
-            || self.making_room.is_some()
             || parks
             || self.items.must_be_saved()
         {
@@ -184,15 +188,15 @@ impl<'a> Flow<'a> {
             most: AHEAD - self.items.window.held(),
             several: true,
             under_way: self.items.stored(),
-            room: self.share.bytes,
+            // Of large changes only the numbers are kept.
+            room: usize::MAX,
         };
         self.reading = Some(Box::pin(deliverer.read(wanted)));
     }
 
     fn is_idle(&self) -> bool {
         let ready = !self.items.ending && self.items.window.ready() > 0;
-        let reads = self.reading.is_some() || self.making_room.is_some();
-        self.flights.is_empty() && !reads && !ready
+        self.flights.is_empty() && self.reading.is_none() && !ready
     }
 
     fn begin_to_save(&mut self, known: &mut TaskState) {
@@ -237,10 +241,6 @@ impl<'a> Flow<'a> {
                 self.reading = None;
                 self.take_in(known, read?);
             }
-            share = pending(&mut self.making_room) => {
-                self.making_room = None;
-                self.share = share;
-            }
             saved = saved(&mut self.saving) => {
                 let saving = self.saving.take();
                 // What was settled or parked may have made another change due.
@@ -269,6 +269,10 @@ impl<'a> Flow<'a> {
     }
 
     fn landed(&mut self, seq: i64, verdict: Verdict, now: Duration) {
+        if verdict == Verdict::NotTried {
+            self.not_tried.push(seq);
+            return self.end();
+        }
         let done = verdict == Verdict::Done;
         let schedule = self.deliverer.schedule(self.deliverer.clock.now());
         self.items.landed(seq, verdict, &schedule);
@@ -276,7 +280,7 @@ impl<'a> Flow<'a> {
             self.unsaved_since.get_or_insert(now);
         }
         if self.items.ending {
-            self.reading = None;
+            self.end();
         }
     }
 
@@ -292,18 +296,12 @@ impl<'a> Flow<'a> {
             known.flooded = true;
             return self.end();
         }
-        let share = std::mem::take(&mut self.share);
-        if let Some(large) = round.lacks_room {
-            self.making_room = Some(Box::pin(self.deliverer.room.take(large)));
-            (self.read_at, self.look_for_due) = (None, true);
-            return;
-        }
         if !round.at_end {
             self.read_at = None;
         }
         self.look_for_due |= round.more_due;
         self.next_due = round.next_due.take();
-        self.items.take_in(round, &share);
+        self.items.take_in(round);
     }
 
     /// Judges what ended the flow, and saves what is not saved yet.
@@ -320,6 +318,8 @@ impl<'a> Flow<'a> {
             }
             return Ok(wait_until(self.next_due.as_deref(), moment.wall));
         }
+        let not_tried = self.not_tried.into_iter().map(|seq| (seq, Verdict::NotTried));
+        self.items.trouble.extend(not_tried);
         let (mut progress, _) = self.items.take_progress(moment.stamp());
         let (round, tried) = self.items.into_round(moment.stamp());
         let schedule = self.deliverer.schedule(moment);

@@ -41,6 +41,8 @@ const TOLD_ALONE: u32 = 2;
 /// A replay that gets nowhere is given up after the waits of the sink's `retry`, and not before this. Only
 /// the time in which the daemon runs counts: a machine that is off tries nothing.
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
+/// When a replay looks again for room for a large record.
+const ROOM_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
 
 /// A replay that is under way; a restart loses only the pace and the faults.
@@ -110,11 +112,24 @@ impl Deliverer {
             Err(wait) => return Ok(Some(wait)),
         };
         let wanted = if compares { COMPARED } else { taken };
-        let next = self.next_portion(known, wanted, wakes).await?;
+        let read = tokio::select! {
+            biased;
+            read = self.store.long_read() => read,
+            // Reading may wait for other long reads, and new changes must not. One that runs is not
+            // ended: on a busy log there would never be a next round.
+            _ = wakes.log.changed() => {
+                task.pace.give_back(taken);
+                return Ok(Some(Duration::ZERO));
+            }
+        };
+        let portion = self.portion(read, known, wanted).await?;
         let Some(task) = &mut known.replay else { return Ok(None) };
-        let Some((portion, share)) = next else {
+        let large = large(&portion.changes);
+        // New changes of all sinks go first, also to the room.
+        let Some(share) = (large == 0).then(Share::default).or_else(|| self.room.try_take(large))
+        else {
             task.pace.give_back(taken);
-            return Ok(Some(Duration::ZERO));
+            return Ok(Some(ROOM_WAIT));
         };
         task.pace.give_back(taken.saturating_sub(portion.changes.len()));
         let tried = self.give(&portion.changes, turn, ends).await;
@@ -201,37 +216,6 @@ impl Deliverer {
             Sink::Windowed(_) if self.settings.in_order == InOrder::Sink => 1,
             Sink::Windowed(sink) => (4 * sink.concurrency()).min(64),
             Sink::Batched(sink) => sink.batch().min(256),
-        }
-    }
-
-    /// What the next round hands over, with the room that it needs; `None` if there were new changes
-    /// before it could be read.
-    async fn next_portion(
-        &self,
-        known: &TaskState,
-        most: usize,
-        wakes: &mut Wakes,
-    ) -> Result<Option<(Portion, Share)>, StoreError> {
-        let mut share = Share::default();
-        loop {
-            let read = tokio::select! {
-                biased;
-                read = self.store.long_read() => read,
-                // Reading may wait for other long reads, and new changes must not. One that runs is not
-                // ended: on a busy log there would never be a next round.
-                _ = wakes.log.changed() => return Ok(None),
-            };
-            let portion = self.portion(read, known, most).await?;
-            let large = large(&portion.changes);
-            if large <= share.bytes {
-                return Ok(Some((portion, share)));
-            }
-            drop((portion, share));
-            share = tokio::select! {
-                biased;
-                share = self.room.take(large) => share,
-                _ = wakes.log.changed() => return Ok(None),
-            };
         }
     }
 

@@ -3,19 +3,23 @@
 //! While a record is delivered it is in memory several times: as it was read, with the state before, as an
 //! event, and as the body of a request. Sinks that deliver large records wait for each other, so that the
 //! number of sinks does not decide how much memory the daemon needs. Other records need no room.
+//!
+//! Who waits for room holds none and has no large record in memory, so nobody waits for ever.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::Deliverer;
 use super::round::weight;
 use super::task_state::Ends;
 use crate::record::Change;
+use crate::sink::{Verdict, WindowedSink};
 
 /// A change with this many bytes of records needs no room.
-const SMALL: usize = 256 * 1024;
-/// How often such a change is in memory while it is delivered, measured with webhooks.
+pub(super) const SMALL: usize = 256 * 1024;
+/// How often such a change is in memory while a webhook delivers it, at most.
 const COPIES: usize = 5;
 /// The room of all sinks.
 const TOTAL_KIB: u32 = 64 * 1024;
@@ -33,12 +37,12 @@ impl Default for Room {
     }
 }
 
-/// A part of the room. It is given back when the last clone is dropped.
-#[derive(Debug, Clone, Default)]
+/// A part of the room. It is given back when it is dropped.
+#[derive(Debug, Default)]
 pub(super) struct Share {
     /// Bytes of large records that it is for.
     pub(super) bytes: usize,
-    _permit: Option<Arc<OwnedSemaphorePermit>>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Room {
@@ -48,12 +52,24 @@ impl Room {
 
     /// Waits for room for so many bytes of large records. What needs more than there is gets all of it.
     pub(super) async fn take(&self, bytes: usize) -> Share {
-        let wanted = u32::try_from(bytes.saturating_mul(COPIES) / 1024).unwrap_or(u32::MAX);
-        let given = wanted.min(self.total_kib);
-        let permit = Arc::clone(&self.free).acquire_many_owned(given).await;
-        let permit = permit.expect("the room is never closed");
-        let bytes = if given < wanted { usize::MAX } else { bytes };
-        Share { bytes, _permit: Some(Arc::new(permit)) }
+        let permit = Arc::clone(&self.free).acquire_many_owned(self.kib(bytes)).await;
+        self.share(bytes, permit.expect("the room is never closed"))
+    }
+
+    /// As [`Self::take`]; `None` if there is not so much room now.
+    pub(super) fn try_take(&self, bytes: usize) -> Option<Share> {
+        let permit = Arc::clone(&self.free).try_acquire_many_owned(self.kib(bytes)).ok()?;
+        Some(self.share(bytes, permit))
+    }
+
+    fn kib(&self, bytes: usize) -> u32 {
+        let wanted = bytes.saturating_mul(COPIES) / 1024;
+        u32::try_from(wanted).unwrap_or(u32::MAX).min(self.total_kib)
+    }
+
+    fn share(&self, bytes: usize, permit: OwnedSemaphorePermit) -> Share {
+        let bytes = if self.kib(bytes) == self.total_kib { usize::MAX } else { bytes };
+        Share { bytes, _permit: Some(permit) }
     }
 }
 
@@ -67,6 +83,31 @@ impl Deliverer {
             share = self.room.take(bytes) => Some(share),
         }
     }
+
+    /// Hands a large change over when there is room for it. It is read only then. It is not tried if
+    /// `ending` comes first, or if it can no longer be read.
+    pub(super) async fn deliver_large(
+        &self,
+        sink: &WindowedSink,
+        (seq, bytes): (i64, usize),
+        ending: CancellationToken,
+        cut: &CancellationToken,
+    ) -> Verdict {
+        let share = tokio::select! {
+            biased;
+            () = ending.cancelled() => return Verdict::NotTried,
+            () = cut.cancelled() => return Verdict::NotTried,
+            share = self.room.take(bytes) => share,
+        };
+        let read = self.store.read(move |reader| {
+            let is_erased = reader.is_erased(seq)?;
+            Ok(if is_erased { None } else { reader.changes(&[seq])?.pop() })
+        });
+        let Ok(Some(change)) = read.await else { return Verdict::NotTried };
+        let verdict = sink.deliver(&change, self.clock.now().wall, cut).await;
+        drop((change, share));
+        verdict
+    }
 }
 
 /// The bytes of those changes that need room.
@@ -76,8 +117,6 @@ pub(super) fn large(changes: &[Change]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
-
     use super::*;
 
     const MIB: usize = 1024 * 1024;
@@ -85,19 +124,16 @@ mod tests {
     #[test]
     fn what_needs_more_than_there_is_gets_all_and_the_next_waits_for_its_end() {
         let room = Room::default();
-        let whole = room.take(100 * MIB).now_or_never().expect("all of it is free");
-        assert!(room.take(MIB).now_or_never().is_none());
-        let clone = whole.clone();
+        let whole = room.try_take(100 * MIB).expect("all of it is free");
+        assert!(room.try_take(MIB).is_none());
         drop(whole);
-        assert!(room.take(MIB).now_or_never().is_none(), "a clone still holds it");
-        drop(clone);
-        assert_eq!(room.take(MIB).now_or_never().expect("it is free again").bytes, MIB);
+        assert_eq!(room.try_take(MIB).expect("it is free again").bytes, MIB);
     }
 
     #[test]
     fn shares_are_taken_side_by_side_while_there_is_room() {
         let room = Room::default();
-        let shares: Vec<Share> = std::iter::from_fn(|| room.take(2 * MIB).now_or_never()).collect();
+        let shares: Vec<Share> = std::iter::from_fn(|| room.try_take(2 * MIB)).collect();
         assert_eq!(shares.len(), TOTAL_KIB as usize / 1024 / (2 * COPIES));
     }
 }

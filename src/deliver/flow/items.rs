@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::config::InOrder;
-use crate::deliver::room::Share;
+use crate::deliver::room::SMALL;
 use crate::deliver::round::{LogRow, Round, record_key, weight};
 use crate::deliver::settle::RetrySchedule;
 use crate::deliver::window::{Aside, Row, Window};
@@ -16,12 +16,34 @@ use crate::store::{DeliveryState, PendingDelivery, SinkProgress};
 /// What order is kept for; a sink that keeps the order of all changes has one key.
 type Key = (String, String);
 
+/// What is kept of a change until it is handed over.
+pub(super) enum InHand {
+    Whole(Change),
+    /// Its bytes: it is read again when there is room for it.
+    Large(usize),
+}
+
+impl InHand {
+    fn of(change: Change) -> Self {
+        match weight(&change) {
+            bytes if bytes > SMALL => Self::Large(bytes),
+            _ => Self::Whole(change),
+        }
+    }
+
+    /// Its bytes that are in memory.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Whole(change) => weight(change),
+            Self::Large(_) => 0,
+        }
+    }
+}
+
 /// A change in the window.
 struct Item {
     /// Taken when it is handed over.
-    change: Option<Change>,
-    /// The room that it may need.
-    share: Share,
+    change: Option<InHand>,
     /// As it is stored if it is parked.
     delivery: PendingDelivery,
     /// It has a row in `deliveries`.
@@ -93,12 +115,12 @@ impl Items {
         self.items.iter().filter(|(_, item)| item.stored).map(|(seq, _)| *seq).collect()
     }
 
-    /// Takes in what was read, with the room that it needs.
-    pub(super) fn take_in(&mut self, round: Round, share: &Share) {
+    /// Takes in what was read.
+    pub(super) fn take_in(&mut self, round: Round) {
         let mut handed = round.changes.into_iter().zip(round.deliveries);
         for (change, delivery) in handed.by_ref().take(round.due) {
             let (seq, key) = (change.seq, self.key(&change));
-            self.insert(change, delivery, true, share);
+            self.insert(change, delivery, true);
             self.window.add_due(seq, key);
         }
         self.progress.skipped += count(round.vanished.len());
@@ -119,7 +141,7 @@ impl Items {
                     if key.as_ref().is_some_and(|key| self.parked.contains(key)) {
                         self.add_behind(seq, waiting(delivery));
                     } else {
-                        self.insert(change, delivery, false, share);
+                        self.insert(change, delivery, false);
                         self.window.add(seq, key);
                     }
                 }
@@ -132,22 +154,21 @@ impl Items {
         self.window.add_behind(seq);
     }
 
-    fn insert(&mut self, change: Change, delivery: PendingDelivery, stored: bool, share: &Share) {
-        self.bytes += weight(&change);
-        let (seq, share) = (change.seq, share.clone());
-        self.items.insert(seq, Item { change: Some(change), share, delivery, stored });
+    fn insert(&mut self, change: Change, delivery: PendingDelivery, stored: bool) {
+        let (seq, change) = (change.seq, InHand::of(change));
+        self.bytes += change.weight();
+        self.items.insert(seq, Item { change: Some(change), delivery, stored });
     }
 
-    /// The change to hand over now, with the room that it needs.
-    pub(super) fn hand_over(&mut self) -> Option<(i64, Change, Share)> {
+    /// The change to hand over now.
+    pub(super) fn hand_over(&mut self) -> Option<(i64, InHand)> {
         if self.ending {
             return None;
         }
         let seq = self.window.hand_over()?;
-        let item = self.items.get_mut(&seq)?;
-        let change = item.change.take()?;
-        self.bytes -= weight(&change);
-        Some((seq, change, std::mem::take(&mut item.share)))
+        let change = self.items.get_mut(&seq)?.change.take()?;
+        self.bytes -= change.weight();
+        Some((seq, change))
     }
 
     /// Takes in what became of a change that was handed over.
@@ -199,7 +220,7 @@ impl Items {
     /// A change that was not handed over leaves the window, and is stored behind another one.
     fn park_behind(&mut self, seq: i64) {
         let Some(item) = self.items.remove(&seq) else { return };
-        self.bytes -= item.change.as_ref().map_or(0, weight);
+        self.bytes -= item.change.as_ref().map_or(0, InHand::weight);
         if !item.stored {
             self.held.insert(seq, waiting(item.delivery));
         }

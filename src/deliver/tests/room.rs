@@ -48,19 +48,55 @@ async fn sinks_take_turns_with_large_records_and_each_gets_every_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_records_need_no_room_and_a_sink_that_waits_for_some_can_be_stopped() {
+async fn small_records_never_wait_and_a_sink_that_waits_for_room_can_be_stopped() {
     let shop = Shop::new().await;
     let _all = shop.room.take(usize::MAX).await;
     let tasks = eight(&shop, Duration::ZERO).await;
+    shop.see("1", &big()).await;
     let small: Vec<_> = (2..=300).map(|id| (id.to_string(), format!("Small {id}"))).collect();
     shop.see_all(&small).await;
     until("all have them", MINUTE, || tasks.iter().all(|task| task.taken().len() == 299)).await;
-    shop.see("1", &big()).await;
-    tokio::time::sleep(MINUTE).await;
     for task in tasks {
         assert_eq!((task.taken().len(), task.sink.under_way()), (299, 0));
         task.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_pauses_a_sink_that_waits_for_room_and_what_waits_comes_afterwards() {
+    let shop = Shop::new().await;
+    let all = shop.room.take(usize::MAX).await;
+    let task = shop.start("erp", Scripted::new(4, |_| fault()), settings()).await;
+    shop.see("1", &big()).await;
+    tokio::time::sleep(MINUTE).await;
+    shop.see("2", "Small").await;
+    until("it pauses", MINUTE, || task.status().state == SinkActivity::Paused).await;
+    drop(all);
+    task.sink.now_returns(|_| Verdict::Done);
+    until("both have arrived", HOUR, || task.taken().len() == 2).await;
+    task.stop().await;
+    shop.assert_accounted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_who_wakes_a_sink_that_waits_for_room_delays_and_parks_nothing() {
+    let shop = Shop::new().await;
+    let all = shop.room.take(usize::MAX).await;
+    let task = shop.start("erp", slow(Duration::ZERO), settings()).await;
+    for (id, name) in [("1", &*big()), ("2", "Small"), ("3", &*big()), ("1", "Edited")] {
+        shop.see(id, name).await;
+        tokio::time::sleep(MINUTE).await;
+        task.wake.send_replace(());
+    }
+    tokio::time::sleep(MINUTE).await;
+    assert_eq!(task.taken(), ["Small"]);
+    drop(all);
+    until("all have arrived", MINUTE, || task.taken().len() == 4).await;
+    let names = task.taken();
+    let place = |name: &str| names.iter().position(|taken| taken == name);
+    assert!(place(&big()) < place("Edited"), "a record in order");
+    task.stop().await;
+    shop.assert_accounted().await;
 }
 
 #[tokio::test(start_paused = true)]
