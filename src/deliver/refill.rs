@@ -135,9 +135,13 @@ impl Deliverer {
             .store
             .read(move |reader| reader.count_changes(at, to, &Route::ALL, &Kind::ALL, &[]));
         let gone = (to - at - there.await?).max(0);
+        known.refill = Some(Refill { at, to, stored: 0 });
+        if at >= to {
+            return Ok(());
+        }
         let from = at + 1;
         let mut said = format!(
-            "the database has what it was given up to change {held} only: {from} to {to} are stored again"
+            "the database has the log up to change {held} only: {from} to {to} are stored before anything new"
         );
         if gone > 0 {
             said.push_str(&format!(
@@ -145,7 +149,6 @@ impl Deliverer {
             ));
         }
         tracing::warn!(sink = %self.name, "{said}");
-        known.refill = Some(Refill { at, to, stored: 0 });
         let at = self.clock.now().stamp();
         let progress = SinkProgress { fault: Some(said), at, ..SinkProgress::default() };
         self.save(known, progress, ends).await
@@ -255,7 +258,7 @@ impl Deliverer {
         else {
             return Ok(());
         };
-        tracing::info!(sink = %self.name, stored, "the database has again what it had lost");
+        tracing::info!(sink = %self.name, stored, "the database has what it lacked");
         let at = self.clock.now().stamp();
         let mut progress = SinkProgress { at, ..SinkProgress::default() };
         self.note_stored(known, &mut progress);

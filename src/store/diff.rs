@@ -165,25 +165,28 @@ pub(super) fn compare(
     Ok(diff)
 }
 
-/// Whether two states under one id are those of two records: a creation time never changes, and where
-/// creation times are corrected, nearly all that both states have stays. Fields that one of them lacks say
-/// nothing: most fields of a record may be null.
+/// Whether two states under one id are those of two records: created at another time, and most of what both
+/// states tell differs. Empty values tell nothing, nor does the status: they are the same in many records,
+/// and a shop may rename a status in all of them.
 fn are_strangers(before: &str, now: &str, made: (Timestamp, Timestamp)) -> bool {
     if (made.0.as_second() - made.1.as_second()).abs() < SAME_CREATION_S {
         return false;
     }
     let before: HashMap<_, _> = Fields::of(before).0.into_iter().collect();
     let now = Fields::of(now).0;
-    let told = now.iter().filter(|(name, _)| !matches!(name.as_ref(), "id" | "created_at"));
+    let told = now.iter().filter(|(name, _)| {
+        !matches!(name.as_ref(), "id" | "created_at" | "status" | "status_stage")
+    });
+    let is_empty = |text: &str| matches!(text, "null" | "\"\"" | "[]" | "{}" | "false" | "0");
     let (mut all, mut other) = (0, 0);
     for (name, value) in told {
         let Some(before) = before.get(name) else { continue };
-        if before.get() != "null" && value.get() != "null" {
+        if !is_empty(before.get()) && !is_empty(value.get()) {
             all += 1;
             other += usize::from(before.get() != value.get());
         }
     }
-    other * 4 > all
+    other * 2 > all
 }
 
 enum Decision {

@@ -195,11 +195,13 @@ const RELEASE: &str =
 const SKIP: &str = "UPDATE sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
      filtered = filtered + ?3 - ?2 - ?4 WHERE name = ?1 AND gate = 'held' AND position = ?2";
 
-const SAVE: &str = "UPDATE sinks SET position = max(position, coalesce(?2, position)), delivered = delivered + ?3, \
+/// A change that is refused when a database is filled counts no longer as delivered. Where another type of
+/// sink was given the changes before, it may have been counted as filtered instead.
+const SAVE: &str = "UPDATE sinks SET position = max(position, coalesce(?2, position)), delivered = max(0, delivered + ?3), \
      last_success_at = CASE WHEN ?3 > 0 THEN ?4 ELSE last_success_at END, \
      last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
      state = CASE WHEN ?6 THEN 'disabled' ELSE state END, \
-     filtered = filtered + ?7, skipped = skipped + ?8 WHERE name = ?1";
+     filtered = filtered + ?7 + min(0, delivered + ?3), skipped = skipped + ?8 WHERE name = ?1";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
     Ok(SinkRow {

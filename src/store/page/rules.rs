@@ -368,10 +368,11 @@ async fn the_records_of_another_shop_are_refused_although_most_of_their_fields_a
     let theirs = page(&shop("Bob", 7));
     let refused = store.store_page(poller, theirs, Poll::USUAL.facts(&store), None).await;
     assert!(matches!(refused, Err(StoreError::OtherShop)), "{refused:?}");
-    // The creation times are corrected, and every lead gets a source: the same people.
+    // The creation times are corrected, the status is renamed, and every lead gets a source.
     let corrected: Vec<String> = shop("Ann", 5)
         .iter()
         .map(|lead| lead.replace(r#""source":null"#, r#""source":"web""#))
+        .map(|lead| lead.replace(r#""status":"new""#, r#""status":"Neu""#))
         .collect();
     assert_eq!(Poll::USUAL.shows(&store, &corrected).await.updated, 20);
 }
