@@ -134,8 +134,8 @@ async fn supervise(
                     None => {}
                     Some(Signal::Reload) => reload = true,
                     Some(Signal::Stop | Signal::Abort) => {
-                        stopping();
                         deliveries.finish();
+                        stopping();
                         return deliveries.ended(signals).await;
                     }
                 }
@@ -158,6 +158,8 @@ async fn supervise(
         let newer = match asked {
             Asked::Reload(newer) => *newer,
             Asked::Stop => {
+                // The sinks first: once it is told, they take no further change.
+                deliveries.finish();
                 stopping();
                 page.close().await;
                 return end(running, deliveries, signals).await;
@@ -172,8 +174,8 @@ async fn supervise(
         page.ask(None);
         let finished = running.finish(signals).await?;
         if finished.stop_requested {
-            stopping();
             deliveries.finish();
+            stopping();
             return deliveries.ended(signals).await;
         }
         (config, client) = newer;
@@ -181,13 +183,12 @@ async fn supervise(
     }
 }
 
-/// Lets polling and deliveries end at the same time.
+/// Waits until polling and deliveries have ended, at the same time.
 async fn end(
     running: RunningTasks,
     deliveries: Deliveries,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> anyhow::Result<()> {
-    deliveries.finish();
     let finished = running.finish(signals).await;
     if finished.as_ref().is_ok_and(|finished| finished.abort_requested) {
         deliveries.cut();

@@ -5,8 +5,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
+/// What was told of the refused key. On a busy machine more is told: of the health, or that it is over.
 fn alerts(hook: &Receiver) -> Vec<Value> {
-    hook.events().into_iter().filter(|event| event["kind"] == "alert").collect()
+    let is_begun = |event: &Value| {
+        event["kind"] == "alert"
+            && event["record_id"] == "key"
+            && event["record"]["state"] == "begun"
+    };
+    hook.events().into_iter().filter(is_begun).collect()
 }
 
 #[tokio::test]
@@ -67,14 +73,14 @@ async fn a_refused_alert_is_shown_everywhere_until_a_reload_delivers_it() {
     workspace.all_polled().await;
     let key = workspace.sandbox.automation_key();
     workspace.sandbox.disable_key(&key, true);
-    let refused = |status: &Value| status["sinks"][0]["notices"]["refused"] == 1;
+    let refused = |status: &Value| status["sinks"][0]["notices"]["refused"].as_i64().unwrap() > 0;
     place.status_when("the alert was refused", refused).await;
     workspace.sandbox.disable_key(&key, false);
-    let advice = "refused 1 of its alerts or reports for good: answered 422";
+    let advice = "of its alerts or reports for good: answered 422";
     for args in [["status"], ["sinks"]] {
         let shown = place.run(args).await.out;
         assert!(
-            shown.contains("ops refused 1 of its alerts or reports for good"),
+            shown.contains("ops refused ") && shown.contains("of its alerts or reports for good"),
             "{args:?}: {shown}"
         );
     }
@@ -85,13 +91,13 @@ async fn a_refused_alert_is_shown_everywhere_until_a_reload_delivers_it() {
     let stopped = place.status().await;
     let says = |reason: &Value| reason.as_str().unwrap().contains(advice);
     assert!(stopped["reasons"].as_array().unwrap().iter().any(says), "{stopped}");
-    let tried = hook.received().len();
+    let tried = alerts(&hook).len();
     let daemon = place.started().await;
-    wait_until("it is tried again", || hook.received().len() == tried + 2).await;
+    wait_until("it is tried again", || alerts(&hook).len() == tried + 2).await;
     place.status_when("it is refused again", refused).await;
     hook.always(Answer::status(204));
     daemon.signal(rustix::process::Signal::HUP);
-    wait_until("the alert arrives", || hook.received().len() > tried + 2).await;
+    wait_until("the alert arrives", || alerts(&hook).len() > tried + 2).await;
     let well = |status: &Value| status["health"] == "ok" && !refused(status);
     let status = place.status_when("all is well again", well).await;
     assert_eq!(status["sinks"][0]["notices"]["waiting"], 0);

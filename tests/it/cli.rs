@@ -3,7 +3,7 @@
 use sandbox::{Provider, Route};
 use serde_json::{Value, json};
 
-use crate::support::{Place, Receiver, Workspace, wait_until};
+use crate::support::{ClosedPort, Place, Receiver, Workspace, wait_until};
 
 /// A folder in which `once` has run on a small shop.
 async fn filled() -> (Workspace, Place) {
@@ -126,7 +126,8 @@ async fn exit_codes_name_the_kind_of_error() {
         let ended = place.run(args).await;
         assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
     }
-    let gone = Place::new("http://127.0.0.1:9/api", "key");
+    let closed = ClosedPort::new();
+    let gone = Place::new(&closed.base_url(), "key");
     assert_eq!(gone.run(["status"]).await.code, Some(69), "there is no store yet");
     assert_eq!(gone.run(["once"]).await.code, Some(75), "it may work later");
     drop(workspace);
@@ -276,7 +277,9 @@ async fn once_stores_delivers_and_ends() {
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
 
     // A sink that is down is reported, and the next run retries.
-    place.configure(&Place::webhook_sink("away", "http://127.0.0.1:9/", ""));
+    let closed = ClosedPort::new();
+    let address = format!("http://{}/", closed.address);
+    place.configure(&Place::webhook_sink("away", &address, ""));
     assert_eq!(place.run(["once"]).await.code, Some(0), "there is nothing for it yet");
     workspace.sandbox.burst(Route::Jobs, 1);
     let ended = place.run(["once"]).await;

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
+use crate::support::{Answer, ClosedPort, Place, Receiver, Workspace, wait_until};
 
 /// Starts the program with a standard error that cannot be written.
 const MUTE: [&str; 4] = ["sh", "-c", "exec \"$@\" 2>/dev/full", "sh"];
@@ -31,21 +31,24 @@ async fn a_daemon_whose_log_cannot_be_written_continues() {
 
 #[tokio::test]
 async fn a_command_that_cannot_print_its_error_still_returns_the_exit_code() {
-    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let closed = ClosedPort::new();
+    let place = Place::new(&closed.base_url(), "key");
     assert_eq!(place.run_by(&MUTE, &["once"]).await.code, Some(75));
     assert_eq!(place.run_by(&MUTE, &["show", "leads", "1"]).await.code, Some(65));
 }
 
 #[tokio::test]
 async fn once_returns_its_exit_code_after_a_closed_pipe() {
-    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let closed = ClosedPort::new();
+    let place = Place::new(&closed.base_url(), "key");
     let unread = ["bash", "-o", "pipefail", "-c", "\"$@\" | true", "bash"];
     assert_eq!(place.run_by(&unread, &["once"]).await.code, Some(75));
 }
 
 #[tokio::test]
 async fn once_prints_an_error_of_every_route_only_once() {
-    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let closed = ClosedPort::new();
+    let place = Place::new(&closed.base_url(), "key");
     let ended = place.run(["once"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
     assert_eq!(ended.err.matches("could not connect").count(), 1, "{ended:?}");
@@ -281,8 +284,12 @@ async fn the_demo_overwrites_only_its_own_files() {
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert_eq!(place.files(), before);
     place.write("config.toml", "# Made by `shopmirror demo`: an earlier one\n");
-    let ended = place.run(["demo", "--for", "5s", "--dir", &dir]).await;
-    assert!(ended.out.contains("A simulated shop is running"), "{ended:?}");
+    let demo = place.follow(["demo", "--dir", &dir]);
+    let runs = || demo.lines().iter().any(|line| line.contains("A simulated shop is running"));
+    wait_until("it runs", runs).await;
+    demo.signal(Signal::INT);
+    let (code, said) = demo.ended().await;
+    assert_eq!(code, Some(0), "{said}");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Daemon, Place, Receiver, Workspace, wait_until};
+use crate::support::{Answer, ClosedPort, Daemon, Place, Receiver, Workspace, wait_until};
 
 /// A receiver, and a daemon that has read everything once and whose one sink posts to it, with
 /// `rest` in the sink's section.
@@ -83,6 +83,7 @@ async fn each_version_arrives_in_order_under_one_event_id_despite_faults() {
 async fn a_sink_that_is_down_does_not_delay_the_others() {
     let hangs = Receiver::start_held().await;
     let well = Receiver::start().await;
+    let closed = ClosedPort::new();
     let workspace = Workspace::start().await;
     let place = workspace.place();
     // Longer than this test waits: nothing may wait until it is over.
@@ -90,7 +91,7 @@ async fn a_sink_that_is_down_does_not_delay_the_others() {
     place.configure(&format!(
         "{}{}{}{}",
         Place::webhook_sink("hangs", &hangs.url("/"), patient),
-        Place::webhook_sink("away", "http://127.0.0.1:9/", ""),
+        Place::webhook_sink("away", &format!("http://{}/", closed.address), ""),
         Place::webhook_sink("well", &well.url("/"), ""),
         Place::file_sink("audit", ""),
     ));

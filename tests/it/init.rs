@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use std::io::Write;
 
-use crate::support::Workspace;
+use crate::support::{ClosedPort, Workspace};
 use terminal::Terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shopmirror");
@@ -140,10 +140,12 @@ async fn whatever_is_wrong_is_said_and_leaves_nothing_behind() {
     let workspace = Workspace::start().await;
     let intake = workspace.sandbox.rest_key();
     let (right, address) = (workspace.sandbox.automation_key(), workspace.base_url());
+    let port = ClosedPort::new();
+    let closed = port.base_url();
     for (key, address, code, words) in [
         ("no-such-key", address, 77, "refused this key: copy the current automation key"),
         (&intake, address, 77, "automation"),
-        (&right, "http://127.0.0.1:9/api", 75, "could not connect"),
+        (&right, &closed, 75, "could not connect"),
         (&right, "http://example.com/api", 64, "must begin with https://"),
         (&right, "https://example.com/shop", 64, "must end in /api"),
         ("two words", address, 78, "on one line"),

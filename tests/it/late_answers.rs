@@ -63,13 +63,9 @@ async fn a_page_answered_late_brings_no_older_state_back() {
     pages.shown("customers", ANNA).await;
     assert_eq!(versions(&place).len(), 2);
     release.notify_one();
-    for _ in 0..4 {
-        pages.polled("customers").await;
-    }
+    pages.polled_for("customers", &["1", "2"]).await;
     assert_eq!(versions(&place).len(), 2, "{:?}", versions(&place));
     pages.show("customers", ANN);
-    for _ in 0..4 {
-        pages.polled("customers").await;
-    }
+    pages.polled_for("customers", &["1", "2"]).await;
     assert_eq!(versions(&place).last(), Some(&json!([3, r#"{"id":1,"name":"Ann"}"#])));
 }

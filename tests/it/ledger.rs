@@ -304,13 +304,9 @@ async fn naming_the_business_hides_nothing_that_was_missed_meanwhile() {
     daemon.stop().await;
     place.configure_all(&format!("businesses = [\"1\", \"2\"]\n{rest}"));
     let daemon = place.daemon();
-    for _ in 0..3 {
-        pages.polled("leads").await;
-    }
+    pages.polled_for("leads", &["1", "2"]).await;
     pages.show("leads", page(60..=79));
-    for _ in 0..3 {
-        pages.polled("leads").await;
-    }
+    pages.polled_for("leads", &["1", "2"]).await;
     let found = place.rows(
         "SELECT business, after_id, before_id FROM gaps WHERE certainty = 'gap' ORDER BY business",
     );

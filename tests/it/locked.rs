@@ -21,7 +21,9 @@ async fn locked() -> (Vec<Receiver>, Workspace, Place, Daemon, Connection) {
     let mut sinks = String::new();
     for n in 0..SINKS {
         let hook = Receiver::start_held().await;
-        sinks.push_str(&Place::webhook_sink(&format!("hook{n}"), &hook.url("/"), ""));
+        // Longer than this test holds an answer.
+        let patient = "timeout = \"10m\"";
+        sinks.push_str(&Place::webhook_sink(&format!("hook{n}"), &hook.url("/"), patient));
         hooks.push(hook);
     }
     place.configure(&sinks);

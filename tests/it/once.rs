@@ -13,6 +13,10 @@ fn holder(place: &Place) -> String {
     fs::read_to_string(place.path("mirror.db-lock")).unwrap().trim().to_owned()
 }
 
+/// A run waits only two seconds for the store's write lock. A machine that is busy for longer ends it
+/// before the test is at its point, so such a test is begun again.
+const TRIES: usize = 20;
+
 #[tokio::test]
 async fn a_store_error_of_one_sink_lets_the_others_finish_and_the_store_be_closed() {
     let (spoilt, well) = (Receiver::start().await, Receiver::start().await);
@@ -54,12 +58,21 @@ async fn an_interrupt_is_obeyed_while_the_store_is_being_opened() {
     let asked = workspace.sandbox.requests().total;
     // Its row would have to be made first, were the interrupt kept until the store is open.
     place.configure(&Place::file_sink("new", ""));
-    let mut once = place.background(["once"]);
-    wait_until("it opens the store", || holder(&place) == once.pid().to_string()).await;
-    once.signal(Signal::INT);
-    assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
-    assert!(place.log().contains("interrupted"), "{}", place.log());
-    assert_eq!(workspace.sandbox.requests().total, asked, "it did not begin");
+    for _ in 0..TRIES {
+        let mut once = place.background(["once"]);
+        let pid = once.pid().to_string();
+        let opens = || holder(&place) == pid || !once.is_running();
+        wait_until("it opens the store", opens).await;
+        if once.is_running() {
+            once.signal(Signal::INT);
+        }
+        assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
+        assert_eq!(workspace.sandbox.requests().total, asked, "it did not begin");
+        if place.log().contains("interrupted") {
+            return;
+        }
+    }
+    panic!("the interrupt is never obeyed: {}", place.log());
 }
 
 #[tokio::test]
@@ -71,11 +84,19 @@ async fn a_second_signal_waits_for_nothing() {
     // What was polled must be stored before the end in order, which waits for this.
     let other = place.writer();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let asked = workspace.asked(Route::Leads);
-    let mut once = place.background(["once"]);
-    wait_until("it has something to store", || workspace.asked(Route::Leads) > asked).await;
-    once.signal(Signal::INT);
-    once.signal(Signal::TERM);
-    assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
-    assert!(place.log().contains("interrupted"), "{}", place.log());
+    for _ in 0..TRIES {
+        let asked = workspace.asked(Route::Leads);
+        let mut once = place.background(["once"]);
+        let has_polled = || workspace.asked(Route::Leads) > asked || !once.is_running();
+        wait_until("it has something to store", has_polled).await;
+        if once.is_running() {
+            once.signal(Signal::INT);
+            once.signal(Signal::TERM);
+        }
+        assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
+        if place.log().contains("interrupted") {
+            return;
+        }
+    }
+    panic!("the signals are never obeyed: {}", place.log());
 }

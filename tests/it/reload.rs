@@ -187,7 +187,7 @@ async fn a_reload_stops_neither_polling_nor_a_delivery_whose_configuration_stays
     let (program, folder) = (place.path("take"), place.path(""));
     place.write("take", "cd \"$1\"; echo run >> runs; until [ -e go ]; do sleep 0.02; done\n");
     let label = format!(
-        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\n",
+        "[sinks.label]\ntype = \"command\"\ntimeout = \"10m\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\n",
         program.display(),
         folder.display(),
     );

@@ -7,9 +7,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
+/// Longer than a request is held by a test.
+const PATIENT: &str = "timeout = \"10m\"";
+
 /// A shop whose sink `hook` has got 60 leads, and the ids of these events.
 async fn filled(workspace: &Workspace, place: &Place, hook: &Receiver) -> Vec<String> {
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), ""));
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), PATIENT));
     let daemon = place.started().await;
     workspace.all_polled().await;
     workspace.sandbox.burst(Route::Leads, 60);
@@ -33,7 +36,9 @@ fn is(place: &Place, state: &str) -> bool {
 
 #[tokio::test]
 async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
-    let hook = Receiver::start().await;
+    // It answers as many requests as it is told to: the replay cannot be done before the test is at its end.
+    let hook = Receiver::start_held().await;
+    hook.answer(60);
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let first = filled(&workspace, &place, &hook).await;
@@ -48,18 +53,23 @@ async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
     let second = place.run(["replay", "hook"]).await;
     assert_eq!(second.code, Some(75), "{second:?}");
     assert!(second.err.contains("--cancel"), "{second:?}");
+    hook.answer(6);
     wait_until("some are sent", || hook.received().len() > 65).await;
     daemon.kill().await;
     let daemon = place.started().await;
     let before = hook.received().len();
+    // Requests of the daemon that was killed may take some of these answers.
+    hook.answer(10);
     wait_until("it goes on after the kill", || hook.received().len() > before + 5).await;
     let status = place.status().await;
     assert_eq!(status["sinks"][0]["replay"]["to_seq"], status["sinks"][0]["position"], "{status}");
     let shown = place.run(["sinks"]).await;
     assert!(shown.out.contains("replay of hook: "), "{shown:?}");
     // With another configuration the task of the sink is a new one.
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "concurrency = 2"));
+    let other = format!("{PATIENT}\nconcurrency = 2");
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), &other));
     daemon.signal(Signal::HUP);
+    hook.release();
     wait_until("it is done", || is(&place, "done")).await;
     assert_eq!((replay(&place, "sent"), replay(&place, "refused")), (json!(60), json!(0)));
     let again = event_ids(&hook.events()[60..]);

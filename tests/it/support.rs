@@ -21,6 +21,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use jiff::tz::TimeZone;
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
@@ -44,6 +45,12 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) 
     }
 }
 
+/// A time of day that does not come while a test runs: the one of half a day from now in this zone.
+pub(crate) fn far_time_of_day(zone: TimeZone) -> String {
+    let far = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(12);
+    far.to_zoned(zone).strftime("%H:%M").to_string()
+}
+
 /// Pauses between two looks: `least` milliseconds at first and up to ten times as many later, so that
 /// tests that wait leave the processor to those that work.
 pub(crate) async fn look_again(begun: Instant, least: u32) {
@@ -63,6 +70,11 @@ impl ClosedPort {
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = socket.local_addr().unwrap();
         Self { _socket: socket, address }
+    }
+
+    /// The base address of a workspace that is not there.
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://{}/api", self.address)
     }
 }
 

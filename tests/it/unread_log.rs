@@ -49,9 +49,9 @@ async fn lines_that_waited_for_a_reader_come_in_their_order() {
     let mut daemon = place.daemon_saying_to(writer);
     workspace.all_polled().await;
     // All that is said up to here waits.
-    place.configure(&Place::webhook_sink("hook", "http://127.0.0.1:9/", ""));
+    place.configure(&Place::file_sink("audit", ""));
     daemon.signal(Signal::HUP);
-    place.status_when("the reload is done", |status| status["sinks"][0]["name"] == "hook").await;
+    place.status_when("the reload is done", |status| status["sinks"][0]["name"] == "audit").await;
     let is_empty = Arc::new(AtomicBool::new(false));
     let emptied = is_empty.clone();
     let reading = tokio::task::spawn_blocking(move || {
@@ -66,9 +66,10 @@ async fn lines_that_waited_for_a_reader_come_in_their_order() {
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait().await.code(), Some(0));
     let said = reading.await.unwrap();
-    let words = ["sinks=0", "reloading", "sinks=1", "stopping"];
-    let places = words.map(|word| said.find(word));
-    assert!(places[0].is_some() && places.is_sorted(), "{said}");
+    let waited = ["sinks=0", "reloading", "sinks=1"].map(|word| said.find(word));
+    assert!(waited.iter().all(Option::is_some) && waited.is_sorted(), "{said}");
+    // On a busy machine the last line may come too late.
+    assert!(said.find("stopping").is_none_or(|place| Some(place) > waited[2]), "{said}");
 }
 
 #[tokio::test]

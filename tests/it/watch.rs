@@ -16,7 +16,7 @@ fn watched(place: &Place) -> Terminal {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shopmirror"));
     command.args(["status", "--watch", "--config", config.to_str().unwrap()]);
     command.env("NO_COLOR", "1").current_dir(place.path(""));
-    Terminal::start(&command)
+    Terminal::sized(&command, Some((60, 24)))
 }
 
 /// The longest line of everything that was drawn.
@@ -38,7 +38,6 @@ async fn the_watched_status_is_live_fits_sixty_columns_and_leaves_the_terminal_a
     workspace.all_polled().await;
     for end in ["q", "\x03"] {
         let mut terminal = watched(&place);
-        terminal.resize(60, 24);
         terminal.until(ENTER).await;
         terminal.until("health ").await;
         terminal.until("job_status_changes").await;
@@ -55,9 +54,7 @@ async fn the_watched_status_is_live_fits_sixty_columns_and_leaves_the_terminal_a
         assert!(terminal.shows_typing(), "the terminal shows again what is typed");
         let shown = terminal.shown();
         assert!(shown.ends_with(LEAVE), "{shown:?}");
-        // The first picture may have been drawn before the window got its size.
-        let sized = shown.split("\x1b[H").skip(2).collect::<Vec<_>>().join("\x1b[H");
-        assert!(widest(&format!("{ENTER}{sized}")) <= 60, "{shown}");
+        assert!(widest(&shown) <= 60, "{shown}");
     }
     daemon.stop().await;
     let refused = place.run(["status", "--watch"]).await;

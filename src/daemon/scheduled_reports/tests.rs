@@ -184,7 +184,7 @@ async fn what_became_of_a_report_is_kept_before_the_next_one_is_made() {
     let running = Running::start(dir.path(), "2026-05-04T00:31:00Z", &rest);
     // Virtual time stands still meanwhile, so the wait is bounded by the time of the machine.
     let begun = std::time::Instant::now();
-    while running.made().await == 0 && begun.elapsed() < Duration::from_secs(30) {}
+    while running.made().await == 0 && begun.elapsed() < Duration::from_secs(240) {}
     let made = running.made().await;
     let reader = tokio::task::spawn_blocking(move || std::fs::File::open(pipe).unwrap());
     let reader = reader.await.unwrap();

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use jiff::tz::TimeZone;
 use rusqlite::Connection;
 use sandbox::Route;
 
 use super::{LAST, filled, names, one, opened};
-use crate::support::{Place, Workspace, wait_until};
+use crate::support::{Place, Workspace, far_time_of_day, wait_until};
 
 /// Makes the store look as old as if its first page had been read in 2020.
 fn age(place: &Place) {
@@ -30,7 +31,8 @@ fn told_of_backups(status: &serde_json::Value) -> bool {
 
 #[tokio::test]
 async fn a_backup_that_was_missed_is_made_at_the_start_and_only_old_backups_go() {
-    let (_workspace, place) = aged("keep = 3").await;
+    let at = far_time_of_day(TimeZone::system());
+    let (_workspace, place) = aged(&format!("keep = 3\nat = \"{at}\"")).await;
     let folder = place.path("backups");
     fs::create_dir(&folder).unwrap();
     for day in 1..=4 {

@@ -18,11 +18,11 @@ const PROGRAM: &str = "cd \\\"$1\\\" || exit 75; input=$(cat); \
     printf '%s\\\\n' \\\"$input\\\" >> got; printf '%s\\\\n' \\\"$input\\\" | wc -l >> runs; \
     while [ -e hold-after ]; do sleep 0.02; done";
 
-/// The sink `label` with this program.
+/// The sink `label` with this program, which may wait for longer than a test does.
 fn sink(place: &Place, rest: &str) -> String {
     let folder = place.path("");
     format!(
-        "[sinks.label]\ntype = \"command\"\nretry = [\"1h\", \"1h\"]\n\
+        "[sinks.label]\ntype = \"command\"\nretry = [\"1h\", \"1h\"]\ntimeout = \"10m\"\n\
          command = [\"/bin/sh\", \"-c\", \"{PROGRAM}\", \"sh\", \"{}\"]\n{rest}\n",
         folder.display()
     )
@@ -32,10 +32,12 @@ fn got(place: &Place) -> Vec<Value> {
     place.lines("got")
 }
 
-/// How many changes each run was given.
+/// How many changes each run was given; a run writes its number when `got` holds its whole batch.
 fn runs(place: &Place) -> Vec<usize> {
     let text = fs::read_to_string(place.path("runs")).unwrap_or_default();
-    text.lines().map(|line| line.trim().parse().unwrap()).collect()
+    // A line being written has no end yet.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(|line| line.trim().parse().unwrap()).collect()
 }
 
 /// How often each event id was taken.
@@ -164,11 +166,11 @@ async fn a_kill_in_the_middle_of_a_batch_repeats_that_batch_and_nothing_else() {
     wait_until("it is parked", || number(&place, "retrying") == 1).await;
     workspace.sandbox.burst(Route::Payments, 60);
     passed(&place, 60).await;
-    let before = got(&place).len();
+    let (before, ran) = (got(&place).len(), runs(&place).len());
     // The program has taken a batch and has not ended yet.
     place.write("hold-after", "");
     workspace.sandbox.burst(Route::Payments, 80);
-    wait_until("a batch is taken", || got(&place).len() > before).await;
+    wait_until("a batch is taken", || runs(&place).len() > ran).await;
     let first: BTreeSet<String> =
         got(&place)[before..].iter().map(|e| e["event_id"].to_string()).collect();
     daemon.kill().await;

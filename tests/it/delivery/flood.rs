@@ -93,6 +93,8 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
     let events = hook.events();
     let mut arrived = seqs(&[&events[..3], &events[failed..]].concat());
     arrived.sort_unstable();
+    // A request of the daemon that was killed may have been read late.
+    arrived.dedup();
     assert_eq!(arrived, logged(&place, NEW));
     assert!(events[failed..].iter().any(|event| event["record_id"] == late));
     assert!(account(&place, "hook").await.contains("14 delivered + 0 pending"));
@@ -100,7 +102,7 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
     // The next flood is held again.
     workspace.sandbox.burst(Route::Payments, 6);
     held(&place, "hook").await;
-    assert_eq!(hook.received().len(), failed + 11);
+    assert!(account(&place, "hook").await.contains("14 delivered + 6 pending"));
 }
 
 #[tokio::test]

@@ -18,16 +18,25 @@ pub(crate) struct Terminal {
     /// Kept open, so that the terminal outlives the program.
     _screen: OwnedFd,
     child: Child,
-    shown: Arc<Mutex<String>>,
+    /// As bytes, because what is read at once may end within a character.
+    shown: Arc<Mutex<Vec<u8>>>,
     read: usize,
 }
 
 impl Terminal {
     /// Starts a program as the foreground of a new terminal.
     pub(crate) fn start(command: &Command) -> Self {
+        Self::sized(command, None)
+    }
+
+    /// As [`Self::start`], in a window of so many columns and rows.
+    pub(crate) fn sized(command: &Command, size: Option<(u16, u16)>) -> Self {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keys).unwrap();
         unlockpt(&keys).unwrap();
+        if let Some((ws_col, ws_row)) = size {
+            tcsetwinsize(&keys, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        }
         let name = ptsname(&keys, Vec::new()).unwrap();
         let screen = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let end = || Stdio::from(screen.try_clone().unwrap());
@@ -39,7 +48,7 @@ impl Terminal {
             .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         session.current_dir(command.get_current_dir().unwrap());
         let child = session.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
-        let shown = Arc::new(Mutex::new(String::new()));
+        let shown = Arc::<Mutex<Vec<u8>>>::default();
         let keys = File::from(keys);
         let mut reader = keys.try_clone().unwrap();
         let shared = Arc::clone(&shown);
@@ -47,7 +56,7 @@ impl Terminal {
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(length @ 1..) = reader.read(&mut buffer) {
-                shared.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..length]));
+                shared.lock().unwrap().extend_from_slice(&buffer[..length]);
             }
         });
         Self { keys, _screen: screen, child, shown, read: 0 }
@@ -55,15 +64,13 @@ impl Terminal {
 
     /// Waits until this text appears after the text of the previous call.
     pub(crate) async fn until(&mut self, text: &str) {
-        let place = || self.shown.lock().unwrap()[self.read..].find(text);
+        let place = || {
+            let shown = self.shown.lock().unwrap();
+            let mut windows = shown[self.read..].windows(text.len());
+            windows.position(|window| window == text.as_bytes())
+        };
         wait_until(&format!("the terminal shows {text:?}"), || place().is_some()).await;
         self.read += place().unwrap() + text.len();
-    }
-
-    /// Gives the window a size.
-    pub(crate) fn resize(&self, columns: u16, rows: u16) {
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&self.keys, size).unwrap();
     }
 
     pub(crate) fn type_line(&mut self, text: &str) {
@@ -88,7 +95,7 @@ impl Terminal {
 
     /// Everything shown so far.
     pub(crate) fn shown(&self) -> String {
-        self.shown.lock().unwrap().clone()
+        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
     }
 
     /// Whether the terminal shows what is typed.

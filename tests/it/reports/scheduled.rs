@@ -1,9 +1,10 @@
 //! Scheduled reports from outside: a mail with the chart, a file, what `check` and `status` say.
 
+use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::sinks::email::MailServer;
-use crate::support::{Pages, Place, wait_until};
+use crate::support::{Pages, Place, far_time_of_day, wait_until};
 
 fn jobs() -> String {
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(48);
@@ -29,10 +30,10 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
     let Some(server) = MailServer::start() else { return };
     let pages = Pages::start().await;
     pages.show("jobs", jobs());
-    let place = pages.place();
+    let (place, at) = (pages.place(), far_time_of_day(TimeZone::UTC));
     place.configure(&format!(
-        "[reports.schedule.hours]\nreport = \"busiest-hours\"\nat = \"07:30\"\nformat = \"csv\"\nsink = \"desk\"\n\
-         [reports.schedule.stages]\nreport = \"open-repairs\"\nat = \"07:30\"\nformat = \"table\"\npath = \"stages.txt\"\n\
+        "[reports.schedule.hours]\nreport = \"busiest-hours\"\nat = \"{at}\"\nformat = \"csv\"\nsink = \"desk\"\n\
+         [reports.schedule.stages]\nreport = \"open-repairs\"\nat = \"{at}\"\nformat = \"table\"\npath = \"stages.txt\"\n\
          [sinks.desk]\ntype = \"email\"\nserver = \"localhost:{}\"\ntls = \"none\"\n\
          from = \"shop@example.com\"\nto = [\"desk@example.com\"]\n",
         server.port()
@@ -88,12 +89,12 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
 #[tokio::test]
 async fn check_tells_a_scheduled_report_that_cannot_be_made_and_status_one_that_failed() {
     let pages = Pages::start().await;
-    let place = pages.place();
-    place.configure(
-        "[reports.schedule.absent]\nreport = \"absent\"\nat = \"07:30\"\npath = \"a.html\"\n\
-         [reports.schedule.chart]\nreport = \"mirror\"\nat = \"07:30\"\nformat = \"svg\"\npath = \"b.svg\"\n\
-         [reports.schedule.value]\nreport = \"payments\"\nat = \"07:30\"\nparameters = { colour = 1 }\npath = \"c.html\"\n",
-    );
+    let (place, at) = (pages.place(), far_time_of_day(TimeZone::UTC));
+    place.configure(&format!(
+        "[reports.schedule.absent]\nreport = \"absent\"\nat = \"{at}\"\npath = \"a.html\"\n\
+         [reports.schedule.chart]\nreport = \"mirror\"\nat = \"{at}\"\nformat = \"svg\"\npath = \"b.svg\"\n\
+         [reports.schedule.value]\nreport = \"payments\"\nat = \"{at}\"\nparameters = {{ colour = 1 }}\npath = \"c.html\"\n"
+    ));
     let checked = place.run(["check", "--offline"]).await;
     assert_eq!(checked.code, Some(78), "{checked:?}");
     for part in [

@@ -64,7 +64,9 @@ impl MailServer {
     /// Every mail that was accepted so far.
     pub(crate) fn mails(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.dir.path().join("mails")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        // A line being written has no end yet.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     pub(crate) fn port(&self) -> u16 {

@@ -100,7 +100,7 @@ async fn tls_and_missing_rights_and_a_broker_that_is_down_are_named() {
         assert!(!format!("{verdict:?} {kind:?}").contains("CANARY"), "{verdict:?}");
     }
     let mut open =
-        build(&sink_kind(&broker.url("few", "right"), &format!("{short}\ntopic = \"open/x\"")));
+        build(&sink_kind(&broker.url("few", "right"), &format!("{trusted}\ntopic = \"open/x\"")));
     assert!(all_done(&deliver(&mut open, &changes(5..=5)).await));
     broker.end();
     for sink in [&mut sink, &mut build(&sink_kind(&broker.url("all", "right"), &short))] {

@@ -9,7 +9,7 @@ use shopmirror::sink::Verdict;
 use super::{all_done, build, change, changes, deliver, deliver_one, ids, is_fault, reason};
 use crate::support::relay::{Line, Relay};
 use crate::support::servers::nats::Nats;
-use crate::support::wait_until;
+use crate::support::{LIMIT_S, wait_until};
 
 /// A sink that publishes to a stream of this name.
 pub(super) fn sink_kind(url: &str, stream: &str, rest: &str) -> SinkKind {
@@ -117,7 +117,8 @@ async fn a_server_that_is_down_is_named_and_takes_everything_when_it_is_back() {
     let verdict = deliver_one(&mut fresh, &change(6)).await;
     assert!(is_fault(&verdict) && reason(&verdict).contains("start the server"), "{verdict:?}");
     let sixth = change(6);
-    let limited = tokio::time::timeout(Duration::from_secs(60), deliver_one(&mut sink, &sixth));
+    let limited =
+        tokio::time::timeout(Duration::from_secs(LIMIT_S), deliver_one(&mut sink, &sixth));
     let verdict = limited.await.expect("it ends in time");
     assert!(is_fault(&verdict), "{verdict:?}");
     nats.begin();

@@ -292,6 +292,12 @@ fn query(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<Value>> {
     rows.collect()
 }
 
+fn send(child: &Child, signal: Signal) {
+    let pid = child.id().expect("it has not been waited for");
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
 /// A command that goes on until it is dropped.
 pub(crate) struct Followed {
     child: Child,
@@ -306,7 +312,11 @@ impl Followed {
         whole.lines().map(str::to_owned).collect()
     }
 
-    /// Waits until it ends by itself; returns its exit code and what it said beside its lines.
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(&self.child, signal);
+    }
+
+    /// Waits until it ends; returns its exit code and what it said beside its lines.
     pub(crate) async fn ended(self) -> (Option<i32>, String) {
         let output = self.child.wait_with_output();
         let output = tokio::time::timeout(Duration::from_secs(LIMIT_S), output);
@@ -327,8 +337,7 @@ impl Daemon {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.pid()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        send(&self.child, signal);
     }
 
     pub(crate) async fn wait(&mut self) -> ExitStatus {

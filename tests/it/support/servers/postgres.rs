@@ -75,7 +75,7 @@ impl Postgres {
                 "ssl_key_file=../server.key",
                 "fsync=off",
                 "shared_buffers=32MB",
-                "max_connections=60",
+                "max_connections=300",
             ] {
                 arguments.extend(["-c".to_owned(), setting.to_owned()]);
             }
