@@ -34,8 +34,13 @@ fn breaks() -> toml::Table {
     text.parse().unwrap()
 }
 
-/// The name of every function below a folder, with its module: `page::records::a_record_is_shown`.
-fn functions(folder: &str) -> BTreeSet<String> {
+/// `#[test]`, `#[tokio::test]`, and this with arguments.
+fn is_test_attribute(line: &str) -> bool {
+    line == "#[test]" || line.starts_with("#[tokio::test")
+}
+
+/// The name of every test below a folder, with its module: `page::records::a_record_is_shown`.
+fn tests(folder: &str) -> BTreeSet<String> {
     let folder = root().join(folder);
     let mut found = BTreeSet::new();
     let mut folders = vec![folder.clone()];
@@ -45,32 +50,36 @@ fn functions(folder: &str) -> BTreeSet<String> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == "rs") {
-                functions_of(&path, &folder, &mut found);
+                tests_of(&path, &folder, &mut found);
             }
         }
     }
     found
 }
 
-fn functions_of(path: &Path, folder: &Path, found: &mut BTreeSet<String>) {
+fn tests_of(path: &Path, folder: &Path, found: &mut BTreeSet<String>) {
     let module: PathBuf = path.strip_prefix(folder).unwrap().with_extension("").iter().collect();
     let module = module.to_str().unwrap().replace('/', "::");
-    for line in fs::read_to_string(path).unwrap().lines() {
+    let mut is_test = false;
+    for line in fs::read_to_string(path).unwrap().lines().map(str::trim) {
         let name = line.split_once("fn ").and_then(|(_, rest)| rest.split_once('('));
-        if let Some((name, _)) = name {
+        if let Some((name, _)) = name.filter(|_| is_test) {
             found.insert(format!("{module}::{name}"));
         }
+        // Further attributes and comments may stand between.
+        is_test = is_test_attribute(line)
+            || is_test && (line.starts_with("#[") || line.starts_with("//"));
     }
 }
 
 /// A module of tests has a file of its own, or stands in the file of what it tests.
-fn is_unit_test(functions: &BTreeSet<String>, test: &str) -> bool {
-    functions.contains(test) || functions.contains(&test.replacen("tests::", "", 1))
+fn is_unit_test(tests: &BTreeSet<String>, test: &str) -> bool {
+    tests.contains(test) || tests.contains(&test.replacen("tests::", "", 1))
 }
 
 #[test]
 fn each_break_has_its_text_once_and_names_tests_that_exist() {
-    let (outside, inside) = (functions("tests/it"), functions("src"));
+    let (outside, inside) = (tests("tests/it"), tests("src"));
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (name, value) in breaks() {
@@ -99,7 +108,7 @@ fn each_break_has_its_text_once_and_names_tests_that_exist() {
 
 #[test]
 fn each_patch_names_tests_that_exist() {
-    let (outside, inside) = (functions("tests/it"), functions("src"));
+    let (outside, inside) = (tests("tests/it"), tests("src"));
     let mut named = 0;
     for entry in fs::read_dir(root().join("tests/breaks")).unwrap() {
         let path = entry.unwrap().path();

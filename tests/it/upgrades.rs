@@ -138,8 +138,9 @@ async fn a_migration_that_is_killed_starts_again() {
         assert_eq!(before.len(), 78, "schema {schema}");
         place.daemon().kill().await;
         let daemon = place.daemon();
-        let lock = place.path("mirror.db-lock");
-        let named = || fs::metadata(&lock).is_ok_and(|lock| lock.len() > 0);
+        let (lock, pid) = (place.path("mirror.db-lock"), daemon.pid().to_string());
+        // The one before may have left its own.
+        let named = || fs::read_to_string(&lock).is_ok_and(|lock| lock.trim() == pid);
         wait_until("the daemon has the store", named).await;
         daemon.kill().await;
         assert_eq!(place.rows(LOG), before, "schema {schema}");

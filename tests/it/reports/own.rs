@@ -256,10 +256,11 @@ async fn a_report_counts_the_shop_as_it_stood_then() {
 
 #[tokio::test]
 async fn a_barcode_scanned_into_an_amount_spoils_no_report() {
-    let made = "2026-03-09T10:00:00Z";
-    let amount = |id: i64, amount: Value| {
-        (Route::Payments, json!({"id": id, "created_at": made, "amount": amount}))
+    let (made, before) = ("2026-03-09T10:00:00Z", "2026-03-08T10:00:00Z");
+    let amount_at = |at: &str, id: i64, amount: Value| {
+        (Route::Payments, json!({"id": id, "created_at": at, "amount": amount}))
     };
+    let amount = |id: i64, amount: Value| amount_at(made, id, amount);
     let bill = |id: i64, total: Value| {
         let fields = json!({"id": id, "created_at": made, "job_number": id.to_string(),
             "customer_name": "Zoë", "status": "ready", "total_amount": total, "paid_amount": 0.5});
@@ -269,13 +270,23 @@ async fn a_barcode_scanned_into_an_amount_spoils_no_report() {
         amount(1, json!(12.34)),
         amount(2, json!(4_006_381_333_931_000_000_u64)),
         amount(3, json!(-1e300)),
+        amount_at(before, 4, json!(0.1)),
+        amount_at(before, 5, json!(0.2)),
+        amount_at(before, 6, json!(-0.05)),
         bill(1, json!(10)),
         bill(2, json!(1e300)),
     ])
     .await;
-    for name in ["payments", "outstanding"] {
-        let args = ["report", name, "--from", "2026-03-09", "--to", "2026-03-09"];
-        let said = place.run(if name == "payments" { &args[..] } else { &args[..2] }).await;
-        assert_eq!(said.code, Some(0), "{said:?}");
-    }
+    let of_days = ["--from", "2026-03-08", "--to", "2026-03-09", "--format", "json"];
+    let payments = place.run(["report", "payments"].iter().chain(&of_days)).await.json();
+    let exact = json!({"period": "2026-03-08", "payments": 2, "received": 0.3, "refunds": 1,
+        "refunded": 0.05, "net": 0.25});
+    assert_eq!(payments[0], exact, "the day without a barcode");
+    let day = &payments[1];
+    assert_eq!((&day["payments"], &day["refunds"]), (&json!(2), &json!(1)), "{day}");
+    let outstanding = place.run(["report", "outstanding", "--format", "json"]).await.json();
+    let rows = outstanding.as_array().unwrap();
+    assert_eq!(rows.len(), 3, "both bills and their sum: {outstanding}");
+    let well = rows.iter().find(|row| row["job_number"] == "1").unwrap();
+    assert_eq!((&well["total"], &well["outstanding"]), (&json!(10.0), &json!(9.5)), "{well}");
 }
