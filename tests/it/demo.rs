@@ -12,7 +12,6 @@ use crate::support::{Ended, LIMIT_S, Place, look_again, wait_until};
 async fn run_for(place: &Place, time: &str) -> (PathBuf, Ended) {
     let dir = place.path(&format!("shop-{time}"));
     let ended = place.run(["demo", "--for", time, "--dir", dir.to_str().unwrap()]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
     (dir, ended)
 }
 
@@ -31,14 +30,14 @@ fn lacking(dir: &Path) -> Option<String> {
 async fn the_demo_fills_all_six_tables_and_delivers_every_change() {
     let place = Place::new("https://unused.example.com/api", "unused");
     let (mut dir, mut ended) = run_for(&place, "10s").await;
-    // A busy machine needs longer until everything is there.
+    // A busy machine needs longer until everything is there; the demo says so, and with which code.
     for time in ["40s", "160s"] {
-        if lacking(&dir).is_none() {
+        if ended.code != Some(69) && lacking(&dir).is_none() {
             break;
         }
         (dir, ended) = run_for(&place, time).await;
     }
-    assert_eq!(lacking(&dir), None, "{ended:?}");
+    assert_eq!((ended.code, lacking(&dir)), (Some(0), None), "{ended:?}");
     let at = |name: &str| format!("{}/{name}", dir.display());
     assert!(ended.out.starts_with("status page   http://127.0.0.1:"), "{}", ended.out);
     // The commands that it prints work as they are, wherever the program is.
@@ -73,7 +72,8 @@ async fn the_demo_can_be_read_while_it_runs() {
         look_again(begun, 20).await;
     };
     assert!(found[0]["status_stage"].is_string(), "{found}");
+    // It was ended early, and may say that not everything was read.
     demo.signal(Signal::INT);
     let (code, said) = demo.ended().await;
-    assert_eq!(code, Some(0), "{said}");
+    assert!(matches!(code, Some(0 | 69)), "{code:?}: {said}");
 }
