@@ -137,26 +137,47 @@ impl Schedule {
     pub fn next(&self, now: Moment) -> Next {
         let at = seconds(now);
         let horizon = at + INSTANT_S;
-        if self.idle().next().is_none() {
+        if self.idle(at).next().is_none() {
             return Next::Idle;
         }
-        let free = self.slots.free_at(1, at);
-        if self.slots.is_even() && free > horizon {
-            return wait(free);
+        if self.slots.is_even() {
+            let room = self.slots.room_at(1);
+            let free = self.slots.free_at(1, at);
+            match self.overdue(at) {
+                Some(_) if room > horizon => return wait(room),
+                Some((_, place)) => return Next::Poll(place),
+                None if free > horizon => return wait(free),
+                None => {}
+            }
         }
+        self.choose(at)
+    }
+
+    /// The first evenly spaced slot that passed although a poll was due, and whose: that poll is late,
+    /// and it is sent at once.
+    fn overdue(&self, at: f64) -> Option<(f64, usize)> {
+        self.slots.passed(at).find_map(|slot| match self.choose(slot) {
+            Next::Poll(place) => Some((slot, place)),
+            Next::WaitUntil(_) | Next::Idle => None,
+        })
+    }
+
+    /// What to do with a slot that begins at `at`.
+    fn choose(&self, at: f64) -> Next {
+        let horizon = at + INSTANT_S;
         if let Some(place) = self.reserved_for(at).or_else(|| self.pressing(at)) {
             return Next::Poll(place);
         }
         let late = |poller: &Poller| poller.lateness(at + 0.5 * self.slots.length());
         let latest = |barred: bool| {
             let barred = |p: &Poller| barred && !p.is_fixed();
-            self.idle()
+            self.idle(at)
                 .filter(|(_, poller)| poller.not_before <= horizon)
                 .filter(|(_, poller)| poller.ready_at() <= horizon || barred(poller))
                 .filter(|(_, poller)| poller.gains(at))
                 .min_by(|a, b| late(b.1).total_cmp(&late(a.1)))
         };
-        let ready = self.idle().map(|(_, poller)| poller.ready_at());
+        let ready = self.idle(at).map(|(_, poller)| poller.ready_at());
         let wake = ready.filter(|ready| *ready > horizon).fold(f64::INFINITY, f64::min);
         if let Some((_, barred)) = latest(true)
             && !self.slots.is_even()
@@ -176,13 +197,17 @@ impl Schedule {
         }
     }
 
-    fn idle(&self) -> impl Iterator<Item = (usize, &Poller)> {
-        self.pollers.iter().enumerate().filter(|(_, poller)| poller.in_flight.is_none())
+    /// The pollers that are not in flight, and were not at `at`.
+    fn idle(&self, at: f64) -> impl Iterator<Item = (usize, &Poller)> {
+        let is_idle = move |poller: &Poller| {
+            poller.in_flight.is_none() && poller.idle_since <= at + INSTANT_S
+        };
+        self.pollers.iter().enumerate().filter(move |(_, poller)| is_idle(poller))
     }
 
     /// Deadlines and pollers that are not in flight and have no reserved slots, the earliest first.
-    fn deadlines(&self) -> Vec<(f64, usize)> {
-        let others = self.idle().filter(|(_, poller)| poller.reserved.is_none());
+    fn deadlines(&self, at: f64) -> Vec<(f64, usize)> {
+        let others = self.idle(at).filter(|(_, poller)| poller.reserved.is_none());
         let mut due: Vec<_> = others.map(|(place, p)| (p.deadline(), place)).collect();
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
         due
@@ -190,7 +215,7 @@ impl Schedule {
 
     /// The poller that must be polled now so that every guarantee is kept, if there is one.
     fn pressing(&self, at: f64) -> Option<usize> {
-        let due = self.deadlines();
+        let due = self.deadlines(at);
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
         let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
         let apart = APART / rates.sum::<f64>();
@@ -219,7 +244,7 @@ impl Schedule {
         let at = seconds(now);
         !(self.slots.is_even() && self.slots.free_at(1, at) > at + INSTANT_S)
             && self.reserved_for(at).is_none()
-            && !self.is_tight(&self.deadlines(), at, 0.0)
+            && !self.is_tight(&self.deadlines(at), at, 0.0)
     }
 
     /// Notes that a request was sent that is not a poll.
@@ -238,6 +263,7 @@ impl Schedule {
     pub fn observe(&mut self, poller: usize, outcome: &PollResult, now: Moment) {
         let at = seconds(now);
         let started = self.pollers[poller].in_flight.take().unwrap_or(at);
+        self.pollers[poller].idle_since = at;
         let slot = self.slots.length();
         let free = self.free_for(self.pollers[poller].ready_at(), at) - started;
         let room = if self.background { slot } else { 0.0 };
@@ -282,7 +308,7 @@ impl Schedule {
         for poller in &mut self.pollers {
             poller.lend(lent, turn);
         }
-        for (j, (_, place)) in self.deadlines().into_iter().enumerate() {
+        for (j, (_, place)) in self.deadlines(at).into_iter().enumerate() {
             let free = self.free_at(j + 1, at);
             self.pollers[place].keep_guarantee(turn, free);
         }

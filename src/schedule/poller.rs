@@ -43,6 +43,8 @@ pub(super) struct Poller {
     /// When the newest page was requested; the start if there was none.
     read_at: f64,
     pub(super) in_flight: Option<f64>,
+    /// When the last poll ended.
+    pub(super) idle_since: f64,
     /// When the last request was sent; long ago before the first one.
     pub(super) last: f64,
     pub(super) not_before: f64,
@@ -124,6 +126,7 @@ impl Poller {
             arrivals: Arrivals::default(),
             read_at: at,
             in_flight: None,
+            idle_since: f64::NEG_INFINITY,
             last: f64::NEG_INFINITY,
             not_before: f64::NEG_INFINITY,
             grid: at,
@@ -146,6 +149,9 @@ impl Poller {
         }
         self.in_flight = Some(at);
         self.last = at;
+        if let Some(slots) = &mut self.reserved {
+            slots.started();
+        }
         if self.is_fixed() {
             let every = self.max_interval();
             self.grid = if at < self.grid + every { self.grid + every } else { at + every };

@@ -23,6 +23,8 @@ pub(super) struct Reserved {
     pub(super) every: f64,
     /// The end of one of them.
     end: f64,
+    /// By how much they were moved since the poller was polled, because requests were late.
+    moved: f64,
     /// Two polls are closer together than this.
     within: f64,
 }
@@ -31,7 +33,7 @@ impl Reserved {
     /// By when it is polled after a poll at `last`: with the last slot that is in time, and not
     /// before `ready`. The first poll comes with its first slot.
     pub(super) fn due(&self, last: f64, ready: f64) -> f64 {
-        let due = self.last_before(last + self.within);
+        let due = self.last_before(last + self.moved + self.within);
         if !last.is_finite() {
             self.end.max(ready)
         } else if due < ready {
@@ -39,6 +41,11 @@ impl Reserved {
         } else {
             due
         }
+    }
+
+    /// Notes that the poller was polled.
+    pub(super) fn started(&mut self) {
+        self.moved = 0.0;
     }
 
     /// Whether a poll at `at` is worth a free slot although it is polled at `due` as well, or takes
@@ -76,16 +83,18 @@ impl Schedule {
 
     /// Uses a slot. If the request is late, all later ones are, and the reserved slots with them.
     pub(super) fn take_slot(&mut self, at: f64) {
-        let late = self.slots.take(at);
+        let slot = if self.slots.is_even() { self.overdue(at) } else { None };
+        let late = self.slots.take(at, slot.map(|(began, _)| began));
         for slots in self.pollers.iter_mut().filter_map(|poller| poller.reserved.as_mut()) {
             slots.end += late;
+            slots.moved += late;
         }
     }
 
     /// The poller that the next slot is reserved for, if it is.
     pub(super) fn reserved_for(&self, at: f64) -> Option<usize> {
         let after = self.slots.free_at(1, at) + self.slots.length() - LATE_S;
-        let idle = self.idle().filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);
+        let idle = self.idle(at).filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);
         let due = idle.filter(|(_, poller)| poller.reserved.is_some() && poller.deadline() < after);
         // A fixed interval takes the first slot that is reserved for no other poller.
         let order = |p: &Poller| (p.is_fixed(), p.deadline());
@@ -213,12 +222,12 @@ fn assign(
         taken.push((period, offset));
         let every = f64::from(period) * slot;
         // Requests are sent in the middle of these slots, so that small delays change nothing.
-        let end = match before[place].1 {
-            Some(old) if same => at + (old.end - at) * every / old.every,
-            _ => at + (f64::from(offset) + 0.5) * slot,
+        let (end, moved) = match before[place].1 {
+            Some(old) if same => (at + (old.end - at) * every / old.every, old.moved),
+            _ => (at + (f64::from(offset) + 0.5) * slot, 0.0),
         };
         let within = f64::from(plan.kept[place] + 1) * slot - LATE_S;
-        all[place] = Some(Reserved { period, every, end, within });
+        all[place] = Some(Reserved { period, every, end, moved, within });
     }
     all
 }

@@ -11,8 +11,10 @@ const SPAN_S: f64 = 60.5;
 /// The part of a minute's requests that may be kept for later, and the most of them.
 const KEPT: f64 = 1.0 / 15.0;
 const MOST_KEPT: f64 = 20.0;
-/// The part of a slot by which an evenly spaced request may be late: a timer is not exact.
-const LATE: f64 = 0.25;
+/// How many of the evenly spaced slots that passed are looked at, the last of them.
+const PASSED: usize = 16;
+/// The part of a slot that counts as none, for rounding.
+const ROUNDING: f64 = 1e-6;
 
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
@@ -69,17 +71,36 @@ impl Slots {
     /// When the request in this place from now on can be sent; 1 is the next.
     pub(super) fn free_at(&self, place: usize, at: f64) -> f64 {
         let kept = if self.even {
-            let first = if self.kept < 1.0 { 1.0 } else { 0.0 };
-            let next = ((at - self.kept_at) / self.length() - LATE).ceil().max(first);
+            let next = ((at - self.kept_at) / self.length() - ROUNDING).ceil().max(self.first());
             (self.kept_at + next * self.length()).max(at) + (place as f64 - 1.0) * self.length()
         } else {
             at + ((place as f64 - self.kept(at)) * self.length()).max(0.0)
         };
+        kept.max(self.room_at(place))
+    }
+
+    /// When the last minute has room for the request in this place from now on.
+    pub(super) fn room_at(&self, place: usize) -> f64 {
         let in_span = self.full.ceil() as usize;
         let freed = (self.sent.len() + place)
             .checked_sub(in_span + 1)
             .and_then(|oldest| self.sent.get(oldest));
-        freed.map_or(kept, |sent| kept.max(sent + SPAN_S))
+        freed.map_or(f64::NEG_INFINITY, |sent| sent + SPAN_S)
+    }
+
+    /// The first evenly spaced slot, counted from the last request.
+    fn first(&self) -> f64 {
+        if self.kept < 1.0 { 1.0 } else { 0.0 }
+    }
+
+    /// When the evenly spaced slots began that passed since the last request; the last of them, the
+    /// oldest first.
+    pub(super) fn passed(&self, at: f64) -> impl Iterator<Item = f64> {
+        let (from, length) = (self.kept_at, self.length());
+        let last = ((at - from) / length + ROUNDING).floor();
+        let first = self.first().max(last - PASSED as f64 + 1.0);
+        let count = if last < first { 0 } else { (last - first) as usize + 1 };
+        (0..count).map(move |place| from + (first + place as f64) * length)
     }
 
     /// Whether to wait until `ready` loses no request although one sent now would be missing then.
@@ -88,11 +109,11 @@ impl Slots {
         then - 1.0 < 1.0 - 1e-9 && then <= self.most() + 1e-9
     }
 
-    /// Notes that a request was sent; says by how much it was late if requests are evenly spaced.
-    pub(super) fn take(&mut self, at: f64) -> f64 {
-        let first = if self.kept < 1.0 { 1.0 } else { 0.0 };
-        let passed = (at - self.kept_at) / self.length();
-        let late = (passed - (passed + 1e-6).floor().max(first)).max(0.0) * self.length();
+    /// Notes that a request was sent. If requests are evenly spaced, says by how much it was late: it
+    /// took the slot that began at `slot`, or the last one that began.
+    pub(super) fn take(&mut self, at: f64, slot: Option<f64>) -> f64 {
+        let slot = slot.or_else(|| self.passed(at).last());
+        let late = slot.map_or(0.0, |slot| (at - slot).max(0.0));
         self.kept = (self.kept(at) - 1.0).max(0.0);
         self.kept_at = at;
         let full = self.full.ceil() as usize;
