@@ -88,7 +88,7 @@ pub use ledger::{Certainty, Gap, GapState};
 pub use maintain::Upkeep;
 pub use mirror::MISSING_TABLE;
 pub use mirror::lookup::PersonField;
-pub use notices::{NewNotice, NoticeCounts, NoticeFate, PendingNotice};
+pub use notices::{DueNotice, NewNotice, NoticeCounts, NoticeFate, PendingNotice};
 pub use open::holder;
 pub use operate::Operator;
 pub use page_facts::{PageOutcome, PollFacts};

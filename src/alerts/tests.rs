@@ -87,7 +87,7 @@ impl Shop {
 
     /// What was said so far: the second, what it is about, and its state.
     async fn said(&self) -> Vec<(u64, String, String)> {
-        let notices = self.store.read(|reader| reader.notices("ops", 1_000, "")).await.unwrap();
+        let notices = self.store.read(|reader| reader.notices("ops")).await.unwrap();
         let said = |notice: PendingNotice| {
             let body: Value = serde_json::from_str(&notice.change.body).unwrap();
             let at: Timestamp = notice.change.observed_at.parse().unwrap();
@@ -140,7 +140,7 @@ async fn nothing_about_a_sink_is_said_through_that_sink() {
     shop.sees(&both, &[], HOUR, 0).await;
     let said = shop.said().await;
     assert_eq!(said.len(), 1, "{said:?}");
-    let notices = shop.store.read(|reader| reader.notices("ops", 10, "")).await.unwrap();
+    let notices = shop.store.read(|reader| reader.notices("ops")).await.unwrap();
     let body: Value = serde_json::from_str(&notices[0].change.body).unwrap();
     assert_eq!(body["reasons"], json!(["leads: http_503"]));
 }

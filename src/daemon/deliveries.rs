@@ -106,14 +106,10 @@ impl Deliveries {
             deliverer.open().await?;
         }
         deliver::retire(&self.store, sinks.keys().cloned().collect()).await?;
-        match self.store.revive_notices().await {
-            // The next reload does it.
-            Err(error) if error.passes() => {
-                tracing::warn!(%error, "alerts and reports that sinks refused are not sent again yet: reload later");
-            }
-            revived => revived?,
-        }
         let replaced: BTreeSet<&String> = started.iter().map(|(new, _)| &new.name).collect();
+        for name in sinks.keys().filter(|name| !replaced.contains(name)) {
+            revive(&self.store, name).await?;
+        }
         let mut handles = self.handles.borrow().clone();
         handles.retain(|name, handle| {
             let goes_on = sinks.contains_key(name) && !replaced.contains(name);
@@ -160,11 +156,14 @@ impl Deliveries {
         };
         let before = self.running.insert(deliverer.name.clone(), running);
         let cut = self.cut.child_token();
+        let store = self.store.clone();
         self.tasks.spawn(async move {
             let _ended = ended.drop_guard();
             if let Some(before) = before {
                 before.ended.cancelled().await;
             }
+            // Not before: the task that was replaced may have one refused until it ends.
+            revive(&store, &deliverer.name).await?;
             deliver(deliverer, finish, cut).await
         });
     }
@@ -220,6 +219,18 @@ impl Deliveries {
     }
 }
 
+/// Has the alerts and reports handed over again that the sink refused for good.
+async fn revive(store: &Store, sink: &str) -> anyhow::Result<()> {
+    match store.revive_notices(sink.to_owned()).await {
+        // The next reload does it.
+        Err(error) if error.passes() => {
+            tracing::warn!(%error, sink, "alerts and reports that the sink refused are not sent again yet: reload later");
+            Ok(())
+        }
+        revived => Ok(revived?),
+    }
+}
+
 fn result_of(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
     match ended {
         Ok(result) => result,
@@ -260,5 +271,64 @@ async fn deliver(
         Ok(())
     } else {
         Err(anyhow!("the task of sink {name} ended by itself"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Base, Config};
+    use crate::record::Kind;
+    use crate::store::NewNotice;
+
+    /// The sink `erp`, which runs this script for each change.
+    fn sinks(dir: &Path, script: &str) -> BTreeMap<String, config::SinkSettings> {
+        let text = format!(
+            "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.erp]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''']\n"
+        );
+        let base = Base { dir: dir.to_owned(), env_key: Some("key".into()), ..Base::default() };
+        Config::parse(&text, "config.toml", &base).unwrap().sinks
+    }
+
+    async fn until_there(file: &Path) {
+        let written = || file.metadata().is_ok_and(|found| found.len() > 0);
+        let looked = async {
+            while !written() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), looked).await.expect("it is written");
+    }
+
+    #[tokio::test]
+    async fn an_alert_that_the_replaced_task_has_refused_at_last_is_sent_by_its_successor() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let notice = NewNotice {
+            kind: Kind::Alert,
+            about: "key".into(),
+            version: 1,
+            made_at: "2026-01-01T00:00:00.000000Z".into(),
+            body: "{}".into(),
+        };
+        store.post_notice(vec!["erp".to_owned()], notice).await.unwrap();
+        let [begun, go, taken] = ["begun", "go", "taken"].map(|name| dir.path().join(name));
+        let mut deliveries = Deliveries::new(store, Clock::system());
+        let refuses = format!(
+            "echo >{}; until [ -e {} ]; do sleep 0.02; done; exit 65",
+            begun.display(),
+            go.display()
+        );
+        deliveries.configure(&sinks(dir.path(), &refuses)).await.unwrap();
+        until_there(&begun).await;
+        let takes = format!("cat >{}", taken.display());
+        deliveries.configure(&sinks(dir.path(), &takes)).await.unwrap();
+        std::fs::write(&go, "").unwrap();
+        until_there(&taken).await;
+        deliveries.finish();
+        let (_signal, mut signals) = mpsc::channel(1);
+        deliveries.ended(&mut signals).await.unwrap();
     }
 }

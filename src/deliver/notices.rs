@@ -12,7 +12,7 @@ use super::settle::wait_until;
 use super::task_state::{Ends, TaskState};
 use crate::clock::{Moment, stamp};
 use crate::sink::Verdict;
-use crate::store::{NoticeFate, PendingNotice, SinkState, StoreError};
+use crate::store::{DueNotice, NoticeFate, PendingNotice, SinkState, StoreError};
 
 /// Notices read at once.
 const AT_ONCE: usize = 32;
@@ -48,20 +48,23 @@ impl Deliverer {
         }
         let name = self.name.clone();
         let due = self.clock.now().stamp();
-        let read = self.store.read(move |reader| reader.notices(&name, AT_ONCE, &due));
+        let read = self.store.read(move |reader| reader.due_notices(&name, AT_ONCE, &due));
         let pending = read.await?;
-        // Those that are due come first: if these are as many as were read, there may be more.
+        // Those that are due come first: if every one that was read was due, there may be more.
         let mut are_more_due = pending.len() == AT_ONCE;
         let mut waits: Vec<Duration> = Vec::new();
-        for notice in pending {
+        for DueNotice { id, next_attempt_at } in pending {
             let wall = self.clock.now().wall;
-            let wait = wait_until(notice.next_attempt_at.as_deref(), wall).unwrap_or_default();
+            let wait = wait_until(next_attempt_at.as_deref(), wall).unwrap_or_default();
             let wait = if wait > self.longest_wait() { Duration::ZERO } else { wait };
             if !wait.is_zero() || ends.finish.is_cancelled() {
                 are_more_due = false;
                 waits.push(wait);
                 continue;
             }
+            // One at a time is in memory: a report may have 4 MiB.
+            let read = self.store.read(move |reader| reader.notice(id));
+            let Some(notice) = read.await? else { continue };
             let tried = self.notice(notice, ends).await?;
             waits.extend(tried.wait);
             are_more_due &= !tried.is_untried && tried.fault.is_none();

@@ -5,7 +5,7 @@
 //! reload has it handed over again. A sink keeps at most [`MOST`]; then the oldest goes.
 
 use bytes::Bytes;
-use rusqlite::{Connection, Row, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -43,6 +43,13 @@ pub struct PendingNotice {
     pub change: Change,
     /// How often the sink refused it.
     pub attempts: i64,
+}
+
+/// When a notice is handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueNotice {
+    /// Its number.
+    pub id: i64,
     /// Not before this time; `None` for at once.
     pub next_attempt_at: Option<String>,
 }
@@ -92,8 +99,12 @@ const INSERT: &str = "INSERT OR IGNORE INTO _notices (sink, event_id, kind, abou
 const TRIM: &str = "DELETE FROM _notices WHERE sink = ?1 AND id <= (SELECT id FROM _notices WHERE sink = ?1 \
      ORDER BY id DESC LIMIT 1 OFFSET ?2)";
 
-const PENDING: &str = "SELECT id, event_id, kind, about, version, made_at, body, attempts, next_attempt_at \
-     FROM _notices WHERE sink = ?1 AND given_up_at IS NULL ORDER BY max(coalesce(next_attempt_at, ''), ?3), id LIMIT ?2";
+/// Reads the index only: a body may have 4 MiB.
+const DUE: &str = "SELECT id, next_attempt_at FROM _notices WHERE sink = ?1 AND given_up_at IS NULL \
+     ORDER BY max(coalesce(next_attempt_at, ''), ?3), id LIMIT ?2";
+
+const PENDING: &str = "SELECT id, event_id, kind, about, version, made_at, body, attempts \
+     FROM _notices WHERE id = ?1 AND given_up_at IS NULL";
 
 const PUT_OFF: &str =
     "UPDATE _notices SET attempts = ?2, next_attempt_at = ?3, last_error = ?4 WHERE id = ?1";
@@ -104,14 +115,15 @@ const GIVE_UP: &str =
 const COUNT: &str = "SELECT count(*) - count(given_up_at), count(given_up_at), \
      (SELECT last_error FROM _notices WHERE sink = ?1 AND given_up_at IS NULL AND last_error IS NOT NULL \
      ORDER BY id DESC LIMIT 1), \
-     (SELECT last_error FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL ORDER BY id DESC LIMIT 1) \
+     (SELECT last_error FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL ORDER BY given_up_at DESC LIMIT 1) \
      FROM _notices WHERE sink = ?1";
 
-const ANY_GIVEN_UP: &str = "SELECT EXISTS (SELECT 1 FROM _notices WHERE given_up_at IS NOT NULL)";
+const ANY_GIVEN_UP: &str =
+    "SELECT EXISTS (SELECT 1 FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL)";
 
-/// With all attempts that a new one has; of one sink, or of all.
+/// With all attempts that a new one has.
 const REVIVE: &str = "UPDATE _notices SET given_up_at = NULL, attempts = 0, next_attempt_at = NULL \
-     WHERE given_up_at IS NOT NULL AND (?1 IS NULL OR sink = ?1)";
+     WHERE sink = ?1 AND given_up_at IS NOT NULL";
 
 const DROP: &str = "DELETE FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL";
 
@@ -172,26 +184,43 @@ fn read(row: &Row<'_>) -> rusqlite::Result<PendingNotice> {
             before: None,
         },
         attempts: row.get(7)?,
-        next_attempt_at: row.get(8)?,
     })
 }
 
 impl Reader {
-    /// Up to `limit` notices that a sink has not taken: those that are due at `now`, the oldest first, then
-    /// those that are due next.
+    /// Up to `limit` notices that a sink has not taken, without what they say: those that are due at `now`,
+    /// the oldest first, then those that are due next.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn notices(
+    pub fn due_notices(
         &self,
         sink: &str,
         limit: usize,
         now: &str,
-    ) -> Result<Vec<PendingNotice>, StoreError> {
+    ) -> Result<Vec<DueNotice>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut statement = self.connection.prepare_cached(PENDING)?;
-        let rows = statement.query_map((sink, limit, now), read)?;
+        let mut statement = self.connection.prepare_cached(DUE)?;
+        let rows = statement.query_map((sink, limit, now), |row| {
+            Ok(DueNotice { id: row.get(0)?, next_attempt_at: row.get(1)? })
+        })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// A notice that the sink has not taken; `None` if an operator dropped it, or a newer one took its
+    /// place.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn notice(&self, id: i64) -> Result<Option<PendingNotice>, StoreError> {
+        Ok(self.connection.prepare_cached(PENDING)?.query_row([id], read).optional()?)
+    }
+
+    /// All notices that a sink has not taken, with what they say.
+    #[cfg(test)]
+    pub(crate) fn notices(&self, sink: &str) -> Result<Vec<PendingNotice>, StoreError> {
+        let due = self.due_notices(sink, usize::MAX, "")?;
+        due.iter().filter_map(|due| self.notice(due.id).transpose()).collect()
     }
 
     /// How many alerts and reports a sink has not taken, and why.
@@ -251,16 +280,16 @@ impl Store {
         Ok(())
     }
 
-    /// Has everything handed over again that sinks refused for good, because their configuration or
+    /// Has everything handed over again that this sink refused for good, because its configuration or
     /// what it names may be another. Costs no write if there is nothing.
     ///
     /// # Errors
     /// Nothing is changed.
-    pub async fn revive_notices(&self) -> Result<(), StoreError> {
-        self.write(|writer| {
+    pub async fn revive_notices(&self, sink: String) -> Result<(), StoreError> {
+        self.write(move |writer| {
             let connection = &writer.connection;
-            if connection.query_row(ANY_GIVEN_UP, [], |row| row.get(0))? {
-                connection.execute(REVIVE, [None::<&str>])?;
+            if connection.query_row(ANY_GIVEN_UP, [&sink], |row| row.get(0))? {
+                connection.execute(REVIVE, [&sink])?;
             }
             Ok(())
         })
@@ -325,7 +354,7 @@ mod tests {
         for _ in 0..2 {
             store.post_notice(sinks(), notice(1)).await.unwrap();
         }
-        let of = |sink: &'static str| store.read(move |reader| reader.notices(sink, 5_000, ""));
+        let of = |sink: &'static str| store.read(move |reader| reader.notices(sink));
         let (ops, mail) = (of("ops").await.unwrap(), of("mail").await.unwrap());
         assert_eq!((ops.len(), mail.len()), (1, 1));
         assert_eq!(ops[0].change.event_id, mail[0].change.event_id, "one id for all sinks");
@@ -337,11 +366,34 @@ mod tests {
         assert_eq!(ops[0].change.version, 6, "the oldest are dropped");
         assert_eq!(of("mail").await.unwrap().len(), 1);
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
-        for sql in [PENDING, TRIM, COUNT, DROP, PUT_OFF, GIVE_UP] {
+        let all = [DUE, PENDING, TRIM, COUNT, ANY_GIVEN_UP, REVIVE, DROP, PUT_OFF, GIVE_UP];
+        for sql in all {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
             let steps = steps.collect::<rusqlite::Result<Vec<_>>>().unwrap();
-            assert!(steps.iter().all(|step| !step.starts_with("SCAN")), "{steps:?}");
+            assert!(
+                steps.iter().all(|step| !step.starts_with("SCAN ") || step == "SCAN CONSTANT ROW"),
+                "{steps:?}"
+            );
+            let reads = steps.iter().filter(|step| step.starts_with("SEARCH"));
+            let reads_an_index = |step: &String| step.contains("COVERING INDEX");
+            assert!(![DUE, COUNT].contains(&sql) || reads.clone().all(reads_an_index), "{steps:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_reason_shown_for_refused_notices_is_that_of_the_last_refusal() {
+        let (_dir, store) = open();
+        for (number, at) in [(1, "2026-01-01T02:00:00Z"), (2, "2026-01-01T01:00:00Z")] {
+            store.post_notice(vec!["ops".to_owned()], notice(number)).await.unwrap();
+            let fate = NoticeFate::GivenUp {
+                attempts: 1,
+                at: at.to_owned(),
+                last_error: format!("reason {number}"),
+            };
+            store.settle_notice(number, fate).await.unwrap();
+        }
+        let counts = store.read(|reader| reader.notice_counts("ops")).await.unwrap();
+        assert_eq!((counts.refused, counts.refused_error), (2, Some("reason 1".into())));
     }
 }

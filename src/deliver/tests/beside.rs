@@ -124,7 +124,7 @@ async fn a_notice_that_is_refused_for_good_is_kept_and_sent_again_once_an_operat
     task.wake.send_replace(());
     tokio::time::sleep(HOUR).await;
     assert_eq!(task.attempts("Notice bad").len(), 4);
-    shop.store.revive_notices().await.unwrap();
+    shop.store.revive_notices("erp".into()).await.unwrap();
     task.wake.send_replace(());
     until("it is tried again, with all attempts", 3 * HOUR, || {
         task.attempts("Notice bad").len() == 8
