@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::Extension;
 use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
@@ -9,12 +10,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::server::REQUEST_LIMIT;
+
 /// An answer of this size or less is not counted.
 const SMALL_KIB: u64 = 1024;
-/// What all large answers may take that are being read.
+/// What all large answers may take that are being sent.
 const ALL_KIB: u32 = 64 * 1024;
-/// Seconds after which a reader that found no room may try again.
-const RETRY_S: &str = "15";
 
 /// The room of all large answers.
 #[derive(Clone)]
@@ -26,27 +27,42 @@ impl Default for Large {
     }
 }
 
-/// The room that the answer of one connection takes. It is given back when the connection ends.
-#[derive(Clone, Default)]
-pub(super) struct Taken(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+impl Large {
+    /// For the answer of one connection, which gives back what it takes when the connection ends.
+    pub(super) fn of_connection(&self) -> RoomForOne {
+        RoomForOne { all: self.clone(), taken: Arc::default() }
+    }
+}
+
+/// Set in a request: the room that its answer can take.
+#[derive(Clone)]
+pub(super) struct RoomForOne {
+    all: Large,
+    taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+}
 
 /// Lets an answer pass if there is room for it.
-pub(super) async fn bounded(large: Large, taken: Taken, request: Request, next: Next) -> Response {
+pub(super) async fn bounded(
+    Extension(room): Extension<RoomForOne>,
+    request: Request,
+    next: Next,
+) -> Response {
     let response = next.run(request).await;
     let kib = response.body().size_hint().exact().unwrap_or_default() / 1024;
     if kib <= SMALL_KIB {
         return response;
     }
     let wanted = u32::try_from(kib).unwrap_or(ALL_KIB).min(ALL_KIB);
-    match large.0.try_acquire_many_owned(wanted) {
+    match room.all.0.try_acquire_many_owned(wanted) {
         Ok(permit) => {
-            *taken.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+            *room.taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
             response
         }
         Err(_) => {
-            let text = "too many large pages are being read; try again in a moment\n";
-            (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, RETRY_S)], text)
-                .into_response()
+            // By then each of the others is cut off.
+            let wait = [(header::RETRY_AFTER, REQUEST_LIMIT.as_secs().to_string())];
+            let text = "too many large pages are being sent; try again in a moment\n";
+            (StatusCode::SERVICE_UNAVAILABLE, wait, text).into_response()
         }
     }
 }

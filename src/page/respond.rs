@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::access::{Access, Refusal};
 use super::context::{PageContext, Records};
+use super::large::bounded;
 use super::server::{IsStream, STREAMS_MAX};
 use super::snapshot::{SharedSnapshot, Snapshots};
 use super::{html, live, metrics, ready, record, records, reports};
@@ -39,7 +40,7 @@ pub(super) fn router(
     records: Records,
 ) -> Router {
     let context = Arc::new(PageContext::new(shop, snapshots, STREAMS_MAX, records));
-    Router::new()
+    let router = Router::new()
         .route("/", get(page))
         .route("/live", get(stream))
         .route("/metrics", get(scrape))
@@ -58,8 +59,15 @@ pub(super) fn router(
         .route("/page.js", get(|| asset("text/javascript", include_str!("assets/page.js"))))
         .route("/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))
         .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing at this address\n") })
+        .with_state(context);
+    guarded(router, access)
+}
+
+/// Bounds the memory of answers, refuses what may not be read, and adds the headers.
+pub(super) fn guarded(router: Router, access: Access) -> Router {
+    router
+        .layer(middleware::from_fn(bounded))
         .layer(middleware::from_fn_with_state(Arc::new(access), guard))
-        .with_state(context)
 }
 
 async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {

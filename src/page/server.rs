@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::middleware::from_fn;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::large::{Large, Taken, bounded};
+use super::large::Large;
 use crate::connections;
 
 /// Live streams at the same time.
@@ -28,7 +27,7 @@ const CONNECTIONS_MAX: usize = STREAMS_MAX + 32;
 /// How long a client may take to send its headers.
 const HEADERS_LIMIT: Duration = Duration::from_secs(5);
 /// How long a request may take in all, including the time to read the response.
-const REQUEST_LIMIT: Duration = Duration::from_secs(15);
+pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(15);
 /// How long a live stream may go on; a browser then opens a new one by itself.
 const STREAM_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The most bytes of a request's headers.
@@ -62,12 +61,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let is_stream = IsStream::default();
-    let taken = Taken::default();
-    let bounds = from_fn({
-        let taken = taken.clone();
-        move |request, next| bounded(large.clone(), taken.clone(), request, next)
-    });
-    let router = router.layer(Extension(is_stream.clone())).layer(bounds);
+    let room = large.of_connection();
+    let router = router.layer(Extension(is_stream.clone())).layer(Extension(room.clone()));
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -93,6 +88,9 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
+    use crate::config;
+    use crate::page::access::Access;
+    use crate::page::respond::guarded;
 
     /// How long a client that sends `text` and then only reads stays connected, in seconds.
     async fn connected(text: &str, router: Router) -> u64 {
@@ -151,6 +149,13 @@ mod tests {
         let router = Router::new()
             .route("/large", get(|| async { vec![b'x'; 12 * 1024 * 1024] }))
             .route("/small", get(|| async { vec![b'x'; 100 * 1024] }));
+        let settings = config::StatusSettings {
+            listen: "127.0.0.1:7780".parse().unwrap(),
+            token: None,
+            hosts: Vec::new(),
+            show_records: false,
+        };
+        let router = guarded(router, Access::new(&settings));
         let large = Large::default();
         let ask = |path: &'static str| {
             let (mut client, server) = tokio::io::duplex(1024);
@@ -165,18 +170,25 @@ mod tests {
                 (String::from_utf8(head).unwrap(), client)
             }
         };
-        let is_well = |head: &str| head.starts_with("HTTP/1.1 200");
         let mut slow = Vec::new();
         for count in 1..=20 {
             let (head, client) = ask("/large").await;
-            let refused =
-                head.starts_with("HTTP/1.1 503") && head.contains("\r\nretry-after: 15\r\n");
-            assert!(if count <= 5 { is_well(&head) } else { refused }, "{count}: {head}");
+            if count <= 5 {
+                assert!(head.starts_with("HTTP/1.1 200"), "{count}: {head}");
+            } else {
+                let found = |text: &str| assert!(head.contains(text), "{count}: {head}");
+                found("HTTP/1.1 503");
+                found("\r\nretry-after: 15\r\n");
+                // The refusal has the headers of every other response.
+                found("\r\ncontent-security-policy: ");
+                found("\r\ncache-control: no-store\r\n");
+            }
             slow.push(client);
-            assert!(is_well(&ask("/small").await.0));
+            assert!(ask("/small").await.0.starts_with("HTTP/1.1 200"));
         }
         drop(slow);
         sleep(REQUEST_LIMIT).await;
-        assert!(is_well(&ask("/large").await.0), "the room was given back");
+        let head = ask("/large").await.0;
+        assert!(head.starts_with("HTTP/1.1 200"), "the room was given back: {head}");
     }
 }

@@ -158,6 +158,13 @@ impl Template {
         }
     }
 
+    /// The text itself, if nothing in it is filled in.
+    #[must_use]
+    pub fn fixed(&self) -> Option<&str> {
+        let source = &self.compiled.source;
+        (!source.contains('{')).then_some(source)
+    }
+
     /// Whether the template writes the same for every change.
     #[must_use]
     pub fn is_constant(&self) -> bool {
@@ -225,11 +232,10 @@ fn environment(escape: Escape) -> Environment<'static> {
             return Ok(output.write_str(value.as_str().unwrap_or_default())?);
         }
         match escape {
-            Escape::Json => write!(output, "{OPEN}{}{CLOSE}", json(value)?)?,
-            Escape::Html => write!(output, "{}", HtmlEscape(&plain(value)?))?,
-            Escape::Text => output.write_str(&plain(value)?)?,
+            Escape::Json => Ok(write!(output, "{OPEN}{}{CLOSE}", json(value)?)?),
+            Escape::Html => plain(value, &mut |text| write!(output, "{}", HtmlEscape(text))),
+            Escape::Text => plain(value, &mut |text| output.write_str(text)),
         }
-        Ok(())
     });
     environment
 }
@@ -244,28 +250,54 @@ fn entities(value: &Value) -> Result<String, Error> {
 }
 
 fn json(value: &Value) -> Result<String, Error> {
-    serde_json::to_string(&Json(value)).map_err(|error| {
-        Error::new(ErrorKind::BadSerialization, "this value cannot be JSON").with_source(error)
-    })
+    let mut text = Bounded { text: Vec::new(), full: false };
+    match serde_json::to_writer(&mut text, &Json(value)) {
+        Ok(()) => Ok(String::from_utf8(text.text).expect("JSON is text")),
+        Err(_) if text.full => Ok(too_long()),
+        Err(error) => {
+            let error = Error::new(ErrorKind::BadSerialization, "this value cannot be JSON")
+                .with_source(error);
+            Err(error)
+        }
+    }
 }
 
-/// A value as people read it: a list with commas, nothing for null. What is nested is JSON.
-fn plain(value: &Value) -> Result<String, Error> {
+/// Writes a value as people read it: a list with commas, nothing for null. What is nested is JSON.
+///
+/// A list is written item by item, because one that a template made may have many millions: the bound of
+/// the output ends it.
+fn plain(value: &Value, write: &mut dyn FnMut(&str) -> fmt::Result) -> Result<(), Error> {
     let is_list = |value: &Value| matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
+    let is_nested = |item: &Value| is_list(item) || item.kind() == ValueKind::Map;
     match value.kind() {
-        ValueKind::None | ValueKind::Undefined => Ok(String::new()),
+        ValueKind::None | ValueKind::Undefined => Ok(()),
         // A bool by itself would be `True`.
-        ValueKind::Map | ValueKind::Bool => json(value),
-        _ if is_list(value) => {
-            let items: Vec<Value> = value.try_iter()?.filter(|item| !item.is_none()).collect();
-            if items.iter().any(|item| is_list(item) || item.kind() == ValueKind::Map) {
-                return json(value);
-            }
-            let items: Result<Vec<String>, Error> = items.iter().map(plain).collect();
-            Ok(items?.join(", "))
+        ValueKind::Map | ValueKind::Bool => Ok(write(&json(value)?)?),
+        // More items than the output may have bytes end in the bound, whatever stands behind them.
+        _ if is_list(value) && value.try_iter()?.take(OUTPUT_MAX).any(|item| is_nested(&item)) => {
+            Ok(write(&json(value)?)?)
         }
-        _ => Ok(value.to_string()),
+        _ if is_list(value) => {
+            let mut between = "";
+            for (place, item) in value.try_iter()?.enumerate() {
+                if place >= OUTPUT_MAX {
+                    return Ok(write(&too_long())?);
+                }
+                if !item.is_none() {
+                    write(between)?;
+                    plain(&item, write)?;
+                    between = ", ";
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(write(&value.to_string())?),
     }
+}
+
+/// In place of a text that is longer than the output may be: the output ends there, and says why.
+fn too_long() -> String {
+    " ".repeat(OUTPUT_MAX + 1)
 }
 
 /// A value as JSON.

@@ -129,6 +129,18 @@ fn a_field_that_may_be_absent_is_asked_for() {
 
 #[test]
 fn work_and_output_are_bounded() {
+    let list = "{{ [\"a\", none] * 50000000 }}";
+    for (source, escape) in [
+        (list, Escape::Text),
+        (list, Escape::Html),
+        (list, Escape::Json),
+        ("{{ [[1]] * 50000000 }}", Escape::Text),
+        // What is left out counts as well.
+        ("{{ [none] * 50000000 }}", Escape::Text),
+    ] {
+        let said = rendered(source, escape).unwrap_err().problem;
+        assert!(said.contains("longer than 256 KiB"), "{said}");
+    }
     let endless = "{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}1";
     assert!(problem(endless).contains("steps"), "{}", problem(endless));
     let long = "\"{% for a in range(9000) %}0123456789012345678901234567890123456789{% endfor %}\"";
