@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr};
@@ -98,7 +99,7 @@ impl CommandSink {
         stop: &CancellationToken,
     ) -> Verdict {
         match self.input(change) {
-            Ok(input) => self.run(&(input + "\n"), stop).await.verdict,
+            Ok(input) => self.run(input + "\n", stop).await.verdict,
             Err(verdict) => verdict,
         }
     }
@@ -123,13 +124,17 @@ impl CommandSink {
         Ok(Preview::of(how, self.input(change)?))
     }
 
-    /// Runs the program with this on its standard input.
-    async fn run(&self, input: &str, stop: &CancellationToken) -> Run {
-        let input = match whole(input) {
+    /// Runs the program with this on its standard input. While it runs, the file alone holds the input.
+    async fn run(&self, input: String, stop: &CancellationToken) -> Run {
+        let file = whole(&input);
+        drop(input);
+        let input = match file {
             Ok(input) => input,
             Err(error) => {
-                let argv = &self.argv[0];
-                return Run::ended(Verdict::fault(format!("input of {argv}: {error}")));
+                let (argv, hint) = (&self.argv[0], input_hint(&error));
+                return Run::ended(Verdict::fault(format!(
+                    "making the input of {argv}: {error}{hint}"
+                )));
             }
         };
         let mut child = match self.spawn(input) {
@@ -228,12 +233,26 @@ enum NoStatus {
 fn whole(input: &str) -> io::Result<File> {
     let name = "shopmirror-change";
     // A kernel before 6.3 does not know the second flag, and a hardened one wants it.
-    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
-        .or_else(|_| memfd_create(name, MemfdFlags::CLOEXEC))?;
+    let file = match memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => memfd_create(name, MemfdFlags::CLOEXEC)?,
+        made => made?,
+    };
     let mut file = File::from(file);
     file.write_all(input.as_bytes())?;
     file.rewind()?;
     Ok(file)
+}
+
+/// What to do if a file in memory cannot be made, as the end of a reason.
+fn input_hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::MFILE | Errno::NFILE) => "; raise LimitNOFILE= in the unit",
+        Some(Errno::NOMEM | Errno::NOSPC) => "; raise MemoryMax= in the unit",
+        Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => {
+            "; allow memfd_create in SystemCallFilter= of the unit"
+        }
+        _ => "",
+    }
 }
 
 /// Reads the program's standard error until it ends; the last output may be left.

@@ -77,7 +77,7 @@ impl CommandBatchSink {
             if input.is_empty() {
                 continue;
             }
-            let Run { verdict, timed_out } = self.command.run(&input, stop).await;
+            let Run { verdict, timed_out } = self.command.run(input, stop).await;
             time_outs += u32::from(timed_out);
             any_in_time |= !timed_out;
             if timed_out && time_outs >= most_time_outs(lines.len()) && end - start < lines.len() {
