@@ -48,7 +48,7 @@ enum DeadAction {
         #[command(flatten)]
         which: DeadSelection,
         /// Also deliver versions of a record that are older than one the sink has received
-        #[arg(long)]
+        #[arg(long, conflicts_with = "notices")]
         all_versions: bool,
     },
     /// Drop dead letters; the changes stay in the log
@@ -120,7 +120,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         DeadAction::Redrive { which, .. } if which.notices => {
             let notices = Operator::open(path)?.revive_notices(&args.sink)?;
             let when = when(&sink, wake(path, &args.sink)?);
-            let text = format!("{} will be sent again {when}", told(notices));
+            let text = format!("{} will be sent again {when}", notices_text(notices));
             let result = RedriveResult { changes: 0, notices, superseded: 0 };
             conclude(notices, which, &result, json, &text)
         }
@@ -129,7 +129,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         }
         DeadAction::Drop(which) if which.notices => {
             let notices = Operator::open(path)?.drop_notices(&args.sink)?;
-            let text = format!("{} dropped", told(notices));
+            let text = format!("{} dropped", notices_text(notices));
             conclude(notices, which, &DropResult { changes: 0, notices }, json, &text)
         }
         DeadAction::Drop(which) => {
@@ -197,7 +197,7 @@ fn changes(count: usize) -> String {
     output::count(i64::try_from(count).unwrap_or(i64::MAX), "change", "changes")
 }
 
-fn told(count: usize) -> String {
+fn notices_text(count: usize) -> String {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     output::count(count, "alert or report", "alerts or reports")
 }
@@ -231,7 +231,12 @@ fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode>
         output::aside(&format!("only the oldest {LISTED_MAX} of {} are listed", sink.dead));
     }
     if json {
-        return output::json(&dead);
+        output::json(&dead)?;
+        // The array holds changes only.
+        if let Some(text) = refused_notices(reader, &sink.name)? {
+            output::aside(&text);
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Vec<String>> = dead
         .into_iter()
@@ -251,18 +256,23 @@ fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode>
         &rows,
         "no dead letters",
     )?;
-    let notices = reader.notice_counts(&sink.name)?;
-    if notices.refused > 0 {
-        let why = notices.refused_error.as_deref().unwrap_or("no reason is known");
-        output::text(&format!(
-            "{} of its alerts or reports refused for good: {}; send them again with `shopmirror dead {name} redrive --notices`, or drop them \
-             with `shopmirror dead {name} drop --notices`\n",
-            notices.refused,
-            output::plain(why),
-            name = sink.name
-        ))?;
+    if let Some(text) = refused_notices(reader, &sink.name)? {
+        output::text(&format!("{text}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to do about the alerts and reports that the sink refused for good; `None` if there are none.
+fn refused_notices(reader: &Reader, name: &str) -> anyhow::Result<Option<String>> {
+    let notices = reader.notice_counts(name)?;
+    let why = notices.refused_error.as_deref().unwrap_or("no reason is known");
+    let text = format!(
+        "the sink refused {} of its alerts or reports for good: {}; send them again with `shopmirror dead {name} redrive --notices`, or drop them \
+         with `shopmirror dead {name} drop --notices`",
+        notices.refused,
+        output::plain(why)
+    );
+    Ok((notices.refused > 0).then_some(text))
 }
 
 fn show(reader: &Reader, sink: &str, seq: i64, json: bool) -> anyhow::Result<ExitCode> {

@@ -74,6 +74,33 @@ impl PartialEq for IntakeSettings {
     }
 }
 
+impl IntakeSettings {
+    /// What `check` says of fixed texts that are longer than a workspace takes, and are cut.
+    #[must_use]
+    pub fn cut_texts(&self) -> Vec<String> {
+        let maps = [
+            ("fields", &self.fields, IntakePart::Own),
+            ("fields.address", &self.address, IntakePart::Address),
+            ("fields.custom_fields", &self.custom_fields, IntakePart::Custom),
+        ];
+        let mut said = Vec::new();
+        for (map, fields, part) in maps {
+            for (name, template) in fields {
+                let most = self.create.limit(part, name).filter(|limit| limit.is_cut);
+                let Some((most, text)) = most.zip(template.fixed()) else { continue };
+                let (most, length) = (most.most, text.trim().chars().count());
+                if length > most {
+                    said.push(format!(
+                        "`{map}.{}` has {length} characters, and a workspace takes at most {most}: the rest is cut off, so shorten it",
+                        shown(name)
+                    ));
+                }
+            }
+        }
+        said
+    }
+}
+
 /// What is known of the workspace that is mirrored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mirrored<'a> {
@@ -245,7 +272,8 @@ fn put(
         }
     };
     let length = source.trim().chars().count();
-    if let Some(limit) = limit.filter(|limit| length > limit.most && !source.contains('{')) {
+    let is_too_long = |limit: &IntakeLimit| length > limit.most && !limit.is_cut;
+    if let Some(limit) = limit.filter(|limit| is_too_long(limit) && !source.contains('{')) {
         let message = format!(
             "`fields.{}` has {length} characters, and a workspace takes at most {}: shorten it",
             shown(name),
@@ -261,5 +289,27 @@ fn put(
             let message = format!("`fields.{}`: {error}", shown(name));
             section.findings.note_secret(place, message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Base, Config, SinkKind};
+
+    #[test]
+    fn a_fixed_text_that_is_cut_is_no_problem_of_the_configuration_and_is_said() {
+        let (long, longer) = ("x".repeat(70), "y".repeat(1_001));
+        let text = format!(
+            "[workspace]\nbase_url = \"https://a.example/api\"\n[sinks.b]\ntype = \"intake\"\n\
+             base_url = \"https://b.example/api\"\napi_key_file = \"b-key\"\ncreate = \"lead\"\n\
+             fields = {{ name = \"{long}\", email = \"{{{{ record.email }}}}\", custom_fields = {{ note = \"{longer}\" }} }}\n"
+        );
+        let base = Base { env_key: Some("key".into()), ..Base::default() };
+        let config = Config::parse(&text, "config.toml", &base).unwrap();
+        let SinkKind::Intake(intake) = &config.sinks["b"].kind else { panic!("an intake") };
+        let said = intake.cut_texts();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("`fields.name` has 70 characters"), "{said:?}");
+        assert!(said[1].contains("`fields.custom_fields.note` has 1001 "), "{said:?}");
     }
 }
