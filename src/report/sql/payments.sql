@@ -3,13 +3,14 @@
 -- needs: payments.created_at, payments.amount
 -- format: money received refunded net
 -- chart: bars period received refunded
-SELECT period, sum(payments) AS payments, sum(net + refunded) / 10000.0 AS received,
+SELECT period, sum(payments) AS payments, sum(received) / 10000.0 AS received,
     sum(refunds) AS refunds, sum(refunded) / 10000.0 AS refunded, sum(net) / 10000.0 AS net
 FROM (
     -- In ten-thousandths, because sums of fractions would not be exact. total() has no overflow.
     SELECT d.period, count(p.amount) - count(CASE WHEN p.amount < 0 THEN 1 END) AS payments,
         count(CASE WHEN p.amount < 0 THEN 1 END) AS refunds,
         total(round(p.amount * 10000)) AS net,
+        total(CASE WHEN p.amount > 0 THEN round(p.amount * 10000) END) AS received,
         0 - total(CASE WHEN p.amount < 0 THEN round(p.amount * 10000) END) AS refunded
     FROM days d LEFT JOIN payments p ON p.created_at >= d.from_at AND p.created_at < d.to_at
         AND (:business IS NULL OR p._business = :business)

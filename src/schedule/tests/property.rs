@@ -227,7 +227,7 @@ fn mixed(chance: &mut fastrand::Rng, a_minute: usize) -> (Vec<PollerSettings>, f
 #[test]
 fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
     let (mut kept, mut said, mut short) = (0, 0, 0);
-    for seed in 0..400 {
+    for seed in 0..80 {
         let mut chance = fastrand::Rng::with_seed(seed);
         let a_minute = chance.usize(5..61);
         let (all, needed) = mixed(&mut chance, a_minute);
@@ -250,5 +250,5 @@ fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
         });
         kept += 1;
     }
-    assert!(kept > 200 && said > 100 && short > 100_000, "{kept} kept, {said} said, {short} polls");
+    assert!(kept > 40 && said > 20 && short > 20_000, "{kept} kept, {said} said, {short} polls");
 }
