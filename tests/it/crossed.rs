@@ -20,6 +20,12 @@ async fn reload(place: &Place, daemon: &Daemon, rest: &str) {
     wait_until("the reload is done", || place.log().matches(" running ").count() > before).await;
 }
 
+/// Makes what is parked due, as an hour does.
+fn make_due(place: &Place) {
+    let due = "UPDATE deliveries SET next_attempt_at = '2020-01-01T00:00:00.000000Z' WHERE state = 'retrying'";
+    assert!(place.writer().execute(due, []).unwrap() > 0);
+}
+
 async fn assert_verified(place: &Place) {
     let verified = place.run(["verify"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
@@ -65,8 +71,7 @@ async fn other_settings_of_a_sink_in_the_middle_of_a_backlog_lose_and_double_not
     }
     hook.forgive();
     workspace.all_polled().await;
-    let due = "UPDATE deliveries SET next_attempt_at = '2020-01-01T00:00:00.000000Z' WHERE state = 'retrying'";
-    place.writer().execute(due, []).unwrap();
+    make_due(&place);
     daemon.signal(Signal::HUP);
     let last = place.number("SELECT max(seq) FROM changes");
     let position = || place.number("SELECT position FROM sinks WHERE name = 'hook'");

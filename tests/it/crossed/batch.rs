@@ -6,8 +6,8 @@ use std::fs;
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use super::{assert_verified, reload};
-use crate::support::{Place, Workspace, wait_until};
+use super::{assert_verified, make_due, reload};
+use crate::support::{Daemon, Place, Workspace, wait_until};
 
 /// Takes its batch as a whole: what it was given is in `got` and the number of changes in `runs`. With the
 /// file `strict` it refuses a batch with `Parked` in it; with `hold` it waits, before it takes anything, and
@@ -94,22 +94,31 @@ async fn passed(place: &Place, payments: i64) {
     wait_until("it is at the end", || place.number(&sql) == 1).await;
 }
 
-/// Makes what is parked due, as an hour does.
-fn make_due(place: &Place) {
-    let due = "UPDATE deliveries SET next_attempt_at = '2020-01-01T00:00:00.000000Z' WHERE state = 'retrying'";
-    assert!(place.writer().execute(due, []).unwrap() > 0);
-}
-
-#[tokio::test]
-async fn other_settings_of_a_batch_in_the_middle_of_a_backlog_lose_and_double_nothing() {
+/// A daemon whose sink with these settings refused a lead, which is parked; and the id of the lead.
+async fn with_a_parked_lead(rest: &str) -> (Workspace, Place, Daemon, String) {
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    place.configure(&sink(&place, "batch = 7"));
+    place.configure(&sink(&place, rest));
     place.write("strict", "");
     let daemon = place.started().await;
     workspace.all_polled().await;
     let parked = workspace.add(Route::Leads, json!({"name": "Parked"}));
     wait_until("it is parked", || number(&place, "retrying") == 1).await;
+    (workspace, place, daemon, parked)
+}
+
+/// Has what is parked delivered, and everything else, and stops the daemon.
+async fn deliver_all(place: &Place, daemon: Daemon) {
+    fs::remove_file(place.path("strict")).unwrap();
+    make_due(place);
+    daemon.signal(rustix::process::Signal::HUP);
+    all_passed(place).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn other_settings_of_a_batch_in_the_middle_of_a_backlog_lose_and_double_nothing() {
+    let (workspace, place, daemon, parked) = with_a_parked_lead("batch = 7").await;
     workspace.edit(Route::Leads, &parked, json!({"name": "Later"}));
     workspace.polled(Route::Leads).await;
     let mut delivers = true;
@@ -134,11 +143,7 @@ async fn other_settings_of_a_batch_in_the_middle_of_a_backlog_lose_and_double_no
         reload(&place, &daemon, &text).await;
         delivers = rest.is_some_and(|rest| !rest.contains("in_order") && !rest.contains("where"));
     }
-    fs::remove_file(place.path("strict")).unwrap();
-    make_due(&place);
-    daemon.signal(rustix::process::Signal::HUP);
-    all_passed(&place).await;
-    daemon.stop().await;
+    deliver_all(&place, daemon).await;
     let taken: BTreeSet<String> = times(&place).into_keys().collect();
     let all = stored(&place, "1");
     let filtered = i64::try_from(all.difference(&taken).count()).unwrap();
@@ -156,14 +161,7 @@ async fn other_settings_of_a_batch_in_the_middle_of_a_backlog_lose_and_double_no
 
 #[tokio::test]
 async fn a_kill_in_the_middle_of_a_batch_repeats_that_batch_and_nothing_else() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&sink(&place, "batch = 40"));
-    place.write("strict", "");
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    let parked = workspace.add(Route::Leads, json!({"name": "Parked"}));
-    wait_until("it is parked", || number(&place, "retrying") == 1).await;
+    let (workspace, place, daemon, parked) = with_a_parked_lead("batch = 40").await;
     workspace.sandbox.burst(Route::Payments, 60);
     passed(&place, 60).await;
     let (before, ran) = (got(&place).len(), runs(&place).len());
@@ -179,11 +177,7 @@ async fn a_kill_in_the_middle_of_a_batch_repeats_that_batch_and_nothing_else() {
     let daemon = place.started().await;
     workspace.polled(Route::Leads).await;
     passed(&place, 140).await;
-    fs::remove_file(place.path("strict")).unwrap();
-    make_due(&place);
-    daemon.signal(rustix::process::Signal::HUP);
-    all_passed(&place).await;
-    daemon.stop().await;
+    deliver_all(&place, daemon).await;
     assert_taken(&place, &stored(&place, "1"), 2);
     let twice: BTreeSet<String> = times(&place)
         .into_iter()
@@ -197,14 +191,7 @@ async fn a_kill_in_the_middle_of_a_batch_repeats_that_batch_and_nothing_else() {
 
 #[tokio::test]
 async fn a_held_flood_of_batches_is_released_and_dropped_with_a_parked_change_beside_it() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&sink(&place, "batch = 10\nhold_above = 15"));
-    place.write("strict", "");
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    workspace.add(Route::Leads, json!({"name": "Parked"}));
-    wait_until("it is parked", || number(&place, "retrying") == 1).await;
+    let (workspace, place, daemon, _) = with_a_parked_lead("batch = 10\nhold_above = 15").await;
     let held = "SELECT gate = 'held' FROM sinks";
     workspace.sandbox.burst(Route::Payments, 40);
     wait_until("the flood is held", || place.number(held) == 1).await;
@@ -280,14 +267,7 @@ async fn a_record_that_is_forgotten_while_its_batch_is_under_way_comes_no_more()
 
 #[tokio::test]
 async fn a_replay_in_batches_leaves_out_what_is_parked_and_changes_no_count() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&sink(&place, "batch = 20"));
-    place.write("strict", "");
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    let parked = workspace.add(Route::Leads, json!({"name": "Parked"}));
-    wait_until("it is parked", || number(&place, "retrying") == 1).await;
+    let (workspace, place, daemon, parked) = with_a_parked_lead("batch = 20").await;
     workspace.sandbox.burst(Route::Payments, 70);
     passed(&place, 70).await;
     let delivered = number(&place, "delivered");
@@ -300,11 +280,7 @@ async fn a_replay_in_batches_leaves_out_what_is_parked_and_changes_no_count() {
     let sent = place.number("SELECT sent FROM _replays");
     assert_eq!(usize::try_from(sent).unwrap(), got(&place).len() - 70);
     assert!(got(&place).iter().all(|event| event["record_id"] != parked));
-    fs::remove_file(place.path("strict")).unwrap();
-    make_due(&place);
-    daemon.signal(rustix::process::Signal::HUP);
-    all_passed(&place).await;
-    daemon.stop().await;
+    deliver_all(&place, daemon).await;
     assert_taken(&place, &stored(&place, "1"), 2);
     assert_verified(&place).await;
 }
