@@ -18,12 +18,11 @@ use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
 use super::exit::{self, ExitError};
+use super::plan::unlearned;
 use super::{completions, output, read_config, runtime};
-use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
-use crate::schedule::Schedule;
-use crate::{daemon, simulate};
+use crate::simulate;
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Args {
@@ -125,13 +124,12 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
 /// what is missing.
 fn report_long_waits(config: &Config, report: &mut CheckReport) {
     let now = Clock::system().now();
-    let pace = Budget::new(config.budget, now).snapshot(now).pace_per_minute;
-    let plan = daemon::poller_plan(config);
-    let settings = plan.iter().map(|poller| poller.settings.clone()).collect();
-    let schedule = Schedule::new(settings, pace, now);
+    let (plan, budget, schedule) = unlearned(config, now);
     let views = plan.iter().enumerate().map(|(index, p)| (p, schedule.view(index, now)));
     for (poller, view) in views {
-        if let Some(said) = simulate::too_small(&poller.id.to_string(), &view, pace) {
+        if let Some(said) =
+            simulate::too_small(&poller.id.to_string(), &view, budget.pace_per_minute)
+        {
             report.ok("intervals", said);
         }
     }

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use super::{current_status, output};
 use crate::budget::{Budget, BudgetStatus};
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::daemon;
+use crate::poll::PollerPlan;
 use crate::schedule::{Forecast, PollerView, Schedule};
 use crate::simulate;
 use crate::store::{OpenError, Reader};
@@ -31,10 +32,7 @@ pub(super) fn planned(config: &Config) -> anyhow::Result<PlanStatus> {
         }
     }
     let now = Clock::system().now();
-    let budget = Budget::new(config.budget, now).snapshot(now);
-    let plan = daemon::poller_plan(config);
-    let settings = plan.iter().map(|poller| poller.settings.clone()).collect();
-    let mut schedule = Schedule::new(settings, budget.pace_per_minute, now);
+    let (plan, budget, mut schedule) = unlearned(config, now);
     if there {
         for row in Reader::open(&config.store.path)?.pollers()? {
             let index = row.id().and_then(|id| plan.iter().position(|poller| poller.id == id));
@@ -50,6 +48,15 @@ pub(super) fn planned(config: &Config) -> anyhow::Result<PlanStatus> {
         .collect();
     let forecast = schedule.forecast();
     Ok(PlanStatus { pollers, forecast, budget, running: false })
+}
+
+/// The pollers of the configuration, the budget, and the schedule before anything is learned.
+pub(super) fn unlearned(config: &Config, now: Moment) -> (Vec<PollerPlan>, BudgetStatus, Schedule) {
+    let budget = Budget::new(config.budget, now).snapshot(now);
+    let plan = daemon::poller_plan(config);
+    let settings = plan.iter().map(|poller| poller.settings.clone()).collect();
+    let schedule = Schedule::new(settings, budget.pace_per_minute, now);
+    (plan, budget, schedule)
 }
 
 /// Whether anything was learned yet; a store that may not be read is a failure.
