@@ -16,7 +16,7 @@ use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
 
 use super::layout::{Layout, Line};
-use super::tail::{Tail, TailError};
+use super::tail::{Damage, Tail, TailError};
 use super::{BATCH, FileError, Rotate, directory, rotation};
 use crate::file_lock::lock_soon;
 
@@ -44,6 +44,8 @@ struct OpenFile {
     day: Date,
     /// The event ids of the last lines: all changes that may be handed over again are among them.
     recent: HashSet<String>,
+    /// Damaged lines that were found when it was opened. The first write decides about them.
+    damage: Option<Damage>,
 }
 
 impl Appender {
@@ -82,6 +84,13 @@ impl Appender {
         let mut put_aside = false;
         for _ in 0..ROTATIONS {
             let mut open = self.reopened()?;
+            if let Some(cut) = open.cut_damage(lines).map_err(cutting(&self.path))? {
+                tracing::warn!(
+                    sink = self.sink,
+                    bytes = cut,
+                    "cut lines off the end of the file that a power failure had damaged; their changes are written again"
+                );
+            }
             if open.must_be_put_aside(lines, today, self.rotate, &self.layout) {
                 open = self.begin_next(&open)?;
                 put_aside = true;
@@ -134,14 +143,14 @@ impl Appender {
             tracing::warn!(
                 sink = self.sink,
                 bytes = open.torn,
-                "cut an unfinished last line off the file; its change is written again"
+                "cut an unfinished or damaged end off the file; its changes are written again"
             );
         }
         Ok(open.open)
     }
 }
 
-/// A file that was just opened, and the bytes of an unfinished line that were cut off.
+/// A file that was just opened, and the bytes that were cut off: unfinished or damaged lines.
 struct OpenedFile {
     open: OpenFile,
     torn: u64,
@@ -167,9 +176,7 @@ impl OpenFile {
         let tail = tail(&file, metadata.len(), path, layout)?;
         let torn = metadata.len() - tail.length;
         if torn > 0 {
-            file.set_len(tail.length)
-                .and_then(|()| file.sync_data())
-                .map_err(FileError::io("cut an unfinished line off", path))?;
+            file.set_len(tail.length).and_then(|()| file.sync_data()).map_err(cutting(path))?;
         }
         // If the file's name were lost, a synced line would be lost with it.
         rotation::sync_folder(path).map_err(FileError::io("sync the folder of", path))?;
@@ -179,9 +186,26 @@ impl OpenFile {
             inode: metadata.ino(),
             length: tail.length,
             recent: tail.event_ids,
+            damage: tail.damage,
             file,
         };
         Ok(OpenedFile { open, torn })
+    }
+
+    /// Cuts damaged lines off with all lines after them, if the first of these is handed over again:
+    /// they were written together, and none was acknowledged. Otherwise they stay as they are, and
+    /// what is new is written behind them. Returns the bytes that were cut.
+    fn cut_damage(&mut self, lines: &[Line]) -> io::Result<Option<u64>> {
+        let Some(Damage { at, followers }) = self.damage.take() else { return Ok(None) };
+        let first = followers.first();
+        if !lines.iter().any(|line| Some(&line.event_id) == first) {
+            return Ok(None);
+        }
+        self.file.set_len(at).and_then(|()| self.file.sync_data())?;
+        let cut = self.length - at;
+        self.length = at;
+        self.recent.retain(|id| !followers.contains(id));
+        Ok(Some(cut))
     }
 
     fn fresh<'l>(&self, lines: &'l [Line]) -> impl Iterator<Item = &'l Line> {
@@ -272,6 +296,10 @@ fn options() -> OpenOptions {
     options
 }
 
+fn cutting(path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    FileError::io("cut damaged lines off", path)
+}
+
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> FileError {
     move |error| match error.raw_os_error() {
         Some(code) if code == Errno::LOOP.raw_os_error() => FileError::Link(path.to_owned()),
@@ -307,3 +335,6 @@ fn day_of(path: &Path) -> Result<Date, FileError> {
     let time = Timestamp::try_from(modified).unwrap_or(Timestamp::UNIX_EPOCH);
     Ok(time.to_zoned(TimeZone::system()).date())
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,9 @@
 //!
 //! It only reads, and needs little memory whatever the file holds. Text after the last line break is
 //! taken for an unfinished line of ours only if it begins like one.
+//!
+//! After a power failure, zeros can be in the place of bytes that never reached the disk. No layout
+//! writes a zero, so a line that holds one is damaged.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,6 +18,9 @@ use super::layout::Layout;
 const REACH: u64 = 64 * 1024 * 1024;
 
 const BLOCK: usize = 64 * 1024;
+
+/// Disks write whole sectors, of this many bytes or a multiple of it.
+const SECTOR: u64 = 512;
 
 /// Why lines cannot be appended after the end of a file.
 #[derive(Debug)]
@@ -33,10 +39,21 @@ impl From<io::Error> for TailError {
 /// The end of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// Where the last whole line ends, in bytes; what follows is an unfinished line.
+    /// Where the last whole line ends, in bytes; what follows is unfinished or damaged.
     pub(super) length: u64,
     /// The event ids of up to [`BATCH`] lines before that.
     pub(super) event_ids: HashSet<String>,
+    /// Damaged lines before the last whole line.
+    pub(super) damage: Option<Damage>,
+}
+
+/// Damaged lines and the whole lines after them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Damage {
+    /// Where the first damaged line begins, in bytes.
+    pub(super) at: u64,
+    /// The event ids of the whole lines after it, in order.
+    pub(super) followers: Vec<String>,
 }
 
 impl Tail {
@@ -46,21 +63,99 @@ impl Tail {
             return Err(TailError::Foreign);
         }
         let Breaks { first, last } = Breaks::find(file, size)?;
-        if !unfinished_line_of_ours(file, last, size, layout)? {
+        let mut beginnings = Beginnings::default();
+        if !beginnings.take_rest(file, last, size, layout)? {
             return Err(TailError::Foreign);
         }
         let mut event_ids = HashSet::new();
+        let mut damage: Option<Damage> = None;
         let mut reader = BufReader::new(file);
         reader.seek(SeekFrom::Start(first))?;
         let mut lines = reader.take(last - first);
-        let mut line = Vec::new();
+        let (mut at, mut line) = (first, Vec::new());
         let mut last_fits = true;
         while lines.read_until(b'\n', &mut line)? > 0 {
-            last_fits = layout.fits(&line);
-            event_ids.extend(Layout::event_id(&line));
+            let can_be_ours = beginnings.take(&line, layout);
+            if can_be_ours && line.contains(&0) {
+                damage.get_or_insert(Damage { at, followers: Vec::new() });
+            } else {
+                last_fits = layout.fits(&line);
+            }
+            if let Some(id) = Layout::event_id(&line) {
+                damage.iter_mut().for_each(|damage| damage.followers.push(id.clone()));
+                event_ids.insert(id);
+            }
+            at += line.len() as u64;
             line.clear();
         }
-        if last_fits { Ok(Self { length: last, event_ids }) } else { Err(TailError::Foreign) }
+        if !last_fits || !beginnings.are_ours(file, size)? {
+            return Err(TailError::Foreign);
+        }
+        // Without a whole line after it, it is cut off like an unfinished line.
+        let (length, damage) = match damage {
+            Some(damage) if damage.followers.is_empty() => (damage.at, None),
+            damage => (last, damage),
+        };
+        Ok(Self { length, event_ids, damage })
+    }
+}
+
+/// What the beginnings of lines tell about who wrote a file.
+#[derive(Default)]
+struct Beginnings {
+    /// A line begins as only ours do.
+    ours: bool,
+    /// Zeros are in the place of a beginning.
+    lost: bool,
+}
+
+impl Beginnings {
+    /// Takes a line, or its first bytes; returns whether it can be one of ours.
+    fn take(&mut self, line: &[u8], layout: &Layout) -> bool {
+        let head = line.split(|byte| *byte == 0).next().unwrap_or_default();
+        let openings = layout.openings();
+        // Without openings, the header has shown that the file is ours.
+        let ours = openings.is_empty()
+            || !head.is_empty()
+                && openings.iter().any(|known| known.starts_with(head) || head.starts_with(known));
+        let lost = head.is_empty() && !line.is_empty();
+        self.ours |= ours;
+        self.lost |= lost;
+        ours || lost || line.is_empty()
+    }
+
+    /// Takes what follows the last line break.
+    fn take_rest(
+        &mut self,
+        file: &File,
+        start: u64,
+        size: u64,
+        layout: &Layout,
+    ) -> io::Result<bool> {
+        let longest = layout.openings().iter().map(|opening| opening.len()).max().unwrap_or(0);
+        let mut head = vec![0; longest.min(usize::try_from(size - start).unwrap_or(longest))];
+        file.read_exact_at(&mut head, start)?;
+        Ok(self.take(&head, layout))
+    }
+
+    /// Whether nothing speaks against a file of ours. If all of its few lines lost their beginning,
+    /// the rest of it must look like theirs: whole sectors of zeros, and text.
+    fn are_ours(&self, file: &File, size: u64) -> io::Result<bool> {
+        if self.ours || !self.lost {
+            return Ok(true);
+        }
+        let mut reader = BufReader::new(file);
+        reader.seek(SeekFrom::Start(0))?;
+        let (mut zeros, mut only_zeros) = (0, true);
+        for byte in reader.take(size.min(REACH)).bytes() {
+            match byte? {
+                0 if only_zeros => zeros += 1,
+                0 | b'\n' => {}
+                byte if byte.is_ascii_control() => return Ok(false),
+                _ => only_zeros = false,
+            }
+        }
+        Ok(size <= REACH && (only_zeros || zeros > 0 && zeros % SECTOR == 0))
     }
 }
 
@@ -119,28 +214,6 @@ impl Breaks {
             None => Err(TailError::Foreign),
         }
     }
-}
-
-/// Whether nothing follows the last line break, or the beginning of a line of ours. After a power
-/// failure, zeros may be in the place of its end.
-fn unfinished_line_of_ours(
-    file: &File,
-    start: u64,
-    size: u64,
-    layout: &Layout,
-) -> Result<bool, TailError> {
-    let openings = layout.openings();
-    // Without them, the header has shown that the file is ours.
-    let Some(longest) = openings.iter().map(|opening| opening.len()).max() else {
-        return Ok(true);
-    };
-    let mut head = vec![0; longest];
-    let length = (size - start).min(longest as u64);
-    let head = &mut head[..usize::try_from(length).expect("an opening at most")];
-    file.read_exact_at(head, start)?;
-    let text = head.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let head = &head[..text];
-    Ok(openings.iter().any(|opening| opening.starts_with(head) || head.starts_with(opening)))
 }
 
 /// Whether the file begins with the layout's header, or with the part of it that a crash left.
@@ -224,6 +297,19 @@ mod tests {
         assert_eq!(tail(&zeros).unwrap().length, line(1).len() as u64);
         let half = [line(1).as_bytes(), b"{\"event", &[0; 90]].concat();
         assert_eq!(tail(&half).unwrap().length, line(1).len() as u64);
+    }
+
+    #[test]
+    fn lost_sectors_at_the_beginning_are_told_from_a_binary_file() {
+        for rest in [b"me\":\"Jo\"}}\n".as_slice(), b"\"}}\n{\"event_id\":\"evt_2", b""] {
+            let ours = [&[0; 1024], rest].concat();
+            assert_eq!(tail(&ours).unwrap().length, 0, "{rest:?}");
+        }
+        let binary = [&[0; 1024], b"\x01\x02\n".as_slice()].concat();
+        let odd = [&[0; 600], b"text\n".as_slice()].concat();
+        for foreign in [&binary[..], &odd, b"\0\0\0\x18ftypmp42\n", b"{\"name\":1}\n\0\0x"] {
+            assert!(matches!(tail(foreign), Err(TailError::Foreign)), "{foreign:?}");
+        }
     }
 
     #[test]
