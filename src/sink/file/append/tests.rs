@@ -15,7 +15,7 @@ fn line(layout: &Layout, seq: usize, length: usize) -> Line {
         version: 1,
         observed_at: "2026-01-01T00:00:00.000000Z".into(),
         business: None,
-        body: format!(r#"{{"name":"{}"}}"#, "x".repeat(length)).into(),
+        body: format!(r#"{{"name":"{}"}}"#, "x".repeat(length)),
         before: None,
     })
 }
