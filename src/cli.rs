@@ -50,6 +50,7 @@ mod trace;
 mod verify;
 mod whole_record;
 mod why;
+mod workspace;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -98,6 +99,8 @@ enum Command {
     Why(why::Args),
     /// Show whether the budget is enough to lose no records of any route
     Plan(Json),
+    /// Show which workspace the store belongs to, or accept the one that answers now
+    Workspace(workspace::Args),
     /// Compare the adaptive schedule with fixed ones on a virtual clock
     Simulate(simulate::Args),
     /// Print when records arrived, as `seconds,route,id`, for `simulate --trace`
@@ -202,6 +205,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(&config_path(place)?, args),
         Command::Why(args) => why::run(&load(place)?, &args),
         Command::Plan(json) => plan::run(&load(place)?, json.json),
+        Command::Workspace(args) => workspace::run(&load(place)?, &args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Trace => trace::run(&load(place)?),
         Command::Records(args) => records::run(&load(place)?, args),

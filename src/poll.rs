@@ -12,6 +12,7 @@ mod once;
 mod pause;
 mod poller;
 mod status;
+mod workspace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub use pause::PauseReason;
 use pause::{Gate, StorePause};
 use poller::PollerHealth;
 pub use status::{PollerState, PollerStatus, PollingStatus, volatile_advice};
+use workspace::{Passage, WorkspaceGuard, known_workspace};
 
 /// Polls that changed nothing are written at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(600);
@@ -90,6 +92,7 @@ pub struct Dispatcher {
     flushed_at: Duration,
     clocks: Clocks,
     background: BackgroundQueue,
+    guard: WorkspaceGuard,
 }
 
 impl Dispatcher {
@@ -125,6 +128,7 @@ impl Dispatcher {
         if is_first {
             budget.start_cycle(u32::try_from(plan.len()).unwrap_or(u32::MAX));
         }
+        let guard = WorkspaceGuard::new(known_workspace(&store, &client.account()).await?);
         let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
         for (id, at) in retry_at {
             if let Some(index) = place(&id) {
@@ -146,6 +150,7 @@ impl Dispatcher {
             flushed_at: now.elapsed,
             clocks: Clocks::default(),
             background: BackgroundQueue::default(),
+            guard,
         })
     }
 
@@ -214,6 +219,7 @@ impl Dispatcher {
                     poller.forget_key();
                 }
                 self.resume();
+                self.guard.ask_now();
             }
             DispatcherRequest::Background(request) => {
                 self.background.push(request, self.clock.now().elapsed);
@@ -234,10 +240,16 @@ impl Dispatcher {
             }
             self.background.fail_waiting(pause.reason().advice());
             self.gate.pause().map_or(latest, |pause| pause.wake_at(now))
+        } else if !self.may_poll() {
+            if let Passage::Closed(_) = self.guard.passage() {
+                self.background.fail_waiting(PauseReason::OtherWorkspace.advice());
+            }
+            self.ask_workspace(under_way).unwrap_or_else(|| self.guard.wake_at(now))
         } else {
+            let name_at = self.ask_workspace(under_way).unwrap_or(latest);
             let background_at = self.start_background(under_way).unwrap_or(latest);
             let wake_at = self.start_due_polls(under_way).unwrap_or(latest);
-            wake_at.min(background_at)
+            wake_at.min(background_at).min(name_at)
         };
         wake_at.min(latest)
     }
@@ -286,6 +298,9 @@ impl Dispatcher {
         let now = self.clock.now().elapsed;
         if self.gate.start_key_read(now) {
             self.try_changed_key();
+        }
+        if self.guard.start_look(now) {
+            self.look_for_correction().await?;
         }
         if let Some(pause) = &self.store_pause {
             if pause.probe_at() <= now { self.probe_store().await } else { Ok(()) }

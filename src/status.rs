@@ -92,7 +92,10 @@ impl WorkspaceStatus {
                 format!("the last reload was refused, and the daemon still runs with the older configuration: {why}; correct the file, then reload"),
             );
         }
-        let halted = polling.key_pause.is_some() || polling.store_pause.is_some();
+        let halted = polling.key_pause.is_some()
+            || polling.store_pause.is_some()
+            || polling.other_workspace.is_some()
+            || polling.name_wait.is_some();
         let mut status = Self {
             running: true,
             pid: Some(std::process::id()),
@@ -129,6 +132,9 @@ impl WorkspaceStatus {
         let last_run = LastRun::read(reader, now)?;
         let mut health = HealthReport::default();
         health.judge_absence(why, last_run.as_ref(), once_every);
+        if let Some(other) = reader.other_workspace()? {
+            health.add(Health::Failing, other.to_string());
+        }
         health.judge_tables(stored.missing_tables());
         health.judge_search(stored.search_index(), stored.last_seq(), false);
         let mut status = Self {

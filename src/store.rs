@@ -59,6 +59,7 @@ mod travel;
 mod verify;
 mod views;
 mod volatile;
+mod workspace;
 mod writer;
 
 use std::collections::HashMap;
@@ -110,6 +111,7 @@ pub use travel::LogReach;
 pub use verify::{Verification, VerifyFinding};
 pub use views::Description;
 pub use volatile::VolatileFields;
+pub use workspace::{KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace};
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};

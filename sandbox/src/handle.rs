@@ -225,6 +225,11 @@ impl Sandbox {
         inner.changed();
     }
 
+    /// Sets the display name that pings tell; `None` for pings that tell none.
+    pub fn set_workspace_name(&self, name: Option<&str>) {
+        self.lock().workspace_name = name.map(str::to_owned);
+    }
+
     /// Moves the sandbox's clock ahead by this many seconds; it never goes back.
     pub fn advance_clock(&self, seconds: u32) {
         let mut inner = self.lock();

@@ -22,7 +22,6 @@ const DEFAULT_LIMIT: i64 = 50;
 const MOST_LIMIT: i64 = 100;
 const MOST_FOUND: usize = 25;
 const LONGEST_TERM: usize = 100;
-const WORKSPACE: &str = "Northside Device Repair (sandbox)";
 
 fn automation_only(caller: &Caller) -> Result<(), Refusal> {
     if caller.provider == Provider::Automation {
@@ -89,21 +88,25 @@ pub(super) async fn search(
 }
 
 pub(super) async fn automation_ping(
+    State(sandbox): State<Sandbox>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Value>, Refusal> {
     automation_only(&caller)?;
-    Ok(connected(&caller))
+    Ok(connected(&sandbox, &caller))
 }
 
-pub(super) async fn ping(Extension(caller): Extension<Caller>) -> Result<Json<Value>, Refusal> {
+pub(super) async fn ping(
+    State(sandbox): State<Sandbox>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Value>, Refusal> {
     any_but_marketplaces(&caller)?;
-    Ok(connected(&caller))
+    Ok(connected(&sandbox, &caller))
 }
 
-fn connected(caller: &Caller) -> Json<Value> {
+fn connected(sandbox: &Sandbox, caller: &Caller) -> Json<Value> {
     Json(json!({
         "status": "connected",
-        "workspace": WORKSPACE,
+        "workspace": sandbox.lock().workspace_name,
         "provider": caller.provider,
     }))
 }

@@ -28,6 +28,7 @@ const STANDARD_HOST: &str = "localhost";
 /// Where the clock starts by default: a fixed time, so that runs are alike.
 const USUAL_START: &str = "2026-03-03T10:30:00Z";
 
+const WORKSPACE_NAME: &str = "Northside Device Repair (sandbox)";
 /// The fastest clock: a day in less than a second.
 const FASTEST: f64 = 100_000.0;
 
@@ -42,6 +43,8 @@ pub(super) struct Inner {
     pub(super) requests_per_minute: u32,
     pub(super) businesses: &'static [i64],
     pub(super) standard_host: Option<String>,
+    /// The display name that pings tell; none if they tell none.
+    pub(super) workspace_name: Option<String>,
     pub(super) automation_key: String,
     pub(super) rest_key: String,
     born: Instant,
@@ -82,6 +85,7 @@ impl Inner {
             requests_per_minute: options.requests_per_minute,
             businesses: options.shop.businesses(),
             standard_host: Some(STANDARD_HOST.to_owned()),
+            workspace_name: Some(WORKSPACE_NAME.to_owned()),
             automation_key,
             rest_key,
             born: Instant::now(),

@@ -56,6 +56,9 @@ pub enum ApiError {
     /// The response was complete, and the store refused it; nothing of it is stored.
     #[error("{0}")]
     NotStored(String),
+    /// Nothing is read from the workspace, because it is another one than before.
+    #[error("{0}")]
+    OtherWorkspace(String),
     /// The key cannot be sent in a header.
     #[error(
         "the API key is empty or holds characters that no key has; put only the key into \
@@ -122,7 +125,9 @@ impl ApiError {
                 Class::BadPage
             }
             Self::Transport(_) => Class::Busy,
-            Self::Redirect { .. } | Self::Unsendable(_) => Class::RouteBroken,
+            Self::Redirect { .. } | Self::Unsendable(_) | Self::OtherWorkspace(_) => {
+                Class::RouteBroken
+            }
             Self::UnusableKey => Class::KeyRefused,
         }
     }

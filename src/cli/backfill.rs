@@ -230,7 +230,9 @@ impl Searcher {
             }
         }
         let store = Store::open(&config.store.path)?;
-        Ok(Self::Direct { client: Box::new(DirectClient::new(config)?), store })
+        let mut client = Box::new(DirectClient::new(config)?);
+        client.confirm(&store).await?;
+        Ok(Self::Direct { client, store })
     }
 
     /// Searches, with retries. The inner error is the workspace's refusal of this term.

@@ -85,6 +85,7 @@ async fn refresh_directly(
 ) -> anyhow::Result<Vec<FormChange>> {
     let mut client = DirectClient::new(config)?;
     let store = Store::open(&config.store.path)?;
+    client.confirm(&store).await?;
     let at = jiff::Timestamp::now();
     let businesses =
         business.map_or_else(|| config.workspace.polled_businesses(), |id| vec![Some(id)]);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::current_status::decoded;
-use super::exit::{ExitError, TRY_AGAIN};
+use super::exit::{CONFIG, ExitError, TRY_AGAIN};
 use super::output;
-use crate::api::{ApiError, Client, RateHeaders};
+use crate::api::{ApiError, Class, Client, RateHeaders};
 use crate::budget::{Budget, Purpose};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -16,7 +16,7 @@ use crate::control::{
     self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
 };
 use crate::poll;
-use crate::store::Store;
+use crate::store::{KnownWorkspace, OtherWorkspace, Store, WorkspaceJudgement, judge_workspace};
 
 /// How long a command waits before it says what it waits for.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -52,6 +52,25 @@ impl DirectClient {
         result
     }
 
+    /// Fails if the address and key lead to another workspace than the one that filled the store, whose
+    /// records must not get into it.
+    pub(super) async fn confirm(&mut self, store: &Store) -> anyhow::Result<()> {
+        let known = store.read(|reader| reader.workspace()).await?;
+        let Some(known) = known.filter(|known| !known.is_of(&self.client.account())) else {
+            return Ok(());
+        };
+        let clock = self.clock.clone();
+        let asked =
+            self.request(async |client| other_workspace(client, &known, &clock).await).await;
+        match asked {
+            Ok(Some(other)) => Err(ExitError { code: CONFIG, text: other.to_string() }.into()),
+            Ok(None) => Ok(()),
+            // Its name cannot be read, which does not hold the daemon either.
+            Err(error) if matches!(error.class(), Class::RouteBroken | Class::BadPage) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Searches customers and stores what the request says. The inner error is the workspace's.
     pub(super) async fn search(
         &mut self,
@@ -69,6 +88,23 @@ impl DirectClient {
             Err(error) => Ok(Err(error)),
         }
     }
+}
+
+/// Asks for the name of the workspace; returns the workspace if it is not the one that filled the store.
+pub(super) async fn other_workspace(
+    client: &Client,
+    known: &KnownWorkspace,
+    clock: &Clock,
+) -> (Result<Option<OtherWorkspace>, ApiError>, RateHeaders) {
+    let (result, rate) = client.integrations_ping().await;
+    let other = result.map(|ping| {
+        let name = ping.workspace.filter(|name| !name.trim().is_empty())?;
+        match judge_workspace(Some(known), client.account(), &name, clock.now().wall) {
+            WorkspaceJudgement::Other(other) => Some(other),
+            WorkspaceJudgement::Same { .. } => None,
+        }
+    });
+    (other, rate)
 }
 
 /// As [`through_daemon`], and says what it waits for if that takes some time.

@@ -27,6 +27,7 @@ use super::show::Shown;
 use super::sinks::{ForgetSinkResult, ReleaseResult, SinkPreview, SinkTestResult};
 use super::whole_record::RecordDocument;
 use super::why::Why;
+use super::workspace::WorkspaceInfo;
 use crate::alerts::Alert;
 use crate::deliver::SinkStatus;
 use crate::record::{Change, Event, FoundRecord};
@@ -114,6 +115,12 @@ const DOCUMENTS: &[Document] = &[
         "what changed, by route",
         &[],
         &["`log --summary --json`"],
+    ),
+    document::<WorkspaceInfo>(
+        "workspace",
+        "the workspace that the store belongs to",
+        &["workspace", "workspace accept"],
+        &[],
     ),
     document::<Vec<RecordDocument>>(
         "records",

@@ -85,9 +85,15 @@ async fn search_directly(config: &Config, request: SearchRequest) -> anyhow::Res
         Some(_) => Some(Store::open(&config.store.path)?),
         None => None,
     };
-    let result = client.search(store.as_ref(), request).await??;
+    let result = async {
+        if let Some(store) = &store {
+            client.confirm(store).await?;
+        }
+        Ok::<_, anyhow::Error>(client.search(store.as_ref(), request).await??)
+    }
+    .await;
     if let Some(store) = store {
         store.close().await?;
     }
-    Ok(result)
+    result
 }

@@ -22,6 +22,8 @@ pub(super) enum Completed {
     Poll { poller: usize, asked_after: i64, result: Result<Bytes, ApiError>, rate: RateHeaders },
     /// A ping during a pause.
     Probe { result: Result<Ping, ApiError>, rate: RateHeaders },
+    /// A ping that tells the name of the workspace.
+    Name { result: Result<Ping, ApiError>, rate: RateHeaders },
     /// A background request, whose caller has its result already.
     Background { rate: RateHeaders },
 }
@@ -47,6 +49,10 @@ impl Dispatcher {
                 self.complete_probe(result);
                 Ok(())
             }
+            Completed::Name { result, rate } => {
+                self.observe_rate(&rate).await;
+                self.complete_name(result, rate.key).await
+            }
             Completed::Background { rate } => {
                 self.background.completed();
                 self.observe_rate(&rate).await;
@@ -56,6 +62,11 @@ impl Dispatcher {
                 self.pollers[poller].completed();
                 self.observe_rate(&rate).await;
                 match result {
+                    Ok(_) if !self.guard.admits(rate.key) => {
+                        // The key has changed, and it is not known yet which workspace this one reads.
+                        let error = ApiError::OtherWorkspace("the key has changed".to_owned());
+                        self.poll_again(poller, &error, &rate).await
+                    }
                     Ok(body) => self.complete_poll(poller, asked_after, body, &rate).await,
                     Err(error) if self.is_of_older_key(&rate) && error.is_about_key() => {
                         self.poll_again(poller, &error, &rate).await
@@ -283,7 +294,7 @@ impl Dispatcher {
         }
     }
 
-    fn read_changed_key(&mut self) -> bool {
+    pub(super) fn read_changed_key(&mut self) -> bool {
         let changed = (self.read_key)().is_some_and(|key| self.client.set_key(key));
         if changed {
             self.budget.end_rest();

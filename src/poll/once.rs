@@ -5,6 +5,8 @@ use tokio_util::sync::CancellationToken;
 use super::Dispatcher;
 use super::completed::Completed;
 use super::pause::PauseReason;
+use super::poller::PollerHealth;
+use super::workspace::Passage;
 use crate::api::ApiError;
 use crate::budget::Purpose;
 use crate::record::PollerId;
@@ -19,6 +21,10 @@ impl Dispatcher {
         mut self,
         stop: &CancellationToken,
     ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
+        if let Some(error) = self.confirm_workspace(stop).await? {
+            let of_each = |poller: &PollerHealth| (poller.id().clone(), error.clone());
+            return Ok(self.pollers.iter().map(of_each).collect());
+        }
         let mut failed = Vec::new();
         for poller in 0..self.pollers.len() {
             if self.wait_for_budget(stop).await.is_none() {
@@ -48,8 +54,50 @@ impl Dispatcher {
                 }
             }
         }
+        self.read_name(stop).await?;
         self.save_learned().await?;
         Ok(failed)
+    }
+
+    /// Asks for the workspace's name if polls have to wait for it; returns why nothing may be polled.
+    async fn confirm_workspace(
+        &mut self,
+        stop: &CancellationToken,
+    ) -> Result<Option<ApiError>, StoreError> {
+        if self.may_poll() {
+            return Ok(None);
+        }
+        let failure = self.ask_name(stop).await?;
+        Ok(match self.guard.passage() {
+            Passage::Open => None,
+            Passage::Closed(other) => Some(ApiError::OtherWorkspace(other.to_string())),
+            Passage::Asking => failure,
+        })
+    }
+
+    /// Reads the name of the workspace if it was not read for a day.
+    async fn read_name(&mut self, stop: &CancellationToken) -> Result<(), StoreError> {
+        let is_read = self.pollers.iter().any(|poller| poller.last_success().is_some());
+        if self.guard.is_due(self.clock.now().elapsed, is_read) {
+            self.ask_name(stop).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the ping that tells the name; returns its error.
+    async fn ask_name(&mut self, stop: &CancellationToken) -> Result<Option<ApiError>, StoreError> {
+        let stopped = || ApiError::Unsendable("the run was interrupted");
+        if self.wait_for_budget(stop).await.is_none() {
+            return Ok(Some(stopped()));
+        }
+        self.guard.started();
+        let (result, rate) = tokio::select! {
+            () = stop.cancelled() => return Ok(Some(stopped())),
+            answered = self.client.integrations_ping() => answered,
+        };
+        let failure = result.as_ref().err().cloned();
+        self.complete(Completed::Name { result, rate }).await?;
+        Ok(failure)
     }
 
     /// Waits until a request may be sent; `None` if stopped meanwhile.

@@ -30,6 +30,8 @@ pub enum PauseReason {
     KeyWrongType,
     /// The workspace is not served at this address (412).
     WrongHost,
+    /// The address and the key lead to another workspace than the one that filled the store.
+    OtherWorkspace,
     /// The disk that holds the store is full.
     DiskFull,
     /// Another program holds the store's write lock.
@@ -54,6 +56,7 @@ impl PauseReason {
             Self::KeyRefused => "key_refused",
             Self::KeyWrongType => "key_wrong_type",
             Self::WrongHost => "wrong_host",
+            Self::OtherWorkspace => "other_workspace",
             Self::DiskFull => "disk_full",
             Self::StoreLocked => "store_locked",
         }
@@ -71,6 +74,9 @@ impl PauseReason {
             }
             Self::WrongHost => {
                 "the workspace is not served at this address (412): set base_url to its white-label address"
+            }
+            Self::OtherWorkspace => {
+                "base_url and the key lead to another workspace than the one that filled the store, and nothing is read from it: see `shopmirror workspace`"
             }
             Self::DiskFull => {
                 "the disk that holds the store is full: free some space, polling resumes by itself"

@@ -276,6 +276,7 @@ pub(super) fn word(error: &ApiError) -> String {
         ApiError::Status { status, .. } => format!("http_{status}"),
         ApiError::Page(page) => page.word().to_owned(),
         ApiError::NotStored(_) => "not_stored".to_owned(),
+        ApiError::OtherWorkspace(_) => "other_workspace".to_owned(),
         ApiError::Redirect { .. } => "redirect".to_owned(),
         ApiError::Transport(transport) => transport.word().to_owned(),
         ApiError::UnusableKey | ApiError::Unsendable(_) => "not_sent".to_owned(),

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::Dispatcher;
 use super::pause::PauseReason;
 use super::poller::{PollerHealth, word};
+use super::workspace::Passage;
 use crate::budget::BudgetStatus;
 use crate::schedule::{Forecast, PollerView};
+use crate::store::OtherWorkspace;
 
 /// What one poller is doing, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +142,12 @@ pub struct PollingStatus {
     pub key_pause: Option<PauseReason>,
     /// Why the store pauses every poller.
     pub store_pause: Option<PauseReason>,
+    /// The other workspace to which address and key lead, which pauses every poller.
+    #[serde(default)]
+    pub other_workspace: Option<OtherWorkspace>,
+    /// Why the workspace could not be asked for its name, for which every poller waits.
+    #[serde(default)]
+    pub name_wait: Option<String>,
     /// Whether the guaranteed intervals keep every page from overflowing.
     pub forecast: Forecast,
     /// By how many seconds this machine's clock is ahead of the workspace's, negative if behind; `None`
@@ -154,10 +162,17 @@ impl Dispatcher {
         let budget = self.budget.snapshot(now);
         let forecast = self.schedule.forecast();
         let key_pause = self.gate.pause();
-        let pause = match (&self.store_pause, &key_pause) {
-            (Some(pause), _) => Some((pause.reason(), pause.probe_at())),
-            (None, Some(pause)) => Some((pause.reason(), pause.probe_at())),
-            (None, None) => None,
+        let other_workspace = match self.guard.passage() {
+            Passage::Closed(other) => Some(other.clone()),
+            Passage::Open | Passage::Asking => None,
+        };
+        let pause = match (&self.store_pause, &key_pause, &other_workspace) {
+            (Some(pause), _, _) => Some((pause.reason(), pause.probe_at())),
+            (None, Some(pause), _) => Some((pause.reason(), pause.probe_at())),
+            (None, None, Some(_)) => {
+                Some((PauseReason::OtherWorkspace, self.guard.wake_at(now.elapsed)))
+            }
+            (None, None, None) => None,
         };
         PollingStatus {
             pollers: (0..self.pollers.len())
@@ -166,6 +181,8 @@ impl Dispatcher {
             budget,
             key_pause: key_pause.map(|pause| pause.reason()),
             store_pause: self.store_pause.as_ref().map(|pause| pause.reason()),
+            other_workspace,
+            name_wait: self.guard.waits_after().map(ToString::to_string),
             forecast,
             clock_ahead_s: self.clocks.ahead_s(),
         }

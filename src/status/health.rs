@@ -94,6 +94,15 @@ impl HealthReport {
         if let Some(reason) = polling.key_pause {
             self.add(Health::Failing, reason.advice().to_owned());
         }
+        if let Some(other) = &polling.other_workspace {
+            self.add(Health::Failing, other.to_string());
+        }
+        if let Some(why) = &polling.name_wait {
+            self.add(
+                Health::Failing,
+                format!("the address or the key has changed, and no route is read until the workspace tells its name: {why}"),
+            );
+        }
         if let Some(reason) = polling.store_pause {
             self.add(Health::Failing, reason.advice().to_owned());
         }
@@ -161,10 +170,10 @@ impl HealthReport {
                 );
             }
             if poller.refused_pages > 0 && poller.failures == 1 {
-                let word = poller.last_error.as_deref().unwrap_or("unknown");
+                let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
                 self.add(
                     Health::Degraded,
-                    format!("{name}: the last page was refused ({word}) and will be read again"),
+                    format!("{name}: the last page was refused and will be read again: {why}"),
                 );
             }
         }

@@ -17,3 +17,9 @@ pub(super) fn set(connection: &Connection, name: &str, value: &str) -> rusqlite:
         .execute((name, value))?;
     Ok(())
 }
+
+/// Removes the value under a name, if there is one.
+pub(super) fn remove(connection: &Connection, name: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM meta WHERE name = ?1")?.execute([name])?;
+    Ok(())
+}

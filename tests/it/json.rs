@@ -141,6 +141,7 @@ async fn every_output_for_programs_is_as_its_schema_says() {
         ("custom-fields", "custom-fields --refresh --json"),
         ("gaps-accept", "gaps accept --all --json"),
         ("check", "check --offline --json"),
+        ("workspace", "workspace --json"),
     ] {
         outputs.command(&place, schema, args).await;
     }

@@ -33,6 +33,7 @@ mod locked;
 mod mirror;
 mod once;
 mod operator;
+mod other_workspace;
 mod packages;
 mod page;
 mod recipes;

@@ -9,12 +9,13 @@ use secrecy::SecretString;
 use super::CheckReport;
 use super::unit::{Unit, UnitKey};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
-use crate::cli::direct::DirectClient;
+use crate::cli::direct::{DirectClient, other_workspace};
 use crate::cli::exit;
 use crate::clock::Clock;
 use crate::config::{Config, KeyError, KeySource};
 use crate::poll::{clock_advice, clock_ahead_s};
 use crate::record::PollerId;
+use crate::store::Reader;
 
 pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport) {
     let Some(key) = check_key(path, config, report) else { return };
@@ -30,11 +31,45 @@ pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport
     }
     match result {
         Ok(said) => {
-            report.ok("workspace", said);
+            if !is_the_known_one(said, config, &client, &clock, report).await {
+                return;
+            }
             check_businesses(config, client, clock, report).await;
         }
         Err((error, text)) => report.wrong(exit::code_of_api(&error), "workspace", text),
     }
+}
+
+/// Reports what the workspace said; false if it is another one than the one that filled the store.
+async fn is_the_known_one(
+    said: String,
+    config: &Config,
+    client: &Client,
+    clock: &Clock,
+    report: &mut CheckReport,
+) -> bool {
+    // A store that cannot be read is reported by its own test.
+    let reader = Reader::open(&config.store.path).ok();
+    let known = reader.and_then(|reader| reader.workspace().ok().flatten());
+    let Some(known) = known.filter(|known| !known.is_of(&client.account())) else {
+        report.ok("workspace", said);
+        return true;
+    };
+    match other_workspace(client, &known, clock).await.0 {
+        Ok(None) => report.ok("workspace", said),
+        Ok(Some(other)) => {
+            report.wrong(exit::CONFIG, "workspace", other.to_string());
+            return false;
+        }
+        Err(error) => {
+            let text = format!(
+                "{said}; whether it is {:?}, which filled the store, could not be asked: {error}",
+                known.name
+            );
+            report.wrong(exit::code_of_api(&error), "workspace", text);
+        }
+    }
+    true
 }
 
 /// The first response of the workspace.

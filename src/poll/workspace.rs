@@ -1,0 +1,369 @@
+//! Whether the address and the key still lead to the workspace that filled the store.
+//!
+//! They do while they are the same as before. When one of them has changed, polls wait until a ping has
+//! told the name; behind another name nothing is read until the operator has corrected the address or the
+//! key, or has accepted the name. A store whose workspace is not known yet is polled at once, and the name
+//! is read beside the polls; so it is once a day, because a shop may be renamed.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::Dispatcher;
+use super::completed::Completed;
+use super::pause::PauseReason;
+use crate::api::{ApiError, Class, Ping, Retry};
+use crate::backoff::Backoff;
+use crate::budget::Purpose;
+use crate::clock::Moment;
+use crate::store::{
+    KnownWorkspace, OtherWorkspace, StoreError, WorkspaceJudgement, judge_workspace,
+};
+
+/// How often the key and the operator's answer are looked for while another workspace answers.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often another workspace is asked again, because its name may have been corrected.
+const ASK_OTHER_EVERY: Duration = Duration::from_secs(1800);
+/// How often the name is read while nothing has changed.
+const ASK_DAILY: Duration = Duration::from_secs(86_400);
+/// Waits while the workspace does not answer and polls wait for it.
+const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(60) };
+/// How long the name waits that no poll waits for, after a failure.
+const ASK_AGAIN: Duration = Duration::from_secs(600);
+
+/// What the guard lets through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Passage {
+    /// Polls.
+    Open,
+    /// Nothing until a ping has told the name.
+    Asking,
+    /// Nothing, because another workspace answers.
+    Closed(OtherWorkspace),
+}
+
+/// What is to be done after an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum GuardAction {
+    Nothing,
+    /// Keep this in the store.
+    Keep(KnownWorkspace),
+    /// Keep in the store that another workspace was met.
+    Refuse(OtherWorkspace),
+    /// Pause every poller, because the key or the address is refused.
+    Pause(PauseReason),
+}
+
+/// Holds polls back until it is known that they reach the workspace that filled the store.
+pub(super) struct WorkspaceGuard {
+    known: Option<KnownWorkspace>,
+    passage: Passage,
+    /// The key that the passage was decided for.
+    key: Option<u64>,
+    is_asking: bool,
+    ask_at: Duration,
+    look_at: Duration,
+    failures: u32,
+    /// True if a ping was refused although another one may be accepted.
+    was_refused: bool,
+    last_error: Option<ApiError>,
+}
+
+impl WorkspaceGuard {
+    pub(super) fn new(known: Option<KnownWorkspace>) -> Self {
+        Self {
+            known,
+            passage: Passage::Open,
+            key: None,
+            is_asking: false,
+            ask_at: Duration::ZERO,
+            look_at: Duration::ZERO,
+            failures: 0,
+            was_refused: false,
+            last_error: None,
+        }
+    }
+
+    pub(super) fn passage(&self) -> &Passage {
+        &self.passage
+    }
+
+    /// Whether what this key has brought may be stored.
+    pub(super) fn admits(&self, key: u64) -> bool {
+        let is_open = self.passage == Passage::Open;
+        self.key.is_some_and(|held| key < held || (key == held && is_open))
+    }
+
+    /// Why polls wait, if the workspace could not be asked.
+    pub(super) fn waits_after(&self) -> Option<&ApiError> {
+        self.last_error.as_ref().filter(|_| self.passage == Passage::Asking)
+    }
+
+    /// Decides anew if the key is another one than before.
+    pub(super) fn follow(&mut self, key: u64, account: impl FnOnce() -> String, now: Moment) {
+        if self.key != Some(key) {
+            self.key = Some(key);
+            self.decide(&account(), now);
+        }
+    }
+
+    fn decide(&mut self, account: &str, now: Moment) {
+        (self.failures, self.was_refused, self.last_error) = (0, false, None);
+        self.ask_at = now.elapsed;
+        self.passage = match &self.known {
+            Some(known) if !known.is_of(account) => Passage::Asking,
+            known => {
+                if known.as_ref().is_some_and(|known| !known.is_old(now.wall)) {
+                    self.ask_at = now.elapsed + ASK_DAILY;
+                }
+                Passage::Open
+            }
+        };
+    }
+
+    /// Whether a ping is to be sent now. Beside polls one is sent only if `is_read`: a page has shown that
+    /// the key is accepted.
+    pub(super) fn is_due(&self, now: Duration, is_read: bool) -> bool {
+        !self.is_asking && self.ask_at <= now && (self.passage != Passage::Open || is_read)
+    }
+
+    pub(super) fn started(&mut self) {
+        self.is_asking = true;
+    }
+
+    /// When there is something to do while polls wait.
+    pub(super) fn wake_at(&self, now: Duration) -> Duration {
+        let ask_at = if self.is_asking { Duration::MAX } else { self.ask_at.max(now) };
+        match self.passage {
+            Passage::Closed(_) => ask_at.min(self.look_at),
+            Passage::Asking | Passage::Open => ask_at,
+        }
+    }
+
+    /// True if the key and the operator's answer are to be looked for now.
+    pub(super) fn start_look(&mut self, now: Duration) -> bool {
+        let due = matches!(self.passage, Passage::Closed(_)) && self.look_at <= now;
+        if due {
+            self.look_at = now + LOOK_EVERY;
+        }
+        due
+    }
+
+    /// Takes over what the store says is known; true if that lets polls through.
+    pub(super) fn accept(
+        &mut self,
+        known: Option<KnownWorkspace>,
+        account: &str,
+        now: Moment,
+    ) -> bool {
+        if !known.as_ref().is_some_and(|known| known.is_of(account)) {
+            return false;
+        }
+        self.known = known;
+        self.decide(account, now);
+        true
+    }
+
+    /// Has the workspace asked again at once, because the operator wants it.
+    pub(super) fn ask_now(&mut self) {
+        if self.passage != Passage::Open {
+            (self.ask_at, self.was_refused) = (Duration::ZERO, false);
+        }
+    }
+
+    /// What a ping of the key number `key` told; `chance` is uniform in `0.0..1.0`.
+    pub(super) fn answered(
+        &mut self,
+        result: Result<Ping, ApiError>,
+        key: u64,
+        account: String,
+        now: Moment,
+        chance: f64,
+    ) -> GuardAction {
+        self.is_asking = false;
+        if self.key != Some(key) {
+            // The key has changed meanwhile, and this answers for the one before.
+            return GuardAction::Nothing;
+        }
+        match result {
+            Ok(ping) => self.named(ping.workspace.as_deref(), account, now),
+            Err(error) => self.failed(error, now.elapsed, chance),
+        }
+    }
+
+    fn named(&mut self, name: Option<&str>, account: String, now: Moment) -> GuardAction {
+        (self.failures, self.was_refused, self.last_error) = (0, false, None);
+        let Some(name) = name.filter(|name| !name.trim().is_empty()) else {
+            self.go_on("the workspace tells no name", now.elapsed);
+            return GuardAction::Nothing;
+        };
+        match judge_workspace(self.known.as_ref(), account, name, now.wall) {
+            WorkspaceJudgement::Same { now: known, renamed_from } => {
+                if let Some(before) = renamed_from {
+                    tracing::warn!(
+                        before,
+                        now = known.name,
+                        "the workspace has another name now, behind the same address and key"
+                    );
+                }
+                self.passage = Passage::Open;
+                self.ask_at = now.elapsed + ASK_DAILY;
+                self.known = Some(known.clone());
+                GuardAction::Keep(known)
+            }
+            WorkspaceJudgement::Other(other) => {
+                let is_news =
+                    !matches!(&self.passage, Passage::Closed(met) if met.found == other.found);
+                self.ask_at = now.elapsed + ASK_OTHER_EVERY;
+                self.passage = Passage::Closed(other.clone());
+                if !is_news {
+                    return GuardAction::Nothing;
+                }
+                tracing::error!(reason = %other, "polling is paused until this is fixed");
+                GuardAction::Refuse(other)
+            }
+        }
+    }
+
+    /// Polls wait for an answer that may come. They do not wait for one that cannot.
+    fn failed(&mut self, error: ApiError, now: Duration, chance: f64) -> GuardAction {
+        let reason = PauseReason::of_class(error.class());
+        if self.passage == Passage::Open {
+            self.ask_at = now + ASK_AGAIN;
+            return GuardAction::Nothing;
+        }
+        let asked = match error.retry() {
+            Retry::After(wait) => Some(wait),
+            Retry::Backoff | Retry::Never => None,
+        };
+        self.failures += 1;
+        self.ask_at = now + BUSY.wait(self.failures, chance, asked);
+        match (error.class(), reason) {
+            (Class::Busy, _) => {
+                if self.failures == 1 {
+                    tracing::warn!(%error, "the address or the key has changed, and the workspace cannot be asked for its name: polling starts when it answers");
+                }
+                self.last_error = Some(error);
+            }
+            // Pings of the pause end it. If this one is refused even so, the name cannot be read.
+            (_, Some(reason)) if !self.was_refused => {
+                self.was_refused = true;
+                return GuardAction::Pause(reason);
+            }
+            _ => self.go_on(&error.to_string(), now),
+        }
+        GuardAction::Nothing
+    }
+
+    /// Lets polls through although no name could be read. One that is known to be another's stays closed.
+    fn go_on(&mut self, why: &str, now: Duration) {
+        self.last_error = None;
+        if matches!(self.passage, Passage::Closed(_)) {
+            self.ask_at = now + ASK_OTHER_EVERY;
+            return;
+        }
+        if self.passage == Passage::Asking {
+            tracing::warn!(
+                why,
+                "the address or the key has changed, and the workspace's name cannot be compared with the one of before: if they lead to another shop now, stop the daemon"
+            );
+        }
+        self.passage = Passage::Open;
+        self.ask_at = now + ASK_DAILY;
+    }
+}
+
+impl Dispatcher {
+    /// Sends the ping that tells the workspace's name if it is due; returns when to try again if the budget
+    /// has no room for it.
+    pub(super) fn ask_workspace(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
+        let now = self.clock.now();
+        let is_read = self.pollers.iter().any(|poller| poller.last_success().is_some());
+        if !self.guard.is_due(now.elapsed, is_read) {
+            return None;
+        }
+        let beside_polls = *self.guard.passage() == Passage::Open;
+        if beside_polls && !self.schedule.can_spare(now) {
+            return None;
+        }
+        if let Err(at) = self.budget.try_take(Purpose::Background, now) {
+            return Some(at);
+        }
+        self.schedule.spent(now);
+        self.guard.started();
+        let client = self.client.clone();
+        under_way.spawn(async move {
+            let (result, rate) = client.integrations_ping().await;
+            Completed::Name { result, rate }
+        });
+        None
+    }
+
+    /// Acts on what a ping told.
+    pub(super) async fn complete_name(
+        &mut self,
+        result: Result<Ping, ApiError>,
+        key: u64,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let account = self.client.account();
+        match self.guard.answered(result, key, account, now, fastrand::f64()) {
+            GuardAction::Nothing => Ok(()),
+            GuardAction::Keep(known) => {
+                let kept = self.store.keep_workspace(known).await;
+                self.pause_if_it_passes(kept)
+            }
+            GuardAction::Refuse(other) => {
+                let kept = self.store.keep_other_workspace(Some(other)).await;
+                self.pause_if_it_passes(kept)
+            }
+            GuardAction::Pause(reason) => {
+                self.gate.close(reason, 0, now.elapsed);
+                self.try_changed_key();
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks whether the operator has corrected the key or accepted the other workspace.
+    pub(super) async fn look_for_correction(&mut self) -> Result<(), StoreError> {
+        self.read_changed_key();
+        let now = self.clock.now();
+        let known = self.store.read(|reader| reader.workspace()).await?;
+        if self.guard.accept(known, &self.client.account(), now) {
+            tracing::info!("the workspace is accepted: polling resumes");
+            for poller in 0..self.pollers.len() {
+                self.resume_poller(poller);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides for the key of now whether polls may start; true if so.
+    pub(super) fn may_poll(&mut self) -> bool {
+        let now = self.clock.now();
+        let client = &self.client;
+        self.guard.follow(client.key_number(), || client.account(), now);
+        *self.guard.passage() == Passage::Open
+    }
+}
+
+/// What the guard has to know when a dispatcher starts. What was said of another workspace is over if the
+/// address and key are again those of before.
+pub(super) async fn known_workspace(
+    store: &crate::store::Store,
+    account: &str,
+) -> Result<Option<KnownWorkspace>, StoreError> {
+    let (known, other) =
+        store.read(|reader| Ok((reader.workspace()?, reader.other_workspace()?))).await?;
+    if other.is_some() && known.as_ref().is_none_or(|known| known.is_of(account)) {
+        match store.keep_other_workspace(None).await {
+            Err(error) if !error.passes() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(known)
+}
+
+#[cfg(test)]
+mod tests;

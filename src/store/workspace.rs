@@ -1,0 +1,271 @@
+//! Which workspace filled the store, and which other one was met instead: two rows of the table `meta`.
+//!
+//! A workspace is known by its display name, which a ping tells. The address and the key are kept as a
+//! digest: while they stay the same, so does the workspace, whatever its name is.
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, TransactionBehavior};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Store;
+use super::error::StoreError;
+use super::meta;
+use super::operate::Operator;
+use super::reader::Reader;
+
+const KNOWN: &str = "workspace";
+const OTHER: &str = "workspace_other";
+/// The longest name that is kept, in characters.
+const LONGEST_NAME: usize = 200;
+/// A name that was read longer ago than this is read again.
+const FRESH_FOR: SignedDuration = SignedDuration::from_hours(24);
+
+/// The workspace that fills the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownWorkspace {
+    /// Its display name when it was last read.
+    pub name: String,
+    /// The address and key that lead to it, as a digest that tells neither.
+    pub account: String,
+    /// When its name was last read.
+    pub at: Timestamp,
+}
+
+/// Another workspace, to which address and key led.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherWorkspace {
+    /// The name of the workspace that filled the store.
+    pub expected: String,
+    /// The name of the one that was met.
+    pub found: String,
+    /// The address and key that led to it, as a digest.
+    pub account: String,
+    /// When it was met.
+    pub at: Timestamp,
+}
+
+impl std::fmt::Display for OtherWorkspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { expected, found, .. } = self;
+        write!(
+            f,
+            "the store has the records of the workspace {expected:?}, but base_url and the key lead to \
+             {found:?}: nothing is read from it. Correct base_url or the key, or give {found:?} a store of \
+             its own (path in [store]). If it is the same shop under another name, run `shopmirror workspace accept`"
+        )
+    }
+}
+
+/// What the name that a ping told means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceJudgement {
+    /// It is the workspace of before. `renamed_from` is its name of before, if it has another now.
+    Same {
+        /// What is to be kept from now on.
+        now: KnownWorkspace,
+        /// The name of before.
+        renamed_from: Option<String>,
+    },
+    /// It is another one.
+    Other(OtherWorkspace),
+}
+
+impl KnownWorkspace {
+    /// Whether this address and key are those of before, so that nothing needs to be compared.
+    #[must_use]
+    pub fn is_of(&self, account: &str) -> bool {
+        self.account == account
+    }
+
+    /// Whether the name was read so long ago that it may be another one now. A time in the future comes
+    /// from a clock that was wrong.
+    #[must_use]
+    pub fn is_old(&self, now: Timestamp) -> bool {
+        !(SignedDuration::ZERO..FRESH_FOR).contains(&now.duration_since(self.at))
+    }
+}
+
+/// Judges the name that the workspace behind an address and key tells, `known` being the one that filled
+/// the store. The same address and key cannot lead to another workspace, because a key belongs to one.
+#[must_use]
+pub fn judge_workspace(
+    known: Option<&KnownWorkspace>,
+    account: String,
+    name: &str,
+    at: Timestamp,
+) -> WorkspaceJudgement {
+    let name: String = name.trim().chars().take(LONGEST_NAME).collect();
+    match known {
+        Some(known) if known.name != name && !known.is_of(&account) => {
+            let expected = known.name.clone();
+            WorkspaceJudgement::Other(OtherWorkspace { expected, found: name, account, at })
+        }
+        known => WorkspaceJudgement::Same {
+            renamed_from: known.filter(|known| known.name != name).map(|known| known.name.clone()),
+            now: KnownWorkspace { name, account, at },
+        },
+    }
+}
+
+impl Store {
+    /// Keeps which workspace fills the store; nothing is said of another one any more.
+    ///
+    /// # Errors
+    /// What was kept before stays.
+    pub async fn keep_workspace(&self, known: KnownWorkspace) -> Result<(), StoreError> {
+        self.write(move |writer| Ok(keep(&mut writer.connection, &known)?)).await
+    }
+
+    /// Keeps which other workspace was met.
+    ///
+    /// # Errors
+    /// What was kept before stays.
+    pub async fn keep_other_workspace(
+        &self,
+        other: Option<OtherWorkspace>,
+    ) -> Result<(), StoreError> {
+        self.write(move |writer| match other {
+            Some(other) => Ok(meta::set(&writer.connection, OTHER, &text_of(&other))?),
+            None => Ok(meta::remove(&writer.connection, OTHER)?),
+        })
+        .await
+    }
+}
+
+impl Operator {
+    /// Takes the workspace that was met for the one that filled the store; returns it, or `None` if no
+    /// other one was met.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn accept_workspace(&mut self) -> Result<Option<OtherWorkspace>, StoreError> {
+        let Some(other) = read::<OtherWorkspace>(&self.connection, OTHER)? else {
+            return Ok(None);
+        };
+        let OtherWorkspace { found: name, account, at, .. } = other.clone();
+        keep(&mut self.connection, &KnownWorkspace { name, account, at })?;
+        Ok(Some(other))
+    }
+}
+
+impl Reader {
+    /// Which workspace fills the store; `None` if its name was never read.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn workspace(&self) -> Result<Option<KnownWorkspace>, StoreError> {
+        Ok(read(&self.connection, KNOWN)?)
+    }
+
+    /// Which other workspace was met last, if the address and key still have to be corrected.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn other_workspace(&self) -> Result<Option<OtherWorkspace>, StoreError> {
+        Ok(read(&self.connection, OTHER)?)
+    }
+}
+
+fn keep(connection: &mut Connection, known: &KnownWorkspace) -> rusqlite::Result<()> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    meta::set(&tx, KNOWN, &text_of(known))?;
+    meta::remove(&tx, OTHER)?;
+    tx.commit()
+}
+
+fn text_of(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts and times can always be written as JSON")
+}
+
+/// A row that another version wrote in a form of its own counts as none.
+fn read<T: DeserializeOwned>(connection: &Connection, name: &str) -> rusqlite::Result<Option<T>> {
+    Ok(meta::value(connection, name)?.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + second).unwrap()
+    }
+
+    fn known(name: &str, account: &str) -> KnownWorkspace {
+        KnownWorkspace { name: name.to_owned(), account: account.to_owned(), at: at(0) }
+    }
+
+    /// The name that is kept and the one of before, or the two names that differ.
+    fn judged(before: Option<(&str, &str)>, account: &str, name: &str) -> String {
+        let before = before.map(|(name, account)| known(name, account));
+        match judge_workspace(before.as_ref(), account.to_owned(), name, at(9)) {
+            WorkspaceJudgement::Same { now, renamed_from } => {
+                assert_eq!((now.account.as_str(), now.at), (account, at(9)));
+                match renamed_from {
+                    Some(before) => format!("{before} is now {}", now.name),
+                    None => now.name,
+                }
+            }
+            WorkspaceJudgement::Other(other) => {
+                format!("{} is not {}", other.found, other.expected)
+            }
+        }
+    }
+
+    #[test]
+    fn another_name_is_another_workspace_only_behind_another_address_or_key() {
+        for (before, account, name, expected) in [
+            (None, "a", "Shop A", "Shop A"),
+            (Some(("Shop A", "a")), "a", "Shop A", "Shop A"),
+            (Some(("Shop A", "a")), "a", " Shop A ", "Shop A"),
+            (Some(("Shop A", "a")), "rotated", "Shop A", "Shop A"),
+            (Some(("Shop A", "a")), "a", "Shop A2", "Shop A is now Shop A2"),
+            (Some(("Shop A", "a")), "b", "Shop B", "Shop B is not Shop A"),
+            (Some(("Shop A", "a")), "b", "shop a", "shop a is not Shop A"),
+        ] {
+            assert_eq!(judged(before, account, name), expected);
+        }
+        let long = "é".repeat(300);
+        let kept = judged(None, "a", &long);
+        assert_eq!(kept.chars().count(), LONGEST_NAME);
+        assert_eq!(
+            judged(Some((&kept, "a")), "b", &long),
+            kept,
+            "it is cut the same way each time"
+        );
+    }
+
+    #[test]
+    fn a_name_is_read_again_after_a_day_and_after_a_clock_that_was_ahead() {
+        let known = known("Shop A", "a");
+        let is_old = |second| known.is_old(at(second));
+        assert_eq!([0, 86_399, 86_400, -1].map(is_old), [false, false, true, true]);
+    }
+
+    #[tokio::test]
+    async fn the_operator_accepts_the_workspace_that_was_met() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        let both = async || {
+            store.read(|reader| Ok((reader.workspace()?, reader.other_workspace()?))).await.unwrap()
+        };
+        assert_eq!(both().await, (None, None));
+        store.keep_workspace(known("Shop A", "a")).await.unwrap();
+        let mut operator = Operator::open(&path).unwrap();
+        assert_eq!(operator.accept_workspace().unwrap(), None, "there is nothing to accept");
+        let WorkspaceJudgement::Other(other) =
+            judge_workspace(Some(&known("Shop A", "a")), "b".to_owned(), "Shop B", at(9))
+        else {
+            panic!("it is another one")
+        };
+        store.keep_other_workspace(Some(other.clone())).await.unwrap();
+        assert_eq!(both().await, (Some(known("Shop A", "a")), Some(other.clone())));
+        assert_eq!(operator.accept_workspace().unwrap(), Some(other.clone()));
+        let accepted = KnownWorkspace { at: at(9), ..known("Shop B", "b") };
+        assert_eq!(both().await, (Some(accepted), None));
+        store.keep_other_workspace(Some(other)).await.unwrap();
+        store.keep_other_workspace(None).await.unwrap();
+        assert_eq!(both().await.1, None);
+    }
+}
