@@ -131,16 +131,13 @@ impl Template {
     /// # Errors
     /// The first problem, with its place. It names no value of the record.
     pub fn render(&self, context: &Context) -> Result<String, TemplateError> {
-        let Compiled { environment, source, escape } = &*self.compiled;
-        let template = environment.get_template(NAME).map_err(|error| explained(&error, source))?;
-        let mut output = Bounded { text: Vec::new(), full: false };
-        let rendered = template.render_captured_to(context.0.clone(), &mut output).map(drop);
+        let Compiled { source, escape, .. } = &*self.compiled;
+        let (output, rendered) = self.output(context)?;
         if output.full {
-            let problem = "its output is longer than 256 KiB: make it shorter".to_owned();
-            return Err(TemplateError { at: None, problem });
+            return Err(too_long_error());
         }
         rendered.map_err(|error| explained(&error, source))?;
-        let text = String::from_utf8(output.text).expect("a template writes text");
+        let text = text_of(output.text);
         if *escape != Escape::Json {
             return Ok(text);
         }
@@ -156,6 +153,30 @@ impl Template {
                 ),
             }),
         }
+    }
+
+    /// As [`Self::render`] for a text that is cut anyway: of an output that is too long, its beginning.
+    ///
+    /// # Errors
+    /// As those of [`Self::render`]; an output that is too long is none if its beginning has `least`
+    /// characters, white space around it not counted.
+    pub fn render_start(&self, context: &Context, least: usize) -> Result<String, TemplateError> {
+        let (output, rendered) = self.output(context)?;
+        if !output.full {
+            rendered.map_err(|error| explained(&error, &self.compiled.source))?;
+            return Ok(text_of(output.text));
+        }
+        let text = text_of(output.text);
+        if text.trim().chars().count() < least { Err(too_long_error()) } else { Ok(text) }
+    }
+
+    /// What the template writes, up to the bound, and how it ended.
+    fn output(&self, context: &Context) -> Result<(Bounded, Result<(), Error>), TemplateError> {
+        let Compiled { environment, source, .. } = &*self.compiled;
+        let template = environment.get_template(NAME).map_err(|error| explained(&error, source))?;
+        let mut output = Bounded { text: Vec::new(), full: false };
+        let rendered = template.render_captured_to(context.0.clone(), &mut output).map(drop);
+        Ok((output, rendered))
     }
 
     /// The text itself, if nothing in it is filled in.
@@ -208,6 +229,19 @@ impl Template {
         let result = compiled.and_then(|expression| expression.eval(()));
         result.err().is_none_or(|error| error.kind() != missing)
     }
+}
+
+fn too_long_error() -> TemplateError {
+    let problem = "its output is longer than 256 KiB: make it shorter".to_owned();
+    TemplateError { at: None, problem }
+}
+
+/// What a template wrote as text. Where its bound has cut it, a part of a character may stand at the end.
+fn text_of(mut output: Vec<u8>) -> String {
+    if let Err(error) = std::str::from_utf8(&output) {
+        output.truncate(error.valid_up_to());
+    }
+    String::from_utf8(output).expect("a template writes text")
 }
 
 fn environment(escape: Escape) -> Environment<'static> {
@@ -321,7 +355,9 @@ struct Bounded {
 
 impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.text.len() + bytes.len() > OUTPUT_MAX {
+        let room = OUTPUT_MAX - self.text.len();
+        if bytes.len() > room {
+            self.text.extend_from_slice(&bytes[..room]);
             self.full = true;
             return Err(io::Error::other("the output is too long"));
         }

@@ -152,6 +152,33 @@ fn work_and_output_are_bounded() {
 }
 
 #[test]
+fn a_text_that_is_cut_anyway_may_be_longer_than_the_output_and_keeps_its_beginning() {
+    // Two and four bytes a character: the bound lies within one of them.
+    for one in ["ä", "😀", "x"] {
+        let mut long = change("{}");
+        long.body = serde_json::json!({"x": format!("-{}", one.repeat(300_000))}).to_string();
+        let template = compile("{{ record.x }}", Escape::Text).unwrap();
+        assert!(template.render(&Context::of(&long)).is_err());
+        let start = template.render_start(&Context::of(&long), 10_000).unwrap();
+        let wanted = format!("-{}", one.repeat(9_999));
+        assert!(start.starts_with(&wanted) && start.len() <= 256 * 1024, "{}", start.len());
+    }
+    // What cannot be written in part is refused, and so is what leaves too little.
+    for source in [
+        "{{ [[1]] * 50000000 }}",
+        &format!("{{% for a in range(9000) %}}{}{{% endfor %}}x", " ".repeat(40)),
+    ] {
+        let template = compile(source, Escape::Text).unwrap();
+        let said = template.render_start(&Context::of(&change("{}")), 10).unwrap_err().problem;
+        assert!(said.contains("longer than 256 KiB"), "{said}");
+    }
+    let short = compile(" a ", Escape::Text).unwrap();
+    assert_eq!(short.render_start(&Context::of(&change("{}")), 10).unwrap(), " a ");
+    let wrong = compile("{{ record.nothing }}", Escape::Text).unwrap();
+    assert!(wrong.render_start(&Context::of(&change("{}")), 10).is_err());
+}
+
+#[test]
 fn an_output_that_is_not_json_is_refused_and_no_problem_quotes_a_record() {
     assert!(problem("{\"a\": {{ route }},}").contains("not JSON at line 1"));
     for source in ["{{ record.name + 1 }}", "{{ record.name.x.y }}", "{{ record.name|int }}"] {

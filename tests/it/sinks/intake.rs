@@ -228,6 +228,15 @@ async fn a_text_that_is_too_long_is_cut_or_refused_before_it_is_sent_and_a_list_
     for kept in ["s".repeat(200), "c".repeat(100), "ä".repeat(1_000), "bag, charger".to_owned()] {
         assert!(text.contains(&format!("\"{kept}\"")), "{kept}: {text}");
     }
+    // Far more than a template may write.
+    settings.fields.extend(templates([("comment", "{{ event_id }}{{ record.long }}")]));
+    let mut whole = record.clone();
+    (whole["long"], whole["mobile"]) = (json!("ä".repeat(300_000)), json!("2"));
+    let mut sink = intake(settings.clone());
+    assert_eq!(deliver_one(&mut sink, &recorded(4, &whole)).await, Verdict::Done);
+    let leads = partner.leads();
+    let comment = leads.last().unwrap()["comment"].as_str().unwrap();
+    assert_eq!((comment.chars().count(), comment.chars().last()), (10_000, Some('ä')));
     let before = partner.workspace.sandbox.requests().total;
     for (field, named) in [("zip", "zip_code"), ("phone", "phone_number")] {
         let mut longer = record.clone();
