@@ -69,14 +69,10 @@ fn joined(
     let has_body = body.is_some();
     let mut whole = body.unwrap_or_default();
     for (name, value) in row {
-        if !has_body || name.starts_with('_') {
-            let value = to_raw_value(&value)?;
-            if OF_THE_MIRROR.contains(&name.as_str()) {
-                // A field of the workspace with such a name stays readable in the log.
-                whole.insert(name, value);
-            } else {
-                whole.entry(name).or_insert(value);
-            }
+        // A column of the workspace may have another name than its field, and hold a field that the
+        // record no longer has. A field with the name of one of ours stays readable in the log.
+        if !has_body || OF_THE_MIRROR.contains(&name.as_str()) {
+            whole.insert(name, to_raw_value(&value)?);
         }
     }
     Ok(whole)
@@ -105,6 +101,15 @@ mod tests {
         let row = object(r#"{"id":"7","_own":1,"_seq":3,"_business":null}"#);
         let whole = joined(serde_json::from_str(body).unwrap(), row).unwrap();
         let wanted = r#"{"_business":null,"_own":true,"_seq":3,"id":7}"#;
+        assert_eq!(serde_json::to_string(&whole).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_field_is_shown_once_and_under_its_own_name_and_one_that_is_gone_is_not_shown() {
+        let body = r#"{"_SEQ":9,"_Via":"v","id":7}"#;
+        let row = object(r#"{"id":"7","_SEQ_3":9,"_Via_2":"v","_gone":null,"_seq":3}"#);
+        let whole = joined(serde_json::from_str(body).unwrap(), row).unwrap();
+        let wanted = r#"{"_SEQ":9,"_Via":"v","_seq":3,"id":7}"#;
         assert_eq!(serde_json::to_string(&whole).unwrap(), wanted);
     }
 
