@@ -103,7 +103,9 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         reports::check(path, &config, !args.offline, &mut report);
     }
     notices::check(&config, args.sink.as_deref(), &mut report);
-    if !args.offline {
+    if args.offline {
+        sink::check_types(&config, &mut report);
+    } else {
         check_modes(path, &config, &mut report);
         runtime()?.block_on(async {
             if args.sink.is_none() {

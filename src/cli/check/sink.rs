@@ -8,7 +8,7 @@ use super::CheckReport;
 use super::unit::Unit;
 use crate::cli::exit;
 use crate::config::{Config, SinkKind};
-use crate::sink::Sink;
+use crate::sink::{Sink, SinkBuildError};
 
 /// File systems of the kernel, on which no file can be kept.
 const KERNEL_PATHS: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -34,6 +34,15 @@ pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut
     match outcome {
         Ok(text) => report.ok(what, text),
         Err((code, text)) => report.wrong(code, what, text),
+    }
+}
+
+/// Names each sink of a type that this program was built without; it needs no network to know it.
+pub(super) fn check_types(config: &Config, report: &mut CheckReport) {
+    for (name, settings) in &config.sinks {
+        if let Err(error @ SinkBuildError::LeftOut { .. }) = Sink::build(name, &settings.kind) {
+            report.wrong(exit::CONFIG, format!("sink {name}"), error.to_string());
+        }
     }
 }
 
@@ -78,6 +87,40 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Base;
+
+    /// Of the sinks with types that can be left out, those that this program knows are in order.
+    #[test]
+    fn without_the_network_each_type_that_the_program_was_built_without_is_named() {
+        let left_out: Vec<&str> = [
+            ("nats", cfg!(feature = "nats")),
+            ("mqtt", cfg!(feature = "mqtt")),
+            ("postgres", cfg!(feature = "postgres")),
+        ]
+        .into_iter()
+        .filter_map(|(name, is_built)| (!is_built).then_some(name))
+        .collect();
+        let urls = [
+            ("nats", "nats://127.0.0.1:4222\"\nstream = \"s"),
+            ("mqtt", "mqtt://127.0.0.1:1883"),
+            ("postgres", "postgres://u:p@127.0.0.1:5432/db"),
+        ];
+        let sinks = urls.map(|(kind, url)| {
+            format!("[sinks.{kind}]\ntype = \"{kind}\"\nworkspace = \"north\"\nurl = \"{url}\"\n")
+        });
+        let text =
+            format!("[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n{}", sinks.concat());
+        let base = Base { env_key: Some("key".into()), ..Base::default() };
+        let config = Config::parse(&text, "config.toml", &base).unwrap();
+        let mut report = CheckReport::default();
+        check_types(&config, &mut report);
+        let named: Vec<&str> =
+            report.findings.iter().map(|found| found.what.trim_start_matches("sink ")).collect();
+        let mut wanted = left_out;
+        wanted.sort_unstable();
+        assert_eq!(named, wanted);
+        assert!(report.findings.iter().all(|found| !found.ok && found.said.contains("--features")));
+    }
 
     #[test]
     fn a_file_in_a_folder_that_the_first_start_creates_is_no_problem() {
