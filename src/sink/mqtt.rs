@@ -197,8 +197,8 @@ impl MqttSink {
         }
         let lost = lost.unwrap_or_default();
         // The broker does not say which change it was, unless there is only one.
-        if lost.too_large && changes.len() == 1 {
-            return vec![Verdict::refused(lost.reason)];
+        if let (true, [change]) = (lost.too_large, changes) {
+            return vec![Verdict::refused(Reason::too_large(change, "the broker", TOO_LARGE))];
         }
         let verdict = |(index, failure): (usize, Option<PublishNoticeError>)| match failure {
             None if left[index] == 0 && index < begun => Verdict::Done,
@@ -293,6 +293,9 @@ fn messages(
     messages
 }
 
+/// What to do about a message that is too large.
+const TOO_LARGE: &str = "raise max_packet_size or message_size_limit in its configuration";
+
 /// Whether a message was larger than the broker takes: it said so before, or it answered so, with a
 /// code that the library knows only as a wrong one.
 fn is_too_large(error: &ConnectionError) -> bool {
@@ -313,8 +316,7 @@ fn is_too_large(error: &ConnectionError) -> bool {
 /// Why the connection failed, with what to do about it.
 fn told(error: &ConnectionError) -> String {
     if is_too_large(error) {
-        return "larger than the broker takes: raise max_packet_size or message_size_limit in its configuration"
-            .to_owned();
+        return format!("larger than the broker takes: {TOO_LARGE}");
     }
     let advice = match error {
         ConnectionError::ConnectionRefused(_) => {
@@ -390,7 +392,11 @@ mod tests {
     async fn a_connection_that_ends_while_the_last_change_is_given_to_it_says_why() {
         for (end, changes, expected) in [
             (Some(End { reason: "why".into(), too_large: false }), 1, Verdict::fault("why")),
-            (Some(End { reason: "large".into(), too_large: true }), 1, Verdict::refused("large")),
+            (
+                Some(End { reason: "large".into(), too_large: true }),
+                1,
+                Verdict::refused(Reason::too_large(&change(), "the broker", TOO_LARGE)),
+            ),
             (Some(End { reason: "large".into(), too_large: true }), 2, Verdict::fault("large")),
             (None, 1, Verdict::fault(CLOSED)),
         ] {

@@ -156,11 +156,13 @@ impl NatsSink {
             .and_then(|source| source.downcast_ref::<jetstream::Error>())
             .map(jetstream::Error::error_code);
         match (error.kind(), code) {
-            (PublishErrorKind::MaxPayloadExceeded, _) => Verdict::refused(
-                "larger than the server takes: raise max_payload in its configuration",
-            ),
+            (PublishErrorKind::MaxPayloadExceeded, _) => Verdict::refused(Reason::too_large(
+                change,
+                "the server",
+                "raise max_payload in its configuration",
+            )),
             (_, Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM)) => {
-                Verdict::refused("larger than the stream takes: raise its max_msg_size")
+                Verdict::refused(Reason::too_large(change, "the stream", "raise its max_msg_size"))
             }
             (PublishErrorKind::StreamNotFound, _) => Verdict::fault(format!(
                 "no stream takes the subject {}: add it to the stream {}, or correct `subject`",

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::escape::is_unsafe;
+use crate::record::Change;
 
 /// Makes reasons.
 pub(super) struct Reason;
@@ -17,6 +18,19 @@ impl Reason {
     /// The text escaped and cut to [`Self::MAX_CHARS`].
     pub(super) fn of(text: impl fmt::Display) -> String {
         Self::cut(&text.to_string(), Self::MAX_CHARS)
+    }
+
+    /// Why a destination does not take the message of a change: how long it is, what to do, and what of it
+    /// is not the record.
+    pub(super) fn too_large(change: &Change, who: &str, remedy: &str) -> String {
+        let (message, record) = (change.data_json().len(), change.body.len());
+        let mut text = format!("larger than {who} takes, {message} bytes: {remedy}");
+        if change.before.is_some() && message > 2 * record {
+            text.push_str(&format!(
+                "; the record has {record} bytes, the rest are the values in `changed`"
+            ));
+        }
+        text
     }
 
     /// The text escaped and cut to `max` characters, the last of which says that it was cut.
@@ -46,11 +60,40 @@ impl Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Kind, Route};
 
     #[test]
     fn control_and_direction_characters_are_shown_as_escapes() {
         let hostile = "a\n<0>FAKE \u{1b}[31m\u{202e}b\u{7f}";
         assert_eq!(Reason::of(hostile), r"a\u{a}<0>FAKE \u{1b}[31m\u{202e}b\u{7f}");
+    }
+
+    #[test]
+    fn an_edit_whose_values_before_are_too_large_is_told_apart_from_a_large_record() {
+        let long = format!(r#"{{"id":7,"note":"{}"}}"#, "x".repeat(100_000));
+        let change = |body: &str, before: &str| Change {
+            seq: 2,
+            event_id: "evt_2".into(),
+            kind: Kind::Updated,
+            route: Route::Leads,
+            record_id: Some("7".into()),
+            business: None,
+            version: 2,
+            body: body.into(),
+            before: Some(before.into()),
+            observed_at: "2026-01-02T03:04:05.000000Z".into(),
+        };
+        let told =
+            |body, before| Reason::too_large(&change(body, before), "the server", "raise it");
+        let shortened = told(r#"{"id":7}"#, &long);
+        assert!(shortened.starts_with("larger than the server takes, 100"), "{shortened}");
+        assert!(
+            shortened.ends_with("the record has 8 bytes, the rest are the values in `changed`")
+        );
+        assert!(told(&long, r#"{"id":7}"#).contains("`changed`"), "the value stands in it twice");
+        let other = long.replacen("\"id\":7", "\"id\":7,\"a\":1", 1);
+        assert!(told(&other, &long).ends_with(": raise it"), "{}", told(&other, &long));
+        assert!(shortened.chars().count() <= Reason::MAX_CHARS);
     }
 
     #[test]
