@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::access::{Access, Refusal};
 use super::context::{PageContext, Records};
-use super::large::bounded;
+use super::frame::explained;
+use super::large::{Explain, bounded};
 use super::server::{IsStream, STREAMS_MAX};
 use super::snapshot::{SharedSnapshot, Snapshots};
 use super::{html, live, metrics, ready, record, records, reports};
@@ -40,6 +41,8 @@ pub(super) fn router(
     records: Records,
 ) -> Router {
     let context = Arc::new(PageContext::new(shop, snapshots, STREAMS_MAX, records));
+    let explain = Arc::clone(&context);
+    let explain: Explain = Arc::new(move |code, text| explained(&explain, code, text, true));
     let router = Router::new()
         .route("/", get(page))
         .route("/live", get(stream))
@@ -60,22 +63,39 @@ pub(super) fn router(
         .route("/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))
         .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing at this address\n") })
         .with_state(context);
-    guarded(router, access)
+    guarded(router, access, explain)
 }
 
 /// Bounds the memory of answers, refuses what may not be read, and adds the headers.
-pub(super) fn guarded(router: Router, access: Access) -> Router {
+pub(super) fn guarded(router: Router, access: Access, explain: Explain) -> Router {
     router
-        .layer(middleware::from_fn(bounded))
+        .layer(middleware::from_fn_with_state(explain, bounded))
         .layer(middleware::from_fn_with_state(Arc::new(access), guard))
+}
+
+/// The most of an explanation that is made JSON.
+const EXPLANATION_MAX: usize = 64 * 1024;
+
+/// A refusal as a program reads it: JSON with the text as `error`.
+async fn as_json(refusal: Response) -> Response {
+    let (mut head, body) = refusal.into_parts();
+    let text = axum::body::to_bytes(body, EXPLANATION_MAX).await.unwrap_or_default();
+    let error = String::from_utf8_lossy(&text).trim_end().to_owned();
+    head.headers.remove(header::CONTENT_LENGTH);
+    head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    (head, format!("{}\n", serde_json::json!({ "error": error }))).into_response()
 }
 
 async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let judged = access.judge(request.method(), request.uri(), request.headers());
+    let is_for_programs = request.uri().path().starts_with("/api/");
     let mut response = match judged {
         Ok(()) => next.run(request).await,
         Err(refusal) => refused(refusal),
     };
+    if is_for_programs && !response.status().is_success() {
+        response = as_json(response).await;
+    }
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

@@ -82,6 +82,7 @@ mod tests {
     use std::convert::Infallible;
 
     use axum::body::Body;
+    use axum::response::{Html, IntoResponse};
     use axum::routing::get;
     use futures_util::stream;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -90,6 +91,7 @@ mod tests {
     use super::*;
     use crate::config;
     use crate::page::access::Access;
+    use crate::page::large::Explain;
     use crate::page::respond::guarded;
 
     /// How long a client that sends `text` and then only reads stays connected, in seconds.
@@ -148,6 +150,8 @@ mod tests {
     async fn large_answers_that_are_read_slowly_are_few_and_small_ones_any_number() {
         let router = Router::new()
             .route("/large", get(|| async { vec![b'x'; 12 * 1024 * 1024] }))
+            .route("/api/large", get(|| async { vec![b'x'; 12 * 1024 * 1024] }))
+            .route("/page", get(|| async { Html("x".repeat(12 * 1024 * 1024)) }))
             .route("/small", get(|| async { vec![b'x'; 100 * 1024] }));
         let settings = config::StatusSettings {
             listen: "127.0.0.1:7780".parse().unwrap(),
@@ -155,7 +159,9 @@ mod tests {
             hosts: Vec::new(),
             show_records: false,
         };
-        let router = guarded(router, Access::new(&settings));
+        let explain: Explain =
+            Arc::new(|code, text| (code, Html(format!("<p>{text}</p>"))).into_response());
+        let router = guarded(router, Access::new(&settings), explain);
         let large = Large::default();
         let ask = |path: &'static str| {
             let (mut client, server) = tokio::io::duplex(1024);
@@ -182,6 +188,14 @@ mod tests {
                 // The refusal has the headers of every other response.
                 found("\r\ncontent-security-policy: ");
                 found("\r\ncache-control: no-store\r\n");
+            }
+            if count > 5 {
+                for (path, kind) in [("/page", "text/html"), ("/api/large", "application/json")] {
+                    let (head, _client) = ask(path).await;
+                    assert!(head.starts_with("HTTP/1.1 503"), "{head}");
+                    assert!(head.contains(&format!("\r\ncontent-type: {kind}")), "{head}");
+                    assert!(head.contains("\r\nretry-after: 15\r\n"), "{head}");
+                }
             }
             slow.push(client);
             assert!(ask("/small").await.0.starts_with("HTTP/1.1 200"));

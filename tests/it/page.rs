@@ -229,6 +229,20 @@ async fn the_api_answers_what_status_json_prints() {
     for same in ["pid", "running", "records", "last_seq", "page"] {
         assert_eq!(answered[same], printed[same], "{same}");
     }
+    // A refusal is JSON too.
+    for (path, code, word) in [
+        ("/api/nothing", 404, "nothing at this address"),
+        ("/api/report?name=none", 404, "no such report"),
+        ("/api/records?route=jobs&colour=red", 403, "show_records"),
+    ] {
+        let refused = site.get(path).await;
+        assert_eq!(
+            (refused.code, refused.header("content-type")),
+            (code, Some("application/json"))
+        );
+        let error: Value = serde_json::from_str(&refused.body).unwrap();
+        assert!(error["error"].as_str().unwrap().contains(word), "{error}");
+    }
     daemon.stop().await;
 }
 

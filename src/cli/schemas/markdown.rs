@@ -19,6 +19,7 @@ This page is made from the types of the program. Each output has a
   workspace sent them.
 - `metadata` prints the format of Datasette, `export ROUTE --format ndjson` the records exactly as the
   workspace sent them, and `log --follow --json` one object a line.
+- An address below `/api/` that refuses a request answers with an object whose `error` says why, and a status from 400 on.
 
 ## Outputs
 
