@@ -170,9 +170,7 @@ fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> Vec<String> {
         poller.business.as_deref().map_or_else(|| "-".to_owned(), |b| cell(b, 20)),
         poller.state.as_str().to_owned(),
         records.map_or_else(|| "-".to_owned(), ToString::to_string),
-        poller
-            .last_success_age_s
-            .map_or_else(|| "never".to_owned(), |age| format!("{} ago", duration::seconds(age))),
+        poller.last_read(|age| format!("{} ago", duration::seconds(age))),
         seconds(poller.interval_s),
         seconds(poller.next_poll_s),
         poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),

@@ -122,7 +122,7 @@ fn pollers(status: &WorkspaceStatus) -> Markup {
 
 fn poller(heads: &[&str; 7], poller: &PollerStatus) -> Markup {
     let seconds = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), span);
-    let read = poller.last_success_age_s.map_or_else(|| "never".to_owned(), ago);
+    let read = poller.last_read(ago);
     let next = match poller.next_poll_s {
         Some(wait) if wait >= 0.5 => format!("in {}", span(wait.round())),
         _ => "now".to_owned(),

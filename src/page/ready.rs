@@ -13,7 +13,12 @@ pub(super) fn hindrances(status: &WorkspaceStatus) -> Vec<String> {
     }
     for poller in &status.pollers {
         if poller.last_success_age_s.is_none() {
-            found.push(format!("{}: not read yet", poller.name()));
+            let why = if poller.last_success_unknown {
+                "when it was read last is unknown, because the clock was ahead"
+            } else {
+                "not read yet"
+            };
+            found.push(format!("{}: {why}", poller.name()));
         } else if is_stale(poller) {
             let age = poller.last_success_age_s.unwrap_or_default();
             found.push(format!(

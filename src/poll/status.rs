@@ -79,6 +79,9 @@ pub struct PollerStatus {
     pub state: PollerState,
     /// Seconds since a page was last read and stored, or found unchanged.
     pub last_success_age_s: Option<f64>,
+    /// True if the age is not known because the clock was ahead at the last success.
+    #[serde(default)]
+    pub last_success_unknown: bool,
     /// The mean interval of the last polls; the planned one before there are any.
     pub interval_s: Option<f64>,
     /// Seconds until the next poll.
@@ -103,6 +106,16 @@ pub struct PollerStatus {
 }
 
 impl PollerStatus {
+    /// When a page was last read, in words; `say` says an age.
+    #[must_use]
+    pub fn last_read(&self, say: impl FnOnce(f64) -> String) -> String {
+        match self.last_success_age_s {
+            Some(age) => say(age),
+            None if self.last_success_unknown => "unknown (the clock was ahead)".to_owned(),
+            None => "never".to_owned(),
+        }
+    }
+
     /// What to do about the volatile field, if there is one.
     #[must_use]
     pub fn volatile_advice(&self) -> Option<String> {
@@ -209,6 +222,7 @@ impl Dispatcher {
             business: poller.id().business.clone(),
             state: PollerState::of(poller, pause.map(|(reason, _)| reason)),
             last_success_age_s: poller.last_success().map(|at| age(at.elapsed)),
+            last_success_unknown: false,
             interval_s: Some(plan.kept_interval_s.unwrap_or(plan.interval_s)),
             next_poll_s: plan.next_poll_s,
             rate_per_hour: Some(plan.rate_per_hour),

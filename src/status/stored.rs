@@ -149,6 +149,7 @@ impl Stored {
                     .iter()
                     .find(|row| row.route == poller.route && row.business == poller.business);
                 poller.last_success_age_s = row.and_then(|row| age_s(&row.last_success_at, now));
+                poller.last_success_unknown = row.is_some() && poller.last_success_age_s.is_none();
                 // The last poll before this start succeeded a short time ago.
                 if poller.state == PollerState::Starting
                     && poller.last_success_age_s.is_some()
@@ -164,6 +165,7 @@ impl Stored {
     pub(super) fn stopped_pollers(&self, now: Timestamp) -> Vec<PollerStatus> {
         let stopped = |row: &PollerRow| PollerStatus {
             last_success_age_s: age_s(&row.last_success_at, now),
+            last_success_unknown: age_s(&row.last_success_at, now).is_none(),
             route: row.route.clone(),
             business: row.business.clone(),
             state: PollerState::Stopped,

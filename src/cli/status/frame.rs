@@ -100,7 +100,7 @@ fn pollers(pollers: &[PollerStatus], columns: usize) -> Vec<String> {
         vec![
             cell(&poller.name(), 24),
             poller.state.as_str().to_owned(),
-            poller.last_success_age_s.map_or_else(|| "never".to_owned(), duration::seconds),
+            poller.last_read(duration::seconds),
             match poller.next_poll_s {
                 Some(wait) if wait >= 0.5 => duration::seconds(wait),
                 Some(_) => "now".to_owned(),
