@@ -44,6 +44,7 @@ mod people;
 mod plans;
 mod pollers;
 mod query;
+mod quotes;
 mod reader;
 mod rebuild;
 mod replays;

@@ -14,7 +14,8 @@ pub fn wants(filter: &SinkFilter, change: &Change) -> bool {
     };
     filter.changes.contains(&change.kind)
         && filter.routes.contains(&change.route)
-        && of_business()
+        // A record may have been read from another business before: whoever got it then gets its tombstone.
+        && (change.kind == Kind::Forgotten || of_business())
         // A gap belongs to no record, and of a forgotten record no field is left to compare: no condition on a
         // record leaves them out.
         && (matches!(change.kind, Kind::Gap | Kind::Forgotten)
@@ -193,7 +194,14 @@ mod tests {
         let gap = Change { kind: Kind::Gap, record_id: None, ..job.clone() };
         assert!(wants(&filter(vec![never.clone()]), &gap), "a gap has no record to look at");
         let forgotten = Change { kind: Kind::Forgotten, ..job };
-        let told = SinkFilter { changes: vec![Kind::Forgotten], ..filter(vec![never]) };
-        assert!(wants(&told, &forgotten), "of a forgotten record no field is left");
+        let told = SinkFilter {
+            changes: vec![Kind::Forgotten],
+            businesses: vec!["8".to_owned()],
+            ..filter(vec![never])
+        };
+        assert!(
+            wants(&told, &forgotten),
+            "no field is left, and it may have been another business's"
+        );
     }
 }

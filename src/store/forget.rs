@@ -11,7 +11,7 @@ use super::full_text::{self, SearchIndex};
 use super::identity::Identities;
 use super::log::{self, NewChange};
 use super::operate::Operator;
-use super::{checkpoint, deliveries, mirror};
+use super::{checkpoint, deliveries, mirror, quotes};
 use crate::record::{Kind, Route, field};
 
 /// What forgetting a record came to.
@@ -159,12 +159,9 @@ pub(super) fn remove(
             full_text::set_aside(tx)?;
         }
     }
+    quotes::remove(tx, route, id)?;
     let versions = log::erase(tx, route, id, &tombstone)?;
     deliveries::skip_record(tx, route.as_str(), id)?;
-    // A report that waits for its sink may name the record; the next one does not.
-    tx.execute("DELETE FROM _notices WHERE kind = 'report'", [])?;
-    tx.execute("UPDATE _notices SET last_error = NULL", [])?;
-    tx.execute("UPDATE _replays SET last_error = NULL", [])?;
     let change = NewChange {
         route,
         record_id: id,

@@ -198,10 +198,10 @@ pub(super) fn newer(
 
 const COUNT: &str = "SELECT count(*) FROM changes WHERE seq > ?1 AND seq <= ?2 \
      AND instr(?3, ' ' || route || ' ') AND instr(?4, ' ' || kind || ' ') \
-     AND (?5 = '' OR instr(?5, ' ' || coalesce(business, '') || ' '))";
+     AND (?5 = '' OR kind = 'forgotten' OR instr(?5, ' ' || coalesce(business, '') || ' '))";
 
 /// How many rows after `after`, up to and with `upto`, are of these routes, kinds and
-/// businesses; no business means every one.
+/// businesses; no business means every one. The tombstone of a forgotten record is of every business.
 pub(super) fn count(
     connection: &Connection,
     after: i64,
