@@ -34,7 +34,7 @@ mod status;
 mod topic;
 mod webhook;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -132,6 +132,12 @@ impl Config {
         let text = text_of(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
         let base = Base::of_file(path, credentials_dir, env_key);
         Ok(Self::parse(&text, &path.display().to_string(), &base)?)
+    }
+
+    /// The fields of each route whose changes do not make a new version of a record.
+    #[must_use]
+    pub fn ignored_fields(&self) -> HashMap<Route, Vec<String>> {
+        self.routes.iter().map(|route| (route.route, route.ignore.clone())).collect()
     }
 
     /// Checks a text that is to become the file at `path`.

@@ -21,7 +21,7 @@ pub use event::Event;
 pub use fields::{CLOCK_SKEW, FieldName, created_at, field, fields, time};
 pub use found::FoundRecord;
 pub use meaning::{
-    FieldChange, changed_fields, only_changed_field, same_meaning, same_record, same_record_except,
+    FieldChange, changed_field_names, changed_fields, same_meaning, same_record, same_record_except,
 };
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").

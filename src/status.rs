@@ -9,7 +9,7 @@ mod last_run;
 mod reports;
 mod stored;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use crate::budget::BudgetStatus;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerStatus, PollingStatus};
+use crate::record::Route;
 use crate::schedule::Forecast;
 use crate::store::{Reader, StoreError};
 pub use backup::BackupStatus;
@@ -118,7 +119,8 @@ impl WorkspaceStatus {
 
     /// The status from the store only, because no daemon replied for the reason `why`.
     ///
-    /// `once_every` is the configured interval of `shopmirror once`, if a timer runs it.
+    /// `once_every` is the configured interval of `shopmirror once`, if a timer runs it; `ignored` are the
+    /// fields that each route ignores.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -126,6 +128,7 @@ impl WorkspaceStatus {
         reader: &Reader,
         why: &ControlError,
         once_every: Option<Duration>,
+        ignored: &HashMap<Route, Vec<String>>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let stored = Stored::read(reader)?;
@@ -144,7 +147,7 @@ impl WorkspaceStatus {
             ..Self::of_stored(&stored, now)
         };
         stored.complete(&mut status.pollers, now);
-        for (route, business, field) in reader.volatile_fields()? {
+        for (route, business, field) in reader.volatile_fields(ignored)? {
             let is_it = |p: &&mut PollerStatus| p.route == route.as_str() && p.business == business;
             if let Some(poller) = status.pollers.iter_mut().find(is_it) {
                 poller.volatile_field = Some(field);

@@ -135,8 +135,7 @@ pub async fn dispatcher(
         },
     };
     let source = config.workspace.key.clone();
-    let ignored = config.routes.iter().map(|route| (route.route, route.ignore.clone())).collect();
-    store.ignore_fields(ignored).await?;
+    store.ignore_fields(config.ignored_fields()).await?;
     let zone = config.workspace.time_zone.clone();
     if let Err(error) = store.keep_time_zone(zone, now.wall).await {
         tracing::warn!(%error, "could not store the offsets of time_zone: reports use those from before; restart when the store can be written");

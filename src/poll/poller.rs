@@ -190,8 +190,8 @@ impl PollerHealth {
             tracing::warn!(poller = %self.id, record = record.as_str(), "a page shows one record twice with two texts: \
                 the first one is stored; if the mirror differs from the workspace, tell the workspace's provider");
         }
-        for (id, field) in &stored.changed_alone {
-            self.volatile.note(id, field, now.wall);
+        for (id, fields) in &stored.changed_fields {
+            self.volatile.note(id, fields, now.wall);
         }
         self.clear_failures();
         self.last_error = None;

@@ -139,8 +139,8 @@ impl PollerStatus {
 pub fn volatile_advice(poller: &str, route: &str, field: &str) -> String {
     // Debug: in quotes, with the characters escaped that TOML escapes too.
     format!(
-        "{poller}: only the field {field:?} changes, again and again on the same records; if it \
-         changes by itself, set routes.{route}.ignore = [{field:?}] so that this is no update"
+        "{poller}: the field {field:?} changes again and again on the same records; if it changes by \
+         itself, add {field:?} to the list routes.{route}.ignore so that this is no update"
     )
 }
 

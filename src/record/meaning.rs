@@ -118,13 +118,12 @@ pub fn changed_fields<'a>(before: &'a str, after: &'a str) -> Vec<FieldChange<'a
         .collect()
 }
 
-/// The only top-level field whose meaning differs between two versions of one record; `None` if there
-/// are more or none.
+/// The names of the top-level fields whose meaning differs between two versions of one record, in
+/// alphabetical order; without its id and those in `except`.
 #[must_use]
-pub fn only_changed_field(before: &str, after: &str) -> Option<String> {
-    let mut changes = changed_fields(before, after).into_iter();
-    let first = changes.next()?;
-    changes.next().is_none().then_some(first.name)
+pub fn changed_field_names(before: &str, after: &str, except: &[String]) -> Vec<String> {
+    let names = changed_fields(before, after).into_iter().map(|change| change.name);
+    names.filter(|name| !except.contains(name)).collect()
 }
 
 fn object(text: &str) -> Option<Object<'_>> {

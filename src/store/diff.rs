@@ -11,7 +11,7 @@ use super::ignored::{IgnoredChanges, IgnoredFields};
 use super::known::{KnownPoller, StoredVersion};
 use super::mirror::Fields;
 use crate::contiguity::{Relation, Sighting};
-use crate::record::{Kind, Page, Route, created_at, only_changed_field, same_record_except};
+use crate::record::{Kind, Page, Route, changed_field_names, created_at, same_record_except};
 
 /// What a page is beside what is stored.
 #[derive(Default)]
@@ -29,8 +29,8 @@ pub(super) struct PageDiff {
     /// other records than the stored ones.
     compared: usize,
     strangers: usize,
-    /// The id and the field of each changed record of which a single field differs.
-    pub(super) changed_alone: Vec<(String, String)>,
+    /// The id of each changed record, and its fields that differ and are not ignored.
+    pub(super) changed_fields: Vec<(String, Vec<String>)>,
 }
 
 /// So many records of a page must be strangers before it counts as another shop's.
@@ -147,10 +147,9 @@ pub(super) fn compare(
             diff.strangers += usize::from(is_stranger == Some(true));
             match record_diff(found.as_ref(), same, asked_after) {
                 Decision::Write(record_diff) => {
-                    if let (RecordDiff::Changed { .. }, Some(found)) = (record_diff, &found)
-                        && let Some(field) = only_changed_field(&found.stored.body, text)
-                    {
-                        diff.changed_alone.push((id.to_owned(), field));
+                    if let (RecordDiff::Changed { .. }, Some(found)) = (record_diff, &found) {
+                        let names = changed_field_names(&found.stored.body, text, ignored.names());
+                        diff.changed_fields.push((id.to_owned(), names));
                     }
                     diff.records.push((place, record_diff));
                 }

@@ -63,7 +63,7 @@ pub(super) fn note_unchanged(
         updated: 0,
         overlap: records,
         gap: None,
-        changed_alone: Vec::new(),
+        changed_fields: Vec::new(),
         two_texts: repeats.two_texts,
     };
     writer.note(poller, poll_note(&outcome, &stamp, facts));
@@ -151,7 +151,7 @@ fn outcome(page: &Page, judged: &Judged, polled_before: bool) -> PageOutcome {
         updated: diff.updated(),
         overlap: proof.shared,
         gap: None,
-        changed_alone: diff.changed_alone.clone(),
+        changed_fields: diff.changed_fields.clone(),
         two_texts: page.repeats().two_texts.clone(),
     }
 }

@@ -50,8 +50,8 @@ pub struct PageOutcome {
     pub overlap: usize,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
-    /// The id and the field of each updated record of which a single field changed.
-    pub changed_alone: Vec<(String, String)>,
+    /// The id of each updated record, and its fields that changed and are not ignored.
+    pub changed_fields: Vec<(String, Vec<String>)>,
     /// The id of a record that the page shows twice with two texts.
     pub two_texts: Option<RecordId>,
 }

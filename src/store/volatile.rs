@@ -1,8 +1,9 @@
 //! Finds fields that keep changing by themselves, such as "5 minutes ago": each poll then makes
 //! updates that mean nothing.
 //!
-//! The sign is a record of which one and the same field changes again and again, and nothing else. A
-//! person changes a status a few times a day; such a field changes at every look.
+//! The sign is a record of which the same field or few fields change again and again, and nothing
+//! else. A person changes a status a few times a day; such a field changes at every look. Several such
+//! fields are named one after the other, as the operator has them ignored.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -12,13 +13,15 @@ use jiff::{SignedDuration, Timestamp};
 use super::error::StoreError;
 use super::log;
 use super::reader::Reader;
-use crate::record::{Change, Kind, Route, only_changed_field};
+use crate::record::{Change, Kind, Route, changed_field_names};
 
 /// This many repeats …
 const REPEATS: usize = 30;
-/// … within this time make a field volatile. A repeat is an update in which only the field changed
-/// that was also the only one to change in the record's update before.
+/// … within this time make a field volatile. A repeat is an update in which the same fields changed as
+/// in the record's update before.
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
+/// An update of more fields than this is an edit.
+const MOST_TOGETHER: usize = 3;
 /// Records that are remembered; past this number all are forgotten, which only delays the finding.
 const MOST_RECORDS: usize = 2_000;
 /// The newest rows of the log that [`Reader::volatile_fields`] looks at.
@@ -27,21 +30,25 @@ const MOST_ROWS: i64 = 5_000;
 /// What the updates of one route showed lately.
 #[derive(Debug, Default)]
 pub struct VolatileFields {
-    /// The only field that changed in each record's last update, and when.
-    last: HashMap<String, (String, Timestamp)>,
+    /// The fields that changed in each record's last update, and when.
+    last: HashMap<String, (Vec<String>, Timestamp)>,
     /// Repeats within the window, the oldest first.
     repeats: VecDeque<(Timestamp, String)>,
 }
 
 impl VolatileFields {
-    /// Notes an update in which only this field changed.
-    pub fn note(&mut self, id: &str, field: &str, at: Timestamp) {
+    /// Notes an update in which these fields changed.
+    pub fn note(&mut self, id: &str, fields: &[String], at: Timestamp) {
+        if fields.is_empty() || fields.len() > MOST_TOGETHER {
+            self.last.remove(id);
+            return;
+        }
         if self.last.len() >= MOST_RECORDS && !self.last.contains_key(id) {
             self.last.clear();
         }
-        let before = self.last.insert(id.to_owned(), (field.to_owned(), at));
-        if before.is_some_and(|(name, seen)| name == field && is_recent(seen, at)) {
-            self.repeats.push_back((at, field.to_owned()));
+        let before = self.last.insert(id.to_owned(), (fields.to_vec(), at));
+        if before.is_some_and(|(names, seen)| names == fields && is_recent(seen, at)) {
+            self.repeats.extend(fields.iter().map(|field| (at, field.clone())));
         }
         // More than can be needed to decide on several fields at once.
         while self.repeats.len() > 4 * REPEATS
@@ -68,12 +75,15 @@ fn is_recent(at: Timestamp, now: Timestamp) -> bool {
 }
 
 impl Reader {
-    /// The routes and businesses with a volatile field, from the newest rows of the log. Use
-    /// [`super::Store::read_long`].
+    /// The routes and businesses with a volatile field, from the newest rows of the log, without the
+    /// fields that a route ignores now. Use [`super::Store::read_long`].
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn volatile_fields(&self) -> Result<Vec<(Route, Option<String>, String)>, StoreError> {
+    pub fn volatile_fields(
+        &self,
+        ignored: &HashMap<Route, Vec<String>>,
+    ) -> Result<Vec<(Route, Option<String>, String)>, StoreError> {
         let last = log::last_seq(&self.connection)?;
         let newest: Option<Change> = log::by_seq(&self.connection, &[last])?.pop();
         let Some(newest) = newest.and_then(|row| row.observed_at.parse::<Timestamp>().ok()) else {
@@ -83,9 +93,10 @@ impl Reader {
         let from = log::position_at(&self.connection, &since)?.max(last - MOST_ROWS);
         let mut routes: HashMap<(Route, Option<String>), VolatileFields> = HashMap::new();
         log::scan(&self.connection, from, usize::MAX, |change| {
-            if let Some((id, field, at)) = changed_alone(&change) {
+            let ignored = ignored.get(&change.route).map_or(&[][..], Vec::as_slice);
+            if let Some((id, fields, at)) = changed(&change, ignored) {
                 let route = routes.entry((change.route, change.business.clone())).or_default();
-                route.note(id, &field, at);
+                route.note(id, &fields, at);
             }
             ControlFlow::Continue(())
         })?;
@@ -98,12 +109,15 @@ impl Reader {
     }
 }
 
-fn changed_alone(change: &Change) -> Option<(&str, String, Timestamp)> {
+fn changed<'a>(
+    change: &'a Change,
+    ignored: &[String],
+) -> Option<(&'a str, Vec<String>, Timestamp)> {
     if change.kind != Kind::Updated {
         return None;
     }
-    let field = only_changed_field(change.before.as_deref()?, &change.body)?;
-    Some((change.record_id.as_deref()?, field, change.observed_at.parse().ok()?))
+    let fields = changed_field_names(change.before.as_deref()?, &change.body, ignored);
+    Some((change.record_id.as_deref()?, fields, change.observed_at.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -115,13 +129,18 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
+    /// Names, as an update tells them.
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
     #[test]
     fn a_field_that_changes_on_the_same_records_again_and_again_is_volatile_for_ten_minutes() {
         let mut fields = VolatileFields::default();
         for second in 0..4 {
             assert_eq!(fields.field(at(second)), None);
             for id in 0..10 {
-                fields.note(&id.to_string(), "age", at(second));
+                fields.note(&id.to_string(), &names(&["age"]), at(second));
             }
         }
         assert_eq!(fields.field(at(4)), Some("age"));
@@ -134,14 +153,35 @@ mod tests {
         for minute in 0..600 {
             // Two records a minute get another status, one of them a second time soon after.
             for id in [2 * minute, 2 * minute + 1, 2 * minute - 6] {
-                fields.note(&id.to_string(), "status", at(60 * minute));
+                fields.note(&id.to_string(), &names(&["status"]), at(60 * minute));
                 assert_eq!(fields.field(at(60 * minute)), None);
             }
         }
         for second in 0..100 {
-            fields.note("1", if second % 2 == 0 { "a" } else { "b" }, at(36_000 + second));
+            let field = if second % 2 == 0 { "a" } else { "b" };
+            fields.note("1", &names(&[field]), at(36_000 + second));
+            fields.note("2", &names(&["a", "b", "c", "d"]), at(36_000 + second));
         }
         assert_eq!(fields.field(at(36_100)), None);
+    }
+
+    #[tokio::test]
+    async fn two_volatile_fields_are_named_one_after_the_other_as_they_are_ignored() {
+        let (_dir, store) = open();
+        for second in 0..8 {
+            let of = |id| format!(r#"{{"id":{id},"age":"{second} min","seen":{second}}}"#);
+            let shown: Vec<String> = (1..=20).map(of).collect();
+            Poll { second, ..Poll::USUAL }.shows(&store, &shown).await;
+        }
+        for (ignored, named) in
+            [(&[][..], Some("seen")), (&["seen"], Some("age")), (&["age", "seen"], None)]
+        {
+            let ignored = [(Route::Leads, names(ignored))].into();
+            let found =
+                store.read_long(move |reader| reader.volatile_fields(&ignored)).await.unwrap();
+            let wanted = named.map(|name| (Route::Leads, None, name.to_owned()));
+            assert_eq!(found, Vec::from_iter(wanted));
+        }
     }
 
     #[tokio::test]
@@ -152,12 +192,12 @@ mod tests {
             (1..=20).map(record).collect()
         };
         for second in 0..3 {
-            let named = store.read_long(Reader::volatile_fields).await.unwrap();
+            let named = store.read_long(|reader| reader.volatile_fields(&[].into())).await.unwrap();
             assert_eq!(named, [], "{second}");
             Poll { second, ..Poll::USUAL }.shows(&store, &shown(second)).await;
         }
         Poll { second: 3, ..Poll::USUAL }.shows(&store, &shown(3)).await;
-        let named = store.read_long(Reader::volatile_fields).await.unwrap();
+        let named = store.read_long(|reader| reader.volatile_fields(&[].into())).await.unwrap();
         assert_eq!(named, [(Route::Leads, None, "age".to_owned())]);
     }
 }

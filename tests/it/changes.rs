@@ -135,7 +135,7 @@ async fn a_field_that_keeps_changing_by_itself_is_named_until_it_is_ignored() {
         assert!(!place.status().await["reasons"].to_string().contains("age"), "{age}");
         pages.shown("leads", aged(age)).await;
     }
-    let advice = r#"routes.leads.ignore = [\"age\"]"#;
+    let advice = r#"add \"age\" to the list routes.leads.ignore"#;
     let says = |status: &Value| status["reasons"].to_string().contains(advice);
     let status = place.status_when("the field is named", says).await;
     assert_eq!(status["health"], "degraded");
@@ -152,4 +152,32 @@ async fn a_field_that_keeps_changing_by_itself_is_named_until_it_is_ignored() {
     assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'updated'"), versions);
     let check = place.run(["check", "--json"]).await;
     assert!(!check.out.contains("ignore"), "{check:?}");
+}
+
+#[tokio::test]
+async fn two_fields_that_keep_changing_by_themselves_are_named_one_after_the_other() {
+    let shown = |age: u32| {
+        let record = |id| format!(r#"{{"id":{id},"age":"{age} min ago","seen":{age}}}"#);
+        format!("[{}]", (1..=20).map(record).collect::<Vec<_>>().join(","))
+    };
+    let (pages, place, daemon) = stored(&shown(0)).await;
+    let mut age = 0;
+    let rounds = [("", "seen"), (r#""seen""#, "age"), (r#""seen", "age""#, "")];
+    for (round, (ignored, named)) in rounds.into_iter().enumerate() {
+        place.configure(&format!("[routes.leads]\nignore = [{ignored}]\n"));
+        daemon.signal(Signal::HUP);
+        let runs = || place.log().matches(" running ").count();
+        wait_until("the reload is done", || runs() == round + 2).await;
+        for _ in 0..4 {
+            age += 1;
+            pages.shown("leads", shown(age)).await;
+        }
+        let advice = format!(r#"add \"{named}\" to the list routes.leads.ignore"#);
+        let says = |status: &Value| {
+            let reasons = status["reasons"].to_string();
+            let any = reasons.contains("routes.leads.ignore");
+            if named.is_empty() { !any } else { reasons.contains(&advice) }
+        };
+        place.status_when(&format!("{named:?} is named"), says).await;
+    }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::CheckReport;
 use crate::cli::{exit, output};
-use crate::config::{Config, RouteSettings};
+use crate::config::Config;
 use crate::poll::volatile_advice;
 use crate::record::{PollerId, Route};
 use crate::store::{MISSING_TABLE, OpenError, Reader};
@@ -31,9 +31,9 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
         let text = format!("{} will be created by the first start", path.display());
         return report.ok("store", text);
     }
-    let found = Reader::open(path)
-        .map_err(anyhow::Error::new)
-        .and_then(|reader| Ok((reader.counts()?, reader.volatile_fields()?)));
+    let found = Reader::open(path).map_err(anyhow::Error::new).and_then(|reader| {
+        Ok((reader.counts()?, reader.volatile_fields(&config.ignored_fields())?))
+    });
     match found {
         Ok((counts, volatile)) => {
             let records = counts.iter().map(|(_, count)| count).sum();
@@ -45,13 +45,9 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
                 }
             }
             for (route, business, field) in volatile {
-                let is_ignored =
-                    |of: &RouteSettings| of.route == route && of.ignore.contains(&field);
-                if !config.routes.iter().any(is_ignored) {
-                    let poller = PollerId { route, business }.to_string();
-                    let text = volatile_advice(&poller, route.as_str(), &field);
-                    report.wrong(exit::CONFIG, "store", text);
-                }
+                let poller = PollerId { route, business }.to_string();
+                let text = volatile_advice(&poller, route.as_str(), &field);
+                report.wrong(exit::CONFIG, "store", text);
             }
         }
         Err(error) => match error.downcast_ref() {
