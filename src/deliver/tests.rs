@@ -146,6 +146,22 @@ async fn a_large_change_that_fails_alone_does_not_hold_up_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_large_dead_letter_that_fails_when_it_is_sent_again_does_not_hold_up_another_one() {
+    let shop = Shop::new().await;
+    let once = config::SinkSettings { retry: Arc::from([]), ..settings() };
+    let refused = |_: &Change| Verdict::Refused { reason: "answered 422".into(), for_good: true };
+    let task = shop.start("erp", Scripted::new(1, refused), once).await;
+    shop.see("1", &"x".repeat(6 << 20)).await;
+    shop.see("2", "Good").await;
+    until("both are dead", MINUTE, || task.status().dead == 2).await;
+    task.sink
+        .now_returns(|change| if change.body.len() > 5 << 20 { fault() } else { Verdict::Done });
+    assert_eq!(shop.redrive(&task).changes, 2);
+    until("the other one arrives", HOUR, || task.taken() == ["Good"]).await;
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sink_that_is_down_for_an_hour_slows_no_other_and_then_gets_everything() {
     let shop = Shop::new().await;
     let slow = |_: &Change| Duration::from_millis(200);

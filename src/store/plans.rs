@@ -124,7 +124,9 @@ fn no_statement_of_a_poll_reads_a_whole_table() {
         for step in plan(&connection, &sql) {
             let reads_all =
                 step.starts_with("SCAN") && !BOUNDED.iter().any(|b| step.starts_with(b));
-            assert!(!reads_all && !step.contains("AUTOMATIC"), "{step}\n{sql}");
+            // A route has as many rows as the log.
+            let reads_route = step.ends_with("(route=?)");
+            assert!(!reads_all && !reads_route && !step.contains("AUTOMATIC"), "{step}\n{sql}");
         }
     }
     // A word is looked up in the index, from the newest record on.

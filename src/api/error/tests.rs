@@ -119,7 +119,8 @@ fn an_envelope_of_another_shape_costs_only_its_parts() {
     assert_eq!(read(&"[".repeat(60_000)), (None, None, id.clone()));
     assert_eq!(read(r#"{"message":"m"}"#), (None, Some("m".into()), id.clone()));
     let odd = r#"{"error":{"code":7,"message":null,"request_id":["x"]}}"#;
-    assert_eq!(read(odd), (None, None, id));
+    assert_eq!(read(odd), (None, None, id.clone()));
+    assert_eq!(read(r#"{"error":{"code":"c"}}"#), (Some("c".into()), None, id));
 }
 
 #[test]

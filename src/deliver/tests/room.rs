@@ -53,7 +53,8 @@ async fn small_records_never_wait_and_a_sink_that_waits_for_room_can_be_stopped(
     let _all = shop.room.take(usize::MAX).await;
     let tasks = eight(&shop, Duration::ZERO).await;
     shop.see("1", &big()).await;
-    let small: Vec<_> = (2..=300).map(|id| (id.to_string(), format!("Small {id}"))).collect();
+    let small = |id: i32| (id.to_string(), format!("Small {id} {}", "s".repeat(900)));
+    let small: Vec<_> = (2..=300).map(small).collect();
     shop.see_all(&small).await;
     until("all have them", MINUTE, || tasks.iter().all(|task| task.taken().len() == 299)).await;
     for task in tasks {

@@ -5,13 +5,17 @@ use super::*;
 #[test]
 fn ages_that_cannot_be_true_count_as_none() {
     let hour = Duration::from_secs(3600);
-    let odd =
-        [Vec::new(), vec![Duration::ZERO; 100], vec![hour * 9000; 100], vec![Duration::MAX; 100]];
-    for ages in odd {
+    let none = Vec::new();
+    let mut without = None;
+    for ages in [none, vec![Duration::ZERO; 100], vec![hour * 9000; 100], vec![Duration::MAX; 100]]
+    {
         let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
         let mut last = [0.0; 6];
         let polls = drive(&mut schedule, 0.0, 7200.0, 60.5 / 45.0, |poller, now| {
-            let new = steady(0.2, std::mem::replace(&mut last[poller], now), now);
+            let from = std::mem::replace(&mut last[poller], now);
+            // One route has a burst in each ten minutes, which ages could show as an import.
+            let burst = if poller == 2 { 40 * steady(1.0 / 600.0, from, now) } else { 0 };
+            let new = steady(0.2, from, now) + burst;
             if new == 0 { PollResult::Unchanged } else { aged(new, ages.clone()) }
         });
         for poller in 0..6 {
@@ -24,6 +28,11 @@ fn ages_that_cannot_be_true_count_as_none() {
         }
         let rate = schedule.view(0, at(7200.0)).rate_per_hour;
         assert!((500.0..1000.0).contains(&rate), "{rate} an hour with {:?}", ages.first());
+        // An age of zero can be true. The others change nothing.
+        if ages.first().is_none_or(|age| !age.is_zero()) {
+            let polls_without = without.get_or_insert_with(|| polls.clone());
+            assert!(polls == *polls_without, "polled otherwise with {:?}", ages.first());
+        }
     }
 }
 
