@@ -1,6 +1,7 @@
 //! Large records: sinks that deliver them wait for each other, and for nothing else.
 
 use super::*;
+use crate::store::ReplayChoice;
 
 /// A record for which four sinks at once have room.
 fn big() -> String {
@@ -112,4 +113,77 @@ async fn a_sink_that_waits_for_room_goes_on_when_another_gives_it_back() {
     until("it has the record", MINUTE, || task.taken().len() == 1).await;
     task.stop().await;
     shop.assert_accounted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_forgotten_while_it_waits_for_room_is_not_sent() {
+    for woken in [true, false] {
+        let shop = Shop::new().await;
+        let all = shop.room.take(usize::MAX).await;
+        let task = shop.start("erp", slow(Duration::ZERO), settings()).await;
+        shop.see("1", &big()).await;
+        shop.see("2", "Small").await;
+        until("the small one arrives", MINUTE, || task.taken() == ["Small"]).await;
+        let at = shop.clock.now().stamp();
+        shop.operator().forget(Route::Leads, "1", &at).unwrap();
+        if woken {
+            task.wake.send_replace(());
+        }
+        drop(all);
+        let last = shop.count("SELECT max(seq) FROM changes");
+        until("it is done", HOUR, || task.status().position == last).await;
+        assert_eq!((task.taken(), task.status().retrying), (vec!["Small".to_owned()], 0));
+        task.stop().await;
+        shop.assert_accounted().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_of_large_records_waits_for_room_and_new_ones_go_first() {
+    let shop = Shop::new().await;
+    let task = shop.start("erp", slow(Duration::ZERO), settings()).await;
+    for id in ["1", "2", "3"] {
+        shop.see(id, &big()).await;
+    }
+    until("all have arrived", MINUTE, || task.taken().len() == 3).await;
+    let all = shop.room.take(usize::MAX).await;
+    let (at, to) = (shop.clock.now().stamp(), shop.store.seq());
+    let choice = ReplayChoice::default();
+    shop.operator().begin_replay("erp", (0, to), &choice, 1_000.0, &at).unwrap();
+    task.wake.send_replace(());
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(task.taken().len(), 3, "there is no room");
+    shop.see("4", "Small").await;
+    until("the new one arrives", Duration::from_secs(1), || task.taken().len() == 4).await;
+    drop(all);
+    until("the replay is done", MINUTE, || task.taken().len() == 7).await;
+    task.stop().await;
+    shop.assert_accounted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sinks_for_which_a_large_record_fails_alone_all_go_on() {
+    let shop = Shop::new().await;
+    let fails = |change: &Change| if change.body.len() > 1_000 { fault() } else { Verdict::Done };
+    let mut tasks = Vec::new();
+    for number in 0..8 {
+        let sink = Scripted::new(4, fails).slow(|_| Duration::from_secs(2));
+        tasks.push(shop.start(&format!("sink{number}"), sink, settings()).await);
+    }
+    for (id, name) in [("1", &*big()), ("2", &*big()), ("3", "Small"), ("1", "Edited")] {
+        shop.see(id, name).await;
+    }
+    let is_done = |task: &Task| task.taken() == ["Small"] && task.status().retrying == 3;
+    until("each has the small one", HOUR, || tasks.iter().all(is_done)).await;
+    for task in &tasks {
+        task.sink.now_returns(|_| Verdict::Done);
+    }
+    let is_done = |task: &Task| task.taken().len() == 4 && task.status().retrying == 0;
+    until("each has all", 3 * HOUR, || tasks.iter().all(is_done)).await;
+    for task in tasks {
+        let (first, last) = (big(), "Edited".to_owned());
+        let place = |name: &String| task.taken().iter().position(|taken| taken == name);
+        assert!(place(&first) < place(&last), "a record in order");
+        task.stop().await;
+    }
 }
