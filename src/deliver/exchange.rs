@@ -47,7 +47,7 @@ impl Deliverer {
         attempt: Attempt,
         ends: &Ends<'_>,
     ) -> Result<Option<Duration>, StoreError> {
-        let mut share = Share::default();
+        let (mut share, mut ends_at_large) = (Share::default(), false);
         let (row, round) = loop {
             let wanted = ReadLimits {
                 after: known.position,
@@ -56,15 +56,21 @@ impl Deliverer {
                 several: !self.sink.can_fail_for_one(),
                 under_way: std::collections::HashSet::new(),
                 room: share.bytes,
+                ends_at_large,
             };
             let read = self.read(wanted).await?;
             let Some(large) = read.1.as_ref().and_then(|round| round.lacks_room) else {
                 break read;
             };
             drop(share);
-            match self.take_room(large, ends).await {
-                Some(taken) => share = taken,
-                None => return Ok(None),
+            // Small records in front of a large one go while it has to wait.
+            match self.room.try_take(large) {
+                Some(taken) => (share, ends_at_large) = (taken, false),
+                None if !ends_at_large => (share, ends_at_large) = (Share::default(), true),
+                None => match self.take_room(large, ends).await {
+                    Some(taken) => share = taken,
+                    None => return Ok(None),
+                },
             }
         };
         let moved = row.is_some_and(|row| known.adopt(row));

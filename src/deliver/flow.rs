@@ -190,6 +190,7 @@ impl<'a> Flow<'a> {
             under_way: self.items.stored(),
             // Of large changes only the numbers are kept.
             room: usize::MAX,
+            ends_at_large: false,
         };
         self.reading = Some(Box::pin(deliverer.read(wanted)));
     }

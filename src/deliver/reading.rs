@@ -25,6 +25,8 @@ pub(super) struct ReadLimits {
     pub(super) under_way: HashSet<i64>,
     /// Bytes of large records for which there is room.
     pub(super) room: usize,
+    /// Whether a large record ends the round before it if there is something to hand over.
+    pub(super) ends_at_large: bool,
 }
 
 impl Deliverer {
@@ -76,6 +78,7 @@ impl Deliverer {
                     Passage::Flood | Passage::Held => wanted.after,
                 },
                 room: wanted.room,
+                ends_at_large: wanted.ends_at_large,
             };
             let round = Round::read(reader, &limits)?;
             Ok((Some(known.row), Some(round)))

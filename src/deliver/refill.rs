@@ -18,7 +18,7 @@ use crate::clock::{Moment, stamp};
 use crate::config;
 use crate::record::{Change, Kind, Route};
 use crate::sink::Verdict;
-use crate::store::{Acknowledged, DeliveryState, SinkProgress, SinkState, StoreError};
+use crate::store::{Acknowledged, DeliveryState, Reader, SinkProgress, SinkState, StoreError};
 
 /// Rows of the log looked through in one read.
 const SCAN: usize = 4_096;
@@ -46,6 +46,20 @@ struct Portion {
     changes: Vec<Change>,
     /// The last row that was looked at.
     upto: i64,
+}
+
+/// The changes of these rows, without those of records that were forgotten meanwhile.
+fn unerased(reader: &Reader, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
+    let mut changes = reader.changes(seqs)?;
+    let mut failure = None;
+    changes.retain(|change| match reader.is_erased(change.seq) {
+        Ok(is_erased) => !is_erased,
+        Err(error) => {
+            failure = Some(error);
+            false
+        }
+    });
+    failure.map_or(Ok(changes), Err)
 }
 
 impl Deliverer {
@@ -99,18 +113,18 @@ impl Deliverer {
             return Ok(Some(LOOK_AGAIN));
         }
         let mut share = Share::default();
-        let portion = loop {
-            let portion = self.lost(refill).await?;
-            let large = large(&portion.changes);
-            if large <= share.bytes {
-                break portion;
-            }
-            drop((portion, share));
+        let mut portion = self.lost(refill).await?;
+        let large = large(&portion.changes);
+        if large > 0 {
+            // Who waits for room has no large record in memory. Who has room waits for no long read.
+            let seqs: Vec<i64> = portion.changes.drain(..).map(|change| change.seq).collect();
+            portion.changes.shrink_to_fit();
             match self.take_room(large, ends).await {
                 Some(taken) => share = taken,
                 None => return Ok(Some(LOOK_AGAIN)),
             }
-        };
+            portion.changes = self.store.read(move |reader| unerased(reader, &seqs)).await?;
+        }
         let now = self.clock.now().wall;
         let verdicts = match portion.changes.as_slice() {
             [] => Vec::new(),

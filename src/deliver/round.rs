@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use super::filter::wants;
 use super::health::Attempt;
 use super::redrive::has_newer;
-use super::room::large;
+use super::room::{SMALL, large};
 use crate::config::SinkFilter;
 use crate::record::Change;
 use crate::store::{DeliveryState, DueBy, PendingDelivery, Reader, StoreError};
@@ -46,6 +46,8 @@ pub(super) struct Limits<'a> {
     pub(super) upto: i64,
     /// Bytes of large records for which there is room.
     pub(super) room: usize,
+    /// Whether a large record ends the round before it if there is something to hand over.
+    pub(super) ends_at_large: bool,
 }
 
 impl Limits<'_> {
@@ -57,6 +59,12 @@ impl Limits<'_> {
         };
         let record = (delivery.route.as_str(), delivery.record_id.as_str());
         has_newer(reader, Some(self.filter), record, (delivery.seq, self.position), parked)
+    }
+
+    /// Whether a change is left to the next round, so that those before it need not wait for room.
+    fn leaves(&self, change: &Change, round: &Round) -> bool {
+        let may_end = self.ends_at_large && !self.attempt.compares() && !round.changes.is_empty();
+        may_end && weight(change) > SMALL
     }
 
     fn standing(
@@ -184,6 +192,7 @@ impl Round {
                 continue;
             }
             match reader.changes(&[delivery.seq])?.pop() {
+                Some(change) if limits.leaves(&change, self) => self.more_due = true,
                 Some(change) => {
                     bytes += weight(&change);
                     self.changes.push(change);
@@ -260,7 +269,7 @@ impl Round {
             let room = self.changes.len() < most && (bytes < ROUND_BYTES || comparing);
             if comparing && !room && met < limits.attempt.reach(limits.most) && self.spare() {
                 // Its place is taken by a change further on.
-            } else if !room || in_hand {
+            } else if !room || in_hand || limits.leaves(&change, self) {
                 full = true;
                 return ControlFlow::Break(());
             }

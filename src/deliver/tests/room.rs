@@ -1,6 +1,11 @@
 //! Large records: sinks that deliver them wait for each other, and for nothing else.
 
+use std::path::Path;
+
 use super::*;
+use crate::config::FileSettings;
+use crate::deliver::Deliverer;
+use crate::sink::Sink;
 use crate::store::ReplayChoice;
 
 /// A record for which four sinks at once have room.
@@ -186,4 +191,35 @@ async fn sinks_for_which_a_large_record_fails_alone_all_go_on() {
         assert!(place(&first) < place(&last), "a record in order");
         task.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_small_records_goes_while_a_large_one_behind_them_waits_for_room() {
+    let shop = Shop::new().await;
+    let all = shop.room.take(usize::MAX).await;
+    let path = shop.dir.path().join("audit.ndjson");
+    let lines = || std::fs::read_to_string(&path).map_or(0, |text| text.lines().count());
+    let deliverer = Deliverer {
+        sink: file_sink(&path),
+        ..shop.deliverer("erp", &slow(Duration::ZERO), settings()).0
+    };
+    deliverer.open().await.unwrap();
+    let finish = CancellationToken::new();
+    // Before it runs, so that its first round finds all of them. The last of a page is stored first.
+    let page = [("5", &*big()), ("4", "Small"), ("3", &*big()), ("2", "Small"), ("1", "Small")];
+    shop.see_all(&page.map(|(id, name)| (id.to_owned(), name.to_owned()))).await;
+    let task = tokio::spawn(deliverer.run(finish.clone(), CancellationToken::new()));
+    until("the small ones in front are there", MINUTE, || lines() == 2).await;
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(lines(), 2, "the others are behind the large one");
+    drop(all);
+    until("all are there", MINUTE, || lines() == 5).await;
+    finish.cancel();
+    task.await.unwrap().unwrap();
+    shop.assert_accounted().await;
+}
+
+/// A sink that takes batches.
+fn file_sink(path: &Path) -> Sink {
+    Sink::build("erp", &SinkKind::File(FileSettings::usual(path.to_owned()))).unwrap()
 }
