@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::escape::is_unsafe;
+#[cfg(any(feature = "nats", feature = "mqtt"))]
 use crate::record::Change;
 
 /// Makes reasons.
@@ -22,6 +23,7 @@ impl Reason {
 
     /// Why a destination does not take the message of a change: how long it is, what to do, and what of it
     /// is not the record.
+    #[cfg(any(feature = "nats", feature = "mqtt"))]
     pub(super) fn too_large(change: &Change, who: &str, remedy: &str) -> String {
         let (message, record) = (change.data_json().len(), change.body.len());
         let mut text = format!("larger than {who} takes, {message} bytes: {remedy}");
@@ -60,6 +62,7 @@ impl Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(any(feature = "nats", feature = "mqtt"))]
     use crate::record::{Kind, Route};
 
     #[test]
@@ -68,6 +71,7 @@ mod tests {
         assert_eq!(Reason::of(hostile), r"a\u{a}<0>FAKE \u{1b}[31m\u{202e}b\u{7f}");
     }
 
+    #[cfg(any(feature = "nats", feature = "mqtt"))]
     #[test]
     fn an_edit_whose_values_before_are_too_large_is_told_apart_from_a_large_record() {
         let long = format!(r#"{{"id":7,"note":"{}"}}"#, "x".repeat(100_000));

@@ -8,11 +8,11 @@ use sandbox::Route;
 use serde_json::{Value, json};
 
 use super::email::{MailServer, certificates};
-#[cfg(feature = "s3")]
+#[cfg(all(feature = "postgres", feature = "nats", feature = "s3"))]
 use crate::support::servers::moto::Moto;
-#[cfg(feature = "nats")]
+#[cfg(all(feature = "postgres", feature = "nats", feature = "s3"))]
 use crate::support::servers::nats::Nats;
-#[cfg(feature = "postgres")]
+#[cfg(all(feature = "postgres", feature = "nats", feature = "s3"))]
 use crate::support::servers::postgres::{Postgres, Role};
 use crate::support::{Place, Workspace, wait_until};
 
