@@ -30,7 +30,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, stamp};
-use crate::config;
+use crate::config::{self, MqttSettings, NameTemplate, SinkKind};
 use crate::sink::Sink;
 use crate::store::{Begin, Reader, SinkRow, SinkState, Store, StoreError};
 pub use backlog::{SinkView, behind};
@@ -92,6 +92,7 @@ impl Deliverer {
     ) -> Result<(), StoreError> {
         let mut known = TaskState::of(self.open().await?);
         self.expect_stored(&mut known).await?;
+        self.remember_topics().await?;
         self.keep_order();
         let comparing = self.comparing(Comparing::Patient);
         let mut wakes = self.wakes();
@@ -191,6 +192,7 @@ impl Deliverer {
     pub async fn once(mut self, cut: &CancellationToken) -> Result<SinkStatus, StoreError> {
         let mut known = TaskState::of(self.open().await?);
         self.expect_stored(&mut known).await?;
+        self.remember_topics().await?;
         self.keep_order();
         let comparing = self.comparing(Comparing::AtOnce);
         let mut wakes = self.wakes();
@@ -237,6 +239,22 @@ impl Deliverer {
         };
         let at = self.clock.now().stamp();
         self.store.open_sink(self.name.clone(), self.settings.kind.type_name(), begin, at).await
+    }
+
+    /// Tells the sink under which topics of before it has to remove what is forgotten.
+    async fn remember_topics(&mut self) -> Result<(), StoreError> {
+        let SinkKind::Mqtt(MqttSettings { state_topic: Some(topic), .. }) = &self.settings.kind
+        else {
+            return Ok(());
+        };
+        let noted = self.store.note_state_topic(self.name.clone(), topic.text().to_owned()).await;
+        let noted = match noted {
+            // It is noted at the next start; until then those of before are not known.
+            Err(error) if error.passes() => return Ok(()),
+            noted => noted?,
+        };
+        self.sink.remember_topics(noted.into_iter().map(NameTemplate::of_text).collect());
+        Ok(())
     }
 
     fn wakes(&self) -> Wakes {

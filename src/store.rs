@@ -54,6 +54,7 @@ mod search;
 mod sink_state;
 mod sinks;
 mod spending;
+mod state_topics;
 mod succession;
 mod time_zone;
 mod travel;

@@ -22,6 +22,18 @@ pub struct NameTemplate {
 }
 
 impl NameTemplate {
+    /// A template as [`Self::text`] gave it.
+    #[must_use]
+    pub fn of_text(text: String) -> Self {
+        Self { text }
+    }
+
+    /// Its text, with the name of the shop filled in.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The name for changes of this route and kind. A notice has no route: `shopmirror` stands in its
     /// place.
     #[must_use]

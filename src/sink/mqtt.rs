@@ -41,11 +41,46 @@ const PACKET_TOO_LARGE: u8 = 149;
 pub struct MqttSink {
     url: SecretString,
     ca_file: Option<PathBuf>,
-    topic: NameTemplate,
-    state_topic: Option<NameTemplate>,
+    topics: Topics,
     timeout: Duration,
     /// `None` before the first delivery, and after a failure.
     open: Option<Open>,
+}
+
+/// Where changes are published.
+struct Topics {
+    all: NameTemplate,
+    /// Where the newest version of each record is kept.
+    states: Option<NameTemplate>,
+    /// Where it was kept before.
+    former: Vec<NameTemplate>,
+}
+
+impl Topics {
+    /// What is published for a change: topic, text and options.
+    fn messages(&self, change: &Change) -> Vec<(String, String, PublishOptions)> {
+        let plain = PublishOptions::new(QoS::AtLeastOnce);
+        let topic = self.all.name(change.route, change.kind);
+        let mut messages = vec![(topic, change.data_json(), plain)];
+        // A test may show an older version, which must not replace the state of a record; a notice is
+        // about no record.
+        if !(change.is_test() || change.kind.is_notice())
+            && let (Some(template), Some(id)) = (&self.states, &change.record_id)
+        {
+            let mut keep = |template: &NameTemplate, text: String| {
+                let kept = PublishOptions::new(QoS::AtLeastOnce).retained();
+                messages.push((template.record_name(change.route, change.kind, id), text, kept));
+            };
+            if change.kind == Kind::Forgotten {
+                // An empty text removes what the broker kept.
+                let former = self.former.iter();
+                former.chain([template]).for_each(|template| keep(template, String::new()));
+            } else {
+                keep(template, change.body.clone());
+            }
+        }
+        messages
+    }
 }
 
 /// A connection; its task ends when the connection fails.
@@ -99,11 +134,19 @@ impl MqttSink {
         Ok(Self {
             url: settings.url.clone(),
             ca_file: settings.ca_file.clone(),
-            topic: settings.topic.clone(),
-            state_topic: settings.state_topic.clone(),
+            topics: Topics {
+                all: settings.topic.clone(),
+                states: settings.state_topic.clone(),
+                former: Vec::new(),
+            },
             timeout: settings.timeout,
             open: None,
         })
+    }
+
+    /// From now on, what is forgotten is removed under these topics as well.
+    pub(super) fn remember_topics(&mut self, topics: Vec<NameTemplate>) {
+        self.topics.former = topics;
     }
 
     pub(super) fn batch(&self) -> usize {
@@ -158,7 +201,7 @@ impl MqttSink {
         let mut lost = None;
         'all: for (index, change) in changes.iter().enumerate() {
             begun = index + 1;
-            for (topic, text, options) in messages(&self.topic, self.state_topic.as_ref(), change) {
+            for (topic, text, options) in self.topics.messages(change) {
                 left[index] += 1;
                 let publishing = open.client.publish_tracked(topic, text, options);
                 tokio::select! {
@@ -269,28 +312,6 @@ impl MqttSink {
             Err(_) => Err("no answer in time; check the broker and the network".to_owned()),
         }
     }
-}
-
-/// What is published for a change: topic, text and options.
-fn messages(
-    topic: &NameTemplate,
-    state_topic: Option<&NameTemplate>,
-    change: &Change,
-) -> Vec<(String, String, PublishOptions)> {
-    let plain = PublishOptions::new(QoS::AtLeastOnce);
-    let mut messages = vec![(topic.name(change.route, change.kind), change.data_json(), plain)];
-    // A test may show an older version, which must not replace the state of a record; a notice is
-    // about no record.
-    if !(change.is_test() || change.kind.is_notice())
-        && let (Some(template), Some(id)) = (state_topic, &change.record_id)
-    {
-        let kept = PublishOptions::new(QoS::AtLeastOnce).retained();
-        let name = template.record_name(change.route, change.kind, id);
-        // An empty text removes what the broker kept.
-        let text = if change.kind == Kind::Forgotten { String::new() } else { change.body.clone() };
-        messages.push((name, text, kept));
-    }
-    messages
 }
 
 /// What to do about a message that is too large.

@@ -1,8 +1,10 @@
-//! Destinations that keep their own account of what they have: whether something of it was lost.
+//! Destinations that keep their own account of what they have: whether something of it was lost,
+//! and where it was kept before.
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mqtt"))]
 use super::BatchedSink;
 use super::Sink;
+use crate::config::NameTemplate;
 
 impl Sink {
     /// The last row of the log that the destination has, if it keeps an account of that.
@@ -23,6 +25,19 @@ impl Sink {
         #[cfg(feature = "postgres")]
         if let Self::Batched(BatchedSink::Postgres(sink)) = self {
             sink.expect_stored(seq);
+        }
+    }
+
+    /// The topics under which the destination kept states of records before; what is forgotten is removed
+    /// there too.
+    #[cfg_attr(
+        not(feature = "mqtt"),
+        expect(unused_variables, clippy::needless_pass_by_value, reason = "the type is left out")
+    )]
+    pub fn remember_topics(&mut self, topics: Vec<NameTemplate>) {
+        #[cfg(feature = "mqtt")]
+        if let Self::Batched(BatchedSink::Mqtt(sink)) = self {
+            sink.remember_topics(topics);
         }
     }
 

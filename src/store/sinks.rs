@@ -14,6 +14,7 @@ use super::deliveries::{self, PendingDelivery};
 use super::error::StoreError;
 use super::passed::{self, Passed, PassedPositions};
 use super::sink_state::{GateState, SinkState};
+use super::state_topics;
 use super::{Store, log};
 
 /// A sink's row.
@@ -371,6 +372,7 @@ pub(super) fn forget(connection: &mut Connection, name: &str) -> rusqlite::Resul
         tx.execute("DELETE FROM sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
     if forgotten {
         acknowledged::forget(&tx, name)?;
+        state_topics::forget(&tx, name)?;
         for table in ["deliveries", "_notices", "_alerts", "_replays"] {
             tx.execute(&format!("DELETE FROM {table} WHERE sink = ?1"), [name])?;
         }

@@ -4,7 +4,12 @@ use shopmirror::config::{Base, Config, SinkKind, SinkSettings};
 use shopmirror::record::{Change, Kind};
 use shopmirror::sink::Verdict;
 
+use rustix::process::Signal;
+use sandbox::Route;
+use serde_json::{Value, json};
+
 use super::{all_done, build, change, changes, deliver, deliver_one, ids, is_fault, reason};
+use crate::support::Workspace;
 use crate::support::servers::mosquitto::Mosquitto;
 
 fn sink_kind(url: &str, rest: &str) -> SinkKind {
@@ -67,6 +72,44 @@ async fn the_broker_keeps_the_newest_state_of_each_record_until_it_is_forgotten(
     let forgotten = Change { record_id: hostile, kind: Kind::Forgotten, body, ..change(4) };
     assert_eq!(deliver_one(&mut sink, &forgotten).await, Verdict::Done);
     assert_eq!(broker.messages().await.next().await, three);
+}
+
+#[tokio::test]
+async fn what_is_forgotten_is_removed_under_each_topic_that_kept_it() {
+    let Some(broker) = Mosquitto::start(false) else { return };
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let url = broker.url("all", "right");
+    let configure = |state: &str| {
+        place.configure(&format!(
+            "[sinks.broker]\ntype = \"mqtt\"\nurl = \"{url}\"\nworkspace = \"north\"\n\
+             topic = \"all\"\nstate_topic = \"{state}/{{workspace}}/{{route}}/{{record}}\"\n"
+        ));
+    };
+    configure("old");
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let first = workspace.add(Route::Leads, json!({"name": "Ada"}));
+    let delivered = |count| move |status: &Value| status["sinks"][0]["delivered"] == count;
+    place.status_when("the old topic has it", delivered(1)).await;
+    configure("new");
+    daemon.signal(Signal::HUP);
+    workspace.edit(Route::Leads, &first, json!({"name": "Ada Lovelace"}));
+    place.status_when("the new topic has it", delivered(2)).await;
+    daemon.stop().await;
+    // Also after a restart, when nothing but the store knows the old topic.
+    let daemon = place.started().await;
+    let second = workspace.add(Route::Leads, json!({"name": "Left"}));
+    place.status_when("another one is kept", delivered(3)).await;
+    assert_eq!(place.run(["forget", "leads", &first]).await.code, Some(0));
+    place.status_when("the broker is told", delivered(4)).await;
+    let mut messages = broker.messages().await;
+    assert_eq!(messages.next().await.0, format!("new/north/leads/{second}"));
+    // Nothing else was kept: what comes next is new.
+    let mut sink = build(&sink_kind(&url, "topic = \"marker\""));
+    assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
+    assert_eq!(messages.next().await.0, "marker");
+    daemon.stop().await;
 }
 
 #[test]
