@@ -314,8 +314,8 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     (
         "payments",
         "sums of fractions",
-        "total(round(p.amount * 10000)) AS net",
-        "total(round(p.amount)) * 10000 AS net",
+        "total(round(amount * 10000)) AS net",
+        "total(round(amount)) * 10000 AS net",
     ),
     ("payments", "no business", "AND (:business IS NULL OR p._business = :business)", ""),
     (

@@ -255,6 +255,21 @@ async fn a_report_counts_the_shop_as_it_stood_then() {
 }
 
 #[tokio::test]
+async fn an_amount_that_was_sent_as_text_is_a_payment_or_a_refund_and_any_other_text_is_none() {
+    let amount = |(id, amount): (i64, &str)| {
+        let fields = json!({"id": id, "created_at": "2026-03-09T10:00:00Z", "amount": amount});
+        (Route::Payments, fields)
+    };
+    let amounts = [(1, "12.50"), (2, "-5.00"), (3, "7"), (4, "n/a"), (5, ""), (6, "1,000")];
+    let place = place(&amounts.map(amount)).await;
+    let of_day = ["report", "payments", "--from", "2026-03-09", "--to", "2026-03-09"];
+    let payments = place.run(of_day.iter().chain(&["--format", "json"])).await.json();
+    let wanted = json!({"period": "2026-03-09", "payments": 2, "received": 19.5, "refunds": 1,
+        "refunded": 5.0, "net": 14.5});
+    assert_eq!(payments[0], wanted);
+}
+
+#[tokio::test]
 async fn a_barcode_scanned_into_an_amount_spoils_no_report() {
     let (made, before) = ("2026-03-09T10:00:00Z", "2026-03-08T10:00:00Z");
     let amount_at = |at: &str, id: i64, amount: Value| {
