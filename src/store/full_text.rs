@@ -2,7 +2,7 @@
 //!
 //! A row belongs to the newest version of a record and has that version's number. FTS5 keeps no
 //! text, so a row is removed by giving it the same words again, which follow from the version's body.
-//! The index follows from the mirror: damage to it costs searches for a while, and nothing else.
+//! The index follows from the log: damage to it costs searches for a while, and nothing else.
 
 mod keeping;
 mod renewal;
@@ -35,6 +35,11 @@ pub(super) const FIND: &str =
 pub(super) const FIND_IN_ROUTE: &str = "SELECT s.rowid FROM _search s \
      CROSS JOIN changes c ON c.seq = s.rowid WHERE s._search MATCH ?1 AND c.route = ?3 \
      ORDER BY s.rowid DESC LIMIT ?2";
+/// The newest version of each record among some rows of the log, in their order: FTS5 writes a new
+/// segment for each number below the last.
+pub(super) const NEWEST: &str = "SELECT c.seq, c.body FROM changes c WHERE c.seq > ?1 AND c.seq <= ?2 \
+     AND c.kind IN ('baseline', 'created', 'updated') AND NOT EXISTS (SELECT 1 FROM changes n \
+     WHERE n.route = c.route AND n.record_id = c.record_id AND n.version > c.version) ORDER BY c.seq";
 const BEFORE: &str =
     "SELECT seq, body FROM changes WHERE route = ?1 AND record_id = ?2 AND version = ?3";
 
@@ -158,23 +163,25 @@ pub(super) fn ensure(connection: &mut Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Makes the whole index again from the mirror's rows and the log.
+/// Makes the whole index again from the log.
 pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
     reset(connection)?;
-    let mut insert = connection.prepare(INSERT)?;
-    for route in Route::ALL {
-        // In the order of the rows' numbers: FTS5 writes a new segment for each number below the last.
-        let mut statement = connection.prepare(&format!(
-            "SELECT c.seq, c.body FROM \"{route}\" r CROSS JOIN changes c ON c.seq = r._seq \
-             ORDER BY r._seq"
-        ))?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let body = row.get_ref(1)?.as_str()?;
-            insert.execute((row.get::<_, i64>(0)?, words::of_record(body)))?;
-        }
-    }
+    fill(connection, 0, i64::MAX)?;
     SearchIndex::Whole.write(connection)
+}
+
+/// Indexes the records whose last change lies after one row of the log, up to another.
+///
+/// Not those of the mirror: a row that was deleted by hand comes back without a new version.
+fn fill(connection: &Connection, after: i64, upto: i64) -> rusqlite::Result<()> {
+    let mut newest = connection.prepare_cached(NEWEST)?;
+    let mut insert = connection.prepare_cached(INSERT)?;
+    let mut rows = newest.query([after, upto])?;
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(1)?.as_str()?;
+        insert.execute((row.get::<_, i64>(0)?, words::of_record(body)))?;
+    }
+    Ok(())
 }
 
 impl Reader {

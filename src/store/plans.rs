@@ -81,6 +81,7 @@ fn hot_statements() -> Vec<String> {
         log::NEXT_OBSERVED.to_owned(),
         log::NAMING_RECORDS.to_owned(),
         log::PRUNE.to_owned(),
+        full_text::NEWEST.to_owned(),
         rebuild::LATEST_VERSIONS.to_owned(),
     ]
 }

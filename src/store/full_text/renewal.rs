@@ -3,8 +3,7 @@
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::{INSERT, SearchIndex, words};
-use crate::record::Route;
+use super::{SearchIndex, fill};
 use crate::store::error::StoreError;
 use crate::store::log;
 
@@ -76,28 +75,6 @@ pub(in crate::store) fn step(
 
 fn damaged(error: rusqlite::Error) -> StoreError {
     if is_damage(&error) { StoreError::SearchDamaged } else { error.into() }
-}
-
-/// Indexes the records whose last change lies after one row of the log, up to another.
-fn fill(connection: &Connection, after: i64, upto: i64) -> rusqlite::Result<()> {
-    let mut found: Vec<(i64, String)> = Vec::new();
-    for route in Route::ALL {
-        let mut statement = connection.prepare_cached(&format!(
-            "SELECT c.seq, c.body FROM \"{route}\" r CROSS JOIN changes c ON c.seq = r._seq \
-             WHERE r._seq > ?1 AND r._seq <= ?2"
-        ))?;
-        let rows = statement.query_map([after, upto], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        for row in rows {
-            found.push(row?);
-        }
-    }
-    // FTS5 writes a new segment for each number below the last.
-    found.sort_by_key(|(seq, _)| *seq);
-    let mut insert = connection.prepare_cached(INSERT)?;
-    for (seq, body) in found {
-        insert.execute((seq, words::of_record(&body)))?;
-    }
-    Ok(())
 }
 
 /// The first of these damages, as `PRAGMA quick_check` names them, that is not in the index.

@@ -170,3 +170,39 @@ async fn an_older_index_is_made_again_at_the_next_start() {
     let kinds: Vec<Kind> = reader.find("bert", None, 1).unwrap().iter().map(|c| c.kind).collect();
     assert_eq!(kinds, [Kind::Updated]);
 }
+
+#[tokio::test]
+async fn a_record_whose_row_was_deleted_while_the_index_was_made_again_is_found_once_it_is_back() {
+    for (name, old) in [("Ann Zebra", "quetzal"), ("Ann Quetzal", "zebra")] {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        Poll::USUAL.shows(&store, &[record(1, "Ann Quetzal"), record(2, "Bob")]).await;
+        store.close().await.unwrap();
+        drop(store);
+        let tool = rusqlite::Connection::open(&path).unwrap();
+        tool.execute_batch(
+            "DELETE FROM leads WHERE id = '1'; UPDATE meta SET value = '0' WHERE name = 'search_form'",
+        )
+        .unwrap();
+        let store = Store::open(&path).unwrap();
+        for second in 1..4 {
+            let shown = [record(1, name), record(2, &format!("Bob {second}"))];
+            Poll { second, ..Poll::USUAL }.shows(&store, &shown).await;
+            let reader = Reader::open(&path).unwrap();
+            assert_eq!(found(&reader, "ann"), "1", "{name}");
+            assert_eq!(
+                (found(&reader, old), found(&reader, "bob")),
+                (String::new(), "2".to_owned())
+            );
+        }
+        tool.execute("INSERT INTO _search (_search) VALUES ('integrity-check')", []).unwrap();
+        store.close().await.unwrap();
+        drop(store);
+        assert_eq!(
+            Operator::open(&path).unwrap().forget(Route::Leads, "1", "2026").unwrap(),
+            Forgotten::Now { versions: if old == "quetzal" { 2 } else { 1 } }
+        );
+        tool.execute("INSERT INTO _search (_search) VALUES ('integrity-check')", []).unwrap();
+        assert_eq!(found(&Reader::open(&path).unwrap(), "ann"), "");
+    }
+}
