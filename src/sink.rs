@@ -8,6 +8,7 @@
 //! that does is the beginning of a response's body and the first line that a command writes to
 //! standard error.
 
+mod build_error;
 mod command;
 #[cfg(feature = "email")]
 mod email;
@@ -26,6 +27,7 @@ mod reason;
 mod s3;
 #[cfg(test)]
 mod scripted;
+mod secrets;
 mod stored;
 mod webhook;
 
@@ -39,11 +41,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::SinkKind;
 use crate::record::Change;
+pub use build_error::SinkBuildError;
 pub use file::advice as file_advice;
 pub use preview::Preview;
 use reason::Reason;
 #[cfg(test)]
 pub(crate) use scripted::Scripted;
+use secrets::Secrets;
+
+/// The longest reason, in characters: a webhook quotes what it was told behind its own words.
+const LONGEST_REASON: usize = 420;
 
 /// What became of one change handed to a sink; reasons are escaped, and at most 420 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,71 +98,16 @@ impl Verdict {
     fn gone(reason: impl fmt::Display) -> Self {
         Self::Gone { reason: Reason::of(reason) }
     }
-}
 
-/// Why a sink cannot be built from its configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum SinkBuildError {
-    /// The webhook's address cannot be used; the text never holds the address.
-    #[error("sink {sink}: the url {problem}")]
-    Url {
-        /// The sink's name.
-        sink: String,
-        /// What is wrong and what to write instead.
-        problem: &'static str,
-    },
-    /// A signing secret cannot be used; the text never holds the secret.
-    #[error("sink {sink}: signing secret {number} {problem}")]
-    Secret {
-        /// The sink's name.
-        sink: String,
-        /// Which secret, from 1.
-        number: usize,
-        /// What is wrong and what to write instead.
-        problem: &'static str,
-    },
-    /// A fixed header cannot be sent; the text never holds its value.
-    #[error("sink {sink}: the header {header:?} {problem}")]
-    Header {
-        /// The sink's name.
-        sink: String,
-        /// The header's name.
-        header: String,
-        /// What is wrong and what to write instead.
-        problem: &'static str,
-    },
-    /// The HTTP client cannot be made, usually because no certificate authorities are installed.
-    #[error("sink {sink}: making the HTTPS client: {problem}; install the package ca-certificates")]
-    Client {
-        /// The sink's name.
-        sink: String,
-        /// What the TLS library said.
-        problem: String,
-    },
-    /// A server's address or settings cannot be used; the text never holds a secret.
-    #[error("sink {sink}: {problem}")]
-    Server {
-        /// The sink's name.
-        sink: String,
-        /// What is wrong and what to write instead.
-        problem: String,
-    },
-    /// The program was built without this type of sink.
-    #[error(
-        "sink {sink}: this program was built without sinks of type {kind}: use the packaged program, or build it with --features {kind}"
-    )]
-    LeftOut {
-        /// The sink's name.
-        sink: String,
-        /// Its type, which is also the name of the feature.
-        kind: &'static str,
-    },
-    /// The command does not begin with the absolute path of a program.
-    #[error("sink {sink}: the command must begin with the absolute path of a program")]
-    Program {
-        /// The sink's name.
-        sink: String,
-    },
+    /// The same verdict, whose reason repeats no secret of the sink.
+    fn without(mut self, secrets: &Secrets) -> Self {
+        if let Self::Refused { reason, .. } | Self::Fault { reason, .. } | Self::Gone { reason } =
+            &mut self
+        {
+            *reason = Reason::cut(&secrets.hide_in_reason(reason), LONGEST_REASON);
+        }
+        self
+    }
 }
 
 /// A destination that changes are handed to.
@@ -205,11 +157,16 @@ macro_rules! registry {
                 if stop.is_cancelled() {
                     return Verdict::CutShort;
                 }
-                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => sink.deliver(change, now, stop).await,)+ }
+                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => {
+                    let verdict = sink.deliver(change, now, stop).await;
+                    verdict.without(sink.secrets())
+                })+ }
             }
 
             async fn probe(&self) -> Result<String, String> {
-                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => sink.probe().await,)+ }
+                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => {
+                    sink.probe().await.map_err(|reason| sink.secrets().hide_in_reason(&reason))
+                })+ }
             }
         }
 
@@ -253,11 +210,16 @@ macro_rules! registry {
                 if stop.is_cancelled() {
                     return vec![Verdict::CutShort; changes.len()];
                 }
-                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.deliver(changes, now, stop).await,)+ }
+                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => {
+                    let verdicts = sink.deliver(changes, now, stop).await;
+                    verdicts.into_iter().map(|verdict| verdict.without(sink.secrets())).collect()
+                })+ }
             }
 
             async fn probe(&self) -> Result<String, String> {
-                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.probe().await,)+ }
+                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => {
+                    sink.probe().await.map_err(|reason| sink.secrets().hide_in_reason(&reason))
+                })+ }
             }
         }
 

@@ -142,14 +142,18 @@ pub enum TlsError {
 #[cfg(feature = "tls")]
 pub async fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
     let ca_file = ca_file.map(Path::to_owned);
-    let making = tokio::task::spawn_blocking(move || make_config(ca_file.as_deref()));
+    let making = tokio::task::spawn_blocking(move || client_config_now(ca_file.as_deref()));
     making.await.map_err(|error| {
         TlsError::Library(rustls::Error::General(format!("reading certificates: {error}")))
     })?
 }
 
+/// [`client_config`] on this thread, for what is built before anything runs.
+///
+/// # Errors
+/// [`TlsError`] if the file cannot be used.
 #[cfg(feature = "tls")]
-fn make_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
+pub fn client_config_now(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -28,6 +28,7 @@ pub(super) use batch::CommandBatchSink;
 
 use super::preview::Preview;
 use super::reason::Reason;
+use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::config::CommandSettings;
 use crate::duration;
@@ -42,6 +43,9 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const STDERR_BYTES: usize = 1024;
 const QUOTED_CHARS: usize = 160;
 
+/// Shorter arguments are words.
+const SHORTEST_SECRET: usize = 10;
+
 /// Signals that ask a program to end; they say nothing about the change.
 const TOLD_TO_END: [i32; 3] = [Signal::HUP.as_raw(), Signal::INT.as_raw(), Signal::TERM.as_raw()];
 
@@ -51,6 +55,7 @@ const STDERR_GRACE: Duration = Duration::from_millis(100);
 /// One command.
 pub struct CommandSink {
     argv: Vec<String>,
+    secrets: Secrets,
     format: Format,
     timeout: Duration,
 }
@@ -60,10 +65,15 @@ impl CommandSink {
         match settings.argv.first() {
             Some(program) if Path::new(program).is_absolute() => {
                 let (argv, format) = (settings.argv.clone(), settings.format.clone());
-                Ok(Self { argv, format, timeout: settings.timeout })
+                let secrets = Secrets::new(argv[1..].iter().flat_map(|text| secrets_in(text)));
+                Ok(Self { argv, secrets, format, timeout: settings.timeout })
             }
             _ => Err(SinkBuildError::Program { sink: name.to_owned() }),
         }
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// One at a time, so that a crash repeats at most one run.
@@ -207,6 +217,15 @@ impl CommandSink {
             .kill_on_drop(true)
             .spawn()
     }
+}
+
+/// What may be a secret in an argument: the whole, and what stands behind an equals sign. Options,
+/// paths and short words are none.
+fn secrets_in(argument: &str) -> impl Iterator<Item = String> {
+    let value = argument.split_once('=').map(|(_, value)| value);
+    let parts = [Some(argument), value].into_iter().flatten();
+    let may_be = |part: &&str| part.len() >= SHORTEST_SECRET && !part.starts_with(['-', '/']);
+    parts.filter(may_be).map(str::to_owned)
 }
 
 /// What one run of the program came to.

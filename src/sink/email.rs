@@ -9,10 +9,12 @@ mod digest;
 mod message;
 mod report;
 mod server;
+mod smtp;
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use super::secrets::Secrets;
 use super::{Preview, SinkBuildError, Verdict};
 use crate::config::EmailSettings;
 use crate::record::{Change, Kind};
@@ -34,6 +36,10 @@ impl EmailSink {
             writer: Writer::build(settings).map_err(refuse)?,
             server: Server::build(settings).map_err(refuse)?,
         })
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        self.server.secrets()
     }
 
     /// One connection at a time, which every server allows.

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::Verdict;
 use super::preview::Preview;
 use super::reason::Reason;
+use super::secrets::{self, Secrets};
 use crate::config::{FileFormat, FileSettings};
 use crate::record::Change;
 use append::Appender;
@@ -122,6 +123,11 @@ impl FileSink {
             patience: PATIENCE,
             compressor: (rotates && settings.compress).then(Compressor::new),
         }
+    }
+
+    /// A file says nothing.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &secrets::NONE
     }
 
     pub(super) fn batch(&self) -> usize {

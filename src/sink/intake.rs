@@ -20,6 +20,7 @@ use url::Url;
 
 use super::lookup::BoundedLookup;
 use super::preview::{HIDDEN, Preview};
+use super::secrets::{self, Secrets};
 use super::{SinkBuildError, Verdict};
 use crate::config::{Auth, Intake, IntakeSettings};
 use crate::record::Change;
@@ -67,6 +68,11 @@ impl IntakeSink {
         })
     }
 
+    /// The key is read anew for each request, and hidden in the answer to it.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &secrets::NONE
+    }
+
     /// One request at a time: the pace is the limit.
     pub(super) fn concurrency(&self) -> usize {
         1
@@ -82,8 +88,8 @@ impl IntakeSink {
             Ok(body) => body,
             Err(verdict) => return verdict,
         };
-        let headers = match self.headers(change).await {
-            Ok(headers) => headers,
+        let (headers, key) = match self.headers(change).await {
+            Ok(made) => made,
             Err(verdict) => return verdict,
         };
         let sending = async {
@@ -93,7 +99,7 @@ impl IntakeSink {
             if said.remaining == Some(0) {
                 self.rest();
             }
-            said.verdict
+            said.verdict.without(&key)
         };
         stop.run_until_cancelled(sending).await.unwrap_or(Verdict::CutShort)
     }
@@ -104,12 +110,13 @@ impl IntakeSink {
             Verdict::Fault { reason, .. } => reason,
             _ => "the key cannot be read".to_owned(),
         })?;
-        let (name, value) = key.ok_or("the key cannot be sent in a header: correct its file")?;
+        let (name, value, key) =
+            key.ok_or("the key cannot be sent in a header: correct its file")?;
         let mut url = self.settings.base_url.clone();
         url.set_path(&format!("{}/integrations/ping", url.path().trim_end_matches('/')));
         let sent = self.client.get(url).header(name, value).send().await;
         let said = response::read(sent, self.settings.timeout, Timestamp::UNIX_EPOCH).await;
-        match (said.status, said.verdict) {
+        match (said.status, said.verdict.without(&key)) {
             (Some(200), _) => Ok("the workspace accepts the key; nothing was created".to_owned()),
             (_, Verdict::Fault { reason, .. } | Verdict::Refused { reason, .. }) => Err(reason),
             _ => {
@@ -143,8 +150,9 @@ impl IntakeSink {
         *next = (*next).max(Instant::now() + EXHAUSTED);
     }
 
-    async fn headers(&self, change: &Change) -> Result<HeaderMap, Verdict> {
-        let (name, value) = self.key().await?.ok_or_else(|| {
+    /// The headers of a request, and what must not be shown of them.
+    async fn headers(&self, change: &Change) -> Result<(HeaderMap, Secrets), Verdict> {
+        let (name, value, key) = self.key().await?.ok_or_else(|| {
             Verdict::fault("the key cannot be sent in a header: correct its file")
         })?;
         let text = |text: &str, what: &str| {
@@ -159,11 +167,11 @@ impl IntakeSink {
         if let Some(business) = &self.settings.business {
             headers.insert("x-business", text(business, "`business`")?);
         }
-        Ok(headers)
+        Ok((headers, key))
     }
 
     /// The header with the key. Its file is read each time, so that a new key counts at once.
-    async fn key(&self) -> Result<Option<(HeaderName, HeaderValue)>, Verdict> {
+    async fn key(&self) -> Result<Option<(HeaderName, HeaderValue, Secrets)>, Verdict> {
         let source = self.settings.key.clone();
         // On a thread of its own: a disk that hangs holds up no other task.
         let reading = tokio::task::spawn_blocking(move || source.read());
@@ -174,7 +182,7 @@ impl IntakeSink {
         };
         Ok(HeaderValue::from_str(&text).ok().map(|mut value| {
             value.set_sensitive(true);
-            (name, value)
+            (name, value, Secrets::new([key.expose_secret().to_owned()]))
         }))
     }
 }

@@ -23,6 +23,7 @@ use url::Url;
 
 use super::lookup::addresses;
 use super::reason::Reason;
+use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::config::{MqttSettings, NameTemplate};
 use crate::duration;
@@ -40,6 +41,7 @@ const PACKET_TOO_LARGE: u8 = 149;
 /// One broker.
 pub struct MqttSink {
     url: SecretString,
+    secrets: Secrets,
     ca_file: Option<PathBuf>,
     topics: Topics,
     timeout: Duration,
@@ -127,12 +129,13 @@ impl Drop for Open {
 
 impl MqttSink {
     pub(super) fn build(name: &str, settings: &MqttSettings) -> Result<Self, SinkBuildError> {
-        if Url::parse(settings.url.expose_secret()).is_err() {
+        let url = Url::parse(settings.url.expose_secret()).map_err(|_| {
             let problem = "the url cannot be read: write it as mqtts://host".to_owned();
-            return Err(SinkBuildError::Server { sink: name.to_owned(), problem });
-        }
+            SinkBuildError::Server { sink: name.to_owned(), problem }
+        })?;
         Ok(Self {
             url: settings.url.clone(),
+            secrets: Secrets::of_url(&url),
             ca_file: settings.ca_file.clone(),
             topics: Topics {
                 all: settings.topic.clone(),
@@ -147,6 +150,10 @@ impl MqttSink {
     /// From now on, what is forgotten is removed under these topics as well.
     pub(super) fn remember_topics(&mut self, topics: Vec<NameTemplate>) {
         self.topics.former = topics;
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     pub(super) fn batch(&self) -> usize {

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::reason::Reason;
+use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict, lookup};
 use crate::config::{NameTemplate, NatsSettings, is_loopback};
 use crate::duration;
@@ -41,6 +42,7 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
 /// One stream.
 pub struct NatsSink {
     url: SecretString,
+    secrets: Secrets,
     is_local: bool,
     credentials_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
@@ -60,15 +62,14 @@ struct Open {
 
 impl NatsSink {
     pub(super) fn build(name: &str, settings: &NatsSettings) -> Result<Self, SinkBuildError> {
-        let url = Url::parse(settings.url.expose_secret());
-        let is_local = url.map(|url| url.scheme() == "nats" && is_loopback(&http(&url)));
-        let is_local = is_local.map_err(|_| SinkBuildError::Server {
+        let url = Url::parse(settings.url.expose_secret()).map_err(|_| SinkBuildError::Server {
             sink: name.to_owned(),
             problem: "the url cannot be read: write it as nats://host:4222".to_owned(),
         })?;
         Ok(Self {
             url: settings.url.clone(),
-            is_local,
+            secrets: Secrets::of_url(&url),
+            is_local: url.scheme() == "nats" && is_loopback(&http(&url)),
             credentials_file: settings.credentials_file.clone(),
             ca_file: settings.ca_file.clone(),
             stream: settings.stream.clone(),
@@ -76,6 +77,10 @@ impl NatsSink {
             timeout: settings.timeout,
             open: None,
         })
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     pub(super) fn batch(&self) -> usize {

@@ -6,6 +6,7 @@
 //! tables and are kept apart by the column `workspace`. No text of a record is ever part of an SQL
 //! statement, except names of fields in quotes.
 
+mod guard;
 mod hosts;
 mod layout;
 mod session;
@@ -23,6 +24,7 @@ use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
 
 use super::reason::Reason;
+use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::config::{PostgresSettings, postgres_target};
 use crate::duration;
@@ -39,6 +41,7 @@ const BATCH: usize = 1024;
 pub struct PostgresSink {
     name: String,
     target: Config,
+    secrets: Secrets,
     ca_file: Option<PathBuf>,
     schema: String,
     workspace: String,
@@ -67,8 +70,11 @@ impl PostgresSink {
         let target = postgres_target(settings.url.expose_secret()).map_err(|problem| {
             SinkBuildError::Server { sink: name.to_owned(), problem: format!("the url {problem}") }
         })?;
+        let user = target.get_user().unwrap_or_default();
+        let password = String::from_utf8_lossy(target.get_password().unwrap_or_default());
         Ok(Self {
             name: name.to_owned(),
+            secrets: Secrets::of_login(user, &password),
             target,
             ca_file: settings.ca_file.clone(),
             schema: settings.schema.clone(),
@@ -84,6 +90,10 @@ impl PostgresSink {
 
     pub(super) fn stop_at_refusals(&mut self) {
         self.stops_at_refusals = true;
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     pub(super) fn batch(&self) -> usize {
@@ -173,7 +183,7 @@ impl PostgresSink {
     fn warn_of(&mut self, route: Route, said: &str) {
         self.open = None;
         if self.waiting.insert(route) {
-            tracing::warn!(sink = %self.name, %route, reason = said,
+            tracing::warn!(sink = %self.name, %route, reason = self.secrets.hide(said),
                 "changes of this route wait and are tried again; the others pass");
         }
     }

@@ -17,6 +17,7 @@ use url::Url;
 
 use super::lookup::BoundedLookup;
 use super::reason::Reason;
+use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::config::{NameTemplate, S3Settings};
 use crate::duration;
@@ -36,6 +37,7 @@ pub struct S3Sink {
     client: reqwest::Client,
     bucket: Bucket,
     credentials: Credentials,
+    secrets: Secrets,
     prefix: NameTemplate,
     every: Duration,
     timeout: Duration,
@@ -60,11 +62,16 @@ impl S3Sink {
             client,
             bucket,
             credentials: Credentials::new(&settings.key_id, settings.secret.expose_secret()),
+            secrets: Secrets::of_login(&settings.key_id, settings.secret.expose_secret()),
             prefix: settings.prefix.clone(),
             every: settings.every,
             timeout: settings.timeout,
             stored: BTreeSet::new(),
         })
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     pub(super) fn batch(&self) -> usize {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Verdict;
+use super::secrets::{self, Secrets};
 use crate::record::Change;
 
 type Verdicts = dyn FnMut(&Change) -> Verdict + Send;
@@ -62,6 +63,10 @@ impl Scripted {
     /// How many changes it was given and has not responded to.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.lock().unwrap().len()
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &secrets::NONE
     }
 
     pub(super) fn concurrency(&self) -> usize {

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::preview::{HIDDEN, Preview};
+use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::config::{OWN_HEADERS, WebhookSettings, is_loopback};
 use crate::record::Change;
@@ -58,6 +59,10 @@ impl WebhookSink {
             timeout: settings.timeout,
             concurrency: settings.concurrency.max(1),
         })
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        self.redactor.secrets()
     }
 
     pub(super) fn concurrency(&self) -> usize {

@@ -1,10 +1,12 @@
 //! Sinks: one suite that every sink passes, then what is particular to each.
 
 mod command;
+mod echoed;
 #[cfg(feature = "email")]
 pub(crate) mod email;
 #[cfg(all(feature = "nats", feature = "s3"))]
 mod emptied;
+mod endless;
 mod file;
 mod intake;
 #[cfg(feature = "mqtt")]
@@ -18,6 +20,7 @@ mod postgres;
 mod rotation;
 #[cfg(feature = "s3")]
 mod s3;
+mod stand_in;
 mod suite;
 #[cfg(feature = "email")]
 mod unusable;

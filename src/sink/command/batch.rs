@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{CommandSink, Run};
 use crate::config::CommandSettings;
 use crate::record::Change;
+use crate::sink::secrets::Secrets;
 use crate::sink::{Preview, SinkBuildError, Verdict};
 
 /// One command for batches.
@@ -27,6 +28,10 @@ impl CommandBatchSink {
         settings: &CommandSettings,
     ) -> Result<Self, SinkBuildError> {
         Ok(Self { command: CommandSink::build(name, settings)?, batch: settings.batch.max(1) })
+    }
+
+    pub(in crate::sink) fn secrets(&self) -> &Secrets {
+        self.command.secrets()
     }
 
     pub(in crate::sink) fn batch(&self) -> usize {

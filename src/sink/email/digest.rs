@@ -11,6 +11,7 @@ use super::server::Server;
 use crate::config::EmailSettings;
 use crate::record::{Change, Kind};
 use crate::shape::Context;
+use crate::sink::secrets::Secrets;
 use crate::sink::{Preview, SinkBuildError, Verdict};
 
 /// The most changes in one mail.
@@ -42,6 +43,10 @@ impl DigestSink {
 
     pub(in crate::sink) fn stop_at_refusals(&mut self) {
         self.stops_at_refusals = true;
+    }
+
+    pub(in crate::sink) fn secrets(&self) -> &Secrets {
+        self.server.secrets()
     }
 
     pub(in crate::sink) fn batch(&self) -> usize {

@@ -4,27 +4,24 @@
 //! message (5xx) blames the change. Everything else blames the server or the configuration: the
 //! connection, TLS, the login, the sender, and every 4xx.
 
-use std::error::Error as _;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lettre::transport::smtp::Error as SmtpError;
-use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
-use lettre::transport::smtp::client::{
-    AsyncSmtpConnection, Certificate, CertificateStore, TlsParameters,
-};
-use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
-use lettre::transport::smtp::extension::ClientId;
-use secrecy::ExposeSecret;
+use rustls::ClientConfig;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::message::Mail;
+use super::smtp::{Conversation, SmtpError, Stream, encrypted};
 use crate::config::{EmailSettings, MailTls};
 use crate::duration;
 use crate::sink::lookup::addresses;
 use crate::sink::reason::Reason;
+use crate::sink::secrets::Secrets;
 use crate::sink::{Preview, Verdict};
-use crate::tls::problem_of;
+use crate::tls::{client_config_now, problem_of};
 
 /// How long the goodbye may take; the mail has been accepted by then.
 const QUIT_TIME: Duration = Duration::from_secs(2);
@@ -36,8 +33,9 @@ pub(super) struct Server {
     host: String,
     port: u16,
     tls: MailTls,
-    parameters: Option<TlsParameters>,
-    credentials: Option<Credentials>,
+    config: Option<Arc<ClientConfig>>,
+    login: Option<(String, SecretString)>,
+    secrets: Secrets,
     timeout: Duration,
 }
 
@@ -63,27 +61,38 @@ enum Cause {
 }
 
 impl Step {
-    fn failed(self) -> impl FnOnce(SmtpError) -> Failed {
-        move |error| Failed { step: self, cause: Cause::Smtp(error) }
+    fn failed<E: Into<SmtpError>>(self) -> impl FnOnce(E) -> Failed {
+        move |error| Failed { step: self, cause: Cause::Smtp(error.into()) }
     }
 }
 
 impl Server {
     pub(super) fn build(settings: &EmailSettings) -> Result<Self, String> {
-        let login = settings.login.as_ref();
+        let login = settings.login.clone();
+        let config = match settings.tls {
+            MailTls::Off => None,
+            MailTls::StartTls | MailTls::Tls => {
+                let config = client_config_now(settings.ca_file.as_deref());
+                Some(Arc::new(config.map_err(|error| error.to_string())?))
+            }
+        };
+        let secrets = match &login {
+            Some((user, password)) => Secrets::of_login(user, password.expose_secret()),
+            None => Secrets::new([]),
+        };
         Ok(Self {
             host: settings.server.clone(),
             port: settings.port,
             tls: settings.tls,
-            parameters: match settings.tls {
-                MailTls::Off => None,
-                MailTls::StartTls | MailTls::Tls => Some(parameters(settings)?),
-            },
-            credentials: login.map(|(user, password)| {
-                Credentials::new(user.clone(), password.expose_secret().to_owned())
-            }),
+            config,
+            login,
+            secrets,
             timeout: settings.timeout,
         })
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Sends one mail.
@@ -108,12 +117,12 @@ impl Server {
     pub(super) async fn probe(&self) -> Result<String, String> {
         let ready = async {
             let mut connection = self.connect().await?;
-            let _ = tokio::time::timeout(QUIT_TIME, connection.quit()).await;
+            let _ = tokio::time::timeout(QUIT_TIME, connection.command("QUIT", 2)).await;
             Ok(())
         };
         match tokio::time::timeout(self.timeout, ready).await {
             Err(_) => Err(self.too_slow()),
-            Ok(Ok(())) if self.credentials.is_some() => {
+            Ok(Ok(())) if self.login.is_some() => {
                 Ok("the mail server accepts the login; no mail was sent".to_owned())
             }
             Ok(Ok(())) => Ok("the mail server answers; no mail was sent".to_owned()),
@@ -123,42 +132,37 @@ impl Server {
 
     async fn converse(&self, mail: &Mail) -> Result<(), Failed> {
         let mut connection = self.connect().await?;
-        let from = MailFrom::new(mail.envelope.from().cloned(), Vec::new());
-        connection.command(from).await.map_err(Step::Sender.failed())?;
+        let from = mail.envelope.from().map(ToString::to_string).unwrap_or_default();
+        let sender = connection.command(&format!("MAIL FROM:<{from}>"), 2).await;
+        sender.map_err(Step::Sender.failed())?;
         for recipient in mail.envelope.to() {
-            let to = Rcpt::new(recipient.clone(), Vec::new());
-            connection.command(to).await.map_err(Step::Recipient.failed())?;
+            let taken = connection.command(&format!("RCPT TO:<{recipient}>"), 2).await;
+            taken.map_err(Step::Recipient.failed())?;
         }
-        connection.command(Data).await.map_err(Step::Message.failed())?;
-        connection.message(&mail.text).await.map_err(Step::Message.failed())?;
-        let _ = tokio::time::timeout(QUIT_TIME, connection.quit()).await;
+        connection.command("DATA", 3).await.map_err(Step::Message.failed())?;
+        connection.text(&mail.text).await.map_err(Step::Message.failed())?;
+        let _ = tokio::time::timeout(QUIT_TIME, connection.command("QUIT", 2)).await;
         Ok(())
     }
 
     /// A connection that is protected and logged in as configured.
-    async fn connect(&self) -> Result<AsyncSmtpConnection, Failed> {
+    async fn connect(&self) -> Result<Conversation, Failed> {
         let found = addresses(&self.host, self.port)
             .await
             .map_err(|error| Failed { step: Step::Connect, cause: Cause::Lookup(error) })?;
-        let hello = ClientId::default();
-        let wrapper = self.parameters.clone().filter(|_| self.tls == MailTls::Tls);
-        let mut connection = AsyncSmtpConnection::connect_tokio1(
-            found.as_slice(),
-            Some(self.timeout),
-            &hello,
-            wrapper,
-            None,
-        )
-        .await
-        .map_err(Step::Connect.failed())?;
-        if let (MailTls::StartTls, Some(parameters)) = (self.tls, &self.parameters) {
-            connection
-                .starttls(parameters.clone(), &hello)
-                .await
-                .map_err(Step::StartTls.failed())?;
+        let stream = TcpStream::connect(found.as_slice()).await.map_err(Step::Connect.failed())?;
+        let mut stream: Box<dyn Stream> = Box::new(stream);
+        if let (MailTls::Tls, Some(config)) = (self.tls, &self.config) {
+            let safe = encrypted(stream, &self.host, config).await;
+            stream = safe.map_err(Step::Connect.failed())?;
         }
-        if let Some(credentials) = &self.credentials {
-            connection.auth(DEFAULT_MECHANISMS, credentials).await.map_err(Step::Login.failed())?;
+        let mut connection = Conversation::begin(stream).await.map_err(Step::Connect.failed())?;
+        if let (MailTls::StartTls, Some(config)) = (self.tls, &self.config) {
+            let safe = connection.start_tls(&self.host, config).await;
+            connection = safe.map_err(Step::StartTls.failed())?;
+        }
+        if let Some((user, password)) = &self.login {
+            connection.log_in(user, password).await.map_err(Step::Login.failed())?;
         }
         Ok(connection)
     }
@@ -171,7 +175,9 @@ impl Server {
     fn judge(&self, failed: &Failed) -> Verdict {
         let text = self.explain(failed);
         match (&failed.cause, failed.step) {
-            (Cause::Smtp(error), Step::Recipient | Step::Message) if error.is_permanent() => {
+            (Cause::Smtp(SmtpError::Refused(answer)), Step::Recipient | Step::Message)
+                if answer.is_permanent() =>
+            {
                 Verdict::refused(text)
             }
             _ => Verdict::fault(text),
@@ -179,16 +185,18 @@ impl Server {
     }
 
     fn explain(&self, failed: &Failed) -> String {
-        let error = match &failed.cause {
+        let answer = match &failed.cause {
             Cause::Lookup(error) => {
                 return format!(
                     "the mail server {} was not found ({error}): check server and the network",
                     self.host
                 );
             }
-            Cause::Smtp(error) => error,
+            Cause::Smtp(SmtpError::Refused(answer)) => answer,
+            Cause::Smtp(SmtpError::Io(error)) => return self.broken(failed.step, error),
+            Cause::Smtp(error) => return error.to_string(),
         };
-        let Some(code) = error.status() else { return self.no_answer(failed.step, error) };
+        let code = answer.code;
         let (what, remedy) = match failed.step {
             Step::Connect => ("the connection", "ask who runs it"),
             Step::StartTls => ("STARTTLS", "check port and tls"),
@@ -197,10 +205,10 @@ impl Server {
             Step::Recipient => ("a recipient", "correct to"),
             Step::Message => ("the mail", "its text says why"),
         };
-        let said = error.source().map(ToString::to_string).unwrap_or_default();
+        let said = answer.to_string();
         let words: Vec<&str> = said.split_whitespace().collect();
         let said = Reason::cut(&words.join(" "), QUOTED_CHARS);
-        if error.is_transient() {
+        if answer.is_transient() {
             format!("the mail server postponed {what} ({code}); it is tried again; it said: {said}")
         } else {
             format!("the mail server refused {what} ({code}): {remedy}; it said: {said}")
@@ -208,47 +216,15 @@ impl Server {
     }
 
     /// Why there was no answer to read.
-    fn no_answer(&self, step: Step, error: &SmtpError) -> String {
-        let causes = || std::iter::successors(error.source(), |&cause| cause.source());
-        if let Some(words) = causes().find_map(problem_of) {
+    fn broken(&self, step: Step, error: &io::Error) -> String {
+        if let Some(words) = problem_of(error) {
             return format!("no safe connection to the mail server: {words}");
         }
-        let io = causes().find_map(|cause| cause.downcast_ref::<io::Error>());
-        match (step, io) {
-            (Step::StartTls, None) => {
-                "the mail server offers no STARTTLS: set tls to \"tls\", or check the port".to_owned()
+        match step {
+            Step::Connect => {
+                format!("could not connect to the mail server at port {}: {error}", self.port)
             }
-            (Step::Login, None) if error.is_client() => {
-                "the mail server offers no login of a kind that is known: remove login_file, or check the port".to_owned()
-            }
-            (Step::Connect, Some(io)) => {
-                format!("could not connect to the mail server at port {}: {io}", self.port)
-            }
-            (_, Some(io)) => format!("the connection to the mail server broke: {io}"),
-            (_, None) => {
-                "the mail server closed the connection, or its answer is not SMTP; check port and tls"
-                    .to_owned()
-            }
+            _ => format!("the connection to the mail server broke: {error}"),
         }
     }
-}
-
-fn parameters(settings: &EmailSettings) -> Result<TlsParameters, String> {
-    let mut builder = TlsParameters::builder(settings.server.clone());
-    if let Some(path) = &settings.ca_file {
-        let unusable = |why: String| {
-            format!(
-                "ca_file {}: {why}; name a PEM file of certificates that this user may read",
-                path.display()
-            )
-        };
-        let pem = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
-        let certificate =
-            Certificate::from_pem(&pem).map_err(|error| unusable(error.to_string()))?;
-        builder =
-            builder.certificate_store(CertificateStore::None).add_root_certificate(certificate);
-    }
-    builder.build().map_err(|error| {
-        format!("making the TLS client: {error}; install the package ca-certificates")
-    })
 }

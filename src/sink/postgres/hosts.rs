@@ -39,12 +39,24 @@ async fn looked_up(host: &Host, port: u16) -> Result<(), String> {
     })
 }
 
+/// The addresses and sockets of a target on this machine.
+pub(super) fn places_here(target: &Config) -> Vec<(Host, u16)> {
+    let addresses = target.get_hostaddrs().iter().enumerate();
+    let given: Vec<(Host, u16)> = addresses
+        .map(|(index, address)| (Host::Tcp(address.to_string()), port_of(target, index)))
+        .collect();
+    if given.is_empty() { places(target) } else { given }
+}
+
 /// Each host with its port: one port may stand for all hosts, and the usual one for none.
 fn places(target: &Config) -> Vec<(Host, u16)> {
-    let ports = target.get_ports();
-    let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(PORT);
     let hosts = target.get_hosts().iter().enumerate();
-    hosts.map(|(index, host)| (host.clone(), port(index))).collect()
+    hosts.map(|(index, host)| (host.clone(), port_of(target, index))).collect()
+}
+
+fn port_of(target: &Config, index: usize) -> u16 {
+    let ports = target.get_ports();
+    ports.get(index).or(ports.first()).copied().unwrap_or(PORT)
 }
 
 /// The same target with these hosts. The library can add a host and remove none.

@@ -1,19 +1,24 @@
 //! One connection to the database: how it is made, and what is asked of the server first.
 //!
 //! TLS is always used and the certificate always verified, unless the server is on this machine.
-//! The connection's task ends with the value.
+//! What the server may send is bounded. The connection's task ends with the value.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::guard::{Guard, Guarded};
 use super::hosts;
-use super::trouble::Trouble;
+use super::trouble::{Trouble, unreachable};
 use crate::config::is_on_this_machine;
+use crate::sink::lookup::addresses;
 use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,23 +53,52 @@ impl Session {
         let mut target = target.clone();
         target.connect_timeout(CONNECT_TIMEOUT.min(timeout)).application_name("shopmirror");
         let local = is_on_this_machine(&target) && ca_file.is_none();
-        let failed = |error| Trouble::of(CONNECTING, &error);
+        if local {
+            return Self::open_here(&mut target, timeout).await;
+        }
         let unknown = |problem| Trouble::Server(format!("{CONNECTING}: {problem}"));
         target = hosts::known(target).await.map_err(unknown)?;
-        let session = if local {
-            let (client, connection) =
-                target.ssl_mode(SslMode::Disable).connect(NoTls).await.map_err(failed)?;
-            Self { client, connection: attend(connection) }
-        } else {
-            let tls =
-                tls::client_config(ca_file).await.map_err(|e| Trouble::Server(e.to_string()))?;
-            let (client, connection) = target
-                .ssl_mode(SslMode::Require)
-                .connect(MakeRustlsConnect::new(tls))
-                .await
-                .map_err(failed)?;
-            Self { client, connection: attend(connection) }
-        };
+        let tls = tls::client_config(ca_file).await.map_err(|e| Trouble::Server(e.to_string()))?;
+        let (client, connection) = target
+            .ssl_mode(SslMode::Require)
+            .connect(Guard(MakeRustlsConnect::new(tls)))
+            .await
+            .map_err(|error| Trouble::of(CONNECTING, &error))?;
+        let session = Self { client, connection: attend(connection) };
+        session.check(timeout).await?;
+        Ok(session)
+    }
+
+    /// Connects on this machine, without TLS, to the first place with a server that can be used.
+    async fn open_here(target: &mut Config, timeout: Duration) -> Result<Self, Trouble> {
+        target.ssl_mode(SslMode::Disable);
+        let mut outcome = Err(Trouble::Server(format!("{CONNECTING}: the url names no host")));
+        for (host, port) in hosts::places_here(target) {
+            outcome = Self::open_place(target, &host, port, timeout).await;
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    async fn open_place(
+        target: &Config,
+        host: &Host,
+        port: u16,
+        timeout: Duration,
+    ) -> Result<Self, Trouble> {
+        let connecting = reach(host, port);
+        let limit = CONNECT_TIMEOUT.min(timeout);
+        let reached = tokio::time::timeout(limit, connecting).await;
+        let stream = reached.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let stream = stream
+            .map_err(|error| Trouble::Server(format!("{CONNECTING}: {}", unreachable(&error))))?;
+        let (client, connection) = target
+            .connect_raw(Guarded::new(stream), NoTls)
+            .await
+            .map_err(|error| Trouble::of(CONNECTING, &error))?;
+        let session = Self { client, connection: attend(connection) };
         session.check(timeout).await?;
         Ok(session)
     }
@@ -110,12 +144,29 @@ impl Session {
     }
 }
 
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+async fn reach(host: &Host, port: u16) -> io::Result<Box<dyn Stream>> {
+    Ok(match host {
+        Host::Tcp(name) => {
+            let stream = TcpStream::connect(addresses(name, port).await?.as_slice()).await?;
+            stream.set_nodelay(true)?;
+            Box::new(stream)
+        }
+        Host::Unix(folder) => {
+            Box::new(UnixStream::connect(folder.join(format!(".s.PGSQL.{port}"))).await?)
+        }
+    })
+}
+
 /// Runs the connection until it or the client ends. Its error is reported by the request that
 /// waits for an answer.
 fn attend<S, T>(connection: tokio_postgres::Connection<S, T>) -> JoinHandle<()>
 where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     tokio::spawn(async move {
         let _ = connection.await;

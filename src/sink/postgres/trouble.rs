@@ -124,13 +124,17 @@ fn without_state(error: &Error) -> String {
     if let Some(problem) = causes().find_map(crate::tls::problem_of) {
         return problem;
     }
-    let Some(io) = found else {
-        return if error.is_closed() {
+    match found {
+        Some(io) => unreachable(io),
+        None if error.is_closed() => {
             "the connection was closed; wait until the server runs again".to_owned()
-        } else {
-            error.to_string()
-        };
-    };
+        }
+        None => error.to_string(),
+    }
+}
+
+/// An error of the connection, with what to do about it.
+pub(super) fn unreachable(io: &io::Error) -> String {
     let advice = match io.kind() {
         io::ErrorKind::ConnectionRefused => {
             "; start the server, or correct host and port in the url"

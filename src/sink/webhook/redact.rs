@@ -6,25 +6,20 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use url::Url;
 
 use crate::config::WebhookSettings;
 use crate::sink::reason::Reason;
+use crate::sink::secrets::Secrets;
 
 /// The most characters of a body that a reason quotes.
 const QUOTED_CHARS: usize = 300;
-/// Shorter parts are words rather than secrets, and replacing them would spoil the text.
-const SHORTEST: usize = 4;
 /// A path segment that is shorter is a word, for example `webhooks`; the whole path is replaced.
 const SHORTEST_SEGMENT: usize = 10;
-const REPLACEMENT: &str = "[secret]";
 
 /// Knows the secrets of one webhook.
-pub(super) struct Redactor {
-    /// The longest first, so that a part is not replaced before the whole.
-    secrets: Vec<SecretString>,
-}
+pub(super) struct Redactor(Secrets);
 
 impl Redactor {
     pub(super) fn new(url: &Url, settings: &WebhookSettings) -> Self {
@@ -40,31 +35,18 @@ impl Redactor {
             // `Bearer TOKEN`
             secrets.extend(value.split_once(' ').map(|(_, token)| token.trim().to_owned()));
         }
-        let decoded: Vec<String> = secrets
-            .iter()
-            .map(|secret| percent_decode_str(secret).decode_utf8_lossy().into_owned())
-            .collect();
-        secrets.extend(decoded);
-        secrets.retain(|secret| secret.chars().count() >= SHORTEST);
-        secrets.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        secrets.dedup();
-        Self { secrets: secrets.into_iter().map(SecretString::from).collect() }
+        Self(Secrets::new(secrets))
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.0
     }
 
     /// The beginning of a body on one line; `None` if it holds nothing to read. `whole` says whether
     /// the body ends where `body` ends.
     pub(super) fn quote(&self, body: &[u8], whole: bool) -> Option<String> {
-        let mut text = String::from_utf8_lossy(body).into_owned();
-        // Many JSON writers escape each slash of an address.
-        text = text.replace("\\/", "/");
-        for secret in &self.secrets {
-            text = text.replace(secret.expose_secret(), REPLACEMENT);
-        }
-        if !whole {
-            let longest = self.secrets.first().map_or(0, |s| s.expose_secret().chars().count());
-            let kept = text.chars().count().saturating_sub(longest);
-            text = text.chars().take(kept).collect();
-        }
+        let text = String::from_utf8_lossy(body);
+        let text = if whole { self.0.hide(&text) } else { self.0.hide_in_part(&text) };
         let words: Vec<&str> = text.split_whitespace().collect();
         (!words.is_empty()).then(|| Reason::cut(&words.join(" "), QUOTED_CHARS))
     }
@@ -94,6 +76,7 @@ mod tests {
 
     use super::*;
     use crate::shape::Format;
+    use crate::sink::secrets::REPLACEMENT;
 
     const URL: &str =
         "https://shop:pass%20word@hooks.example.com/in/T0AB/CANARYSEGMENT9?token=CANARYTOKEN&n=1";

@@ -104,7 +104,7 @@ fn text(source: &str) -> Template {
     Template::compile(source, Escape::Text, &NAMES).unwrap()
 }
 
-fn settings(port: u16) -> EmailSettings {
+pub(super) fn settings(port: u16) -> EmailSettings {
     EmailSettings {
         server: "localhost".into(),
         port,
