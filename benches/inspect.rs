@@ -21,10 +21,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let mut out = std::io::stdout().lock();
+    let mut earlier = EarlierLog::default();
     for request in std::io::stdin().lines() {
         let request = request?;
         match request.split_once(' ') {
-            Some(("digest", path)) => writeln!(out, "{}", digest(path)?)?,
+            Some(("digest", path)) => writeln!(out, "{}", digest(path, &mut earlier)?)?,
             Some(("open", path)) => {
                 let error = |error: rusqlite::Error| json!({"error": error.to_string()});
                 writeln!(out, "{}", inspect(path).unwrap_or_else(error))?;
@@ -72,7 +73,7 @@ fn inspect(path: &str) -> rusqlite::Result<Value> {
 }
 
 /// A digest of the database as its write-ahead log leaves it.
-fn digest(path: &str) -> std::io::Result<String> {
+fn digest(path: &str, earlier: &mut EarlierLog) -> std::io::Result<String> {
     let read = |suffix: &str| match std::fs::read(format!("{path}{suffix}")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
@@ -81,7 +82,7 @@ fn digest(path: &str) -> std::io::Result<String> {
     let mut sum = Sha256::new();
     sum.update((journal.len() as u64).to_le_bytes());
     sum.update(&journal);
-    match committed(&log) {
+    match committed(&log, earlier) {
         None => sum.update(&database),
         Some(Committed { page_size, pages, frames }) => {
             sum.update(pages.to_le_bytes());
@@ -107,28 +108,62 @@ struct Committed {
     frames: HashMap<u32, usize>,
 }
 
+/// The log that was read before this one. Most logs begin with the same bytes as the one before, and
+/// the same bytes have the same checksums, so these are not added up again.
+#[derive(Default)]
+struct EarlierLog {
+    log: Vec<u8>,
+    /// The checksum after the header, and after each frame that was read.
+    sums: Vec<(u32, u32)>,
+}
+
+impl EarlierLog {
+    /// How many of its checksums also hold for this log.
+    fn common(&self, log: &[u8], frame_size: usize) -> usize {
+        let ends = (0..self.sums.len()).map(|frames| LOG_HEADER + frames * frame_size);
+        let starts = std::iter::once(0).chain(ends.clone());
+        starts
+            .zip(ends)
+            .take_while(|(start, end)| log.get(*start..*end) == self.log.get(*start..*end))
+            .count()
+    }
+}
+
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
 /// Reads a write-ahead log as SQLite recovers it: up to the last commit before the first frame whose
 /// salt or checksum is wrong (sqlite.org/fileformat2.html, section 4). `None` if nothing is committed.
-fn committed(log: &[u8]) -> Option<Committed> {
+fn committed(log: &[u8], earlier: &mut EarlierLog) -> Option<Committed> {
     let word = |at: usize| Some(u32::from_be_bytes(log.get(at..at + 4)?.try_into().ok()?));
     let magic = word(0)?;
     if magic & !1 != 0x377f_0682 || word(4)? != 3_007_000 {
         return None;
     }
     let page_size = word(8)? as usize;
+    let frame_size = FRAME_HEADER + page_size;
+    let known = earlier.common(log, frame_size);
+    earlier.sums.truncate(known);
+    earlier.log.clear();
+    earlier.log.extend_from_slice(log);
     let mut sum = checksum((0, 0), log.get(..24)?, magic & 1 == 1);
     if (word(24)?, word(28)?) != sum {
         return None;
     }
+    if known == 0 {
+        earlier.sums.push(sum);
+    }
     let salts = (word(16)?, word(20)?);
     let mut found = Committed { page_size, pages: 0, frames: HashMap::new() };
-    let (mut pending, mut at) = (Vec::new(), LOG_HEADER);
-    while let Some(frame) = log.get(at..at + FRAME_HEADER + page_size) {
-        sum = checksum(sum, &frame[..8], magic & 1 == 1);
-        sum = checksum(sum, &frame[FRAME_HEADER..], magic & 1 == 1);
+    let (mut pending, mut at, mut read) = (Vec::new(), LOG_HEADER, 1);
+    while let Some(frame) = log.get(at..at + frame_size) {
+        if let Some(known) = earlier.sums.get(read) {
+            sum = *known;
+        } else {
+            sum = checksum(sum, &frame[..8], magic & 1 == 1);
+            sum = checksum(sum, &frame[FRAME_HEADER..], magic & 1 == 1);
+            earlier.sums.push(sum);
+        }
         let page = word(at)?;
         if page == 0
             || (word(at + 8)?, word(at + 12)?) != salts
@@ -142,18 +177,27 @@ fn committed(log: &[u8]) -> Option<Committed> {
             found.pages = pages;
             found.frames.extend(pending.drain(..));
         }
-        at += FRAME_HEADER + page_size;
+        at += frame_size;
+        read += 1;
     }
     (found.pages > 0).then_some(found)
 }
 
+/// Plain steps, because test builds do not optimise this.
 fn checksum(from: (u32, u32), bytes: &[u8], big_endian: bool) -> (u32, u32) {
-    let word = |bytes: &[u8]| {
-        let bytes = bytes.try_into().expect("four bytes");
-        if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    };
-    bytes.chunks_exact(8).fold(from, |(first, second), pair| {
-        let first = first.wrapping_add(word(&pair[..4])).wrapping_add(second);
-        (first, second.wrapping_add(word(&pair[4..])).wrapping_add(first))
-    })
+    let (mut first, mut second) = from;
+    let mut at = 0;
+    while at + 8 <= bytes.len() {
+        let one = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        let other = [bytes[at + 4], bytes[at + 5], bytes[at + 6], bytes[at + 7]];
+        let (one, other) = if big_endian {
+            (u32::from_be_bytes(one), u32::from_be_bytes(other))
+        } else {
+            (u32::from_le_bytes(one), u32::from_le_bytes(other))
+        };
+        first = first.wrapping_add(one).wrapping_add(second);
+        second = second.wrapping_add(other).wrapping_add(first);
+        at += 8;
+    }
+    (first, second)
 }
