@@ -9,9 +9,10 @@
 
 mod text;
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use text::{ByKey, Matching, Texts, WAYS};
+use text::{ByKey, Keys, Matching, Term, Texts, WAYS};
 
 /// The most matches that one search shows (contract, "Limits").
 pub const MOST_SHOWN: usize = 25;
@@ -69,10 +70,13 @@ impl Person {
     }
 
     /// Notes a closed term; returns false if it does not match.
-    fn cover(&mut self, way: Matching, term: &str, plain: &str) -> bool {
+    fn cover(&mut self, way: Matching, term: &Term) -> bool {
+        if !way.may_find(&self.texts, term) {
+            return false;
+        }
         let mut kinds = [false; 2];
         for (field, kind) in KINDS.into_iter().enumerate() {
-            kinds[kind] |= way.finds_in(field, &self.texts, term, plain);
+            kinds[kind] |= way.finds_in(field, &self.texts, term);
         }
         for (covered, matches) in self.covered.iter_mut().zip(kinds) {
             *covered += usize::from(matches);
@@ -128,9 +132,8 @@ pub struct Planner {
     ids: HashSet<String>,
     places: HashMap<String, usize>,
     terms: Terms,
-    sent: HashSet<u64>,
-    /// Closed terms, as sent and in lower case.
-    closed: Vec<(String, String)>,
+    sent: Keys,
+    closed: Vec<Term>,
     searches: usize,
     /// New customers and weights of the terms sent, for each field; older ones count less.
     learned: [(f64, f64); 3],
@@ -150,7 +153,7 @@ impl Default for Planner {
             ids: HashSet::new(),
             places: HashMap::new(),
             terms: Terms::default(),
-            sent: HashSet::new(),
+            sent: Keys::default(),
             closed: Vec::new(),
             searches: 0,
             learned: [(FIRST_RATIO, 1.0); 3],
@@ -191,21 +194,24 @@ impl Planner {
             return None;
         }
         let pool = self.pool();
-        let mut best: Vec<(f64, &str, usize)> = Vec::new();
+        // No gain is below 0, so the bits of two gains have the order of the gains.
+        let mut best: Vec<(u64, Reverse<&str>, usize)> = Vec::new();
         for (person, kind) in &pool {
-            self.way.terms(&self.people[*person].texts, |field, term| {
-                let key = self.way.key(term);
+            self.way.terms(&self.people[*person].texts, |field, term, key| {
                 if KINDS[field] == *kind
                     && !self.sent.contains(&key)
                     && let Some(tally) = self.terms.0.get(&key)
                 {
-                    best.push((self.gain(*tally, field), term, field));
+                    best.push((self.gain(*tally, field).abs().to_bits(), Reverse(term), field));
                 }
             });
         }
-        best.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        best.dedup_by(|a, b| a.1 == b.1);
-        let (_, term, field) = best.into_iter().find(|(_, term, _)| !self.is_closed(term))?;
+        // Seldom more than a few are looked at, so they are not sorted.
+        let mut best = BinaryHeap::from(best);
+        let (_, Reverse(mut term), mut field) = best.pop()?;
+        while self.is_closed(term) {
+            (_, Reverse(term), field) = best.pop()?;
+        }
         let term = term.to_owned();
         self.field = field;
         Some(term)
@@ -311,7 +317,7 @@ impl Planner {
 
     fn is_closed(&self, term: &str) -> bool {
         let texts = Texts::new([term, "", ""]);
-        self.closed.iter().any(|(closed, plain)| self.way.finds(&texts, closed, plain))
+        self.closed.iter().any(|closed| self.way.finds(&texts, closed))
     }
 
     fn count(&mut self, customer: Customer<'_>, known: bool) {
@@ -329,10 +335,10 @@ impl Planner {
 
     /// Marks a term as closed: no unseen customer matches it.
     fn close(&mut self, term: &str) {
-        let plain = term.to_lowercase();
+        let term = Term::new(term);
         for person in &mut self.people {
             let before = person.weights();
-            if !person.cover(self.way, term, &plain) {
+            if !person.cover(self.way, &term) {
                 continue;
             }
             let after = person.weights();
@@ -346,7 +352,7 @@ impl Planner {
                 }
             }
         }
-        self.closed.push((term.to_owned(), plain));
+        self.closed.push(term);
     }
 
     fn learn(&mut self, tally: TermTally, new: f64, whole: bool) {
@@ -367,16 +373,16 @@ impl Planner {
 
     /// Compares the known customers that each way of matching would have shown with those shown.
     fn judge_ways(&mut self, term: &str, shown: &[Customer<'_>]) {
-        let plain = term.to_lowercase();
+        let term = Term::new(term);
         let ids: HashSet<usize> =
             shown.iter().filter_map(|c| self.places.get(c.id).copied()).collect();
         for (place, person) in self.people.iter().enumerate() {
             let was_shown = ids.contains(&place);
-            if !person.known || !(was_shown || WAYS[0].finds(&person.texts, term, &plain)) {
+            if !person.known || !(was_shown || WAYS[0].finds(&person.texts, &term)) {
                 continue;
             }
             for (way, wrong) in WAYS.iter().zip(&mut self.wrong) {
-                *wrong += u32::from(way.finds(&person.texts, term, &plain) != was_shown);
+                *wrong += u32::from(way.finds(&person.texts, &term) != was_shown);
             }
         }
     }
@@ -393,8 +399,8 @@ impl Planner {
         self.terms.0.clear();
         for person in &mut self.people {
             person.covered = [0; 2];
-            for (term, plain) in &self.closed {
-                person.cover(self.way, term, plain);
+            for term in &self.closed {
+                person.cover(self.way, term);
             }
             self.terms.count(self.way, person);
         }
@@ -404,7 +410,7 @@ impl Planner {
 /// The distinct keys of a customer's terms.
 fn keys(way: Matching, texts: &Texts) -> Vec<u64> {
     let mut keys = Vec::with_capacity(256);
-    way.terms(texts, |_, term| keys.push(way.key(term)));
+    way.terms(texts, |_, _, key| keys.push(key));
     keys.sort_unstable();
     keys.dedup();
     keys

@@ -168,32 +168,37 @@ impl Schedule {
         if let Some(place) = self.reserved_for(at).or_else(|| self.pressing(at)) {
             return Next::Poll(place);
         }
-        let late = |poller: &Poller| poller.lateness(at + 0.5 * self.slots.length());
+        let middle = at + 0.5 * self.slots.length();
         let latest = |barred: bool| {
             let barred = |p: &Poller| barred && !p.is_fixed();
             self.idle(at)
                 .filter(|(_, poller)| poller.not_before <= horizon)
                 .filter(|(_, poller)| poller.ready_at() <= horizon || barred(poller))
                 .filter(|(_, poller)| poller.gains(at))
-                .min_by(|a, b| late(b.1).total_cmp(&late(a.1)))
+                .map(|(place, poller)| (poller.lateness(middle), place, poller))
+                .min_by(|a, b| b.0.total_cmp(&a.0))
         };
-        let ready = self.idle(at).map(|(_, poller)| poller.ready_at());
-        let wake = ready.filter(|ready| *ready > horizon).fold(f64::INFINITY, f64::min);
-        if let Some((_, barred)) = latest(true)
-            && !self.slots.is_even()
+        let mut chosen = latest(!self.slots.is_even());
+        if let Some((_, _, barred)) = chosen
             && barred.ready_at() > horizon
-            && self.slots.can_wait(at, barred.ready_at())
         {
-            return wait(barred.ready_at());
-        }
-        match latest(false) {
-            // The slot that is left unused is one that every deadline can do without.
-            Some((_, poller)) if self.thrift && poller.due_at() > horizon => {
-                wait(poller.due_at().min(wake).min(at + self.slots.length()))
+            if self.slots.can_wait(at, barred.ready_at()) {
+                return wait(barred.ready_at());
             }
-            Some((place, _)) => Next::Poll(place),
-            None if self.slots.is_even() => wait(wake.min(at + self.slots.length())),
-            None => wait(wake),
+            chosen = latest(false);
+        }
+        let wake = || {
+            let ready = self.idle(at).map(|(_, poller)| poller.ready_at());
+            ready.filter(|ready| *ready > horizon).fold(f64::INFINITY, f64::min)
+        };
+        match chosen {
+            // The slot that is left unused is one that every deadline can do without.
+            Some((_, _, poller)) if self.thrift && poller.due_at() > horizon => {
+                wait(poller.due_at().min(wake()).min(at + self.slots.length()))
+            }
+            Some((_, place, _)) => Next::Poll(place),
+            None if self.slots.is_even() => wait(wake().min(at + self.slots.length())),
+            None => wait(wake()),
         }
     }
 
@@ -215,11 +220,27 @@ impl Schedule {
 
     /// The poller that must be polled now so that every guarantee is kept, if there is one.
     fn pressing(&self, at: f64) -> Option<usize> {
+        if self.has_time(at) {
+            return None;
+        }
         let due = self.deadlines(at);
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
         let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
         let apart = APART / rates.sum::<f64>();
         if self.is_tight(&due, at, apart) { due.iter().map(|due| due.1).find(ready) } else { None }
+    }
+
+    /// Whether even the first deadline comes after the slots that all of them need. Then none is
+    /// tight, and they need not be sorted.
+    fn has_time(&self, at: f64) -> bool {
+        let (mut count, mut rates, mut first) = (0, 0.0, f64::INFINITY);
+        for (_, poller) in self.idle(at).filter(|(_, poller)| poller.reserved.is_none()) {
+            count += 1;
+            rates += 1.0 / poller.guarantee;
+            first = poller.deadline().min(first);
+        }
+        let apart = f64::from(count) * APART / rates;
+        first + LATE_S >= self.free_at(count as usize + 1, at).max(at + apart)
     }
 
     /// Whether a guarantee would be missed if the next slot were used for anything else. A request
@@ -320,6 +341,9 @@ impl Schedule {
     fn lent(&self) -> f64 {
         let followed: Vec<f64> =
             self.pollers.iter().filter_map(|p| p.followed(self.turn)).collect();
+        if followed.is_empty() {
+            return 0.0;
+        }
         let (reserved, others): (Vec<&Poller>, Vec<&Poller>) = self
             .pollers
             .iter()
@@ -329,13 +353,7 @@ impl Schedule {
         let needed = followed.iter().copied().chain(reserved).map(|every| 1.0 / every);
         let left = 1.0 / self.slots.length() - needed.sum::<f64>();
         let others = others.len() as f64;
-        if followed.is_empty() {
-            0.0
-        } else if left > 0.0 {
-            others / left + self.slots.length()
-        } else {
-            f64::INFINITY
-        }
+        if left > 0.0 { others / left + self.slots.length() } else { f64::INFINITY }
     }
 
     /// The mean rate of all pollers, which a poller that is little known is drawn towards.

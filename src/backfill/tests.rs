@@ -84,8 +84,8 @@ impl Workspace {
     }
 
     fn search(&self, term: &str) -> Vec<Customer<'_>> {
-        let plain = term.to_lowercase();
-        let matches = |texts: &Texts| self.way.finds(texts, term, &plain);
+        let term = Term::new(term);
+        let matches = |texts: &Texts| self.way.finds(texts, &term);
         let newest = self.made.iter().zip(&self.texts).rev();
         newest.filter(|(_, t)| matches(t)).take(MOST_SHOWN).map(|(m, _)| shown(m)).collect()
     }

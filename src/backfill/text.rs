@@ -12,6 +12,46 @@ pub(super) struct Texts {
     pub(super) given: [String; 3],
     /// In lower case.
     pub(super) plain: [String; 3],
+    /// The pairs of the fields in lower case.
+    pairs: Pairs,
+}
+
+/// A term as it is sent, and what it is compared by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Term {
+    given: String,
+    /// In lower case.
+    plain: String,
+    pairs: Pairs,
+}
+
+/// A set that holds each two neighbouring bytes of some texts, and maybe others. A text whose set
+/// lacks a pair of a term does not contain the term, which is seen without a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pairs(u128);
+
+impl Pairs {
+    fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
+        let mut pairs = 0;
+        for text in texts {
+            for two in text.as_bytes().windows(2) {
+                let number = u32::from(two[0]).wrapping_mul(37).wrapping_add(u32::from(two[1]));
+                pairs |= 1 << (number % 128);
+            }
+        }
+        Self(pairs)
+    }
+
+    fn may_contain(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+}
+
+impl Term {
+    pub(super) fn new(term: &str) -> Self {
+        let plain = term.to_lowercase();
+        Self { given: term.to_owned(), pairs: Pairs::of([plain.as_str()]), plain }
+    }
 }
 
 /// Where in a field a term must be.
@@ -49,23 +89,31 @@ impl Texts {
     pub(super) fn new(given: [&str; 3]) -> Self {
         let given = given.map(|text| text.trim().to_owned());
         let plain = given.clone().map(|text| text.to_lowercase());
-        Self { given, plain }
+        let pairs = Pairs::of(plain.iter().map(String::as_str));
+        Self { given, plain, pairs }
     }
 }
 
 impl Matching {
-    /// True if a search for `term` finds this customer; `plain` is `term` in lower case.
-    pub(super) fn finds(self, texts: &Texts, term: &str, plain: &str) -> bool {
-        (0..texts.given.len()).any(|field| self.finds_in(field, texts, term, plain))
+    /// True if a search for `term` finds this customer.
+    pub(super) fn finds(self, texts: &Texts, term: &Term) -> bool {
+        self.may_find(texts, term)
+            && (0..texts.given.len()).any(|field| self.finds_in(field, texts, term))
+    }
+
+    /// False if a search for `term` cannot find this customer.
+    pub(super) fn may_find(self, texts: &Texts, term: &Term) -> bool {
+        self.case_matters || texts.pairs.may_contain(term.pairs)
     }
 
     /// As [`Self::finds`], in one field only.
-    pub(super) fn finds_in(self, field: usize, texts: &Texts, term: &str, plain: &str) -> bool {
+    pub(super) fn finds_in(self, field: usize, texts: &Texts, term: &Term) -> bool {
         let (text, term) = if self.case_matters {
-            (&texts.given[field], term)
+            (&texts.given[field], &term.given)
         } else {
-            (&texts.plain[field], plain)
+            (&texts.plain[field], &term.plain)
         };
+        let term = term.as_str();
         match self.place {
             TermPlace::Anywhere => text.contains(term),
             TermPlace::FieldStart => text.starts_with(term),
@@ -73,31 +121,39 @@ impl Matching {
         }
     }
 
-    /// Calls `each` with every term that may find this customer, as it is sent, and the index of its
-    /// field.
-    pub(super) fn terms<'t>(self, texts: &'t Texts, mut each: impl FnMut(usize, &'t str)) {
+    /// Calls `each` with every term that may find this customer, as it is sent, the index of its
+    /// field and its [`key`](Self::key).
+    pub(super) fn terms<'t>(self, texts: &'t Texts, mut each: impl FnMut(usize, &'t str, u64)) {
         for (part, field) in texts.given.iter().enumerate() {
             let starts: Vec<usize> =
                 field.char_indices().map(|(at, _)| at).chain([field.len()]).collect();
             let count = starts.len() - 1;
             if (1..=LONGEST_TERM).contains(&count) {
-                each(part, field);
+                each(part, field, self.key(field));
             }
+            let is_ascii = field.is_ascii();
+            let is_space: Vec<bool> = field.chars().map(char::is_whitespace).collect();
             for (from, &at) in starts[..count].iter().enumerate() {
                 let wanted = match self.place {
                     TermPlace::Anywhere => true,
                     TermPlace::WordStart => is_word_start(field, at),
                     TermPlace::FieldStart => at == 0,
                 };
-                if !wanted {
+                // The workspace may remove white space at an end.
+                if !wanted || is_space[from] {
                     continue;
                 }
-                for length in SHORTEST..=LONGEST.min(count - from) {
-                    let term = &field[at..starts[from + length]];
-                    // The workspace may remove white space at an end.
-                    if term.trim().len() == term.len() && length < count {
-                        each(part, term);
+                let mut key = HASH_OF_NOTHING;
+                for length in 1..=LONGEST.min(count - from) {
+                    let (last, end) = (starts[from + length - 1], starts[from + length]);
+                    if is_ascii {
+                        key = self.hash_more(key, field.as_bytes()[last]);
                     }
+                    if length < SHORTEST || length == count || is_space[from + length - 1] {
+                        continue;
+                    }
+                    let term = &field[at..end];
+                    each(part, term, if is_ascii { key } else { self.key(term) });
                 }
             }
         }
@@ -105,13 +161,16 @@ impl Matching {
 
     /// A hash that is equal for terms that this way of matching does not distinguish.
     pub(super) fn key(self, term: &str) -> u64 {
-        if self.case_matters {
-            hash(term.bytes())
-        } else if term.is_ascii() {
-            hash(term.bytes().map(|byte| byte.to_ascii_lowercase()))
+        if self.case_matters || term.is_ascii() {
+            term.bytes().fold(HASH_OF_NOTHING, |key, byte| self.hash_more(key, byte))
         } else {
             hash(term.to_lowercase().bytes())
         }
+    }
+
+    /// The key of a term with one more byte, which is ASCII unless the letter case matters.
+    fn hash_more(self, key: u64, byte: u8) -> u64 {
+        hash_more(key, if self.case_matters { byte } else { byte.to_ascii_lowercase() })
     }
 }
 
@@ -119,11 +178,16 @@ fn is_word_start(field: &str, at: usize) -> bool {
     !field[..at].chars().next_back().is_some_and(char::is_alphanumeric)
 }
 
+const HASH_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
+
 /// FNV-1a, 64 bits.
 fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes.fold(HASH_OF_NOTHING, hash_more)
+}
+
+/// The hash of one more byte.
+fn hash_more(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }
 
 /// A hasher for keys that are already hashes.
@@ -144,6 +208,7 @@ impl Hasher for Same {
     }
 }
 
+pub(super) type Keys = std::collections::HashSet<u64, BuildHasherDefault<Same>>;
 pub(super) type ByKey<T> = std::collections::HashMap<u64, T, BuildHasherDefault<Same>>;
 
 #[cfg(test)]
@@ -155,9 +220,11 @@ mod tests {
         let texts = Texts::new([" Zoë van Dyk", "Zoe.Dyk7@example.com", "07700 900123"]);
         for way in WAYS {
             let mut count = 0;
-            way.terms(&texts, |_, term| {
+            way.terms(&texts, |_, term, key| {
                 count += 1;
-                assert!(way.finds(&texts, term, &term.to_lowercase()), "{way:?} {term:?}");
+                assert!(way.finds(&texts, &Term::new(term)), "{way:?} {term:?}");
+                assert_eq!(key, way.key(term), "{way:?} {term:?}");
+                assert_eq!(term.trim(), term);
             });
             assert!(count > 10, "{way:?} {count}");
         }
@@ -167,14 +234,14 @@ mod tests {
     fn the_ways_differ_in_where_a_term_stands() {
         let texts = Texts::new(["Ann Lee", "", ""]);
         let finds = |place, term: &str| {
-            Matching { place, case_matters: false }.finds(&texts, term, &term.to_lowercase())
+            Matching { place, case_matters: false }.finds(&texts, &Term::new(term))
         };
         assert!(finds(TermPlace::Anywhere, "nn L") && !finds(TermPlace::WordStart, "nn L"));
         assert!(finds(TermPlace::WordStart, "lee") && !finds(TermPlace::FieldStart, "lee"));
         assert!(finds(TermPlace::FieldStart, "ANN"));
         assert!(
             !Matching { place: TermPlace::FieldStart, case_matters: true }
-                .finds(&texts, "ANN", "ann")
+                .finds(&texts, &Term::new("ANN"))
         );
     }
 }

@@ -38,6 +38,9 @@ const LEARNED_VERSION: u32 = 2;
 #[derive(Debug, Clone)]
 pub(super) struct Poller {
     pub(super) settings: PollerSettings,
+    /// The bounds that the settings name, in seconds.
+    shortest: f64,
+    longest: f64,
     pub(super) memory: Memory,
     pub(super) arrivals: Arrivals,
     /// When the newest page was requested; the start if there was none.
@@ -121,6 +124,8 @@ impl Poller {
     /// A poller that is due at `at` for the first time.
     pub(super) fn new(settings: PollerSettings, at: f64) -> Self {
         Self {
+            shortest: settings.min_interval.as_secs_f64(),
+            longest: settings.max_interval.as_secs_f64(),
             settings,
             memory: Memory::new(),
             arrivals: Arrivals::default(),
@@ -204,8 +209,7 @@ impl Poller {
     /// ever in danger lends nothing. As usual it stays within `max_interval`, unless the pace is
     /// too low to poll in turn that fast.
     pub(super) fn lend(&mut self, wanted: f64, turn: f64) {
-        let max = self.settings.max_interval.as_secs_f64();
-        let most = if turn < max { max } else { f64::INFINITY };
+        let most = if turn < self.longest { self.longest } else { f64::INFINITY };
         let lends = self.memory.dangers == 0 && self.followed(turn).is_none();
         self.lent = if lends { wanted.min(LAST * turn).min(most) } else { 0.0 };
     }
@@ -250,32 +254,29 @@ impl Poller {
 
     /// Whether a poll at `at` is worth a slot that is not reserved for it.
     pub(super) fn gains(&self, at: f64) -> bool {
-        let shortest = self.settings.min_interval.as_secs_f64();
-        let due = self.deadline();
-        self.reserved.is_none_or(|slots| slots.gains(due, at, shortest, self.interval))
+        self.reserved
+            .is_none_or(|slots| slots.gains(self.deadline(), at, self.shortest, self.interval))
     }
 
     /// Whether its bounds leave no choice.
     pub(super) fn is_fixed(&self) -> bool {
-        self.settings.max_interval <= self.settings.min_interval
+        self.longest <= self.shortest
     }
 
     /// What it brings to a division of the budget, between the intervals of the operator.
     pub(super) fn claim(&self, root: f64) -> Claim {
-        let PollerSettings { min_interval, max_interval, .. } = self.settings;
-        let [shortest, longest] = [min_interval, max_interval].map(|s| s.as_secs_f64().max(0.001));
-        let longest = self.reserved.map_or(longest, |slots| slots.every);
-        Claim { root, longest, shortest, followed: None }
+        let longest = self.reserved.map_or_else(|| self.max_interval(), |slots| slots.every);
+        Claim { root, longest, shortest: self.shortest.max(0.001), followed: None }
     }
 
     /// The longest interval that the operator allows.
     pub(super) fn max_interval(&self) -> f64 {
-        self.settings.max_interval.as_secs_f64().max(0.001)
+        self.longest.max(0.001)
     }
 
     /// The longest interval that calm can lead to.
     fn longest(&self, turn: f64) -> f64 {
-        (LAST * turn).min(self.settings.max_interval.as_secs_f64()).max(turn)
+        (LAST * turn).min(self.longest).max(turn)
     }
 
     fn allowed(&self, turn: f64) -> f64 {
@@ -312,7 +313,7 @@ impl Poller {
 
     /// Before this it must not be polled.
     pub(super) fn ready_at(&self) -> f64 {
-        let spaced = self.last + self.settings.min_interval.as_secs_f64();
+        let spaced = self.last + self.shortest;
         self.not_before.max(if self.is_fixed() { self.grid } else { spaced })
     }
 

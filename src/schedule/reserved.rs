@@ -105,6 +105,10 @@ impl Schedule {
 
     /// When the slot in this place from now on is free that is reserved for no poller.
     pub(super) fn free_at(&self, place: usize, at: f64) -> f64 {
+        if !self.slots.is_even() {
+            // No slots are reserved.
+            return self.slots.free_at(place, at);
+        }
         let mut taken = 0;
         loop {
             let free = self.slots.free_at(place + taken, at);
