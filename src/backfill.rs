@@ -408,11 +408,9 @@ impl Planner {
 }
 
 /// The distinct keys of a customer's terms.
-fn keys(way: Matching, texts: &Texts) -> Vec<u64> {
-    let mut keys = Vec::with_capacity(256);
-    way.terms(texts, |_, _, key| keys.push(key));
-    keys.sort_unstable();
-    keys.dedup();
+fn keys(way: Matching, texts: &Texts) -> Keys {
+    let mut keys = Keys::with_capacity_and_hasher(256, Default::default());
+    way.terms(texts, |_, _, key| _ = keys.insert(key));
     keys
 }
 

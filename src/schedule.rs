@@ -213,7 +213,8 @@ impl Schedule {
     /// Deadlines and pollers that are not in flight and have no reserved slots, the earliest first.
     fn deadlines(&self, at: f64) -> Vec<(f64, usize)> {
         let others = self.idle(at).filter(|(_, poller)| poller.reserved.is_none());
-        let mut due: Vec<_> = others.map(|(place, p)| (p.deadline(), place)).collect();
+        let mut due = Vec::with_capacity(self.pollers.len());
+        due.extend(others.map(|(place, poller)| (poller.deadline(), place)));
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
         due
     }
@@ -248,8 +249,10 @@ impl Schedule {
     /// in place j + 1. Deadlines closer together than `apart` seconds are pulled apart, so that a
     /// busy poller gets slots between them.
     fn is_tight(&self, due: &[(f64, usize)], at: f64, apart: f64) -> bool {
+        let free = self.slots.free_from(at);
         due.iter().enumerate().any(|(j, (deadline, _))| {
-            let slot = self.free_at(j + 2, at).max(at + j as f64 * apart);
+            let free = if self.slots.is_even() { self.free_at(j + 2, at) } else { free(j + 2) };
+            let slot = free.max(at + j as f64 * apart);
             deadline + LATE_S < slot
         })
     }

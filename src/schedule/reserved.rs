@@ -93,6 +93,9 @@ impl Schedule {
 
     /// The poller that the next slot is reserved for, if it is.
     pub(super) fn reserved_for(&self, at: f64) -> Option<usize> {
+        if !self.slots.is_even() {
+            return None;
+        }
         let after = self.slots.free_at(1, at) + self.slots.length() - LATE_S;
         let idle = self.idle(at).filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);
         let due = idle.filter(|(_, poller)| poller.reserved.is_some() && poller.deadline() < after);

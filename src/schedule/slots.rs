@@ -70,18 +70,36 @@ impl Slots {
 
     /// When the request in this place from now on can be sent; 1 is the next.
     pub(super) fn free_at(&self, place: usize, at: f64) -> f64 {
-        let kept = if self.even {
-            let next = ((at - self.kept_at) / self.length() - ROUNDING).ceil().max(self.first());
-            (self.kept_at + next * self.length()).max(at) + (place as f64 - 1.0) * self.length()
+        self.free_from(at)(place)
+    }
+
+    /// The same for many places.
+    pub(super) fn free_from(&self, at: f64) -> impl Fn(usize) -> f64 {
+        let length = self.length();
+        let (next, kept) = if self.even {
+            let next = ((at - self.kept_at) / length - ROUNDING).ceil().max(self.first());
+            ((self.kept_at + next * length).max(at), 1.0)
         } else {
-            at + ((place as f64 - self.kept(at)) * self.length()).max(0.0)
+            (at, self.kept(at))
         };
-        kept.max(self.room_at(place))
+        let in_span = self.in_span();
+        move |place| {
+            let free = next + ((place as f64 - kept) * length).max(0.0);
+            free.max(self.room_in(in_span, place))
+        }
     }
 
     /// When the last minute has room for the request in this place from now on.
     pub(super) fn room_at(&self, place: usize) -> f64 {
-        let in_span = self.full.ceil() as usize;
+        self.room_in(self.in_span(), place)
+    }
+
+    /// The most requests in [`SPAN_S`].
+    fn in_span(&self) -> usize {
+        self.full.ceil() as usize
+    }
+
+    fn room_in(&self, in_span: usize, place: usize) -> f64 {
         let freed = (self.sent.len() + place)
             .checked_sub(in_span + 1)
             .and_then(|oldest| self.sent.get(oldest));

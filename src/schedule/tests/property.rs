@@ -137,13 +137,13 @@ fn run_with(
         (until + delay, delay)
     };
     while now < span {
-        if background && now >= other_at && schedule.can_spare(at(now)) && bucket.take(now).is_ok()
-        {
-            schedule.spent(at(now));
+        let moment = at(now);
+        if background && now >= other_at && schedule.can_spare(moment) && bucket.take(now).is_ok() {
+            schedule.spent(moment);
             others += 1;
             other_at = now + 20.0 * bucket.slot();
         }
-        let poller = match schedule.next(at(now)) {
+        let poller = match schedule.next(moment) {
             Next::Poll(poller) => poller,
             Next::WaitUntil(until) => {
                 let (then, delay) = delay(chance, until.as_secs_f64());
@@ -157,7 +157,7 @@ fn run_with(
             (now, all_late) = (then, all_late + delay);
             continue;
         }
-        schedule.started(poller, at(now));
+        schedule.started(poller, moment);
         if let Some((before, guarantee, late_before)) = last[poller] {
             let (waited, late) = (now - before, all_late - late_before);
             watch(poller, now, waited, late);
