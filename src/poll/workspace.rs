@@ -329,7 +329,11 @@ impl Dispatcher {
     pub(super) async fn look_for_correction(&mut self) -> Result<(), StoreError> {
         self.read_changed_key();
         let now = self.clock.now();
-        let known = self.store.read(|reader| reader.workspace()).await?;
+        let known = match self.store.read(|reader| reader.workspace()).await {
+            // It is looked for again in a moment.
+            Err(error) if error.passes() => return Ok(()),
+            known => known?,
+        };
         if self.guard.accept(known, &self.client.account(), now) {
             tracing::info!("the workspace is accepted: polling resumes");
             for poller in 0..self.pollers.len() {

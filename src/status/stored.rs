@@ -165,7 +165,7 @@ impl Stored {
     pub(super) fn stopped_pollers(&self, now: Timestamp) -> Vec<PollerStatus> {
         let stopped = |row: &PollerRow| PollerStatus {
             last_success_age_s: age_s(&row.last_success_at, now),
-            last_success_unknown: age_s(&row.last_success_at, now).is_none(),
+            last_success_unknown: false,
             route: row.route.clone(),
             business: row.business.clone(),
             state: PollerState::Stopped,
