@@ -72,6 +72,49 @@ async fn a_phone_number_is_found_however_it_is_written() {
 }
 
 #[tokio::test]
+async fn names_of_every_script_are_found_with_and_without_their_marks() {
+    let (dir, store) = open();
+    let names = [
+        "किरण शर्मा",
+        "สมชาย ใจดี",
+        "தமிழ்ச்செல்வி",
+        "שָׁלוֹם",
+        "محمّد",
+        "山田太郎",
+        "Zoe\u{301}",
+        "Ελένη",
+        "가나다",
+    ];
+    let shown: Vec<String> = (1..).zip(names).map(|(id, name)| record(id, name)).collect();
+    Poll::USUAL.shows(&store, &shown).await;
+    let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+    for (id, name) in (1..).zip(names) {
+        assert_eq!(found(&reader, name), format!("{id}"), "{name}");
+    }
+    for (term, id) in
+        [("किर", "1"), ("שלום", "4"), ("محمد", "5"), ("zoé", "7"), ("ζωη", ""), ("ελενη", "8")]
+    {
+        assert_eq!(found(&reader, term), id, "{term}");
+    }
+}
+
+#[tokio::test]
+async fn no_character_of_a_term_is_taken_for_damage() {
+    let (dir, store) = open();
+    Poll::USUAL.shows(&store, &[record(1, "Ann")]).await;
+    let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+    let ideographs = 0x3400..=0xD7A3;
+    let characters = (0..=0x1_FFFF_u32)
+        .filter(|code| !ideographs.contains(code) || code % 101 == 0)
+        .filter_map(char::from_u32);
+    for character in characters {
+        let term = format!("a{character}z");
+        let asked = reader.find(&term, None, 1);
+        assert!(asked.is_ok(), "{:04X}: {asked:?}", u32::from(character));
+    }
+}
+
+#[tokio::test]
 async fn a_record_of_a_rare_route_is_found_behind_a_thousand_newer_ones_of_another() {
     let (dir, store) = open();
     for (route, ids) in [(Route::Customers, 1..=2), (Route::Leads, 1..=1_200)] {

@@ -4,7 +4,11 @@
 //! search for it in any spelling, with or without the country, or for its last digits, is then a
 //! search for the beginning of that word.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
+use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
 /// The most bytes of a record's words.
 const TEXT_MAX: usize = 8 * 1024;
@@ -63,6 +67,7 @@ fn read(name: &str, value: &Value, country: &str, depth: usize, text: &mut Strin
 }
 
 fn push(text: &mut String, words: &str) {
+    let words = &without_marks(words);
     let room = TEXT_MAX.saturating_sub(text.len() + 1);
     let mut end = words.len().min(room);
     while !words.is_char_boundary(end) {
@@ -70,6 +75,24 @@ fn push(text: &mut String, words: &str) {
     }
     text.push_str(&words[..end]);
     text.push(' ');
+}
+
+/// A text without accents and vowel signs. FTS5 removes those of Latin letters only, and divides words
+/// at many others.
+fn without_marks(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let is_mark = |c: &char| c.general_category_group() == GeneralCategoryGroup::Mark;
+    text.nfd().filter(|c| !is_mark(c)).collect::<String>().into()
+}
+
+/// Whether FTS5 takes a character for a part of a word.
+fn is_of_word(c: char) -> bool {
+    matches!(
+        c.general_category_group(),
+        GeneralCategoryGroup::Letter | GeneralCategoryGroup::Number
+    ) || c.general_category() == GeneralCategory::PrivateUse
 }
 
 /// A time as the workspace writes it, for which no search is made.
@@ -113,8 +136,9 @@ fn backwards(digits: &str) -> String {
 /// The question of a term in the language of FTS5; `None` if it holds no word. With `begins`, its
 /// last word may be the beginning of a word.
 pub(super) fn question(term: &str, begins: bool) -> Option<String> {
-    let words: Vec<&str> = term
-        .split(|c: char| !c.is_alphanumeric())
+    let plain = without_marks(term);
+    let words: Vec<&str> = plain
+        .split(|c: char| !is_of_word(c))
         .filter(|word| !word.is_empty())
         .take(WORDS_MAX)
         .collect();
@@ -153,7 +177,7 @@ mod tests {
         let body = r#"{"id":12,"name":"Zoë","status_stage":"open","created_at":"2026-03-01T00:00:00.5Z",
             "mobile_country_code":"+44","mobile_number":"07700 900123","tags":["a",{"b":"c"}],"paid":true,"amount":1.5}"#;
         let text = of_record(body);
-        for word in ["12 ", "Zoë ", "07700 900123 ", "r321009007744 ", "a c "] {
+        for word in ["12 ", "Zoe ", "07700 900123 ", "r321009007744 ", "a c "] {
             assert!(text.contains(word), "{word} in {text}");
         }
         assert!(
