@@ -4,6 +4,7 @@ use super::error::StoreError;
 use super::full_text::{self, IndexedVersion};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, RowFacts};
+use super::rebuild::first_observed;
 use super::views;
 use super::writer::Batch;
 use crate::record::{Kind, Route};
@@ -19,6 +20,8 @@ pub(super) struct NewVersion<'a> {
     pub(super) business: Option<&'a str>,
     /// How the record was found; `None` for a poll.
     pub(super) via: Option<&'a str>,
+    /// The record is known, and its mirror row was deleted by hand.
+    pub(super) is_missing: bool,
 }
 
 impl Batch<'_> {
@@ -45,10 +48,14 @@ impl Batch<'_> {
             };
             let identity = self.identities.for_next(version.before);
             let seq = log::append(self.tx, identity, &change)?;
+            let first_seen_at = match version.is_missing {
+                true => Some(first_observed(self.tx, route, version.id)?),
+                false => None,
+            };
             let facts = RowFacts {
                 id: version.id,
                 business: version.business,
-                first_seen_at: at,
+                first_seen_at: first_seen_at.as_deref().unwrap_or(at),
                 at,
                 seq,
                 via: version.via,
@@ -69,19 +76,20 @@ impl Batch<'_> {
     /// Writes a mirror row that was deleted by hand again, as the log row `seq` has it.
     pub(super) fn restore(
         &mut self,
-        id: &str,
-        text: &str,
+        route: Route,
+        (id, text): (&str, &str),
         business: Option<&str>,
-        at: &str,
         seq: i64,
     ) -> Result<(), StoreError> {
         let fields = Fields::of(text);
         if self.mirror.grow(self.tx, std::slice::from_ref(&fields))? {
             views::refresh(self.tx)?;
         }
+        let first_seen_at = &first_observed(self.tx, route, id)?;
+        let at = &log::observed_at(self.tx, seq)?;
         self.mirror.put(
             self.tx,
-            &RowFacts { id, business, first_seen_at: at, at, seq, via: None },
+            &RowFacts { id, business, first_seen_at, at, seq, via: None },
             &fields,
         )?;
         Ok(())

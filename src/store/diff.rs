@@ -43,8 +43,9 @@ const SAME_CREATION_S: i64 = 2 * 86_400;
 pub(super) enum RecordDiff {
     /// It was never stored.
     New,
-    /// Its meaning changed; the version to write, and the row of the version before it.
-    Changed { version: i64, before: i64 },
+    /// Its meaning changed; the version to write, the row of the version before it, and whether its
+    /// mirror row was deleted by hand.
+    Changed { version: i64, before: i64, is_missing: bool },
     /// A search stored it, and a poll sees it now for the first time.
     SeenByPoll,
     /// Its mirror row was deleted by hand; the log row it is restored from.
@@ -205,6 +206,10 @@ fn record_diff(found: Option<&LatestState>, same: bool, asked_after: i64) -> Dec
         true if found.via.is_some() => Decision::Write(RecordDiff::SeenByPoll),
         true => Decision::Leave,
         false if seq > asked_after => Decision::Wait,
-        false => Decision::Write(RecordDiff::Changed { version: version + 1, before: seq }),
+        false => Decision::Write(RecordDiff::Changed {
+            version: version + 1,
+            before: seq,
+            is_missing: !found.in_mirror,
+        }),
     }
 }

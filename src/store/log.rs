@@ -293,6 +293,13 @@ pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(positi
           AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
           AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.seq = n.seq)))";
 
+/// When a row was observed.
+pub(super) fn observed_at(connection: &Connection, seq: i64) -> rusqlite::Result<String> {
+    connection
+        .prepare_cached("SELECT observed_at FROM changes WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))
+}
+
 /// Deletes superseded rows observed before `cutoff` among those from `from` to `from + span`, which every
 /// sink has behind it; returns where to go on.
 ///

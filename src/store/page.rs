@@ -280,20 +280,23 @@ fn write_records(
     for (place, diff) in records.iter().rev() {
         let record = &page.records()[*place];
         let (id, text) = (record.id.as_str(), page.text(record));
-        let (kind, version, before) = match diff {
-            RecordDiff::New => (new.kind(*place, record, &mut open_gaps), 1, None),
-            RecordDiff::Changed { version, before } => (Kind::Updated, *version, Some(*before)),
+        let (kind, version, before, is_missing) = match diff {
+            RecordDiff::New => (new.kind(*place, record, &mut open_gaps), 1, None, false),
+            RecordDiff::Changed { version, before, is_missing } => {
+                (Kind::Updated, *version, Some(*before), *is_missing)
+            }
             RecordDiff::SeenByPoll => {
                 batch.mirror.seen_by_poll(batch.tx, id, business.as_deref())?;
                 continue;
             }
             RecordDiff::Restored { seq } => {
-                batch.restore(id, text, business.as_deref(), &arrival.stamp, *seq)?;
+                batch.restore(*route, (id, text), business.as_deref(), *seq)?;
                 continue;
             }
         };
         let business = business.as_deref();
-        versions.push(NewVersion { id, text, kind, version, before, business, via: None });
+        let via = None;
+        versions.push(NewVersion { id, text, kind, version, before, business, via, is_missing });
     }
     batch.append(*route, &arrival.stamp, &versions)?;
     open_gaps.save(batch.tx)?;

@@ -165,7 +165,12 @@ fn old_row(tx: &Transaction<'_>, old: &str, id: &str) -> rusqlite::Result<Option
     .optional()
 }
 
-fn first_observed(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::Result<String> {
+/// When the first version of a record was observed that the log still has.
+pub(super) fn first_observed(
+    tx: &Transaction<'_>,
+    route: Route,
+    id: &str,
+) -> rusqlite::Result<String> {
     tx.prepare_cached(
         "SELECT observed_at FROM changes WHERE route = ?1 AND record_id = ?2 ORDER BY version LIMIT 1",
     )?

@@ -51,7 +51,13 @@ pub struct SearchOutcome {
 /// What has to be written for one record that a search found.
 enum FoundRecord {
     New,
-    Changed { version: i64, before: i64, via: Option<String>, business: Option<String> },
+    Changed {
+        version: i64,
+        before: i64,
+        via: Option<String>,
+        business: Option<String>,
+        is_missing: bool,
+    },
 }
 
 /// Stores a search; see [`super::Store::store_found`].
@@ -98,8 +104,10 @@ fn compare(
             && same_fields(&stored.body, text)
         {
             let (version, before) = (stored.version + 1, stored.seq);
-            let LatestState { via, business, .. } = latest;
-            records.push((place, FoundRecord::Changed { version, before, via, business }));
+            let LatestState { via, business, in_mirror, .. } = latest;
+            let is_missing = !in_mirror;
+            let changed = FoundRecord::Changed { version, before, via, business, is_missing };
+            records.push((place, changed));
         }
     }
     Ok((records, seen))
@@ -152,9 +160,10 @@ fn write(
                         before: None,
                         business,
                         via: Some("search"),
+                        is_missing: false,
                     }
                 }
-                FoundRecord::Changed { version, before, via, business } => NewVersion {
+                FoundRecord::Changed { version, before, via, business, is_missing } => NewVersion {
                     id,
                     text,
                     kind: Kind::Updated,
@@ -162,6 +171,7 @@ fn write(
                     before: Some(*before),
                     business: business.as_deref(),
                     via: via.as_deref(),
+                    is_missing: *is_missing,
                 },
             });
         }

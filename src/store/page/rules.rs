@@ -211,13 +211,16 @@ async fn a_mirror_row_deleted_by_hand_comes_back_with_the_versions_of_the_log() 
     let store = Store::open(&path).unwrap();
     let mut shown = records(1..=5);
     shown[2] = record(3, "Edited");
-    let outcome = Poll::USUAL.shows(&store, &shown).await;
+    let outcome = Poll { second: 9, ..Poll::USUAL }.shows(&store, &shown).await;
     assert_eq!((outcome.created, outcome.updated), (0, 1));
     let versions = store.read(|reader| reader.history(Route::Leads, "3")).await.unwrap().changes;
     assert_eq!(versions.iter().map(|change| change.version).collect::<Vec<_>>(), [1, 2]);
     for (id, seq) in [("2", 2), ("3", 6)] {
         let row = store.read(move |reader| reader.record(Route::Leads, id)).await.unwrap().unwrap();
         assert_eq!(row["_seq"], seq);
+        let whole = store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap().unwrap();
+        assert_eq!(row["_first_seen_at"], whole["_first_seen_at"], "it was seen before");
+        assert_eq!(row["_changed_at"] == whole["_changed_at"], id == "2");
     }
 }
 
