@@ -57,6 +57,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("status", "shopmirror status --exit-code", "Use it as a check of Nagios."),
     ("why", "shopmirror why leads", "See how often leads are polled, and why."),
     ("plan", "shopmirror plan", "See whether the budget is enough."),
+    (
+        "workspace",
+        "shopmirror workspace accept",
+        "Go on after the shop was renamed and its key or address changed.",
+    ),
     ("simulate", "shopmirror simulate --shop busy --hours 168", "Compare schedules over a week."),
     ("trace", "shopmirror trace > arrivals.csv", "Keep the arrivals for simulate --trace."),
     ("records", "shopmirror records jobs --where status_stage=open", "List the open repairs."),
