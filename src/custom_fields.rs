@@ -26,6 +26,8 @@ const RETRIES: Backoff =
     Backoff { base: Duration::from_secs(600), cap: Duration::from_secs(24 * 3600) };
 /// The most forms that are read per business.
 const MAX_FORMS: usize = 200;
+/// The most bytes of one form's definitions that are stored. A field needs some hundred of them.
+const MAX_DEFINITION: usize = 256 * 1024;
 
 /// Why the definitions could not be read or stored.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +94,15 @@ async fn refresh_business(
             Err(error) => return Err(error.into()),
         };
         let definition = format!("[{fields}]");
+        if definition.len() > MAX_DEFINITION {
+            tracing::warn!(
+                form_type,
+                business,
+                bytes = definition.len(),
+                "the definitions of a form are longer than 256 KiB and were not stored; report this to the operator of the workspace"
+            );
+            continue;
+        }
         changes.extend(store.store_form(form_type.clone(), owned(), definition, at).await?);
     }
     changes.extend(store.keep_forms(owned(), forms, at).await?);
@@ -220,5 +231,40 @@ mod tests {
         assert_eq!(asked[..2], [Some("1".to_owned()), Some("2".to_owned())], "each business");
         stop.cancel();
         running.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_form_with_too_long_definitions_is_not_stored_and_the_others_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        let (requests, mut received) = mpsc::channel(1);
+        let background = BackgroundClient::new(requests);
+        let at = "2026-01-02T00:00:00Z".parse().unwrap();
+        let refreshing = {
+            let store = store.clone();
+            tokio::spawn(async move { refresh(&background, &store, &[None], at).await })
+        };
+        while let Some(request) = received.recv().await {
+            match request {
+                DispatcherRequest::Background(BackgroundRequest::FormTypes { reply, .. }) => {
+                    reply.send(Ok(vec!["Huge".to_owned(), "Lead".to_owned()])).unwrap();
+                }
+                DispatcherRequest::Background(BackgroundRequest::CustomFields {
+                    form_type,
+                    reply,
+                    ..
+                }) => {
+                    let length = if form_type == "Huge" { MAX_DEFINITION } else { 10 };
+                    reply
+                        .send(Ok(vec![format!("{{\"name\":\"{}\"}}", "x".repeat(length))]))
+                        .unwrap();
+                }
+                _ => panic!("nothing else is asked"),
+            }
+        }
+        let changes = refreshing.await.unwrap().unwrap();
+        assert_eq!(changes.iter().map(|change| &change.form_type).collect::<Vec<_>>(), ["Lead"]);
+        let forms = store.read(|reader| reader.forms()).await.unwrap();
+        assert_eq!(forms.len(), 1);
     }
 }

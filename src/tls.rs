@@ -6,9 +6,10 @@
 //! is rustls with `ring`, which builds much faster than `aws-lc-rs`.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, Read};
+use std::path::Path;
 #[cfg(feature = "tls")]
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 #[cfg(feature = "tls")]
 use std::sync::Arc;
 use std::sync::Once;
@@ -116,6 +117,26 @@ pub fn problem_of(error: &(dyn Error + 'static)) -> Option<String> {
     found.map(|(_, words)| (*words).to_owned())
 }
 
+/// A file of certificates with more bytes than this is refused; those of a whole system have a quarter of a MiB.
+const CERTIFICATES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The content of a file of certificates.
+///
+/// # Errors
+/// If it cannot be read, is no regular file, or is longer than 4 MiB.
+pub fn certificate_file(path: &Path) -> io::Result<Vec<u8>> {
+    // Checked before the file is opened, because opening a pipe would wait for its writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut content = Vec::new();
+    std::fs::File::open(path)?.take(CERTIFICATES_MAX + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > CERTIFICATES_MAX {
+        return Err(io::Error::other(format!("it is longer than {CERTIFICATES_MAX} bytes")));
+    }
+    Ok(content)
+}
+
 /// Why TLS cannot be used.
 #[cfg(feature = "tls")]
 #[derive(Debug, thiserror::Error)]
@@ -173,9 +194,8 @@ fn authorities(path: &Path) -> Result<rustls::RootCertStore, TlsError> {
 
     let refused = |why: String| TlsError::Authorities { path: path.to_owned(), why };
     let mut roots = rustls::RootCertStore::empty();
-    let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
-    for certificate in certificates {
+    let content = certificate_file(path).map_err(|error| refused(error.to_string()))?;
+    for certificate in CertificateDer::pem_slice_iter(&content) {
         let certificate = certificate.map_err(|error| refused(error.to_string()))?;
         roots.add(certificate).map_err(|error| refused(error.to_string()))?;
     }
@@ -183,4 +203,24 @@ fn authorities(path: &Path) -> Result<rustls::RootCertStore, TlsError> {
         return Err(refused("it holds no certificate".to_owned()));
     }
     Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_of_certificates_is_refused_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = dir.path().join("long.pem");
+        std::fs::File::create(&long).unwrap().set_len(CERTIFICATES_MAX + 1).unwrap();
+        for (path, why) in [
+            (Path::new("/dev/zero"), "not a regular file"),
+            (dir.path(), "not a regular file"),
+            (&long, "longer than"),
+        ] {
+            let refused = certificate_file(path).unwrap_err().to_string();
+            assert!(refused.contains(why), "{}: {refused}", path.display());
+        }
+    }
 }

@@ -176,7 +176,7 @@ fn is_plain_loopback(url: &Url) -> bool {
 }
 
 fn certificates(path: &std::path::Path) -> Result<Vec<Certificate>, TransportBuildError> {
-    let pem = std::fs::read(path)
+    let pem = crate::tls::certificate_file(path)
         .map_err(|why| TransportBuildError::CaFile { path: path.to_owned(), why })?;
     match Certificate::from_pem_bundle(&pem) {
         Ok(found) if !found.is_empty() => Ok(found),

@@ -268,7 +268,7 @@ fn client(settings: &S3Settings) -> Result<reqwest::Client, String> {
         builder = builder.tls_certs_only(std::iter::empty());
     }
     if let Some(path) = &settings.ca_file {
-        let certificates = std::fs::read(path)
+        let certificates = tls::certificate_file(path)
             .map_err(|error| error.to_string())
             .and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|e| e.to_string()))
             .map_err(|why| format!("reading {}: {why}; name a PEM file", path.display()))?;

@@ -1,9 +1,11 @@
 //! Which columns a view has, and the SQL of each.
 
-use rusqlite::Connection;
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-use crate::record::Route;
+use rusqlite::Connection;
+use serde_json::value::RawValue;
+
+use crate::record::{Route, field};
 use crate::store::mirror::quoted;
 
 /// Names of date fields that the shop enters (contract, "Read records").
@@ -49,31 +51,37 @@ pub(in crate::store) struct View {
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns>> {
     let mut fields = connection
         .prepare_cached("SELECT \"column\" FROM columns WHERE route = ?1 ORDER BY position")?;
-    let definitions: Vec<(String, String)> = connection
-        .prepare_cached(
-            "SELECT form_type, definition FROM custom_fields ORDER BY form_type, business",
-        )?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
+    let custom = custom_labels(connection)?;
     Route::ALL
         .into_iter()
         .map(|route| {
             let fields = fields
                 .query_map([route.as_str()], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
-            let mut custom: Vec<String> = Vec::new();
-            for (form, definition) in &definitions {
-                if route_of_form(form) == Some(route) {
-                    for label in labels(definition) {
-                        if !custom.contains(&label) && custom.len() < CUSTOM_MAX {
-                            custom.push(label);
-                        }
-                    }
-                }
-            }
+            let custom = custom.get(&route).cloned().unwrap_or_default();
             Ok(RouteColumns { route, fields, custom })
         })
         .collect()
+}
+
+/// The labels of the custom fields by the route whose records carry them. One definition is in memory
+/// at a time.
+fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Vec<String>>> {
+    let mut custom: BTreeMap<Route, Vec<String>> = BTreeMap::new();
+    let mut statement = connection.prepare_cached(
+        "SELECT form_type, definition FROM custom_fields ORDER BY form_type, business",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let Some(route) = route_of_form(row.get_ref(0)?.as_str()?) else { continue };
+        let of_route = custom.entry(route).or_default();
+        for label in labels(row.get_ref(1)?.as_str()?) {
+            if of_route.len() < CUSTOM_MAX && !of_route.contains(&label) {
+                of_route.push(label);
+            }
+        }
+    }
+    Ok(custom)
 }
 
 /// The route whose records carry the fields of a form. The contract names only the form `Lead`.
@@ -97,11 +105,11 @@ fn route_of_form(form: &str) -> Option<Route> {
 
 /// The labels in a form's definitions. The contract does not name the members of a definition.
 fn labels(definition: &str) -> Vec<String> {
-    let fields: Vec<Value> = serde_json::from_str(definition).unwrap_or_default();
-    let label = |field: &Value| {
+    let fields: Vec<&RawValue> = serde_json::from_str(definition).unwrap_or_default();
+    let label = |definition: &&RawValue| {
         ["field_name", "name", "label"]
             .into_iter()
-            .find_map(|key| field.get(key)?.as_str().map(str::to_owned))
+            .find_map(|key| serde_json::from_str::<String>(field(definition.get(), key)?).ok())
             .filter(|label| !label.is_empty() && label.len() <= 200 && !label.contains('\0'))
     };
     fields.iter().filter_map(label).collect()
