@@ -28,6 +28,7 @@
 //! | [`shape`] | writes a change as a sink's destination wants it: JSON, CloudEvents, CSV, a template; pure |
 //! | [`config`] | reads and checks the TOML file, and reports every problem at once |
 //! | [`schedule`] | decides when each poller polls next; pure |
+//! | [`plan`] | what the schedule knows and plans, for people and tools |
 //! | [`budget`] | decides how many requests this process may send; pure |
 //! | [`simulate`] | compares the schedule with fixed schedules, on a virtual clock |
 //! | [`api`] | the client of the workspace API |
@@ -71,6 +72,7 @@ pub mod duration;
 pub mod escape;
 mod file_lock;
 pub mod page;
+pub mod plan;
 pub mod poll;
 pub mod record;
 pub mod repair;

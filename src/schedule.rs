@@ -11,16 +11,14 @@ mod rate;
 mod reserved;
 mod share;
 mod slots;
-mod view;
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-use self::poller::Poller;
+pub(crate) use self::poller::Poller;
 use self::share::Claim;
 use self::slots::Slots;
-pub use self::view::{Forecast, PollerView};
 
 /// Times closer together than this count as equal.
 const INSTANT_S: f64 = 1e-6;
@@ -29,7 +27,7 @@ const LATE_S: f64 = 0.005;
 /// How far deadlines are pulled apart, as a part of the even spacing of all guarantees.
 const APART: f64 = 0.8;
 /// The part of a page that may fill between two polls before the poller counts as at risk.
-const FILLED: f64 = 0.8;
+pub(crate) const FILLED: f64 = 0.8;
 
 /// What the operator says about one poller.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,14 +86,14 @@ pub enum Next {
 /// The schedule of all pollers of one key.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    pollers: Vec<Poller>,
+    pub(crate) pollers: Vec<Poller>,
     slots: Slots,
     /// Whether quiet hours may leave requests unused.
-    thrift: bool,
+    pub(crate) thrift: bool,
     /// Whether a background request waits for a slot.
     background: bool,
     /// The interval of polling in turn at the present pace, in seconds.
-    turn: f64,
+    pub(crate) turn: f64,
 }
 
 impl Schedule {
@@ -136,49 +134,53 @@ impl Schedule {
     #[must_use]
     pub fn next(&self, now: Moment) -> Next {
         let at = seconds(now);
-        let horizon = at + INSTANT_S;
-        if self.idle(at).next().is_none() {
+        if self.idle().next().is_none() {
             return Next::Idle;
         }
-        if self.slots.is_even() {
-            let room = self.slots.room_at(1);
-            let free = self.slots.free_at(1, at);
-            match self.overdue(at) {
-                Some(_) if room > horizon => return wait(room),
-                Some((_, place)) => return Next::Poll(place),
-                None if free > horizon => return wait(free),
-                None => {}
-            }
+        if !self.slots.even {
+            return self.choose(at);
         }
-        self.choose(at)
+        let room = self.slots.room_at(1);
+        match self.overdue(at) {
+            Some((_, place)) if room <= at + INSTANT_S => Next::Poll(place),
+            Some(_) => wait(room),
+            None => wait(self.slots.start(self.slots.begun(at) + 1)),
+        }
     }
 
-    /// The first evenly spaced slot that passed although a poll was due, and whose: that poll is late,
-    /// and it is sent at once.
-    fn overdue(&self, at: f64) -> Option<(f64, usize)> {
-        self.slots.passed(at).find_map(|slot| match self.choose(slot) {
+    /// The first evenly spaced slot that began without a request although a poll was due, and whose:
+    /// that poll is late, and it is sent at once.
+    fn overdue(&self, at: f64) -> Option<(u64, usize)> {
+        self.slots.passed(at).find_map(|slot| match self.choose(self.slots.start(slot)) {
             Next::Poll(place) => Some((slot, place)),
             Next::WaitUntil(_) | Next::Idle => None,
         })
     }
 
+    /// The evenly spaced slot that a request at `at` would take, if one has begun. If the request is
+    /// late, all later slots are late as well.
+    fn slot_at(&self, at: f64) -> Option<u64> {
+        let late = self.overdue(at).map(|(slot, _)| slot);
+        late.or_else(|| self.slots.passed(at).last())
+    }
+
     /// What to do with a slot that begins at `at`.
     fn choose(&self, at: f64) -> Next {
         let horizon = at + INSTANT_S;
-        if let Some(place) = self.reserved_for(at).or_else(|| self.pressing(at)) {
+        if let Some(place) = self.owner(at).or_else(|| self.pressing(at)) {
             return Next::Poll(place);
         }
         let middle = at + 0.5 * self.slots.length();
         let latest = |barred: bool| {
             let barred = |p: &Poller| barred && !p.is_fixed();
-            self.idle(at)
+            self.idle()
                 .filter(|(_, poller)| poller.not_before <= horizon)
                 .filter(|(_, poller)| poller.ready_at() <= horizon || barred(poller))
-                .filter(|(_, poller)| poller.gains(at))
+                .filter(|(_, poller)| self.gains(poller, at))
                 .map(|(place, poller)| (poller.lateness(middle), place, poller))
                 .min_by(|a, b| b.0.total_cmp(&a.0))
         };
-        let mut chosen = latest(!self.slots.is_even());
+        let mut chosen = latest(!self.slots.even);
         if let Some((_, _, barred)) = chosen
             && barred.ready_at() > horizon
         {
@@ -188,7 +190,7 @@ impl Schedule {
             chosen = latest(false);
         }
         let wake = || {
-            let ready = self.idle(at).map(|(_, poller)| poller.ready_at());
+            let ready = self.idle().map(|(_, poller)| poller.ready_at());
             ready.filter(|ready| *ready > horizon).fold(f64::INFINITY, f64::min)
         };
         match chosen {
@@ -197,22 +199,18 @@ impl Schedule {
                 wait(poller.due_at().min(wake()).min(at + self.slots.length()))
             }
             Some((_, place, _)) => Next::Poll(place),
-            None if self.slots.is_even() => wait(wake().min(at + self.slots.length())),
             None => wait(wake()),
         }
     }
 
-    /// The pollers that are not in flight, and were not at `at`.
-    fn idle(&self, at: f64) -> impl Iterator<Item = (usize, &Poller)> {
-        let is_idle = move |poller: &Poller| {
-            poller.in_flight.is_none() && poller.idle_since <= at + INSTANT_S
-        };
-        self.pollers.iter().enumerate().filter(move |(_, poller)| is_idle(poller))
+    /// The pollers that are not in flight.
+    fn idle(&self) -> impl Iterator<Item = (usize, &Poller)> {
+        self.pollers.iter().enumerate().filter(|(_, poller)| poller.in_flight.is_none())
     }
 
     /// Deadlines and pollers that are not in flight and have no reserved slots, the earliest first.
-    fn deadlines(&self, at: f64) -> Vec<(f64, usize)> {
-        let others = self.idle(at).filter(|(_, poller)| poller.reserved.is_none());
+    fn deadlines(&self) -> Vec<(f64, usize)> {
+        let others = self.idle().filter(|(_, poller)| poller.reserved.is_none());
         let mut due = Vec::with_capacity(self.pollers.len());
         due.extend(others.map(|(place, poller)| (poller.deadline(), place)));
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -224,7 +222,7 @@ impl Schedule {
         if self.has_time(at) {
             return None;
         }
-        let due = self.deadlines(at);
+        let due = self.deadlines();
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
         let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
         let apart = APART / rates.sum::<f64>();
@@ -234,14 +232,15 @@ impl Schedule {
     /// Whether even the first deadline comes after the slots that all of them need. Then none is
     /// tight, and they need not be sorted.
     fn has_time(&self, at: f64) -> bool {
-        let (mut count, mut rates, mut first) = (0, 0.0, f64::INFINITY);
-        for (_, poller) in self.idle(at).filter(|(_, poller)| poller.reserved.is_none()) {
+        let (mut count, mut rates, mut first) = (0_u32, 0.0, f64::INFINITY);
+        for (_, poller) in self.idle().filter(|(_, poller)| poller.reserved.is_none()) {
             count += 1;
             rates += 1.0 / poller.guarantee;
             first = poller.deadline().min(first);
         }
         let apart = f64::from(count) * APART / rates;
-        first + LATE_S >= self.free_at(count as usize + 1, at).max(at + apart)
+        let free = self.free(at).nth(count as usize).unwrap_or(f64::INFINITY);
+        first + LATE_S >= free.max(at + apart)
     }
 
     /// Whether a guarantee would be missed if the next slot were used for anything else. A request
@@ -249,12 +248,8 @@ impl Schedule {
     /// in place j + 1. Deadlines closer together than `apart` seconds are pulled apart, so that a
     /// busy poller gets slots between them.
     fn is_tight(&self, due: &[(f64, usize)], at: f64, apart: f64) -> bool {
-        let free = self.slots.free_from(at);
-        due.iter().enumerate().any(|(j, (deadline, _))| {
-            let free = if self.slots.is_even() { self.free_at(j + 2, at) } else { free(j + 2) };
-            let slot = free.max(at + j as f64 * apart);
-            deadline + LATE_S < slot
-        })
+        let mut slots = self.free(at).skip(1).zip(0_u32..).zip(due);
+        slots.any(|((slot, j), due)| due.0 + LATE_S < slot.max(at + f64::from(j) * apart))
     }
 
     /// Says whether a background request waits. Guarantees that begin meanwhile have room for it.
@@ -266,31 +261,35 @@ impl Schedule {
     #[must_use]
     pub fn can_spare(&self, now: Moment) -> bool {
         let at = seconds(now);
-        !(self.slots.is_even() && self.slots.free_at(1, at) > at + INSTANT_S)
-            && self.reserved_for(at).is_none()
-            && !self.is_tight(&self.deadlines(at), at, 0.0)
+        let slot = self.slot_at(at).map(|slot| self.slots.start(slot));
+        let slot = if self.slots.even { slot } else { Some(at) };
+        slot.is_some_and(|at| {
+            self.owner(at).is_none() && !self.is_tight(&self.deadlines(), at, 0.0)
+        })
     }
 
     /// Notes that a request was sent that is not a poll.
     pub fn spent(&mut self, now: Moment) {
-        self.take_slot(seconds(now));
+        let at = seconds(now);
+        let late = self.slots.take(at, self.slot_at(at));
+        for poller in self.pollers.iter_mut().filter(|poller| poller.reserved.is_none()) {
+            poller.guarantee += late;
+        }
     }
 
     /// Notes that a poller's request was sent.
     pub fn started(&mut self, poller: usize, now: Moment) {
-        let at = seconds(now);
-        self.take_slot(at);
-        self.pollers[poller].started(at);
+        self.spent(now);
+        self.pollers[poller].started(seconds(now));
     }
 
     /// Notes how a poll ended, and learns from it.
     pub fn observe(&mut self, poller: usize, outcome: &PollResult, now: Moment) {
         let at = seconds(now);
         let started = self.pollers[poller].in_flight.take().unwrap_or(at);
-        self.pollers[poller].idle_since = at;
-        let slot = self.slots.length();
-        let free = self.free_for(self.pollers[poller].ready_at(), at) - started;
-        let room = if self.background { slot } else { 0.0 };
+        self.pollers[poller].not_before = at;
+        let [free, second] = self.free_for(self.pollers[poller].ready_at(), at);
+        let room = if self.background { second - free } else { 0.0 };
         let (place, common, turn) = (poller, self.common_rate(), self.turn);
         let poller = &mut self.pollers[place];
         match outcome {
@@ -299,9 +298,21 @@ impl Schedule {
             PollResult::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
         }
         let lent = self.lent();
-        self.pollers[place].lend(lent, turn);
-        self.pollers[place].renew_guarantee(turn, slot, free, room);
+        let poller = &mut self.pollers[place];
+        let own = poller.allowed(turn, lent).max(free - started);
+        poller.set_guarantee(own.max((own + room).min(poller.max_interval())));
         self.share();
+    }
+
+    /// When a poller is polled next if nothing changes.
+    pub(crate) fn planned(&self, poller: &Poller, at: f64) -> f64 {
+        let latest = self.next_reserved(poller, at).unwrap_or_else(|| poller.deadline());
+        poller.ready_at().max(poller.due_at().min(latest))
+    }
+
+    /// The time between two requests at the present pace, in seconds.
+    pub(crate) fn slot_s(&self) -> f64 {
+        self.slots.length()
     }
 
     /// Makes a poller wait until this reading of [`Moment::elapsed`], and no longer, whatever an
@@ -329,12 +340,11 @@ impl Schedule {
         let claims: Vec<Claim> = self.pollers.iter().map(|poller| poller.claim(1.0)).collect();
         self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
         let (turn, lent) = (self.turn, self.lent());
-        for poller in &mut self.pollers {
-            poller.lend(lent, turn);
-        }
-        for (j, (_, place)) in self.deadlines(at).into_iter().enumerate() {
-            let free = self.free_at(j + 1, at);
-            self.pollers[place].keep_guarantee(turn, free);
+        let free: Vec<f64> = self.free(at).take(self.pollers.len()).collect();
+        for ((_, place), free) in self.deadlines().into_iter().zip(free) {
+            let poller = &mut self.pollers[place];
+            let slot = if poller.last.is_finite() { free - poller.last } else { 0.0 };
+            poller.set_guarantee(poller.allowed(turn, lent).max(poller.guarantee).max(slot));
         }
         self.share();
     }
@@ -342,21 +352,17 @@ impl Schedule {
     /// The interval that the other pollers must accept so that those that must be followed get
     /// what they need; one slot more, since polls fall on whole slots. 0 if none must be.
     fn lent(&self) -> f64 {
-        let followed: Vec<f64> =
-            self.pollers.iter().filter_map(|p| p.followed(self.turn)).collect();
-        if followed.is_empty() {
+        let followed = |poller: &Poller| poller.followed(self.turn);
+        if self.pollers.iter().all(|poller| followed(poller).is_none()) {
             return 0.0;
         }
-        let (reserved, others): (Vec<&Poller>, Vec<&Poller>) = self
-            .pollers
-            .iter()
-            .filter(|p| p.followed(self.turn).is_none())
-            .partition(|p| p.reserved.is_some());
-        let reserved = reserved.iter().map(|poller| poller.claim(1.0).longest);
-        let needed = followed.iter().copied().chain(reserved).map(|every| 1.0 / every);
-        let left = 1.0 / self.slots.length() - needed.sum::<f64>();
-        let others = others.len() as f64;
-        if left > 0.0 { others / left + self.slots.length() } else { f64::INFINITY }
+        let claim = |p: &Poller| Claim {
+            longest: followed(p).or(p.reserved.map(|own| own.every)).unwrap_or(f64::INFINITY),
+            shortest: followed(p).unwrap_or(p.min_interval()),
+            ..p.claim(1.0)
+        };
+        let claims: Vec<Claim> = self.pollers.iter().map(claim).collect();
+        share::in_turn(&claims, 1.0 / self.slots.length()) + self.slots.length()
     }
 
     /// The mean rate of all pollers, which a poller that is little known is drawn towards.

@@ -7,8 +7,9 @@ use crate::budget::{Budget, BudgetStatus};
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::daemon;
+use crate::plan::{Forecast, PollerView};
 use crate::poll::PollerPlan;
-use crate::schedule::{Forecast, PollerView, Schedule};
+use crate::schedule::Schedule;
 use crate::simulate;
 use crate::store::{OpenError, Reader};
 

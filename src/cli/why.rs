@@ -11,8 +11,8 @@ use super::plan::planned;
 use super::route_name::RouteName;
 use crate::budget::BudgetStatus;
 use crate::config::Config;
+use crate::plan::PollerView;
 use crate::record::Route;
-use crate::schedule::PollerView;
 use crate::simulate;
 
 #[derive(Debug, clap::Args)]

@@ -163,7 +163,7 @@ impl Dispatcher {
             at: now.wall,
             asked_after,
             limit: self.limit,
-            latency: now.elapsed.saturating_sub(self.pollers[poller].started_at()),
+            latency: self.pollers[poller].latency(now.elapsed),
             remaining: rate.remaining,
             served_business: rate.business.map(|id| id.to_string()),
         };

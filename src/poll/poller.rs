@@ -1,5 +1,6 @@
 //! How one poller is doing: its failures, its refusals, and what is logged about them.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -23,6 +24,9 @@ const REFUSALS: [Duration; 4] = [
 ];
 const LATER_REFUSALS: Duration = Duration::from_secs(3600);
 
+/// How many intervals between two polls are measured.
+const MEASURED: usize = 20;
+
 /// How often what the schedule learned of a poller is saved with a page.
 const LEARNED_EVERY: Duration = Duration::from_secs(60);
 
@@ -44,7 +48,10 @@ pub(super) struct Failure {
 pub(super) struct PollerHealth {
     id: PollerId,
     is_under_way: bool,
-    started_at: Duration,
+    /// When the last request was sent.
+    started_at: Option<Duration>,
+    /// The last intervals between two requests in seconds, newest last; at most [`MEASURED`].
+    intervals: VecDeque<f64>,
     failures: u32,
     /// Refusals in a row that concern this route only. The route is broken if there are any.
     refusals: usize,
@@ -69,7 +76,8 @@ impl PollerHealth {
         Self {
             id,
             is_under_way: false,
-            started_at: Duration::ZERO,
+            started_at: None,
+            intervals: VecDeque::new(),
             failures: 0,
             refusals: 0,
             key_is_good: false,
@@ -90,12 +98,23 @@ impl PollerHealth {
 
     pub(super) fn started(&mut self, now: Duration) {
         self.is_under_way = true;
-        self.started_at = now;
+        if let Some(before) = self.started_at.replace(now) {
+            self.intervals.push_back(now.saturating_sub(before).as_secs_f64());
+            if self.intervals.len() > MEASURED {
+                self.intervals.pop_front();
+            }
+        }
     }
 
-    /// When the last request was sent.
-    pub(super) fn started_at(&self) -> Duration {
-        self.started_at
+    /// How long ago the last request was sent.
+    pub(super) fn latency(&self, now: Duration) -> Duration {
+        self.started_at.map_or(Duration::ZERO, |at| now.saturating_sub(at))
+    }
+
+    /// The mean and the longest of the last intervals between two requests, in seconds.
+    pub(super) fn intervals_s(&self) -> Option<(f64, f64)> {
+        let longest = self.intervals.iter().copied().max_by(f64::total_cmp)?;
+        Some((self.intervals.iter().sum::<f64>() / self.intervals.len() as f64, longest))
     }
 
     /// True if a request has been sent that has no outcome yet.

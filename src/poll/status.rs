@@ -9,7 +9,7 @@ use super::pause::PauseReason;
 use super::poller::{PollerHealth, word};
 use super::workspace::Passage;
 use crate::budget::BudgetStatus;
-use crate::schedule::{Forecast, PollerView};
+use crate::plan::{Forecast, PollerView};
 use crate::store::OtherWorkspace;
 
 /// What one poller is doing, in one word.
@@ -210,6 +210,8 @@ impl Dispatcher {
         let now = self.clock.now();
         let poller = &self.pollers[index];
         let mut plan = self.schedule.view(index, now);
+        plan.kept_interval_s = poller.intervals_s().map(|(mean, _)| mean);
+        plan.longest_kept_s = poller.intervals_s().map(|(_, longest)| longest);
         if let Some((reason, until)) = pause {
             plan.next_poll_s = Some(until.saturating_sub(now.elapsed).as_secs_f64());
             plan.reason = format!("every poller is paused: {}", reason.advice());

@@ -3,8 +3,6 @@
 //! Times are seconds on the monotonic clock; the wall clock only chooses the hour of the day and
 //! measures how long a process was away.
 
-use std::collections::VecDeque;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,61 +28,51 @@ const NOT_RATE_S: f64 = 600.0;
 /// For how long a page that filled dangerously fast is remembered, in seconds, and how many are.
 const REMEMBERED_S: f64 = 7.0 * 86_400.0;
 const MOST_FILLS: usize = 64;
-/// Intervals that `view` measures over.
-const MEASURED: usize = 20;
 const LEARNED_VERSION: u32 = 2;
 
 /// One poller.
 #[derive(Debug, Clone)]
-pub(super) struct Poller {
-    pub(super) settings: PollerSettings,
+pub(crate) struct Poller {
+    pub(crate) settings: PollerSettings,
     /// The bounds that the settings name, in seconds.
     shortest: f64,
     longest: f64,
-    pub(super) memory: Memory,
-    pub(super) arrivals: Arrivals,
+    pub(crate) memory: Memory,
+    pub(crate) arrivals: Arrivals,
     /// When the newest page was requested; the start if there was none.
     read_at: f64,
-    pub(super) in_flight: Option<f64>,
-    /// When the last poll ended.
-    pub(super) idle_since: f64,
+    pub(crate) in_flight: Option<f64>,
     /// When the last request was sent; long ago before the first one.
     pub(super) last: f64,
-    pub(super) not_before: f64,
+    pub(crate) not_before: f64,
     /// When the grid of a fixed interval allows the next poll.
     grid: f64,
     /// The interval that results from its share of the budget.
-    pub(super) interval: f64,
+    pub(crate) interval: f64,
     /// The guaranteed longest interval from the last request to the next.
-    pub(super) guarantee: f64,
-    /// The guarantee in intervals of polling in turn; renewed only when the route is read.
-    factor: f64,
-    /// The guarantee while other routes must be followed, in seconds.
-    lent: f64,
+    pub(crate) guarantee: f64,
     /// The slots that are reserved for it.
-    pub(super) reserved: Option<Reserved>,
+    pub(crate) reserved: Option<Reserved>,
     /// The longest interval that can be kept, if the budget is too small for that of the operator.
-    pub(super) raised: Option<f64>,
-    /// The last intervals between two requests, newest last.
-    pub(super) kept: VecDeque<f64>,
+    pub(crate) raised: Option<f64>,
 }
 
 /// What survives a restart. Times are seconds up to the newest page, which was read at `read` in
 /// Unix seconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     version: u32,
     read: Option<i64>,
     #[serde(flatten)]
-    pub(super) rate: ArrivalRate,
+    pub(crate) rate: ArrivalRate,
     /// Time since the start or the last danger, and how many dangers there were.
     calm: f64,
     dangers: u32,
     /// For how long arrivals were watched.
-    pub(super) watched: f64,
+    pub(crate) watched: f64,
     /// How long ago nearly a page of records came dangerously fast, and in how many seconds; oldest
     /// first.
-    pub(super) fills: Vec<(f64, f64)>,
+    pub(crate) fills: Vec<(f64, f64)>,
 }
 
 impl Memory {
@@ -124,39 +112,26 @@ impl Poller {
     /// A poller that is due at `at` for the first time.
     pub(super) fn new(settings: PollerSettings, at: f64) -> Self {
         Self {
-            shortest: settings.min_interval.as_secs_f64(),
-            longest: settings.max_interval.as_secs_f64(),
+            shortest: settings.min_interval.as_secs_f64().max(0.001),
+            longest: settings.max_interval.as_secs_f64().max(0.001),
             settings,
             memory: Memory::new(),
             arrivals: Arrivals::default(),
             read_at: at,
             in_flight: None,
-            idle_since: f64::NEG_INFINITY,
             last: f64::NEG_INFINITY,
             not_before: f64::NEG_INFINITY,
             grid: at,
             interval: 1.0,
             guarantee: 0.0,
-            factor: 1.0,
-            lent: 0.0,
             reserved: None,
             raised: None,
-            kept: VecDeque::new(),
         }
     }
 
     pub(super) fn started(&mut self, at: f64) {
-        if self.last.is_finite() {
-            self.kept.push_back(at - self.last);
-            if self.kept.len() > MEASURED {
-                self.kept.pop_front();
-            }
-        }
         self.in_flight = Some(at);
         self.last = at;
-        if let Some(slots) = &mut self.reserved {
-            slots.started();
-        }
         if self.is_fixed() {
             let every = self.max_interval();
             self.grid = if at < self.grid + every { self.grid + every } else { at + every };
@@ -188,99 +163,85 @@ impl Poller {
         }
         self.read_at = self.read_at.max(started);
         self.memory.read = Some(wall.as_second());
-        self.renew_factor(turn);
     }
 
     /// Whether a page was read, by this process or an earlier one.
-    pub(super) fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.memory.read.is_some()
     }
 
-    /// Renews the factor of the guarantee; only when the route is read, so that a deadline never
-    /// moves while it is waited for.
-    fn renew_factor(&mut self, turn: f64) {
-        let first = (FIRST_S / turn).clamp(1.0, LAST);
+    /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it
+    /// grows with calm. Other routes that must be followed may borrow up to `lent` seconds, but not
+    /// from a route that ever was in danger, and not beyond `max_interval` unless the pace is too low
+    /// to keep that anyway.
+    pub(super) fn allowed(&self, turn: f64, lent: f64) -> f64 {
+        let (first, last) = (FIRST_S.clamp(turn, LAST * turn), LAST * turn);
         let doublings = self.memory.dangers.saturating_sub(1).min(10);
         let patience = (CALM_S * f64::from(doublings).exp2()).min(MOST_CALM_S);
-        self.factor = first + (LAST - first) * (self.memory.calm / patience).clamp(0.0, 1.0);
-    }
-
-    /// Lets the guarantee be `wanted` seconds while other routes must be followed; a route that was
-    /// ever in danger lends nothing. As usual it stays within `max_interval`, unless the pace is
-    /// too low to poll in turn that fast.
-    pub(super) fn lend(&mut self, wanted: f64, turn: f64) {
-        let most = if turn < self.longest { self.longest } else { f64::INFINITY };
+        let calm = (self.memory.calm / patience).clamp(0.0, 1.0);
+        let max = self.max_interval();
+        let own = (first + (last - first) * calm).min(max.max(turn));
         let lends = self.memory.dangers == 0 && self.followed(turn).is_none();
-        self.lent = if lends { wanted.min(LAST * turn).min(most) } else { 0.0 };
+        let most = if turn < max { max } else { f64::INFINITY };
+        if lends { own.max(lent.min(last).min(most)) } else { own }
     }
 
-    /// Renews the guarantee of the interval that began with the last request. It is never shorter
-    /// than `free`, before which the requests of the other pollers leave no slot, or than
-    /// min_interval and a slot; it has `room` for a background request if max_interval allows.
-    pub(super) fn renew_guarantee(&mut self, turn: f64, slot: f64, free: f64, room: f64) {
-        if self.reserved.is_some() {
-            return;
+    /// Guarantees this interval, unless the operator's is kept exactly.
+    pub(super) fn set_guarantee(&mut self, interval: f64) {
+        if self.is_fixed() {
+            self.guarantee = self.max_interval();
+        } else if self.reserved.is_none() {
+            self.guarantee = interval;
         }
-        let Claim { longest, shortest, .. } = self.claim(1.0);
-        let own = self.allowed(turn).max(free).max((shortest + slot).min(longest));
-        self.guarantee = if self.is_fixed() { longest } else { own.max((own + room).min(longest)) };
     }
 
-    /// Lengthens the guarantee of the running interval if the pace has fallen, to a slot at `free` at
-    /// least. A pace that rises does not shorten it, because the polls that were put off meanwhile
-    /// come first.
-    pub(super) fn keep_guarantee(&mut self, turn: f64, free: f64) {
-        let slot = if self.last.is_finite() { free - self.last } else { 0.0 };
-        let kept = self.guarantee.max(self.allowed(turn)).max(slot);
-        self.guarantee = if self.is_fixed() { self.max_interval() } else { kept };
-    }
-
-    /// Takes the slots that are reserved for it. `kept` is the longest interval that can be kept if
+    /// Reckons with the present length of a `slot`. `raised` is the longest interval that can be kept if
     /// the budget is too small for that of the operator.
-    pub(super) fn reserve(&mut self, slots: Option<Reserved>, kept: Option<f64>) {
-        (self.reserved, self.raised) = (slots, kept);
-        if slots.is_some() {
-            self.guarantee = kept.unwrap_or(self.max_interval());
+    pub(super) fn keep_reserved(&mut self, slot: f64, raised: Option<f64>) {
+        self.raised = raised;
+        if let Some(own) = &mut self.reserved {
+            own.every = own.period as f64 * slot;
+            self.guarantee = raised.unwrap_or(self.max_interval());
         }
     }
 
-    /// How many of the slots between `at` and `until` are reserved for it.
-    pub(super) fn reserved_until(&self, at: f64, until: f64) -> usize {
-        let Some(slots) = self.reserved else { return 0 };
-        let due = self.deadline().max(at);
-        let every = if self.is_fixed() { self.max_interval() } else { slots.every };
-        if due > until { 0 } else { ((until - due) / every) as usize + 1 }
+    /// Whether this slot is its own.
+    pub(super) fn is_reserved(&self, slot: u64) -> bool {
+        !self.is_fixed() && self.reserved.is_some_and(|own| own.holds(slot))
     }
 
-    /// Whether a poll at `at` is worth a slot that is not reserved for it.
-    pub(super) fn gains(&self, at: f64) -> bool {
-        self.reserved
-            .is_none_or(|slots| slots.gains(self.deadline(), at, self.shortest, self.interval))
+    /// How many polls of a fixed interval with reserved slots are due from `at` to `until`.
+    pub(super) fn fixed_polls(&self, at: f64, until: f64) -> usize {
+        let due = self.ready_at().max(at);
+        let is_due = self.reserved.is_some() && self.is_fixed() && due <= until;
+        if is_due { ((until - due) / self.max_interval()) as usize + 1 } else { 0 }
     }
 
     /// Whether its bounds leave no choice.
-    pub(super) fn is_fixed(&self) -> bool {
+    pub(crate) fn is_fixed(&self) -> bool {
         self.longest <= self.shortest
     }
 
-    /// What it brings to a division of the budget, between the intervals of the operator.
+    /// What it brings to a division of the budget: its root, and the intervals that can be kept.
     pub(super) fn claim(&self, root: f64) -> Claim {
-        let longest = self.reserved.map_or_else(|| self.max_interval(), |slots| slots.every);
-        Claim { root, longest, shortest: self.shortest.max(0.001), followed: None }
+        let longest = self.reserved.map(|own| own.every).or(self.raised);
+        let longest = longest.unwrap_or(self.max_interval());
+        Claim { root, longest, shortest: self.min_interval(), followed: None }
+    }
+
+    /// The shortest interval that the operator allows.
+    pub(crate) fn min_interval(&self) -> f64 {
+        self.shortest
     }
 
     /// The longest interval that the operator allows.
-    pub(super) fn max_interval(&self) -> f64 {
-        self.longest.max(0.001)
+    pub(crate) fn max_interval(&self) -> f64 {
+        self.longest
     }
 
     /// The longest interval that calm can lead to.
     fn longest(&self, turn: f64) -> f64 {
-        (LAST * turn).min(self.longest).max(turn)
-    }
-
-    fn allowed(&self, turn: f64) -> f64 {
-        (self.factor * turn).min(self.longest(turn)).max(self.lent)
+        (LAST * turn).min(self.max_interval()).max(turn)
     }
 
     /// The interval that keeps the page from overflowing, if an import runs or if polling in turn
@@ -291,12 +252,12 @@ impl Poller {
     }
 
     /// Records that may come between two polls.
-    pub(super) fn page(&self) -> f64 {
+    pub(crate) fn page(&self) -> f64 {
         (self.settings.limit as usize).saturating_sub(GUARD).max(1) as f64
     }
 
     /// Arrivals a second, for sharing.
-    pub(super) fn rate_now(&self) -> f64 {
+    pub(crate) fn rate_now(&self) -> f64 {
         self.memory.rate.with_bursts().max(self.arrivals.running.unwrap_or(0.0))
     }
 
@@ -312,19 +273,15 @@ impl Poller {
     }
 
     /// Before this it must not be polled.
-    pub(super) fn ready_at(&self) -> f64 {
-        let spaced = self.last + self.shortest;
+    pub(crate) fn ready_at(&self) -> f64 {
+        let spaced = self.last + self.min_interval();
         self.not_before.max(if self.is_fixed() { self.grid } else { spaced })
     }
 
-    /// By when it must be polled.
+    /// By when it must be polled if it has no reserved slots.
     pub(super) fn deadline(&self) -> f64 {
-        let ready = self.ready_at();
-        match self.reserved {
-            _ if self.is_fixed() => ready,
-            Some(slots) => slots.due(self.last, ready),
-            None => ready.max(self.last + self.guarantee),
-        }
+        let kept = if self.is_fixed() { f64::NEG_INFINITY } else { self.last + self.guarantee };
+        self.ready_at().max(kept)
     }
 
     /// When its share of the budget brings the next poll.
@@ -355,8 +312,7 @@ impl Poller {
         self.memory = memory;
         self.memory.rate.resume(away, wall);
         self.read_at = at - away;
-        self.renew_factor(turn);
-        self.keep_guarantee(turn, self.last);
+        self.set_guarantee(self.guarantee.max(self.allowed(turn, 0.0)));
     }
 }
 

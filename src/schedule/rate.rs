@@ -35,7 +35,7 @@ impl Level {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct ArrivalRate {
+pub(crate) struct ArrivalRate {
     now: Level,
     pub(super) long: Level,
     /// Records that came in bursts: they count for the long mean, not for the present rate.
@@ -43,7 +43,7 @@ pub(super) struct ArrivalRate {
     hours: [Level; 24],
     /// Arrivals a second without bursts.
     #[serde(skip)]
-    pub(super) base: f64,
+    pub(crate) base: f64,
     /// The rate of the last week, drawn towards all routes.
     #[serde(skip)]
     wide: f64,
@@ -95,7 +95,7 @@ impl ArrivalRate {
     }
 
     /// Arrivals that the present estimate rests on.
-    pub(super) fn evidence(&self) -> f64 {
+    pub(crate) fn evidence(&self) -> f64 {
         self.now.0 + PRIOR[2]
     }
 

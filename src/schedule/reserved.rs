@@ -1,65 +1,37 @@
 //! Slots that are reserved for the pollers whose `max_interval` is shorter than polling in turn, or
 //! little longer.
 //!
-//! The period of each is a common number of slots, doubled as often as its `max_interval` allows. Such
-//! periods fit together: no slot is reserved for two pollers. So each of them is polled in time
-//! whatever the others need, and the slots between are free.
-
-use std::cmp::Ordering;
+//! While there are such pollers, requests are evenly spaced and their slots are numbered. The period of
+//! each is a common number of slots, doubled as often as its `max_interval` allows. Such periods fit
+//! together: no slot is reserved for two pollers. So each of them is polled in time whatever the
+//! others need, and the slots between are free.
 
 use super::poller::Poller;
 use super::{INSTANT_S, LATE_S, Schedule};
 
-/// How many reserved slots are reckoned with before a free one.
-const MOST_RESERVED: usize = 1000;
+/// How many slots are looked at for a free one.
+const MOST_SLOTS: usize = 2000;
 /// The longest `max_interval` that is reckoned with, in slots.
-const MOST: u32 = 1000;
+const MOST: u64 = 1000;
 
-/// The slots of one poller. Times are seconds.
+/// Every slot of one poller: each `period`th.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reserved {
-    /// From one of its slots to the next, in slots and in seconds.
-    period: u32,
-    pub(super) every: f64,
-    /// The end of one of them.
-    end: f64,
-    /// By how much they were moved since the poller was polled, because requests were late.
-    moved: f64,
-    /// Two polls are closer together than this.
-    within: f64,
+pub(crate) struct Reserved {
+    pub(super) period: u64,
+    /// What is left of the number of each of its slots after a division by the period.
+    offset: u64,
+    /// The period in seconds.
+    pub(crate) every: f64,
 }
 
 impl Reserved {
-    /// By when it is polled after a poll at `last`: with the last slot that is in time, and not
-    /// before `ready`. The first poll comes with its first slot.
-    pub(super) fn due(&self, last: f64, ready: f64) -> f64 {
-        let due = self.last_before(last + self.moved + self.within);
-        if !last.is_finite() {
-            self.end.max(ready)
-        } else if due < ready {
-            self.last_before(ready + self.every)
-        } else {
-            due
-        }
+    pub(super) fn holds(self, slot: u64) -> bool {
+        slot % self.period == self.offset
     }
 
-    /// Notes that the poller was polled.
-    pub(super) fn started(&mut self) {
-        self.moved = 0.0;
-    }
-
-    /// Whether a poll at `at` is worth a free slot although it is polled at `due` as well, or takes
-    /// the place of that poll. Two polls are `shortest` apart.
-    pub(super) fn gains(&self, due: f64, at: f64, shortest: f64, interval: f64) -> bool {
-        let slot = self.every / f64::from(self.period);
-        let apart = ((due - at + LATE_S) / slot).floor() * slot;
-        let is_between = apart + LATE_S >= shortest && apart >= 0.5 * interval;
-        is_between || self.last_before(at + self.within) > due
-    }
-
-    fn last_before(&self, time: f64) -> f64 {
-        let after = ((time - self.end) / self.every).ceil() - 1.0;
-        self.end + after * self.every
+    /// The first of its slots after this one.
+    fn after(self, slot: u64) -> u64 {
+        slot + self.period - (slot + self.period - self.offset) % self.period
     }
 }
 
@@ -67,179 +39,133 @@ impl Schedule {
     /// Reserves slots for the pollers whose `max_interval` cannot be kept by polling in turn.
     pub(super) fn reserve(&mut self, at: f64) {
         let slot = self.slots.length();
-        let longest = |poller: &Poller| in_slots(poller.max_interval(), slot);
-        let longest: Vec<u32> = self.pollers.iter().map(longest).collect();
-        let shortest = |p: &Poller| (p.claim(1.0).shortest / slot).ceil().min(1e6) as u32;
-        let shortest: Vec<u32> = self.pollers.iter().map(shortest).collect();
-        let plan = Plan::new(&longest, &shortest, self.slots.most() as u32);
-        let before = self.pollers.iter().map(|p| (p.last, p.reserved)).collect::<Vec<_>>();
-        let slots = assign(&plan, &before, slot, self.slots.free_at(1, at));
-        self.slots.set_even(slots.iter().any(Option::is_some));
-        for (place, slots) in slots.into_iter().enumerate() {
-            let kept = Some(plan.kept[place]).filter(|kept| *kept > longest[place]);
-            self.pollers[place].reserve(slots, kept.map(|kept| f64::from(kept) * slot));
+        let longest = |p: &Poller| ((p.max_interval() / slot + 1e-6) as u64).min(MOST);
+        let longest: Vec<u64> = self.pollers.iter().map(longest).collect();
+        let shortest = |p: &Poller| (p.min_interval() / slot).ceil().min(1e6) as u64;
+        let shortest: Vec<u64> = self.pollers.iter().map(shortest).collect();
+        let (kept, periods) = plan(&longest, &shortest, self.slots.most() as u64);
+        self.slots.even = periods.iter().any(Option::is_some);
+        self.assign(&periods, at);
+        for (place, poller) in self.pollers.iter_mut().enumerate() {
+            let raised = (kept[place] > longest[place]).then(|| kept[place] as f64 * slot);
+            poller.keep_reserved(slot, raised);
         }
     }
 
-    /// Uses a slot. If the request is late, all later ones are, and the reserved slots with them.
-    pub(super) fn take_slot(&mut self, at: f64) {
-        let slot = if self.slots.is_even() { self.overdue(at) } else { None };
-        let late = self.slots.take(at, slot.map(|(began, _)| began));
-        for slots in self.pollers.iter_mut().filter_map(|poller| poller.reserved.as_mut()) {
-            slots.end += late;
-            slots.moved += late;
+    /// Gives each poller slots from `at` on. If the periods are the same as before, so are the slots;
+    /// else the pollers with one period get theirs in the order in which they were polled last.
+    fn assign(&mut self, periods: &[Option<u64>], at: f64) {
+        let is_same =
+            |(p, period): (&Poller, &Option<u64>)| p.reserved.map(|own| own.period) == *period;
+        if self.pollers.iter().zip(periods).all(is_same) {
+            return;
+        }
+        let first = self.slots.from(at).next().map_or(0, |(slot, _)| slot);
+        let mut order: Vec<usize> = (0..periods.len()).collect();
+        let last = |place: &usize| self.pollers[*place].last;
+        order.sort_by(|a, b| periods[*a].cmp(&periods[*b]).then(last(a).total_cmp(&last(b))));
+        let mut taken: Vec<Reserved> = Vec::new();
+        for place in order {
+            self.pollers[place].reserved = periods[place].map(|period| {
+                let is_free = |slot: &u64| taken.iter().all(|other| !other.holds(*slot));
+                let slot = (first..first + period).find(is_free).unwrap_or(first);
+                let own = Reserved { period, offset: slot % period, every: 0.0 };
+                taken.push(own);
+                own
+            });
         }
     }
 
-    /// The poller that the next slot is reserved for, if it is.
-    pub(super) fn reserved_for(&self, at: f64) -> Option<usize> {
-        if !self.slots.is_even() {
+    /// The poller that is polled in the slot that begins at `at` because it has own slots, if any is.
+    pub(super) fn owner(&self, at: f64) -> Option<usize> {
+        if !self.slots.even {
             return None;
         }
-        let after = self.slots.free_at(1, at) + self.slots.length() - LATE_S;
-        let idle = self.idle(at).filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);
-        let due = idle.filter(|(_, poller)| poller.reserved.is_some() && poller.deadline() < after);
+        let slot = self.slots.begun(at);
+        let ready = self.idle().filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);
+        let due =
+            ready.filter(|(_, p)| p.is_reserved(slot) || p.reserved.is_some() && p.is_fixed());
         // A fixed interval takes the first slot that is reserved for no other poller.
-        let order = |p: &Poller| (p.is_fixed(), p.deadline());
-        let first =
-            due.min_by(|a, b| order(a.1).partial_cmp(&order(b.1)).unwrap_or(Ordering::Equal));
+        let first = due.min_by(|(_, a), (_, b)| {
+            a.is_fixed().cmp(&b.is_fixed()).then(a.ready_at().total_cmp(&b.ready_at()))
+        });
         first.map(|(place, _)| place)
     }
 
-    /// When the slot in this place from now on is free that is reserved for no poller.
-    pub(super) fn free_at(&self, place: usize, at: f64) -> f64 {
-        if !self.slots.is_even() {
-            // No slots are reserved.
-            return self.slots.free_at(place, at);
-        }
-        let mut taken = 0;
-        loop {
-            let free = self.slots.free_at(place + taken, at);
-            let until = free + self.slots.length() - LATE_S;
-            let reserved = self.pollers.iter().map(|p| p.reserved_until(at, until)).sum();
-            if reserved <= taken || taken > MOST_RESERVED {
-                return free;
+    /// When the next slots begin that no poller with own slots needs.
+    pub(super) fn free(&self, at: f64) -> impl Iterator<Item = f64> {
+        let mut fixed = 0;
+        let is_free = move |&(slot, begins): &(u64, f64)| {
+            if !self.slots.even {
+                return true;
             }
-            taken = reserved;
-        }
+            if self.pollers.iter().any(|poller| poller.is_reserved(slot)) {
+                return false;
+            }
+            let due: usize = self.pollers.iter().map(|p| p.fixed_polls(at, begins)).sum();
+            let is_free = fixed >= due;
+            fixed += usize::from(!is_free);
+            is_free
+        };
+        self.slots.from(at).take(MOST_SLOTS).filter(is_free).map(|(_, begins)| begins)
     }
 
-    /// By when a poller that is ready at `ready` can be polled although each of the others without
-    /// reserved slots is polled before.
-    pub(super) fn free_for(&self, ready: f64, at: f64) -> f64 {
+    /// The first free slot, and the one after it, for a poller that is ready at `ready` if each of the
+    /// others without own slots is polled before.
+    pub(super) fn free_for(&self, ready: f64, at: f64) -> [f64; 2] {
         let others = self.pollers.iter().filter(|poller| poller.reserved.is_none()).count();
-        let (next, slot) = (self.slots.free_at(1, at), self.slots.length());
-        let mut place = others.max(1);
-        if self.slots.is_even() {
-            let barred = ((ready - next) / slot).ceil().max(0.0);
-            let until = next + barred * slot - LATE_S;
-            let reserved: usize = self.pollers.iter().map(|p| p.reserved_until(at, until)).sum();
-            place = place.max((barred as usize).saturating_sub(reserved) + 1);
-        }
-        self.free_at(place, at)
+        let free = self.free(at).skip(others.saturating_sub(1));
+        let mut free = free.filter(|begins| begins + LATE_S >= ready);
+        std::array::from_fn(|_| free.next().unwrap_or(ready))
+    }
+
+    /// Whether a poll at `at` is worth a slot that is not its own: not shortly before one that is.
+    pub(super) fn gains(&self, poller: &Poller, at: f64) -> bool {
+        let apart = poller.min_interval().max(0.5 * poller.interval);
+        self.next_reserved(poller, at).is_none_or(|own| own - at + LATE_S >= apart)
+    }
+
+    /// When the next own slot of a poller begins, if it has any.
+    pub(super) fn next_reserved(&self, poller: &Poller, at: f64) -> Option<f64> {
+        let next = |own: Reserved| self.slots.start(own.after(self.slots.begun(at)));
+        poller.reserved.filter(|_| !poller.is_fixed()).map(next)
     }
 }
 
-/// What the pollers get whose longest and shortest intervals are given in slots.
-#[derive(Debug, Clone, PartialEq)]
-struct Plan {
-    /// The longest interval that can be kept for each, in slots: longer than asked for if the budget
-    /// is too small.
-    kept: Vec<u32>,
-    /// The periods of the slots that are reserved, in slots.
-    periods: Vec<Option<u32>>,
-}
-
-impl Plan {
-    /// Keeps every longest interval, or makes the shortest ones equally longer until the others can
-    /// be kept, at most until all are polled in turn.
-    /// Requests that were kept for later can leave out `spare` slots.
-    fn new(longest: &[u32], shortest: &[u32], spare: u32) -> Self {
-        let count = u32::try_from(longest.len()).unwrap_or(MOST);
-        let raised = |level: u32| -> Vec<u32> { longest.iter().map(|m| *m.max(&level)).collect() };
-        if longest.iter().any(|m| *m < count + spare) {
-            let first = longest.iter().copied().min().unwrap_or(1).max(1);
-            for level in first..count.max(first + 1) {
-                let kept = raised(level);
-                if let Some(periods) = periods(&kept, shortest) {
-                    return Self { kept, periods };
-                }
-            }
-        }
-        Self { kept: raised(count), periods: vec![None; longest.len()] }
-    }
+/// The longest intervals that can be kept, and the periods of the reserved slots, for pollers whose
+/// longest and shortest intervals are given; all in slots. If the budget is too small, the shortest of
+/// them become equally longer until the others can be kept, at most until all are polled in turn.
+/// Requests that were kept for later can leave out `spare` slots.
+fn plan(longest: &[u64], shortest: &[u64], spare: u64) -> (Vec<u64>, Vec<Option<u64>>) {
+    let in_turn = longest.len() as u64;
+    let first = longest.iter().copied().min().unwrap_or(1).max(1);
+    let levels = if first < in_turn + spare { first..in_turn.max(first + 1) } else { 0..0 };
+    let raised = |level: u64| longest.iter().map(|most| level.max(*most)).collect::<Vec<_>>();
+    let mut plans =
+        levels.filter_map(|level| Some((raised(level), periods(&raised(level), shortest)?)));
+    plans.next().unwrap_or_else(|| (raised(in_turn), vec![None; longest.len()]))
 }
 
 /// Reserves slots for the pollers with the shortest of these intervals, for as few as will do.
-fn periods(longest: &[u32], shortest: &[u32]) -> Option<Vec<Option<u32>>> {
-    if longest.iter().map(|m| 1.0 / f64::from(*m)).sum::<f64>() > 1.0 + 1e-9 {
-        return None;
-    }
+fn periods(longest: &[u64], shortest: &[u64]) -> Option<Vec<Option<u64>>> {
     let mut order: Vec<usize> = (0..longest.len()).collect();
     order.sort_by_key(|place| longest[*place]);
-    let sorted: Vec<u32> = order.iter().map(|place| longest[*place]).collect();
-    let most = *sorted.first()?;
-    (1..=sorted.len()).find_map(|those| {
-        let fitting = (1..=most).filter_map(|base| fit(&sorted[..those], base));
-        let (part, periods) = fitting.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (1..=order.len()).find_map(|count| {
+        let (those, rest) = order.split_at(count);
+        let within = |base: u64| those.iter().map(move |p| base << (longest[*p] / base).ilog2());
+        let part = |base: u64| within(base).map(|period| 1.0 / period as f64).sum::<f64>();
+        let bases = (1..=longest[those[0]]).filter(|base| part(*base) <= 1.0 + 1e-9);
+        let base = bases.min_by(|a, b| part(*a).total_cmp(&part(*b)))?;
         // In this many slots at most one more than its part is reserved for each. The others have
         // one each, and one when they may be polled again.
-        let in_turn = |place: usize| {
-            let free = (order.len() - those).max(shortest[place] as usize);
-            (those + free) as f64 / (1.0 - part).max(1e-9) + 1.0
+        let in_turn = |place: &usize| {
+            let free = (rest.len() as u64).max(shortest[*place]);
+            (count as u64 + free) as f64 / (1.0 - part(base)).max(1e-9) + 1.0
         };
-        let (_, rest) = order.split_at(those);
-        rest.iter().all(|place| f64::from(longest[*place]) >= in_turn(*place)).then(|| {
+        rest.iter().all(|place| longest[*place] as f64 >= in_turn(place)).then(|| {
             let mut all = vec![None; longest.len()];
-            for (place, period) in order.iter().zip(periods) {
-                all[*place] = Some(period);
-            }
+            those.iter().zip(within(base)).for_each(|(place, period)| all[*place] = Some(period));
             all
         })
     })
-}
-
-/// Periods of `base` slots and its doubles within these intervals, and the part of all slots that
-/// they need, if there are enough.
-fn fit(longest: &[u32], base: u32) -> Option<(f64, Vec<u32>)> {
-    let periods: Vec<u32> = longest.iter().map(|m| base << (m / base).ilog2()).collect();
-    let part = periods.iter().map(|period| 1.0 / f64::from(*period)).sum::<f64>();
-    (part <= 1.0 + 1e-9).then_some((part, periods))
-}
-
-/// The slots of each poller from `at` on. If the periods are the same as before, so is the order of
-/// the slots; else the pollers with one period get theirs in the order in which they were polled last.
-fn assign(
-    plan: &Plan,
-    before: &[(f64, Option<Reserved>)],
-    slot: f64,
-    at: f64,
-) -> Vec<Option<Reserved>> {
-    let mut order: Vec<(u32, usize)> =
-        plan.periods.iter().enumerate().filter_map(|(place, p)| Some(((*p)?, place))).collect();
-    order.sort_by(|a, b| a.0.cmp(&b.0).then(before[a.1].0.total_cmp(&before[b.1].0)));
-    let same =
-        |(place, period): (usize, &Option<u32>)| before[place].1.map(|r| r.period) == *period;
-    let same = plan.periods.iter().enumerate().all(same);
-    let mut taken: Vec<(u32, u32)> = Vec::new();
-    let mut all = vec![None; before.len()];
-    for (period, place) in order {
-        let is_free = |offset: &u32| taken.iter().all(|(other, first)| offset % other != *first);
-        let offset = (0..period).find(is_free).unwrap_or(0);
-        taken.push((period, offset));
-        let every = f64::from(period) * slot;
-        // Requests are sent in the middle of these slots, so that small delays change nothing.
-        let (end, moved) = match before[place].1 {
-            Some(old) if same => (at + (old.end - at) * every / old.every, old.moved),
-            _ => (at + (f64::from(offset) + 0.5) * slot, 0.0),
-        };
-        let within = f64::from(plan.kept[place] + 1) * slot - LATE_S;
-        all[place] = Some(Reserved { period, every, end, moved, within });
-    }
-    all
-}
-
-/// An interval in whole slots.
-fn in_slots(seconds: f64, slot: f64) -> u32 {
-    ((seconds / slot + 1e-6) as u32).min(MOST)
 }

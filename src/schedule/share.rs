@@ -28,14 +28,10 @@ pub(super) fn intervals(claims: &mut [Claim], budget: f64) -> Vec<f64> {
     claims.iter().map(|claim| claim.interval(factor)).collect()
 }
 
-/// The interval of polling in turn with `budget` polls a second, within the bounds of each if the
-/// budget allows that. All claims have the root 1.
+/// The interval of polling in turn with `budget` polls a second, as far as the bounds of each allow
+/// it. All claims have the root 1.
 pub(super) fn in_turn(claims: &[Claim], budget: f64) -> f64 {
-    if claims.iter().map(|claim| 1.0 / claim.longest).sum::<f64>() > budget {
-        claims.len() as f64 / budget
-    } else {
-        1.0 / factor(claims, budget)
-    }
+    1.0 / factor(claims, budget)
 }
 
 /// Polls a second for each unit of root, so that all use `budget` polls a second. Their sum is a

@@ -12,7 +12,7 @@ const SPAN_S: f64 = 60.5;
 const KEPT: f64 = 1.0 / 15.0;
 const MOST_KEPT: f64 = 20.0;
 /// How many of the evenly spaced slots that passed are looked at, the last of them.
-const PASSED: usize = 16;
+const PASSED: u64 = 16;
 /// The part of a slot that counts as none, for rounding.
 const ROUNDING: f64 = 1e-6;
 
@@ -21,19 +21,22 @@ pub(super) struct Slots {
     /// Requests a minute now, and the most so far: below it nothing is kept.
     pace: f64,
     full: f64,
-    /// Requests kept at a time; 1 is a request that may be sent at once.
+    /// Whether requests are evenly spaced: then slots are numbered, and none is kept for later.
+    pub(super) even: bool,
+    /// When the last request was sent, the number of its slot, and how many were kept then.
+    last_at: f64,
+    last: u64,
     kept: f64,
-    kept_at: f64,
-    /// Whether requests are evenly spaced: then none is kept for later.
-    even: bool,
     /// When the last requests were sent, oldest first.
     sent: VecDeque<f64>,
 }
 
 impl Slots {
+    /// The first request can be sent at `at`.
     pub(super) fn new(pace: f64, at: f64) -> Self {
-        let pace = sane(pace);
-        Self { pace, full: pace, kept: 1.0, kept_at: at, even: false, sent: VecDeque::new() }
+        let (pace, sent) = (sane(pace), VecDeque::new());
+        let last_at = at - SPAN_S / pace;
+        Self { pace, full: pace, even: false, last_at, last: 0, kept: 0.0, sent }
     }
 
     /// The time between two requests, in seconds.
@@ -50,75 +53,52 @@ impl Slots {
         differs
     }
 
-    pub(super) fn set_even(&mut self, even: bool) {
-        self.even = even;
-    }
-
-    pub(super) fn is_even(&self) -> bool {
-        self.even
-    }
-
     /// The most requests that are kept unless requests are evenly spaced.
     pub(super) fn most(&self) -> f64 {
         if self.pace < self.full { 1.0 } else { (self.pace * KEPT).floor().clamp(1.0, MOST_KEPT) }
     }
 
     fn kept(&self, at: f64) -> f64 {
-        let most = if self.even { 1.0 } else { self.most() };
-        (self.kept + (at - self.kept_at).max(0.0) / self.length()).min(most)
+        (self.kept + (at - self.last_at).max(0.0) / self.length()).min(self.most())
     }
 
-    /// When the request in this place from now on can be sent; 1 is the next.
-    pub(super) fn free_at(&self, place: usize, at: f64) -> f64 {
-        self.free_from(at)(place)
-    }
-
-    /// The same for many places.
-    pub(super) fn free_from(&self, at: f64) -> impl Fn(usize) -> f64 {
-        let length = self.length();
-        let (next, kept) = if self.even {
-            let next = ((at - self.kept_at) / length - ROUNDING).ceil().max(self.first());
-            ((self.kept_at + next * length).max(at), 1.0)
-        } else {
-            (at, self.kept(at))
-        };
-        let in_span = self.in_span();
-        move |place| {
-            let free = next + ((place as f64 - kept) * length).max(0.0);
-            free.max(self.room_in(in_span, place))
-        }
+    /// The slots in which the next requests can be sent from `at` on, and when.
+    pub(super) fn from(&self, at: f64) -> impl Iterator<Item = (u64, f64)> {
+        let first = ((at - self.last_at) / self.length() - ROUNDING).ceil().max(1.0) as u64;
+        let kept = self.kept(at);
+        (self.last + first..).zip(1_u32..).map(move |(slot, place)| {
+            let spaced = if self.even {
+                self.start(slot)
+            } else {
+                at + (f64::from(place) - kept) * self.length()
+            };
+            (slot, spaced.max(at).max(self.room_at(place)))
+        })
     }
 
     /// When the last minute has room for the request in this place from now on.
-    pub(super) fn room_at(&self, place: usize) -> f64 {
-        self.room_in(self.in_span(), place)
-    }
-
-    /// The most requests in [`SPAN_S`].
-    fn in_span(&self) -> usize {
-        self.full.ceil() as usize
-    }
-
-    fn room_in(&self, in_span: usize, place: usize) -> f64 {
-        let freed = (self.sent.len() + place)
+    pub(super) fn room_at(&self, place: u32) -> f64 {
+        let in_span = self.full.ceil() as usize;
+        let freed = (self.sent.len() + place as usize)
             .checked_sub(in_span + 1)
             .and_then(|oldest| self.sent.get(oldest));
         freed.map_or(f64::NEG_INFINITY, |sent| sent + SPAN_S)
     }
 
-    /// The first evenly spaced slot, counted from the last request.
-    fn first(&self) -> f64 {
-        if self.kept < 1.0 { 1.0 } else { 0.0 }
+    /// When an evenly spaced slot begins.
+    pub(super) fn start(&self, slot: u64) -> f64 {
+        self.last_at + (slot as f64 - self.last as f64) * self.length()
     }
 
-    /// When the evenly spaced slots began that passed since the last request; the last of them, the
-    /// oldest first.
-    pub(super) fn passed(&self, at: f64) -> impl Iterator<Item = f64> {
-        let (from, length) = (self.kept_at, self.length());
-        let last = ((at - from) / length + ROUNDING).floor();
-        let first = self.first().max(last - PASSED as f64 + 1.0);
-        let count = if last < first { 0 } else { (last - first) as usize + 1 };
-        (0..count).map(move |place| from + (first + place as f64) * length)
+    /// The last evenly spaced slot that has begun at `at`.
+    pub(super) fn begun(&self, at: f64) -> u64 {
+        self.last + ((at - self.last_at) / self.length() + ROUNDING) as u64
+    }
+
+    /// The last of the evenly spaced slots that began without a request, in their order.
+    pub(super) fn passed(&self, at: f64) -> impl Iterator<Item = u64> {
+        let begun = if self.even { self.begun(at) } else { self.last };
+        (self.last + 1).max((begun + 1).saturating_sub(PASSED))..=begun
     }
 
     /// Whether to wait until `ready` loses no request although one sent now would be missing then.
@@ -127,19 +107,18 @@ impl Slots {
         then - 1.0 < 1.0 - 1e-9 && then <= self.most() + 1e-9
     }
 
-    /// Notes that a request was sent. If requests are evenly spaced, says by how much it was late: it
-    /// took the slot that began at `slot`, or the last one that began.
-    pub(super) fn take(&mut self, at: f64, slot: Option<f64>) -> f64 {
-        let slot = slot.or_else(|| self.passed(at).last());
-        let late = slot.map_or(0.0, |slot| (at - slot).max(0.0));
+    /// Notes that a request was sent, in this slot or before one began; gives by how much all evenly
+    /// spaced slots are later because it was late.
+    pub(super) fn take(&mut self, at: f64, slot: Option<u64>) -> f64 {
+        let late = slot.filter(|_| self.even).map_or(0.0, |slot| at - self.start(slot));
         self.kept = (self.kept(at) - 1.0).max(0.0);
-        self.kept_at = at;
+        (self.last_at, self.last) = (at, slot.unwrap_or(self.last + 1));
         let full = self.full.ceil() as usize;
         while self.sent.len() > full || self.sent.front().is_some_and(|sent| sent + SPAN_S <= at) {
             self.sent.pop_front();
         }
         self.sent.push_back(at);
-        if self.even { late } else { 0.0 }
+        late.max(0.0)
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{ScheduleComparison, ScheduleResult};
 use crate::budget::BudgetStatus;
 use crate::duration::seconds as span;
-use crate::schedule::{Forecast, PollerView};
+use crate::plan::{Forecast, PollerView};
 
 /// What to do when records may be missed.
 const RAISE: &str =

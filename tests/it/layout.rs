@@ -38,20 +38,21 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("config", Some(&["shape"])),
     ("api", Some(&[])),
     ("schedule", Some(&[])),
+    ("plan", Some(&["schedule"])),
     ("budget", Some(&[])),
     ("store", Some(&["contiguity"])),
     ("sink", Some(&["shape"])),
-    ("poll", Some(&["api", "schedule", "budget", "store"])),
+    ("poll", Some(&["api", "schedule", "plan", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
     // The status joins the `…Status` values of the other modules; it calls nothing that works.
-    ("status", Some(&["store", "poll", "deliver", "budget", "schedule", "control", "report"])),
+    ("status", Some(&["store", "poll", "deliver", "budget", "plan", "control", "report"])),
     ("alerts", Some(&["status", "store", "deliver"])),
     ("control", Some(&["store"])),
     ("page", Some(&["status", "store", "poll", "deliver", "budget", "report"])),
     ("repair", Some(&["api", "poll", "store"])),
     ("custom_fields", Some(&["api", "poll", "store"])),
     ("report", Some(&["store"])),
-    ("simulate", Some(&["schedule", "budget", "contiguity"])),
+    ("simulate", Some(&["schedule", "plan", "budget", "contiguity"])),
     (
         "daemon",
         Some(&[
@@ -74,14 +75,15 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     (
         "cli",
         Some(&[
-            "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "control",
-            "alerts", "report", "shape", "simulate", "daemon", "backfill",
+            "api", "schedule", "plan", "budget", "store", "sink", "poll", "deliver", "status",
+            "control", "alerts", "report", "shape", "simulate", "daemon", "backfill",
         ]),
     ),
 ];
 
 /// The pure modules, and the names that must not appear in them.
-const PURE: [&str; 6] = ["record", "contiguity", "schedule", "shape", "simulate", "backfill"];
+const PURE: [&str; 7] =
+    ["record", "contiguity", "schedule", "plan", "shape", "simulate", "backfill"];
 const IMPURE: [&str; 6] =
     ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
 

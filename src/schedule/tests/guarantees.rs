@@ -73,6 +73,35 @@ fn searches_take_their_slots_from_every_route_and_not_from_the_busiest() {
 }
 
 #[test]
+fn searches_get_slots_beside_a_short_max_interval_although_every_timer_is_late() {
+    let short = PollerSettings { max_interval: Duration::from_secs(5), ..settings() };
+    let mut all = vec![settings(); 5];
+    all.push(short);
+    let mut schedule = Schedule::new(all, 45.0, at(0.0));
+    schedule.set_background(true);
+    let (mut now, mut other_at, mut others, mut last) = (0.0, 0.0, 0, 0.0);
+    while now < 3600.0 {
+        now += 0.001;
+        if now >= other_at && schedule.can_spare(at(now)) {
+            schedule.spent(at(now));
+            (others, other_at) = (others + 1, now + 20.0 * SLOT);
+        }
+        match schedule.next(at(now)) {
+            Next::Poll(poller) => {
+                read(&mut schedule, poller, now, &PollResult::Unchanged);
+                if poller == 5 {
+                    let waited = now - std::mem::replace(&mut last, now);
+                    assert!(waited <= 5.01, "waited {waited} until {now}");
+                }
+            }
+            Next::WaitUntil(until) => now = until.as_secs_f64(),
+            Next::Idle => unreachable!("nothing is in flight"),
+        }
+    }
+    assert!(others > 100, "{others} searches in an hour, one every 27 s would be 134");
+}
+
+#[test]
 fn danger_sets_the_guarantee_back_to_its_beginning() {
     // Polling in turn takes 8.07 s or 12.1 s; ten seconds are safe enough to begin with.
     for (budget, beginning) in [(45.0, 10.0), (30.0, 12.1)] {

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::poller::Poller;
-use super::{FILLED, Schedule, seconds};
 use crate::clock::Moment;
 use crate::duration;
+use crate::schedule::{FILLED, Poller, Schedule};
 
 /// Half of the width of the range that is shown for a rate, in deviations.
 const DEVIATIONS: f64 = 2.0;
@@ -75,22 +74,20 @@ impl Schedule {
     /// What is known and planned for a poller.
     #[must_use]
     pub fn view(&self, poller: usize, now: Moment) -> PollerView {
-        let poller = &self.pollers[poller];
-        let at = seconds(now);
+        let (poller, at) = (&self.pollers[poller], now.elapsed.as_secs_f64());
         let rate = poller.rate_now();
         let spread = (DEVIATIONS / poller.memory.rate.evidence().sqrt()).exp();
         let guarantee = poller.guarantee.max(poller.raised.unwrap_or(0.0));
-        let planned = poller.ready_at().max(poller.due_at().min(poller.deadline()));
+        let planned = self.planned(poller, at);
         let watched = poller.memory.watched;
         let overflows = poller.memory.fills.iter().filter(|(_, took)| *took < guarantee).count();
-        let kept = poller.kept.len() as f64;
         PollerView {
             rate_per_hour: rate * 3600.0,
             rate_low: rate * 3600.0 / spread,
             rate_high: rate * 3600.0 * spread,
             interval_s: poller.interval,
-            kept_interval_s: (kept >= 1.0).then(|| poller.kept.iter().sum::<f64>() / kept),
-            longest_kept_s: poller.kept.iter().copied().max_by(f64::total_cmp),
+            kept_interval_s: None,
+            longest_kept_s: None,
             guarantee_s: guarantee,
             unkept_max_interval_s: poller.raised.map(|_| poller.max_interval()),
             next_poll_s: poller.in_flight.is_none().then(|| (planned - at).max(0.0)),
@@ -107,7 +104,7 @@ impl Schedule {
     /// Whether the guarantees keep every page from overflowing under what was seen.
     #[must_use]
     pub fn forecast(&self) -> Forecast {
-        let load = self.needed_per_minute() * self.slots.length() / 60.0;
+        let load = self.needed_per_minute() * self.slot_s() / 60.0;
         let risks = self.pollers.iter().map(|poller| self.risk(poller)).enumerate();
         let worst = risks.max_by(|a, b| a.1.total_cmp(&b.1));
         let feasible = load <= 1.0 && worst.is_none_or(|(_, risk)| risk < 1.0);
@@ -129,7 +126,7 @@ impl Schedule {
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
         let fills = poller.memory.fills.iter().map(|(_, took)| guarantee / took.max(1e-3));
         // Without budget a guarantee becomes longer than the route may ever wait.
-        let most = poller.settings.max_interval.as_secs_f64().max(LEAST_S) * BEYOND;
+        let most = poller.max_interval().max(LEAST_S) * BEYOND;
         let waits = guarantee / most;
         fills.fold(steady.max(import).max(waits), f64::max)
     }
@@ -165,7 +162,7 @@ impl Schedule {
                 "its guarantee; its share of the budget alone would be fewer polls"
             }
             .into()
-        } else if poller.interval <= poller.settings.min_interval.as_secs_f64() * 1.001 {
+        } else if poller.interval <= poller.min_interval() * 1.001 {
             "the budget allows more polls than min_interval does".into()
         } else {
             format!("its share of the budget at {:.1} records an hour", poller.rate_now() * 3600.0)
