@@ -36,7 +36,7 @@ pub(super) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAdd
 }
 
 /// Fails if the host is not known, after waiting in turn as [`addresses`] does.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "nats", feature = "postgres"))]
 pub(super) async fn known(host: &str, port: u16) -> io::Result<()> {
     addresses(host, port).await.map(drop)
 }

@@ -4,10 +4,7 @@
 //! trace in it. Changes of a batch are published one behind the other and acknowledged together. A
 //! stream that exists is never changed.
 
-mod relay;
-
 use std::error::Error as _;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,7 +26,6 @@ use crate::config::{NameTemplate, NatsSettings, is_loopback};
 use crate::duration;
 use crate::record::Change;
 use crate::tls;
-use relay::Relay;
 
 /// The most changes that wait for their acknowledgement together.
 const BATCH: usize = 512;
@@ -217,9 +213,17 @@ impl NatsSink {
                 )
             })?;
         }
-        let url = Url::parse(self.url.expose_secret()).map_err(|_| "the url cannot be read")?;
-        let relay = self.relay(&url).await?;
-        options = options.local_address(relay.from).ignore_discovered_servers();
+        if !self.is_local || self.ca_file.is_some() {
+            let tls =
+                tls::client_config(self.ca_file.as_deref()).await.map_err(|e| e.to_string())?;
+            options = options.require_tls(true).tls_client_config(tls);
+        }
+        let mut url = Url::parse(self.url.expose_secret()).map_err(|_| "the url cannot be read")?;
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        lookup::known(host, url.port().unwrap_or(PORT)).await.map_err(|error| {
+            let problem = tls::problem_of(&error).unwrap_or_else(|| error.to_string());
+            format!("connecting to NATS: {problem}; correct the host in the url")
+        })?;
         let part = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
         match (url.username(), url.password()) {
             ("", _) => {}
@@ -228,7 +232,9 @@ impl NatsSink {
                 options = options.user_and_password(part(user), part(password));
             }
         }
-        let client = options.connect(format!("nats://{}", relay.to)).await.map_err(|error| {
+        // They are given above: in the address they would be sent as they are encoded.
+        let _ = url.set_username("").and_then(|()| url.set_password(None));
+        let client = options.connect(url.as_str()).await.map_err(|error| {
             let advice = match error.kind() {
                 ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
                     "; correct user and password in the url, or the file of `credentials_file`"
@@ -243,31 +249,6 @@ impl NatsSink {
             format!("connecting to NATS: {detail}{advice}")
         })?;
         Ok((client, lost))
-    }
-
-    /// A connection to the server, for the client.
-    async fn relay(&self, url: &Url) -> Result<Relay, String> {
-        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let addresses =
-            lookup::addresses(host, url.port().unwrap_or(PORT)).await.map_err(|error| {
-                let problem = tls::problem_of(&error).unwrap_or_else(|| error.to_string());
-                format!("connecting to NATS: {problem}; correct the host in the url")
-            })?;
-        let config = match (self.is_local, self.ca_file.as_deref()) {
-            (true, None) => None,
-            (_, file) => Some(tls::client_config(file).await.map_err(|e| e.to_string())?),
-        };
-        let opening = Relay::open(&addresses, host, config);
-        let opened = tokio::time::timeout(CONNECT_TIMEOUT.min(self.timeout), opening).await;
-        opened.unwrap_or_else(|_| Err(io::Error::other("timed out"))).map_err(|error| {
-            let (problem, advice) = match tls::problem_of(&error) {
-                Some(problem) => (problem, "check the server's certificate and `ca_file`"),
-                None => {
-                    (error.to_string(), "start the server, or correct host and port in the url")
-                }
-            };
-            format!("connecting to NATS: {problem}; {advice}")
-        })
     }
 
     /// Connects, and makes the stream if there is none of that name.

@@ -120,27 +120,6 @@ async fn a_broker_that_sends_without_end_harms_nobody() {
     .await;
 }
 
-#[cfg(feature = "nats")]
-#[tokio::test(flavor = "multi_thread")]
-async fn a_nats_server_that_sends_without_end_harms_nobody() {
-    const INFO: &str = "INFO {\"server_id\":\"a\",\"server_name\":\"a\",\"version\":\"2.9.0\",\
-                        \"go\":\"x\",\"host\":\"x\",\"port\":1,\"headers\":true,\
-                        \"max_payload\":1048576,\"proto\":1,\"jetstream\":true}\r\n";
-    let nats = |steps: Vec<Step>| {
-        let port = server(steps);
-        format!("type = \"nats\"\nurl = \"nats://127.0.0.1:{port}\"\nworkspace = \"a\"\n")
-    };
-    let large = "MSG a 1 4000000000\r\n";
-    none_harms(&[
-        ("info", nats(vec![say("INFO {\"x\":\""), flood("x")]), "a line without end"),
-        ("message", nats(vec![say(INFO), say(large), flood("x")]), "start"),
-        ("later", nats(vec![say(INFO), Hear, say("PONG\r\n"), say(large), flood("x")]), "start"),
-        ("messages", nats(vec![say(INFO), Hear, flood("MSG a 1 1\r\nx\r\n")]), "start"),
-        ("pings", nats(vec![say(INFO), Hear, flood("PING\r\n")]), "start"),
-    ])
-    .await;
-}
-
 /// What answers in HTTP: the headers, the body, the parts of one and what comes before an answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_sends_without_end_harms_nobody() {
