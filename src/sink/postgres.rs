@@ -183,7 +183,7 @@ impl PostgresSink {
     fn warn_of(&mut self, route: Route, said: &str) {
         self.open = None;
         if self.waiting.insert(route) {
-            tracing::warn!(sink = %self.name, %route, reason = self.secrets.hide(said),
+            tracing::warn!(sink = %self.name, %route, reason = Reason::of(self.secrets.hide(said)),
                 "changes of this route wait and are tried again; the others pass");
         }
     }

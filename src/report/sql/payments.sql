@@ -16,6 +16,7 @@ FROM (
         -- A text is more than any number for SQLite, so an amount that was sent as text is made one.
         SELECT d.day, d.period, CASE WHEN typeof(p.amount) <> 'text' THEN p.amount
             WHEN p.amount GLOB '*[0-9]*' AND p.amount NOT GLOB '*[^-0-9.]*'
+                AND p.amount NOT GLOB '?*-*' AND p.amount NOT GLOB '*.*.*'
                 THEN CAST(p.amount AS NUMERIC) END AS amount
         FROM days d LEFT JOIN payments p ON p.created_at >= d.from_at AND p.created_at < d.to_at
             AND (:business IS NULL OR p._business = :business)

@@ -46,6 +46,8 @@ struct OpenFile {
     recent: HashSet<String>,
     /// Damaged lines that were found when it was opened. The first write decides about them.
     damage: Option<Damage>,
+    /// The event ids of whole lines behind damaged ones that stayed. They may still be handed over.
+    kept: Vec<String>,
 }
 
 impl Appender {
@@ -187,18 +189,20 @@ impl OpenFile {
             length: tail.length,
             recent: tail.event_ids,
             damage: tail.damage,
+            kept: Vec::new(),
             file,
         };
         Ok(OpenedFile { open, torn })
     }
 
-    /// Cuts damaged lines off with all lines after them, if the first of these is handed over again:
-    /// they were written together, and none was acknowledged. Otherwise they stay as they are, and
-    /// what is new is written behind them. Returns the bytes that were cut.
+    /// Cuts damaged lines off with all lines after them, if each of these is handed over again and so
+    /// is written anew at once: they were written together, and none was acknowledged. Otherwise all
+    /// stay as they are, and what is new is written behind them. Returns the bytes that were cut.
     fn cut_damage(&mut self, lines: &[Line]) -> io::Result<Option<u64>> {
         let Some(Damage { at, followers }) = self.damage.take() else { return Ok(None) };
-        let first = followers.first();
-        if !lines.iter().any(|line| Some(&line.event_id) == first) {
+        let given: HashSet<&str> = lines.iter().map(|line| line.event_id.as_str()).collect();
+        if !followers.iter().all(|id| given.contains(id.as_str())) {
+            self.kept = followers;
             return Ok(None);
         }
         self.file.set_len(at).and_then(|()| self.file.sync_data())?;
@@ -243,6 +247,7 @@ impl OpenFile {
             self.day = today;
             self.length += bytes.len() as u64;
             self.recent = lines.iter().map(|line| line.event_id.clone()).collect();
+            self.recent.extend(self.kept.iter().cloned());
         }
         Ok(())
     }

@@ -80,23 +80,16 @@ async fn an_ip_address_waits_for_no_turn() {
 }
 
 #[tokio::test]
-async fn a_file_of_authorities_that_does_not_respond_holds_up_no_other_task() {
-    use std::os::unix::fs::OpenOptionsExt;
-
+async fn a_pipe_as_file_of_authorities_is_refused_and_not_waited_for() {
     let _alone = ALONE.lock().await;
     let dir = tempfile::tempdir().unwrap();
-    // Reading a pipe waits until something is written to it.
+    // Opening a pipe waits for its other end, and reading it until something is written.
     let pipe = dir.path().join("ca.pem");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     for (name, sink) in sinks(dir.path(), port, true) {
-        // All of this runs on one thread: a read on it would never end.
-        let said = sink.probe().await;
-        assert!(said.is_err(), "{name}: {said:?}");
-        // This ends the read, and fails if there is none.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let ended = std::fs::OpenOptions::new().write(true).custom_flags(flags).open(&pipe);
-        assert!(ended.is_ok(), "{name} does not read the file: {ended:?}");
+        let said = sink.probe().await.unwrap_err();
+        assert!(said.contains("it is not a regular file"), "{name}: {said}");
     }
 }

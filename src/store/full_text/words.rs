@@ -84,7 +84,7 @@ fn without_marks(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let is_mark = |c: &char| c.general_category_group() == GeneralCategoryGroup::Mark;
-    text.nfd().filter(|c| !is_mark(c)).collect::<String>().into()
+    text.nfd().filter(|c| !is_mark(c)).nfc().collect::<String>().into()
 }
 
 /// Whether FTS5 takes a character for a part of a word.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 /// One step of a conversation.
 #[derive(Clone)]
@@ -11,6 +12,8 @@ pub(super) enum Step {
     Say(Vec<u8>),
     /// Says this again and again, until the client closes the connection.
     Flood(Vec<u8>),
+    /// The same, a hundred times a second.
+    Trickle(Vec<u8>),
 }
 
 pub(super) fn say(text: impl AsRef<[u8]>) -> Step {
@@ -21,6 +24,11 @@ pub(super) fn say(text: impl AsRef<[u8]>) -> Step {
 pub(super) fn flood(text: impl AsRef<[u8]>) -> Step {
     let text = text.as_ref();
     Step::Flood(text.repeat(1 + 65_536 / text.len()))
+}
+
+/// Says this again and again, a hundred times a second.
+pub(super) fn trickle(text: impl AsRef<[u8]>) -> Step {
+    Step::Trickle(text.as_ref().to_vec())
 }
 
 /// A server at a free port that has this conversation with each client, and then closes. Its thread
@@ -48,6 +56,10 @@ fn converse(mut stream: TcpStream, steps: &[Step]) -> std::io::Result<()> {
             Step::Say(text) => stream.write_all(text)?,
             Step::Flood(text) => loop {
                 stream.write_all(text)?;
+            },
+            Step::Trickle(text) => loop {
+                stream.write_all(text)?;
+                std::thread::sleep(Duration::from_millis(10));
             },
         }
     }

@@ -90,11 +90,38 @@ fn lines_behind_damaged_ones_stay_unless_they_are_handed_over_again() {
         (4..5, damaged.clone() + &text(4..5)),
         (1..5, text(0..5)),
         (2..5, text(0..1) + &text(2..5)),
+        (1..3, damaged.clone() + &text(1..2)),
         (3..5, damaged.clone() + &text(4..5)),
     ] {
         std::fs::write(&path, &damaged).unwrap();
         appended(&path, &layout, &lines[handed_over.clone()]).unwrap();
         let found = std::fs::read_to_string(&path).unwrap();
         assert_eq!(found, expected, "{handed_over:?} handed over");
+    }
+}
+
+#[test]
+fn a_small_first_write_behind_damaged_lines_loses_and_repeats_no_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit");
+    let layout = Layout::Json(Format::Standard);
+    let lines: Vec<Line> = (0..6).map(|seq| line(&layout, seq, 10)).collect();
+    let text = |numbers: &[usize]| -> String {
+        numbers.iter().map(|number| lines[*number].text.as_str()).collect()
+    };
+    for reopened in [false, true] {
+        let damaged = text(&[0]) + &text(&[1, 2]).replace("xx", "\0\0") + &text(&[3, 4]);
+        std::fs::write(&path, &damaged).unwrap();
+        let rotate = Rotate { size: None, daily: false };
+        let mut appender = Appender::new("a", &path, &layout, rotate);
+        appender.append(&lines[1..2], TODAY).unwrap();
+        if reopened {
+            drop(appender);
+            appender = Appender::new("a", &path, &layout, rotate);
+        }
+        appender.append(&lines[2..4], TODAY).unwrap();
+        appender.append(&lines[4..6], TODAY).unwrap();
+        let found = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(found, damaged + &text(&[1, 2, 5]), "reopened: {reopened}");
     }
 }

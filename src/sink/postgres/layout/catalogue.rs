@@ -22,13 +22,15 @@ impl Found {
     /// Fails if a table belongs to another program. Beside a log of ours, a table of a route that is
     /// not as it must be is one that was changed: it stops only itself.
     pub(super) async fn look(client: &Client, schema: &str) -> Result<Self, Trouble> {
+        let names: Vec<&str> = tables().into_iter().map(|(name, ..)| name).collect();
         let rows = client
             .query(
                 "SELECT c.relname::text, c.relkind::text, a.attname::text, format_type(a.atttypid, a.atttypmod) \
                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                  LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
-                 WHERE n.nspname = $1",
-                &[&schema],
+                 WHERE n.nspname = $1 AND c.relname = ANY($2)",
+                // A schema that is shared with another program can hold many thousands of others.
+                &[&schema, &names],
             )
             .await
             .map_err(|e| Trouble::of(LOOKING, &e))?;
