@@ -95,7 +95,17 @@ impl Client {
     /// What the workspace counts requests by, the address and the key, as a digest that tells neither.
     #[must_use]
     pub fn account(&self) -> String {
+        self.account_with(&self.0.key.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// As [`Self::account`], if this is still the number of the key; `None` after a change.
+    #[must_use]
+    pub fn account_of(&self, key_number: u64) -> Option<String> {
         let key = self.0.key.read().unwrap_or_else(PoisonError::into_inner);
+        (key.number == key_number).then(|| self.account_with(&key))
+    }
+
+    fn account_with(&self, key: &CurrentKey) -> String {
         let mut hash = Sha256::new();
         for part in ["shopmirror account", self.0.base_url.as_str(), key.secret.expose_secret()] {
             hash.update(part.as_bytes());

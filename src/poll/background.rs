@@ -29,6 +29,10 @@ pub enum BackgroundError {
     Api(#[from] ApiError),
 }
 
+/// Why the response to a request is not used that was sent with a newer key than intended.
+const KEY_CHANGED: &str =
+    "the key changed while the request was sent, and its response was not used: try again";
+
 type Reply<T> = oneshot::Sender<Result<T, BackgroundError>>;
 
 /// One request that waits for the budget, with the channel for its result.
@@ -80,23 +84,33 @@ impl BackgroundRequest {
         }
     }
 
-    /// Sends one request, replies, and returns what the response said about the rate limit.
-    async fn send(self, client: &Client) -> RateHeaders {
+    /// Sends one request, replies, and returns what the response said about the rate limit. A response to
+    /// another key than the one with this number is an error: its workspace may be another one.
+    async fn send(self, client: &Client, key: u64) -> RateHeaders {
         match self {
             Self::Search { term, business, reply } => {
-                deliver(reply, client.search_customers(&term, business.as_deref()).await)
+                deliver(reply, key, client.search_customers(&term, business.as_deref()).await)
             }
             Self::FormTypes { business, reply } => {
-                deliver(reply, client.form_types(business.as_deref()).await)
+                deliver(reply, key, client.form_types(business.as_deref()).await)
             }
             Self::CustomFields { form_type, business, reply } => {
-                deliver(reply, client.custom_fields(&form_type, business.as_deref()).await)
+                deliver(reply, key, client.custom_fields(&form_type, business.as_deref()).await)
             }
         }
     }
 }
 
-fn deliver<T>(reply: Reply<T>, (result, rate): (Result<T, ApiError>, RateHeaders)) -> RateHeaders {
+fn deliver<T>(
+    reply: Reply<T>,
+    key: u64,
+    (result, rate): (Result<T, ApiError>, RateHeaders),
+) -> RateHeaders {
+    let result = if rate.key == key {
+        result
+    } else {
+        Err(ApiError::OtherWorkspace(KEY_CHANGED.to_owned()))
+    };
     drop(reply.send(result.map_err(BackgroundError::from)));
     rate
 }
@@ -228,8 +242,9 @@ impl Dispatcher {
         }
         self.schedule.spent(now);
         let request = self.background.start()?;
-        let client = self.client.clone();
-        under_way.spawn(async move { Completed::Background { rate: request.send(&client).await } });
+        let (client, key) = (self.client.clone(), self.client.key_number());
+        under_way
+            .spawn(async move { Completed::Background { rate: request.send(&client, key).await } });
         None
     }
 }

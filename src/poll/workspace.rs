@@ -171,20 +171,21 @@ impl WorkspaceGuard {
         }
     }
 
-    /// What a ping of the key number `key` told; `chance` is uniform in `0.0..1.0`.
+    /// What a ping of the key number `key` told; `account` is `None` if the key has changed since it was
+    /// sent, `chance` is uniform in `0.0..1.0`.
     pub(super) fn answered(
         &mut self,
         result: Result<Ping, ApiError>,
         key: u64,
-        account: String,
+        account: Option<String>,
         now: Moment,
         chance: f64,
     ) -> GuardAction {
         self.is_asking = false;
-        if self.key != Some(key) {
-            // The key has changed meanwhile, and this answers for the one before.
+        let Some(account) = account.filter(|_| self.key == Some(key)) else {
+            // This answers for the key of before.
             return GuardAction::Nothing;
-        }
+        };
         match result {
             Ok(ping) => self.named(ping.workspace.as_deref(), account, now),
             Err(error) => self.failed(error, now.elapsed, chance),
@@ -306,7 +307,7 @@ impl Dispatcher {
         key: u64,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let account = self.client.account();
+        let account = self.client.account_of(key);
         match self.guard.answered(result, key, account, now, fastrand::f64()) {
             GuardAction::Nothing => Ok(()),
             GuardAction::Keep(known) => {

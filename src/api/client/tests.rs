@@ -156,7 +156,15 @@ async fn a_new_key_is_used_by_every_clone() {
     let transport = Recorder::new(|| ok("[]"));
     let client = client("https://shop.example.com/api", Auth::XApiKey, &transport);
     let clone = client.clone();
+    let before = client.account();
+    assert_eq!(client.account_of(0), Some(before.clone()));
     client.set_key("svc_next".into());
+    assert_eq!((clone.account_of(0), clone.account_of(1)), (None, Some(clone.account())));
+    assert_ne!(
+        clone.account(),
+        before,
+        "what the key of before was answered says nothing of this one"
+    );
     clone.poll(&key_of(Route::Jobs, None)).await.0.unwrap();
     assert_eq!(transport.last_header("x-api-key").as_deref(), Some("svc_next"));
 }

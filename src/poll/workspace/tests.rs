@@ -43,7 +43,7 @@ fn ask(
     guard.started();
     assert!(!guard.is_due(moment(second).elapsed, true), "one at a time");
     let key = guard.key.unwrap();
-    guard.answered(answer, key, account.to_owned(), moment(second), 0.5)
+    guard.answered(answer, key, Some(account.to_owned()), moment(second), 0.5)
 }
 
 fn is_closed(guard: &WorkspaceGuard) -> bool {
@@ -177,9 +177,21 @@ fn an_answer_for_the_key_of_before_says_nothing_of_this_one() {
     let mut guard = guard(Some(shop_a()), "b");
     guard.started();
     guard.follow(1, || "c".to_owned(), moment(1));
-    let action = guard.answered(named(Some("Shop A")), 0, "c".to_owned(), moment(1), 0.5);
+    let action = guard.answered(named(Some("Shop A")), 0, None, moment(1), 0.5);
     assert_eq!((action, guard.passage()), (GuardAction::Nothing, &Passage::Asking));
     assert!(guard.is_due(moment(1).elapsed, false));
     // Only what the key of before has brought may be stored, not what this one brings.
     assert!(guard.admits(0) && !guard.admits(1) && !guard.admits(2));
+}
+
+#[test]
+fn a_ping_of_the_key_of_before_confirms_no_other_key_while_a_pause_hides_the_change() {
+    let mut guard = guard(Some(shop_a()), "b");
+    guard.started();
+    // The pause has read another key, so the account of the ping is gone, and the guard does not know yet.
+    let action = guard.answered(named(Some("Shop A")), 0, None, moment(1), 0.5);
+    assert_eq!(action, GuardAction::Nothing);
+    guard.follow(1, || "c".to_owned(), moment(2));
+    assert_eq!((guard.passage(), &guard.known), (&Passage::Asking, &Some(shop_a())));
+    assert!(guard.is_due(moment(2).elapsed, false));
 }
