@@ -60,14 +60,25 @@ impl DirectClient {
             return Ok(());
         };
         let clock = self.clock.clone();
-        let asked =
-            self.request(async |client| other_workspace(client, &known, &clock).await).await;
+        let ask = async |client: &Client| other_workspace(client, &known, &clock).await;
+        let mut asked = self.request(ask).await;
+        if asked.as_ref().is_err_and(|error| error.class() != Class::Busy) {
+            // A page that asks for a login may have answered, or the route alone is refused. Behind a ping
+            // that succeeds it is the workspace that answers.
+            self.request(Client::automation_ping).await?;
+            asked = self.request(ask).await;
+        }
         match asked {
             Ok(Some(other)) => Err(ExitError { code: CONFIG, text: other.to_string() }.into()),
             Ok(None) => Ok(()),
-            // Its name cannot be read, which does not hold the daemon either.
-            Err(error) if matches!(error.class(), Class::RouteBroken | Class::BadPage) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) if error.class() == Class::Busy => Err(error.into()),
+            Err(error) => {
+                output::aside(&format!(
+                    "the address or the key has changed, and the workspace's name cannot be compared with {}: {error}",
+                    output::plain(&format!("{:?}", known.name))
+                ));
+                Ok(())
+            }
         }
     }
 

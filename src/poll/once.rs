@@ -6,8 +6,8 @@ use super::Dispatcher;
 use super::completed::Completed;
 use super::pause::PauseReason;
 use super::poller::PollerHealth;
-use super::workspace::Passage;
-use crate::api::ApiError;
+use super::workspace::{Passage, TELLS_NO_NAME};
+use crate::api::{ApiError, Class};
 use crate::budget::Purpose;
 use crate::record::PollerId;
 use crate::store::StoreError;
@@ -22,8 +22,7 @@ impl Dispatcher {
         stop: &CancellationToken,
     ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
         if let Some(error) = self.confirm_workspace(stop).await? {
-            let of_each = |poller: &PollerHealth| (poller.id().clone(), error.clone());
-            return Ok(self.pollers.iter().map(of_each).collect());
+            return Ok(self.all_failed(&error));
         }
         let mut failed = Vec::new();
         for poller in 0..self.pollers.len() {
@@ -39,6 +38,11 @@ impl Dispatcher {
                 () = stop.cancelled() => return Ok(failed),
                 answered = self.client.poll_body(&id) => answered,
             };
+            if result.is_ok()
+                && let Some(error) = self.confirm_page(stop).await?
+            {
+                return Ok(self.all_failed(&error));
+            }
             self.complete(Completed::Poll { poller, asked_after, result, rate }).await?;
             if let Some(pause) = &self.store_pause {
                 return Err(match pause.reason() {
@@ -59,7 +63,13 @@ impl Dispatcher {
         Ok(failed)
     }
 
-    /// Asks for the workspace's name if polls have to wait for it; returns why nothing may be polled.
+    fn all_failed(&self, error: &ApiError) -> Vec<(PollerId, ApiError)> {
+        let of_each = |poller: &PollerHealth| (poller.id().clone(), error.clone());
+        self.pollers.iter().map(of_each).collect()
+    }
+
+    /// Asks for the workspace's name if polls have to wait for it; returns why nothing may be polled. An
+    /// answer without a name holds nothing back here: the first page shows whether the key is accepted.
     async fn confirm_workspace(
         &mut self,
         stop: &CancellationToken,
@@ -68,17 +78,42 @@ impl Dispatcher {
             return Ok(None);
         }
         let failure = self.ask_name(stop).await?;
+        // The key may be another one since then.
+        if self.may_poll() {
+            return Ok(None);
+        }
+        if let Passage::Closed(other) = self.guard.passage() {
+            return Ok(Some(ApiError::OtherWorkspace(other.to_string())));
+        }
+        Ok(match failure {
+            Some(error) if error.class() == Class::Busy || stop.is_cancelled() => Some(error),
+            failure => {
+                let why = failure.map_or_else(|| TELLS_NO_NAME.to_owned(), |why| why.to_string());
+                self.guard.go_on(&why, self.clock.now().elapsed);
+                None
+            }
+        })
+    }
+
+    /// Asks once more with the first page of a workspace whose name could not be read, before the page is
+    /// stored: it is the workspace that answers by now. Returns why the page may not be stored.
+    async fn confirm_page(
+        &mut self,
+        stop: &CancellationToken,
+    ) -> Result<Option<ApiError>, StoreError> {
+        if !self.guard.is_unchecked() || self.last_read().is_some() {
+            return Ok(None);
+        }
+        let failure = self.ask_name(stop).await?;
         Ok(match self.guard.passage() {
-            Passage::Open => None,
             Passage::Closed(other) => Some(ApiError::OtherWorkspace(other.to_string())),
-            Passage::Asking => failure,
+            _ => failure.filter(|error| error.class() == Class::Busy || stop.is_cancelled()),
         })
     }
 
     /// Reads the name of the workspace if it was not read for a day.
     async fn read_name(&mut self, stop: &CancellationToken) -> Result<(), StoreError> {
-        let is_read = self.pollers.iter().any(|poller| poller.last_success().is_some());
-        if self.guard.is_due(self.clock.now().elapsed, is_read) {
+        if self.guard.is_due(self.clock.now().elapsed, self.last_read()) {
             self.ask_name(stop).await?;
         }
         Ok(())

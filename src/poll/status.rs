@@ -195,7 +195,7 @@ impl Dispatcher {
             key_pause: key_pause.map(|pause| pause.reason()),
             store_pause: self.store_pause.as_ref().map(|pause| pause.reason()),
             other_workspace,
-            name_wait: self.guard.waits_after().map(ToString::to_string),
+            name_wait: self.guard.waits_after().map(str::to_owned),
             forecast,
             clock_ahead_s: self.clocks.ahead_s(),
         }

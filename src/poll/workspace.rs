@@ -30,6 +30,12 @@ const ASK_DAILY: Duration = Duration::from_secs(86_400);
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(60) };
 /// How long the name waits that no poll waits for, after a failure.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
+/// How many answers without a name there must be, and over what time, before polls go on without it: a
+/// network that asks for a login, or an address that is being moved, answers so for some minutes.
+const NAMELESS: (u32, Duration) = (5, Duration::from_secs(300));
+
+/// Why the name is not known although a ping was answered.
+pub(super) const TELLS_NO_NAME: &str = "the workspace tells no name";
 
 /// What the guard lets through.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,9 +70,13 @@ pub(super) struct WorkspaceGuard {
     ask_at: Duration,
     look_at: Duration,
     failures: u32,
+    /// How many answers had no name although polls wait for it, and when the first of them came.
+    nameless: (u32, Duration),
+    /// Since when polls go on although the name could not be compared.
+    unchecked_since: Option<Duration>,
     /// True if a ping was refused although another one may be accepted.
     was_refused: bool,
-    last_error: Option<ApiError>,
+    last_error: Option<String>,
 }
 
 impl WorkspaceGuard {
@@ -79,6 +89,8 @@ impl WorkspaceGuard {
             ask_at: Duration::ZERO,
             look_at: Duration::ZERO,
             failures: 0,
+            nameless: (0, Duration::ZERO),
+            unchecked_since: None,
             was_refused: false,
             last_error: None,
         }
@@ -95,8 +107,13 @@ impl WorkspaceGuard {
     }
 
     /// Why polls wait, if the workspace could not be asked.
-    pub(super) fn waits_after(&self) -> Option<&ApiError> {
-        self.last_error.as_ref().filter(|_| self.passage == Passage::Asking)
+    pub(super) fn waits_after(&self) -> Option<&str> {
+        self.last_error.as_deref().filter(|_| self.passage == Passage::Asking)
+    }
+
+    /// True if polls go on although the name could not be compared after a change.
+    pub(super) fn is_unchecked(&self) -> bool {
+        self.unchecked_since.is_some()
     }
 
     /// Decides anew if the key is another one than before.
@@ -108,7 +125,7 @@ impl WorkspaceGuard {
     }
 
     fn decide(&mut self, account: &str, now: Moment) {
-        (self.failures, self.was_refused, self.last_error) = (0, false, None);
+        self.forget_answers();
         self.ask_at = now.elapsed;
         self.passage = match &self.known {
             Some(known) if !known.is_of(account) => Passage::Asking,
@@ -121,10 +138,20 @@ impl WorkspaceGuard {
         };
     }
 
-    /// Whether a ping is to be sent now. Beside polls one is sent only if `is_read`: a page has shown that
-    /// the key is accepted.
-    pub(super) fn is_due(&self, now: Duration, is_read: bool) -> bool {
-        !self.is_asking && self.ask_at <= now && (self.passage != Passage::Open || is_read)
+    fn forget_answers(&mut self) {
+        (self.failures, self.nameless) = (0, (0, Duration::ZERO));
+        (self.unchecked_since, self.was_refused, self.last_error) = (None, false, None);
+    }
+
+    /// Whether a ping is to be sent now. Beside polls one is sent only after a page, the last one of which
+    /// was read at `read_at`, has shown that the key is accepted.
+    pub(super) fn is_due(&self, now: Duration, read_at: Option<Duration>) -> bool {
+        let may_ask = match (&self.passage, self.unchecked_since) {
+            (Passage::Open, Some(since)) => read_at.is_some_and(|at| at >= since),
+            (Passage::Open, None) => read_at.is_some(),
+            (Passage::Asking | Passage::Closed(_), _) => true,
+        };
+        !self.is_asking && self.ask_at <= now && may_ask
     }
 
     pub(super) fn started(&mut self) {
@@ -187,17 +214,23 @@ impl WorkspaceGuard {
             return GuardAction::Nothing;
         };
         match result {
-            Ok(ping) => self.named(ping.workspace.as_deref(), account, now),
+            Ok(ping) => self.named(ping.workspace.as_deref(), account, now, chance),
             Err(error) => self.failed(error, now.elapsed, chance),
         }
     }
 
-    fn named(&mut self, name: Option<&str>, account: String, now: Moment) -> GuardAction {
-        (self.failures, self.was_refused, self.last_error) = (0, false, None);
+    fn named(
+        &mut self,
+        name: Option<&str>,
+        account: String,
+        now: Moment,
+        chance: f64,
+    ) -> GuardAction {
         let Some(name) = name.filter(|name| !name.trim().is_empty()) else {
-            self.go_on("the workspace tells no name", now.elapsed);
+            self.without_name(TELLS_NO_NAME, now.elapsed, chance);
             return GuardAction::Nothing;
         };
+        self.forget_answers();
         match judge_workspace(self.known.as_ref(), account, name, now.wall) {
             WorkspaceJudgement::Same { now: known, renamed_from } => {
                 if let Some(before) = renamed_from {
@@ -226,51 +259,74 @@ impl WorkspaceGuard {
         }
     }
 
-    /// Polls wait for an answer that may come. They do not wait for one that cannot.
+    /// Polls wait for an answer that may come. They do not wait for ever for one that does not.
     fn failed(&mut self, error: ApiError, now: Duration, chance: f64) -> GuardAction {
-        let reason = PauseReason::of_class(error.class());
         if self.passage == Passage::Open {
             self.ask_at = now + ASK_AGAIN;
             return GuardAction::Nothing;
         }
-        let asked = match error.retry() {
-            Retry::After(wait) => Some(wait),
-            Retry::Backoff | Retry::Never => None,
-        };
-        self.failures += 1;
-        self.ask_at = now + BUSY.wait(self.failures, chance, asked);
-        match (error.class(), reason) {
+        match (error.class(), PauseReason::of_class(error.class())) {
             (Class::Busy, _) => {
-                if self.failures == 1 {
-                    tracing::warn!(%error, "the address or the key has changed, and the workspace cannot be asked for its name: polling starts when it answers");
-                }
-                self.last_error = Some(error);
+                let asked = match error.retry() {
+                    Retry::After(wait) => Some(wait),
+                    Retry::Backoff | Retry::Never => None,
+                };
+                self.wait_for_name(error.to_string(), asked, now, chance);
             }
             // Pings of the pause end it. If this one is refused even so, the name cannot be read.
             (_, Some(reason)) if !self.was_refused => {
                 self.was_refused = true;
+                self.ask_at = now + BUSY.base;
                 return GuardAction::Pause(reason);
             }
-            _ => self.go_on(&error.to_string(), now),
+            (_, Some(_)) => self.go_on(&error.to_string(), now),
+            (_, None) => self.without_name(&error.to_string(), now, chance),
         }
         GuardAction::Nothing
     }
 
-    /// Lets polls through although no name could be read. One that is known to be another's stays closed.
-    fn go_on(&mut self, why: &str, now: Duration) {
-        self.last_error = None;
-        if matches!(self.passage, Passage::Closed(_)) {
-            self.ask_at = now + ASK_OTHER_EVERY;
-            return;
-        }
+    /// Polls wait while such an answer may come from something between here and the workspace.
+    fn without_name(&mut self, why: &str, now: Duration, chance: f64) {
         if self.passage == Passage::Asking {
+            let (count, first_at) = self.nameless;
+            self.nameless = (count + 1, if count == 0 { now } else { first_at });
+            let (enough, over) = NAMELESS;
+            if self.nameless.0 < enough || now < self.nameless.1 + over {
+                return self.wait_for_name(why.to_owned(), None, now, chance);
+            }
+        }
+        self.go_on(why, now);
+    }
+
+    /// Has the workspace asked again while polls wait.
+    fn wait_for_name(&mut self, why: String, asked: Option<Duration>, now: Duration, chance: f64) {
+        self.failures += 1;
+        self.ask_at = now + BUSY.wait(self.failures, chance, asked);
+        if self.failures == 1 {
             tracing::warn!(
-                why,
-                "the address or the key has changed, and the workspace's name cannot be compared with the one of before: if they lead to another shop now, stop the daemon"
+                error = why,
+                "the address or the key has changed, and the workspace cannot be asked for its name: polling starts when it answers"
             );
         }
-        self.passage = Passage::Open;
-        self.ask_at = now + ASK_DAILY;
+        self.last_error = Some(why);
+    }
+
+    /// Lets polls through although no name could be read. One that is known to be another's stays closed.
+    pub(super) fn go_on(&mut self, why: &str, now: Duration) {
+        self.last_error = None;
+        match self.passage {
+            Passage::Closed(_) => self.ask_at = now + ASK_OTHER_EVERY,
+            Passage::Asking => {
+                tracing::warn!(
+                    why,
+                    "the address or the key has changed, and the workspace's name cannot be compared with the one of before: if they lead to another shop now, stop shopmirror and correct them"
+                );
+                self.passage = Passage::Open;
+                (self.unchecked_since, self.ask_at) = (Some(now), now);
+            }
+            Passage::Open if self.is_unchecked() => self.ask_at = now + ASK_AGAIN,
+            Passage::Open => self.ask_at = now + ASK_DAILY,
+        }
     }
 }
 
@@ -279,8 +335,7 @@ impl Dispatcher {
     /// has no room for it.
     pub(super) fn ask_workspace(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
         let now = self.clock.now();
-        let is_read = self.pollers.iter().any(|poller| poller.last_success().is_some());
-        if !self.guard.is_due(now.elapsed, is_read) {
+        if !self.guard.is_due(now.elapsed, self.last_read()) {
             return None;
         }
         let beside_polls = *self.guard.passage() == Passage::Open;
@@ -298,6 +353,11 @@ impl Dispatcher {
             Completed::Name { result, rate }
         });
         None
+    }
+
+    /// When a page was read last.
+    pub(super) fn last_read(&self) -> Option<Duration> {
+        self.pollers.iter().filter_map(|poller| Some(poller.last_success()?.elapsed)).max()
     }
 
     /// Acts on what a ping told.

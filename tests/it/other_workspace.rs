@@ -234,3 +234,33 @@ async fn a_backup_of_another_workspace_is_not_filled_further() {
     assert_eq!(polls(&b), polled);
     assert_eq!(place.number("SELECT max(seq) FROM changes"), stored);
 }
+
+#[tokio::test]
+async fn an_answer_of_something_in_between_lets_no_other_workspace_in() {
+    let (a, b) = (shop(7, SHOP_A).await, shop(8, SHOP_B).await);
+    let (place, stored) = filled(&a).await;
+    lead_to(&place, &b);
+    for command in [&["once"][..], &["search", "an", "--store"]] {
+        b.sandbox.clear_faults();
+        let ping = Some("ping".to_owned());
+        b.sandbox.fault(Fault { route: ping, kind: FaultKind::Html, count: 1 });
+        let ended = place.run(command).await;
+        assert_eq!(ended.code, Some(78), "{ended:?}");
+        assert!(ended.err.contains(SHOP_B), "{ended:?}");
+    }
+    assert_eq!(place.number("SELECT max(seq) FROM changes"), stored);
+}
+
+#[tokio::test]
+async fn a_ping_that_is_refused_for_ever_holds_no_run_of_once() {
+    let (a, b) = (shop(7, SHOP_A).await, shop(8, SHOP_B).await);
+    let (place, stored) = filled(&a).await;
+    lead_to(&place, &b);
+    let kind = FaultKind::Status { code: 403, retry_after: None };
+    b.sandbox.fault(Fault { route: Some("ping".to_owned()), kind, count: 1_000 });
+    let ended = place.run(["once"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.err.contains("cannot be compared"), "{ended:?}");
+    assert!(place.number("SELECT max(seq) FROM changes") > stored);
+    assert_eq!(name(&place).as_deref(), Some(SHOP_A));
+}

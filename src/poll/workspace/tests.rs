@@ -3,6 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
+use crate::api::PageError;
+
+/// When the last page was read.
+const READ: Option<Duration> = Some(Duration::MAX);
 
 fn moment(second: u64) -> Moment {
     let start: Timestamp = "2026-11-22T10:00:00Z".parse().unwrap();
@@ -39,9 +43,9 @@ fn ask(
     answer: Result<Ping, ApiError>,
     second: u64,
 ) -> GuardAction {
-    assert!(guard.is_due(moment(second).elapsed, true));
+    assert!(guard.is_due(moment(second).elapsed, READ));
     guard.started();
-    assert!(!guard.is_due(moment(second).elapsed, true), "one at a time");
+    assert!(!guard.is_due(moment(second).elapsed, READ), "one at a time");
     let key = guard.key.unwrap();
     guard.answered(answer, key, Some(account.to_owned()), moment(second), 0.5)
 }
@@ -54,24 +58,24 @@ fn is_closed(guard: &WorkspaceGuard) -> bool {
 fn the_same_address_and_key_need_no_ping_for_a_day() {
     let guard = guard(Some(shop_a()), "a");
     assert_eq!(*guard.passage(), Passage::Open);
-    assert!(!guard.is_due(moment(86_399).elapsed, true));
-    assert!(guard.is_due(moment(86_400).elapsed, true));
+    assert!(!guard.is_due(moment(86_399).elapsed, READ));
+    assert!(guard.is_due(moment(86_400).elapsed, READ));
 }
 
 #[test]
 fn a_store_whose_workspace_is_not_known_is_polled_at_once_and_named_after_the_first_page() {
     let mut guard = guard(None, "a");
     assert_eq!(*guard.passage(), Passage::Open);
-    assert!(!guard.is_due(moment(0).elapsed, false), "no page has been read");
+    assert!(!guard.is_due(moment(0).elapsed, None), "no page has been read");
     assert_eq!(ask(&mut guard, "a", named(Some("Shop A")), 0), GuardAction::Keep(shop_a()));
-    assert!(!guard.is_due(moment(60).elapsed, true));
+    assert!(!guard.is_due(moment(60).elapsed, READ));
 }
 
 #[test]
 fn after_another_address_or_key_polls_wait_for_the_name() {
     let mut guard = guard(Some(shop_a()), "b");
     assert_eq!(*guard.passage(), Passage::Asking);
-    assert!(guard.is_due(moment(0).elapsed, false));
+    assert!(guard.is_due(moment(0).elapsed, None));
     let action = ask(&mut guard, "b", named(Some("Shop A")), 0);
     let rotated = KnownWorkspace { account: "b".to_owned(), ..shop_a() };
     assert_eq!(action, GuardAction::Keep(rotated));
@@ -87,7 +91,7 @@ fn behind_another_name_nothing_passes_until_it_is_accepted_or_corrected() {
     assert_eq!((other.expected.as_str(), other.found.as_str()), ("Shop A", "Shop B"));
     assert!(is_closed(&guard) && !guard.admits(0));
     // It is asked again twice an hour, and said once.
-    assert!(!guard.is_due(moment(1_799).elapsed, true));
+    assert!(!guard.is_due(moment(1_799).elapsed, READ));
     assert_eq!(ask(&mut guard, "b", named(Some("Shop B")), 1_800), GuardAction::Nothing);
     assert!(is_closed(&guard));
     // An answer that says nothing does not open it.
@@ -117,7 +121,7 @@ fn while_the_workspace_does_not_answer_polls_wait_and_it_is_asked_again_within_a
         assert_eq!(ask(&mut guard, "b", status(503), now), GuardAction::Nothing);
         assert_eq!(*guard.passage(), Passage::Asking);
         assert!(guard.waits_after().is_some());
-        now = guard.wake_at(moment(now).elapsed).as_secs() + 1;
+        now = guard.ask_at.as_secs() + 1;
         assert!(guard.wake_at(Duration::ZERO) <= moment(now).elapsed);
     }
     assert!(now < 20 * 62, "{now}");
@@ -125,15 +129,54 @@ fn while_the_workspace_does_not_answer_polls_wait_and_it_is_asked_again_within_a
     assert_eq!((guard.passage(), guard.waits_after()), (&Passage::Open, None));
 }
 
+/// Asks whenever it is due, with this answer, until polls go on; returns the second.
+fn passes_after(guard: &mut WorkspaceGuard, answer: impl Fn() -> Result<Ping, ApiError>) -> u64 {
+    let mut now = 0;
+    for _ in 0..20 {
+        assert_eq!(ask(guard, "b", answer(), now), GuardAction::Nothing);
+        if *guard.passage() == Passage::Open {
+            return now;
+        }
+        assert!(guard.waits_after().is_some() && !guard.admits(0));
+        now = guard.ask_at.as_secs() + 1;
+    }
+    panic!("it never goes on")
+}
+
 #[test]
-fn a_name_that_cannot_be_read_holds_no_poll() {
-    for answer in [named(None), named(Some(" ")), status(404), status(400)] {
+fn an_answer_without_a_name_holds_polls_for_minutes_and_not_for_ever() {
+    let page = || Err(ApiError::Page(PageError::UnexpectedShape));
+    let moved = || Err(ApiError::Redirect { host: None });
+    let nameless: [fn() -> Result<Ping, ApiError>; 6] =
+        [|| named(None), || named(Some(" ")), || status(404), || status(400), page, moved];
+    for answer in nameless {
         let mut guard = guard(Some(shop_a()), "b");
-        assert_eq!(ask(&mut guard, "b", answer, 0), GuardAction::Nothing);
-        assert_eq!(*guard.passage(), Passage::Open);
+        let passed = passes_after(&mut guard, answer);
+        assert!((300..420).contains(&passed), "{passed}");
         // What is known stays, so that the next start compares again.
         assert_eq!(guard.known, Some(shop_a()));
+        // It is asked again with the next page that is read, and then every ten minutes.
+        let at = |second| moment(passed + second).elapsed;
+        assert!(guard.is_unchecked() && !guard.is_due(at(9), None));
+        assert!(!guard.is_due(at(9), Some(Duration::ZERO)), "a page of the key of before");
+        assert!(guard.is_due(at(9), Some(at(5))));
+        assert_eq!(ask(&mut guard, "b", answer(), passed + 9), GuardAction::Nothing);
+        assert!(!guard.is_due(at(608), READ) && guard.is_due(at(609), READ));
+        let GuardAction::Refuse(_) = ask(&mut guard, "b", named(Some("Shop B")), passed + 609)
+        else {
+            panic!("it is another one")
+        };
+        assert!(is_closed(&guard) && !guard.is_unchecked());
     }
+}
+
+#[test]
+fn one_answer_of_something_in_between_lets_no_other_workspace_in() {
+    let mut guard = guard(Some(shop_a()), "b");
+    assert_eq!(ask(&mut guard, "b", status(404), 0), GuardAction::Nothing);
+    assert_eq!(*guard.passage(), Passage::Asking);
+    let action = ask(&mut guard, "b", named(Some("Shop B")), 3);
+    assert!(matches!(action, GuardAction::Refuse(_)), "{action:?}");
 }
 
 #[test]
@@ -158,8 +201,8 @@ fn a_failure_beside_polls_changes_nothing() {
         let mut guard = guard(None, "a");
         assert_eq!(ask(&mut guard, "a", answer, 0), GuardAction::Nothing);
         assert_eq!(*guard.passage(), Passage::Open);
-        assert!(!guard.is_due(moment(599).elapsed, true));
-        assert!(guard.is_due(moment(600).elapsed, true));
+        assert!(!guard.is_due(moment(599).elapsed, READ));
+        assert!(guard.is_due(moment(600).elapsed, READ));
     }
 }
 
@@ -179,7 +222,7 @@ fn an_answer_for_the_key_of_before_says_nothing_of_this_one() {
     guard.follow(1, || "c".to_owned(), moment(1));
     let action = guard.answered(named(Some("Shop A")), 0, None, moment(1), 0.5);
     assert_eq!((action, guard.passage()), (GuardAction::Nothing, &Passage::Asking));
-    assert!(guard.is_due(moment(1).elapsed, false));
+    assert!(guard.is_due(moment(1).elapsed, None));
     // Only what the key of before has brought may be stored, not what this one brings.
     assert!(guard.admits(0) && !guard.admits(1) && !guard.admits(2));
 }
@@ -193,5 +236,5 @@ fn a_ping_of_the_key_of_before_confirms_no_other_key_while_a_pause_hides_the_cha
     assert_eq!(action, GuardAction::Nothing);
     guard.follow(1, || "c".to_owned(), moment(2));
     assert_eq!((guard.passage(), &guard.known), (&Passage::Asking, &Some(shop_a())));
-    assert!(guard.is_due(moment(2).elapsed, false));
+    assert!(guard.is_due(moment(2).elapsed, None));
 }
