@@ -260,6 +260,8 @@ async fn deliver(
         tokio::time::sleep(CUT_GRACE).await;
     };
     tokio::select! {
+        // A delivery that has ended is not abandoned because the thread was busy until now.
+        biased;
         ended = deliverer.run(finish.clone(), cut.clone()) => {
             ended.with_context(|| format!("sink {name}"))?;
         }

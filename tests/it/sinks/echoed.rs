@@ -137,7 +137,7 @@ async fn by_another_workspace() {
         let port = server(http(status, &error));
         let settings = format!(
             "type = \"intake\"\nbase_url = \"http://127.0.0.1:{port}/api\"\n\
-             api_key_file = \"{key}\"\ncreate = \"lead\"\n\
+             api_key_file = \"{key}\"\ncreate = \"lead\"\nrequests_per_minute = 600\n\
              fields = {{ name = \"a\", email = \"a@b.example\" }}"
         );
         hides(sink(&settings), "it said: bad no key").await;
