@@ -187,6 +187,10 @@ impl Dispatcher {
                 },
                 () = tokio::time::sleep_until(self.clock.instant(wake_at)) => self.wake().await,
             };
+            let worked = match worked {
+                Ok(()) => self.forget_other_workspace().await,
+                failed => failed,
+            };
             if worked.is_err() {
                 break worked;
             }

@@ -113,7 +113,9 @@ pub use travel::LogReach;
 pub use verify::{Verification, VerifyFinding};
 pub use views::Description;
 pub use volatile::VolatileFields;
-pub use workspace::{KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace};
+pub use workspace::{
+    Acceptance, KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace,
+};
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};

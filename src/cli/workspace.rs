@@ -7,9 +7,9 @@ use clap::Subcommand;
 use super::exit::{DATA, ExitError};
 use super::moment;
 use super::output::{self, cell};
-use crate::clock::stamp;
+use crate::clock::{Clock, stamp};
 use crate::config::Config;
-use crate::store::{Operator, OtherWorkspace, Reader};
+use crate::store::{Acceptance, Operator, OtherWorkspace, Reader};
 
 /// The most characters of a name that are shown.
 const NAME: usize = 80;
@@ -25,7 +25,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum WorkspaceAction {
-    /// Take the workspace that answers now for the one that filled the store, because the shop was renamed
+    /// Take the workspace behind base_url and the key for the one that filled the store: the shop was renamed, or its name cannot be read
     Accept,
 }
 
@@ -66,11 +66,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         });
     }
     let text = match (accepted, known) {
-        (Some(OtherWorkspace { expected, found, .. }), _) => format!(
-            "the store belongs to {} from now on, before to {}; a daemon polls again within seconds",
-            cell(&found, NAME),
-            cell(&expected, NAME)
-        ),
+        (Some(text), _) => text,
         (None, None) => {
             "the name of the workspace was not read yet; it is read after the first page".to_owned()
         }
@@ -87,11 +83,28 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Accepts the workspace that was met; a running daemon notices it by itself.
-fn accept(config: &Config) -> anyhow::Result<OtherWorkspace> {
+/// Accepts the workspace to which the address and key lead, and says so; a running daemon notices it by
+/// itself.
+fn accept(config: &Config) -> anyhow::Result<String> {
     let mut operator = Operator::open(&config.store.path)?;
-    operator.accept_workspace()?.ok_or_else(|| {
-        let text = "there is nothing to accept: no other workspace has answered".to_owned();
-        ExitError { code: DATA, text }.into()
-    })
+    let account = crate::daemon::client(config, Clock::system())?.account();
+    let refused = |text| Err(ExitError { code: DATA, text }.into());
+    match operator.accept_workspace(&account)? {
+        Acceptance::Met(OtherWorkspace { expected, found, .. }) => Ok(format!(
+            "the store belongs to {} from now on, before to {}; a daemon polls again within seconds",
+            cell(&found, NAME),
+            cell(&expected, NAME)
+        )),
+        Acceptance::Unnamed { name } => Ok(format!(
+            "the address and the key are taken for those of {} from now on, without a look at the name; a daemon polls again within seconds",
+            cell(&name, NAME)
+        )),
+        Acceptance::Outdated(OtherWorkspace { found, .. }) => refused(format!(
+            "{} was met with another address or key than those that are configured now, so it is not accepted: reload the daemon or run `shopmirror once`, then see `shopmirror workspace`",
+            output::plain(&format!("{found:?}"))
+        )),
+        Acceptance::Nothing => refused(
+            "there is nothing to accept: the address and the key are those of before".to_owned(),
+        ),
+    }
 }

@@ -7,18 +7,11 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
-use super::Dispatcher;
-use super::completed::Completed;
 use super::pause::PauseReason;
 use crate::api::{ApiError, Class, Ping, Retry};
 use crate::backoff::Backoff;
-use crate::budget::Purpose;
 use crate::clock::Moment;
-use crate::store::{
-    KnownWorkspace, OtherWorkspace, StoreError, WorkspaceJudgement, judge_workspace,
-};
+use crate::store::{KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace};
 
 /// How often the key and the operator's answer are looked for while another workspace answers.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -77,6 +70,8 @@ pub(super) struct WorkspaceGuard {
     /// True if a ping was refused although another one may be accepted.
     was_refused: bool,
     last_error: Option<String>,
+    /// True if the store still says that another workspace is met, and this is over.
+    has_left_other: bool,
 }
 
 impl WorkspaceGuard {
@@ -93,6 +88,7 @@ impl WorkspaceGuard {
             unchecked_since: None,
             was_refused: false,
             last_error: None,
+            has_left_other: false,
         }
     }
 
@@ -126,6 +122,7 @@ impl WorkspaceGuard {
 
     fn decide(&mut self, account: &str, now: Moment) {
         self.forget_answers();
+        self.has_left_other |= matches!(self.passage, Passage::Closed(_));
         self.ask_at = now.elapsed;
         self.passage = match &self.known {
             Some(known) if !known.is_of(account) => Passage::Asking,
@@ -158,18 +155,20 @@ impl WorkspaceGuard {
         self.is_asking = true;
     }
 
+    /// Whether the operator may have to correct the key or accept what answers.
+    fn needs_operator(&self) -> bool {
+        matches!(self.passage, Passage::Closed(_)) || self.waits_after().is_some()
+    }
+
     /// When there is something to do while polls wait.
     pub(super) fn wake_at(&self, now: Duration) -> Duration {
         let ask_at = if self.is_asking { Duration::MAX } else { self.ask_at.max(now) };
-        match self.passage {
-            Passage::Closed(_) => ask_at.min(self.look_at),
-            Passage::Asking | Passage::Open => ask_at,
-        }
+        if self.needs_operator() { ask_at.min(self.look_at) } else { ask_at }
     }
 
     /// True if the key and the operator's answer are to be looked for now.
     pub(super) fn start_look(&mut self, now: Duration) -> bool {
-        let due = matches!(self.passage, Passage::Closed(_)) && self.look_at <= now;
+        let due = self.needs_operator() && self.look_at <= now;
         if due {
             self.look_at = now + LOOK_EVERY;
         }
@@ -253,6 +252,8 @@ impl WorkspaceGuard {
                 if !is_news {
                     return GuardAction::Nothing;
                 }
+                // What the store said of one before is replaced.
+                self.has_left_other = false;
                 tracing::error!(reason = %other, "polling is paused until this is fixed");
                 GuardAction::Refuse(other)
             }
@@ -305,7 +306,7 @@ impl WorkspaceGuard {
         if self.failures == 1 {
             tracing::warn!(
                 error = why,
-                "the address or the key has changed, and the workspace cannot be asked for its name: polling starts when it answers"
+                "the address or the key has changed, and the workspace cannot be asked for its name: polling starts when it answers; if they lead to the same shop as before and its name cannot be read, run `shopmirror workspace accept`"
             );
         }
         self.last_error = Some(why);
@@ -330,105 +331,8 @@ impl WorkspaceGuard {
     }
 }
 
-impl Dispatcher {
-    /// Sends the ping that tells the workspace's name if it is due; returns when to try again if the budget
-    /// has no room for it.
-    pub(super) fn ask_workspace(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
-        let now = self.clock.now();
-        if !self.guard.is_due(now.elapsed, self.last_read()) {
-            return None;
-        }
-        let beside_polls = *self.guard.passage() == Passage::Open;
-        if beside_polls && !self.schedule.can_spare(now) {
-            return None;
-        }
-        if let Err(at) = self.budget.try_take(Purpose::Background, now) {
-            return Some(at);
-        }
-        self.schedule.spent(now);
-        self.guard.started();
-        let client = self.client.clone();
-        under_way.spawn(async move {
-            let (result, rate) = client.integrations_ping().await;
-            Completed::Name { result, rate }
-        });
-        None
-    }
-
-    /// When a page was read last.
-    pub(super) fn last_read(&self) -> Option<Duration> {
-        self.pollers.iter().filter_map(|poller| Some(poller.last_success()?.elapsed)).max()
-    }
-
-    /// Acts on what a ping told.
-    pub(super) async fn complete_name(
-        &mut self,
-        result: Result<Ping, ApiError>,
-        key: u64,
-    ) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let account = self.client.account_of(key);
-        match self.guard.answered(result, key, account, now, fastrand::f64()) {
-            GuardAction::Nothing => Ok(()),
-            GuardAction::Keep(known) => {
-                let kept = self.store.keep_workspace(known).await;
-                self.pause_if_it_passes(kept)
-            }
-            GuardAction::Refuse(other) => {
-                let kept = self.store.keep_other_workspace(Some(other)).await;
-                self.pause_if_it_passes(kept)
-            }
-            GuardAction::Pause(reason) => {
-                self.gate.close(reason, 0, now.elapsed);
-                self.try_changed_key();
-                Ok(())
-            }
-        }
-    }
-
-    /// Looks whether the operator has corrected the key or accepted the other workspace.
-    pub(super) async fn look_for_correction(&mut self) -> Result<(), StoreError> {
-        self.read_changed_key();
-        let now = self.clock.now();
-        let known = match self.store.read(|reader| reader.workspace()).await {
-            // It is looked for again in a moment.
-            Err(error) if error.passes() => return Ok(()),
-            known => known?,
-        };
-        if self.guard.accept(known, &self.client.account(), now) {
-            tracing::info!("the workspace is accepted: polling resumes");
-            for poller in 0..self.pollers.len() {
-                self.resume_poller(poller);
-            }
-        }
-        Ok(())
-    }
-
-    /// Decides for the key of now whether polls may start; true if so.
-    pub(super) fn may_poll(&mut self) -> bool {
-        let now = self.clock.now();
-        let client = &self.client;
-        self.guard.follow(client.key_number(), || client.account(), now);
-        *self.guard.passage() == Passage::Open
-    }
-}
-
-/// What the guard has to know when a dispatcher starts. What was said of another workspace is over if the
-/// address and key are again those of before.
-pub(super) async fn known_workspace(
-    store: &crate::store::Store,
-    account: &str,
-) -> Result<Option<KnownWorkspace>, StoreError> {
-    let (known, other) =
-        store.read(|reader| Ok((reader.workspace()?, reader.other_workspace()?))).await?;
-    if other.is_some() && known.as_ref().is_none_or(|known| known.is_of(account)) {
-        match store.keep_other_workspace(None).await {
-            Err(error) if !error.passes() => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(known)
-}
-
+mod asking;
 #[cfg(test)]
 mod tests;
+
+pub(super) use asking::known_workspace;

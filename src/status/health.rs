@@ -100,7 +100,7 @@ impl HealthReport {
         if let Some(why) = &polling.name_wait {
             self.add(
                 Health::Failing,
-                format!("the address or the key has changed, and no route is read until the workspace tells its name: {why}"),
+                format!("the address or the key has changed, and no route is read until the workspace tells its name: {why}. If they lead to the same shop as before and its name cannot be read, run `shopmirror workspace accept`"),
             );
         }
         if let Some(reason) = polling.store_pause {

@@ -71,6 +71,22 @@ pub enum WorkspaceJudgement {
     Other(OtherWorkspace),
 }
 
+/// What the operator has accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acceptance {
+    /// The other workspace that was met.
+    Met(OtherWorkspace),
+    /// The address and key, whose workspace has told no name.
+    Unnamed {
+        /// The name that the store keeps.
+        name: String,
+    },
+    /// Nothing, because this one was met with another address or key.
+    Outdated(OtherWorkspace),
+    /// Nothing, because the address and key are those of before.
+    Nothing,
+}
+
 impl KnownWorkspace {
     /// Whether this address and key are those of before, so that nothing needs to be compared.
     #[must_use]
@@ -134,18 +150,30 @@ impl Store {
 }
 
 impl Operator {
-    /// Takes the workspace that was met for the one that filled the store; returns it, or `None` if no
-    /// other one was met.
+    /// Takes the workspace to which this address and key lead for the one that filled the store.
     ///
     /// # Errors
     /// Nothing is changed.
-    pub fn accept_workspace(&mut self) -> Result<Option<OtherWorkspace>, StoreError> {
-        let Some(other) = read::<OtherWorkspace>(&self.connection, OTHER)? else {
-            return Ok(None);
+    pub fn accept_workspace(&mut self, account: &str) -> Result<Acceptance, StoreError> {
+        let known = read::<KnownWorkspace>(&self.connection, KNOWN)?;
+        let known = known.filter(|known| !known.is_of(account));
+        let (taken, acceptance) = match (read::<OtherWorkspace>(&self.connection, OTHER)?, known) {
+            (Some(other), _) if other.account != account => {
+                return Ok(Acceptance::Outdated(other));
+            }
+            (Some(other), _) => {
+                let OtherWorkspace { found: name, account, at, .. } = other.clone();
+                (KnownWorkspace { name, account, at }, Acceptance::Met(other))
+            }
+            (None, Some(known)) => {
+                let name = known.name.clone();
+                let account = account.to_owned();
+                (KnownWorkspace { account, ..known }, Acceptance::Unnamed { name })
+            }
+            (None, None) => return Ok(Acceptance::Nothing),
         };
-        let OtherWorkspace { found: name, account, at, .. } = other.clone();
-        keep(&mut self.connection, &KnownWorkspace { name, account, at })?;
-        Ok(Some(other))
+        keep(&mut self.connection, &taken)?;
+        Ok(acceptance)
     }
 }
 
@@ -253,7 +281,7 @@ mod tests {
         assert_eq!(both().await, (None, None));
         store.keep_workspace(known("Shop A", "a")).await.unwrap();
         let mut operator = Operator::open(&path).unwrap();
-        assert_eq!(operator.accept_workspace().unwrap(), None, "there is nothing to accept");
+        assert_eq!(operator.accept_workspace("a").unwrap(), Acceptance::Nothing);
         let WorkspaceJudgement::Other(other) =
             judge_workspace(Some(&known("Shop A", "a")), "b".to_owned(), "Shop B", at(9))
         else {
@@ -261,9 +289,18 @@ mod tests {
         };
         store.keep_other_workspace(Some(other.clone())).await.unwrap();
         assert_eq!(both().await, (Some(known("Shop A", "a")), Some(other.clone())));
-        assert_eq!(operator.accept_workspace().unwrap(), Some(other.clone()));
+        for account in ["a", "c"] {
+            let outdated = Acceptance::Outdated(other.clone());
+            assert_eq!(operator.accept_workspace(account).unwrap(), outdated);
+        }
+        assert_eq!(both().await, (Some(known("Shop A", "a")), Some(other.clone())));
+        assert_eq!(operator.accept_workspace("b").unwrap(), Acceptance::Met(other.clone()));
         let accepted = KnownWorkspace { at: at(9), ..known("Shop B", "b") };
-        assert_eq!(both().await, (Some(accepted), None));
+        assert_eq!(both().await, (Some(accepted.clone()), None));
+        let unnamed = Acceptance::Unnamed { name: "Shop B".to_owned() };
+        assert_eq!(operator.accept_workspace("c").unwrap(), unnamed);
+        let moved = KnownWorkspace { account: "c".to_owned(), ..accepted };
+        assert_eq!(both().await, (Some(moved), None));
         store.keep_other_workspace(Some(other)).await.unwrap();
         store.keep_other_workspace(None).await.unwrap();
         assert_eq!(both().await.1, None);

@@ -264,3 +264,57 @@ async fn a_ping_that_is_refused_for_ever_holds_no_run_of_once() {
     assert!(place.number("SELECT max(seq) FROM changes") > stored);
     assert_eq!(name(&place).as_deref(), Some(SHOP_A));
 }
+
+#[tokio::test]
+async fn a_key_file_that_is_corrected_without_a_reload_ends_what_is_said_of_another_workspace() {
+    let a = shop(7, SHOP_A).await;
+    let (place, stored) = filled(&a).await;
+    let key = a.sandbox.automation_key();
+    a.sandbox.add_key("other-key", "other", Provider::Automation);
+    a.sandbox.set_workspace_name(Some(SHOP_B));
+    place.write_key("other-key");
+    let daemon = place.daemon();
+    place.status_when("the other workspace is named", is_refused).await;
+    a.add(Route::Leads, json!({}));
+    place.write_key(&key);
+    wait_until("it polls again", || place.number("SELECT max(seq) FROM changes") == stored + 1)
+        .await;
+    let other = "SELECT count(*) FROM meta WHERE name = 'workspace_other'";
+    wait_until("the other workspace is forgotten", || place.number(other) == 0).await;
+    let refused = place.run(["workspace", "accept"]).await;
+    assert_eq!(refused.code, Some(65), "{refused:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_workspace_that_was_met_with_another_address_is_not_accepted() {
+    let (a, b) = (shop(7, SHOP_A).await, shop(8, SHOP_B).await);
+    let (place, _) = filled(&a).await;
+    lead_to(&place, &b);
+    assert_eq!(place.run(["once"]).await.code, Some(78));
+    lead_to(&place, &a);
+    let refused = place.run(["workspace", "accept"]).await;
+    assert_eq!(refused.code, Some(65), "{refused:?}");
+    assert!(refused.err.contains("shopmirror once"), "{refused:?}");
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let shown = place.run(["workspace", "--json"]).await.json();
+    assert_eq!((&shown["name"], &shown["other"]), (&json!(SHOP_A), &Value::Null));
+}
+
+#[tokio::test]
+async fn an_address_whose_name_cannot_be_read_can_be_accepted() {
+    let (a, b) = (shop(7, SHOP_A).await, shop(8, SHOP_A).await);
+    let (place, stored) = filled(&a).await;
+    let kind = FaultKind::Status { code: 503, retry_after: None };
+    b.sandbox.fault(Fault { route: Some("ping".to_owned()), kind, count: 1_000 });
+    lead_to(&place, &b);
+    let daemon = place.daemon();
+    let advised = |status: &Value| status["reasons"].to_string().contains("workspace accept");
+    place.status_when("it waits for the name", advised).await;
+    let accepted = place.run(["workspace", "accept"]).await;
+    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+    assert!(accepted.out.contains("without a look at the name"), "{accepted:?}");
+    wait_until("it polls", || place.number("SELECT max(seq) FROM changes") > stored).await;
+    assert_eq!(name(&place).as_deref(), Some(SHOP_A));
+    daemon.stop().await;
+}

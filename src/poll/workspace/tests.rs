@@ -238,3 +238,33 @@ fn a_ping_of_the_key_of_before_confirms_no_other_key_while_a_pause_hides_the_cha
     assert_eq!((guard.passage(), &guard.known), (&Passage::Asking, &Some(shop_a())));
     assert!(guard.is_due(moment(2).elapsed, None));
 }
+
+#[test]
+fn the_other_workspace_is_forgotten_when_the_key_is_corrected_and_not_when_one_is_met_again() {
+    let mut guard = guard(Some(shop_a()), "b");
+    ask(&mut guard, "b", named(Some("Shop B")), 0);
+    assert!(!guard.has_left_other);
+    // A third key leads to yet another one.
+    guard.follow(1, || "c".to_owned(), moment(5));
+    assert!(guard.has_left_other);
+    ask(&mut guard, "c", named(Some("Shop C")), 5);
+    assert!(is_closed(&guard) && !guard.has_left_other);
+    // The look at the key file finds the key of before.
+    assert!(guard.accept(Some(shop_a()), "a", moment(9)));
+    assert!(guard.has_left_other);
+    assert_eq!(*guard.passage(), Passage::Open);
+}
+
+#[test]
+fn an_address_whose_name_cannot_be_read_is_accepted_while_polls_wait() {
+    let mut guard = guard(Some(shop_a()), "b");
+    ask(&mut guard, "b", status(503), 0);
+    assert!(guard.start_look(moment(0).elapsed) && !guard.start_look(moment(1).elapsed));
+    assert!(guard.wake_at(moment(1).elapsed) <= moment(2).elapsed);
+    guard.started();
+    assert_eq!(guard.wake_at(moment(1).elapsed), moment(2).elapsed, "also while it is asked");
+    assert!(!guard.accept(Some(shop_a()), "b", moment(2)));
+    let taken = KnownWorkspace { account: "b".to_owned(), ..shop_a() };
+    assert!(guard.accept(Some(taken), "b", moment(4)));
+    assert_eq!(*guard.passage(), Passage::Open);
+}
