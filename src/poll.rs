@@ -37,7 +37,7 @@ pub use pause::PauseReason;
 use pause::{Gate, StorePause};
 use poller::PollerHealth;
 pub use status::{PollerState, PollerStatus, PollingStatus, volatile_advice};
-use workspace::{Passage, WorkspaceGuard, known_workspace};
+use workspace::{WorkspaceGuard, known_workspace};
 
 /// Polls that changed nothing are written at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(600);
@@ -245,8 +245,8 @@ impl Dispatcher {
             self.background.fail_waiting(pause.reason().advice());
             self.gate.pause().map_or(latest, |pause| pause.wake_at(now))
         } else if !self.may_poll() {
-            if let Passage::Closed(_) = self.guard.passage() {
-                self.background.fail_waiting(PauseReason::OtherWorkspace.advice());
+            if let Some(why) = self.guard.refuses_requests() {
+                self.background.fail_waiting(why);
             }
             self.ask_workspace(under_way).unwrap_or_else(|| self.guard.wake_at(now))
         } else {

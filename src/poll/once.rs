@@ -12,6 +12,8 @@ use crate::budget::Purpose;
 use crate::record::PollerId;
 use crate::store::StoreError;
 
+const INTERRUPTED: &str = "the run was interrupted";
+
 impl Dispatcher {
     /// Polls every route once, as fast as the budget allows; returns what failed.
     ///
@@ -113,21 +115,31 @@ impl Dispatcher {
 
     /// Reads the name of the workspace if it was not read for a day.
     async fn read_name(&mut self, stop: &CancellationToken) -> Result<(), StoreError> {
-        if self.guard.is_due(self.clock.now().elapsed, self.last_read()) {
-            self.ask_name(stop).await?;
+        let now = self.clock.now();
+        // Nothing waits for it, so the run does not wait for a full budget.
+        if self.guard.is_due(now.elapsed, self.last_read())
+            && self.budget.try_take(Purpose::Poll, now).is_ok()
+        {
+            self.send_name_ping(stop).await?;
         }
         Ok(())
     }
 
     /// Sends the ping that tells the name; returns its error.
     async fn ask_name(&mut self, stop: &CancellationToken) -> Result<Option<ApiError>, StoreError> {
-        let stopped = || ApiError::Unsendable("the run was interrupted");
         if self.wait_for_budget(stop).await.is_none() {
-            return Ok(Some(stopped()));
+            return Ok(Some(ApiError::Unsendable(INTERRUPTED)));
         }
+        self.send_name_ping(stop).await
+    }
+
+    async fn send_name_ping(
+        &mut self,
+        stop: &CancellationToken,
+    ) -> Result<Option<ApiError>, StoreError> {
         self.guard.started();
         let (result, rate) = tokio::select! {
-            () = stop.cancelled() => return Ok(Some(stopped())),
+            () = stop.cancelled() => return Ok(Some(ApiError::Unsendable(INTERRUPTED))),
             answered = self.client.integrations_ping() => answered,
         };
         let failure = result.as_ref().err().cloned();

@@ -30,6 +30,9 @@ const NAMELESS: (u32, Duration) = (5, Duration::from_secs(300));
 /// Why the name is not known although a ping was answered.
 pub(super) const TELLS_NO_NAME: &str = "the workspace tells no name";
 
+/// Why no request is sent while the name cannot be read.
+const NAME_UNREAD: &str = "the address or the key has changed, and the workspace has not told its name yet: see `shopmirror status`";
+
 /// What the guard lets through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Passage {
@@ -105,6 +108,15 @@ impl WorkspaceGuard {
     /// Why polls wait, if the workspace could not be asked.
     pub(super) fn waits_after(&self) -> Option<&str> {
         self.last_error.as_deref().filter(|_| self.passage == Passage::Asking)
+    }
+
+    /// Why a request that is no poll is not sent, unless the answer to the first ping may still come.
+    pub(super) fn refuses_requests(&self) -> Option<&'static str> {
+        match &self.passage {
+            Passage::Closed(_) => Some(PauseReason::OtherWorkspace.advice()),
+            Passage::Asking => self.last_error.is_some().then_some(NAME_UNREAD),
+            Passage::Open => None,
+        }
     }
 
     /// True if polls go on although the name could not be compared after a change.
@@ -214,7 +226,7 @@ impl WorkspaceGuard {
         };
         match result {
             Ok(ping) => self.named(ping.workspace.as_deref(), account, now, chance),
-            Err(error) => self.failed(error, now.elapsed, chance),
+            Err(error) => self.failed(&error, now.elapsed, chance),
         }
     }
 
@@ -261,7 +273,7 @@ impl WorkspaceGuard {
     }
 
     /// Polls wait for an answer that may come. They do not wait for ever for one that does not.
-    fn failed(&mut self, error: ApiError, now: Duration, chance: f64) -> GuardAction {
+    fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> GuardAction {
         if self.passage == Passage::Open {
             self.ask_at = now + ASK_AGAIN;
             return GuardAction::Nothing;

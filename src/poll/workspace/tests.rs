@@ -259,6 +259,7 @@ fn the_other_workspace_is_forgotten_when_the_key_is_corrected_and_not_when_one_i
 fn an_address_whose_name_cannot_be_read_is_accepted_while_polls_wait() {
     let mut guard = guard(Some(shop_a()), "b");
     ask(&mut guard, "b", status(503), 0);
+    assert_eq!(guard.refuses_requests(), Some(NAME_UNREAD));
     assert!(guard.start_look(moment(0).elapsed) && !guard.start_look(moment(1).elapsed));
     assert!(guard.wake_at(moment(1).elapsed) <= moment(2).elapsed);
     guard.started();
