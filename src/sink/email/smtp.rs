@@ -106,7 +106,7 @@ impl Conversation {
             return Err(SmtpError::NoStartTls);
         }
         self.command("STARTTLS", 2).await?;
-        // What came behind the answer came from nobody who is known.
+        // What already followed the answer was not encrypted: anyone may have sent it.
         if !self.stream.buffer().is_empty() {
             return Err(SmtpError::NotSmtp);
         }
