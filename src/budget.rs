@@ -8,10 +8,9 @@
 mod hour;
 mod others;
 mod pace;
+mod status;
 
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use crate::clock::Moment;
 use crate::config;
@@ -20,11 +19,10 @@ pub use self::hour::BudgetMinute;
 use self::hour::Hour;
 use self::others::{Others, Reading};
 use self::pace::Pace;
+pub use self::status::{BudgetStatus, LONG_REST};
 
 /// The longest wait that a server can request.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
-/// From this length on, a rest is longer than the wait until the key has requests again.
-pub const LONG_REST: Duration = Duration::from_secs(60);
 /// The first wait after a 429 without `Retry-After`; it doubles up to a minute.
 const FIRST_REST: Duration = Duration::from_secs(5);
 /// Seconds between two cuts of the share, so that one shortage counts once.
@@ -38,6 +36,8 @@ const BACKGROUND_PART: f64 = 0.05;
 const BACKGROUND_SAVED: u32 = 5;
 /// Slots from one of them to the next, so that no poll waits for several.
 const BACKGROUND_SLOTS: f64 = 4.0;
+/// The part of a minute's requests that the whole first cycle of a daemon may take without spacing.
+const LONG_CYCLE: f64 = 0.6;
 /// Polls that have not asked for so many slots leave requests unused.
 const IDLE_SLOTS: f64 = 1.2;
 
@@ -62,35 +62,6 @@ pub struct KeyReading {
     pub refused: bool,
     /// `Retry-After`, reckoned from the moment of the response.
     pub retry_after: Option<Duration>,
-}
-
-/// The budget as people and tools see it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct BudgetStatus {
-    /// Requests a minute the key has for all of its clients.
-    pub limit: u32,
-    /// Our own requests in the last 60 seconds.
-    pub used_last_60s: usize,
-    /// The last `X-RateLimit-Remaining` that made sense.
-    pub remaining_seen: Option<i64>,
-    /// What the other clients spend, requests a minute.
-    pub others_per_minute: f64,
-    /// What polls are granted now, requests a minute.
-    pub pace_per_minute: f64,
-    /// Seconds until a rest the server asked for ends.
-    pub resting_s: Option<f64>,
-    /// What was spent in the last hour, minute by minute; only within the daemon.
-    #[serde(skip)]
-    pub last_hour: Vec<BudgetMinute>,
-}
-
-impl BudgetStatus {
-    /// Seconds of a rest of a minute or more, in which routes miss polls that the schedule counts on.
-    #[must_use]
-    pub fn long_rest_s(&self) -> Option<f64> {
-        self.resting_s.filter(|rest_s| *rest_s >= LONG_REST.as_secs_f64())
-    }
 }
 
 /// The one counter of requests.
@@ -162,6 +133,15 @@ impl Budget {
     /// ceiling still holds, and so does what a response says is left.
     pub fn start_cycle(&mut self, polls: u32) {
         self.unspaced = polls;
+    }
+
+    /// Lets only the first polls of a long cycle go without spacing: if it used up the minute, a daemon
+    /// with many pollers would send nothing for the rest of it.
+    pub fn shorten_cycle(&mut self) {
+        let ceiling = self.pace.ceiling();
+        if ceiling >= 10 && f64::from(self.unspaced) > LONG_CYCLE * f64::from(ceiling) {
+            self.unspaced = ceiling / 3;
+        }
     }
 
     /// Takes over new settings; what was sent stays counted.
@@ -266,21 +246,6 @@ impl Budget {
     /// How much of a rest is left that the server asked for.
     pub fn resting(&self, now: Moment) -> Option<Duration> {
         self.rest_until.and_then(|until| until.checked_sub(now.elapsed))
-    }
-
-    /// The state as people and tools see it.
-    #[must_use]
-    pub fn snapshot(&self, now: Moment) -> BudgetStatus {
-        let at = now.elapsed.as_secs_f64();
-        BudgetStatus {
-            limit: self.limit(),
-            used_last_60s: self.pace.sent_within(Duration::from_secs(60), now.elapsed),
-            remaining_seen: self.remaining_seen,
-            others_per_minute: self.others.mean(at),
-            pace_per_minute: self.granted(now.elapsed),
-            resting_s: self.resting(now).map(|rest| rest.as_secs_f64()),
-            last_hour: self.hour.minutes(now.elapsed),
-        }
     }
 
     /// The limit of the key: the server's word, else the configured one.

@@ -169,6 +169,7 @@ impl Dispatcher {
         mut requests: mpsc::Receiver<DispatcherRequest>,
         stop: CancellationToken,
     ) -> Result<Handover, StoreError> {
+        self.budget.shorten_cycle();
         let mut under_way = JoinSet::new();
         let outcome = loop {
             let wake_at = self.start_due(&mut under_way);

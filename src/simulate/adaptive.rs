@@ -85,7 +85,7 @@ impl<'a> SimulatedDaemon<'a> {
     }
 }
 
-/// A process that has just started: its first cycle goes without spacing.
+/// A process that has just started: its first polls go without spacing.
 fn begin(
     settings: &SimulationSettings,
     pollers: &[PollerSettings],
@@ -96,6 +96,7 @@ fn begin(
     let mut budget = Budget::new(config::BudgetSettings { requests_per_minute, reserve: 0 }, now);
     budget.recall(sent, now);
     budget.start_cycle(u32::try_from(pollers.len()).unwrap_or(u32::MAX));
+    budget.shorten_cycle();
     let pace = budget.pace_per_minute(now);
     (Schedule::new(pollers.to_vec(), pace, now), budget)
 }

@@ -122,6 +122,24 @@ fn no_guarantee_is_exceeded_in_the_minutes_after_the_unspaced_first_cycle() {
     }
 }
 
+#[test]
+fn a_start_with_many_routes_promises_no_interval_far_beyond_polling_in_turn() {
+    for (requests_per_minute, routes) in [(45, 30), (45, 42), (45, 60), (20, 18)] {
+        let settings = SimulationSettings { requests_per_minute, ..SimulationSettings::default() };
+        let traffic = Traffic::rates(&vec![20.0; routes], 0.25, 1);
+        let in_turn = routes as f64 * 60.5 / f64::from(requests_per_minute);
+        let run =
+            adaptive::run_by(&traffic, &settings, contiguity::classify, |schedule, _, _, at| {
+                let longest = (0..routes).map(|p| schedule.guarantee(p)).fold(0.0, f64::max);
+                assert!(
+                    longest < 1.6 * in_turn.max(10.0),
+                    "{longest:.0} s at {at:.0} s, {routes} routes in turn {in_turn:.0} s"
+                );
+            });
+        assert!(run.over_guarantee < 0.01, "{} s over", run.over_guarantee);
+    }
+}
+
 /// The battery's imports: records, seconds, and the route of a quiet shop.
 const IMPORTS: [(u32, f64, usize); 5] =
     [(150, 60.0, 5), (240, 60.0, 1), (2400, 300.0, 5), (300, 300.0, 1), (300, 200.0, 5)];
