@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', group = "traffic")]
     rates: Vec<f64>,
     /// Requests per minute
-    #[arg(long, value_name = "N", default_value_t = 45, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 45, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests_per_minute: u32,
     /// Records per page
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -2,18 +2,24 @@
 
 use std::process::ExitCode;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::exit::{DATA, ExitError};
 use super::output;
 use crate::config::Config;
 use crate::escape::is_unsafe;
-use crate::record::{Kind, field};
+use crate::record::{Change, Kind, field};
 use crate::store::Reader;
 
 /// Rows of the log read at once.
 const LOG_STEP: usize = 1_000;
 
-/// Prints the arrivals the log holds: a record's own `created_at` where it shows one, else when it
-/// was seen. What was there before the first poll is left out.
+/// How long before it was seen a record can have arrived: a daemon that was off for a night sees it
+/// late. An older `created_at` was copied from another system with the record.
+const OLDEST: SignedDuration = SignedDuration::from_hours(24);
+
+/// Prints the arrivals the log holds, with the name of their poller. What was there before the first
+/// poll is left out.
 pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(&config.store.path)?;
     let mut arrivals = Vec::new();
@@ -23,13 +29,12 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         let Some(last) = rows.last() else { break };
         position = last.seq;
         for change in rows.iter().filter(|change| change.kind == Kind::Created) {
-            let shown = field(&change.body, "created_at")
-                .and_then(|text| serde_json::from_str::<String>(text).ok());
-            let at: Option<jiff::Timestamp> = shown
-                .and_then(|text| text.parse().ok())
-                .or_else(|| change.observed_at.parse().ok());
-            if let (Some(at), Some(id)) = (at, &change.record_id) {
-                arrivals.push((at, change.route, id.clone()));
+            let poller = match &change.business {
+                Some(business) => format!("{}@{business}", change.route),
+                None => change.route.to_string(),
+            };
+            if let (Some(at), Some(id)) = (arrived(change), &change.record_id) {
+                arrivals.push((at, change.route, poller, id.clone()));
             }
         }
     }
@@ -39,20 +44,33 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         return Err(ExitError { code: DATA, text }.into());
     };
     let mut text = String::from("seconds,route,id\n");
-    for (at, route, id) in &arrivals {
+    for (at, _, poller, id) in &arrivals {
         let seconds = at.duration_since(first).as_secs_f64();
-        text.push_str(&format!("{seconds:.3},{route},{}\n", field_of(id)));
+        text.push_str(&format!("{seconds:.3},{},{}\n", field_of(poller), field_of(id)));
     }
     output::raw(text.as_bytes())
 }
 
-/// An id as a CSV field (RFC 4180). Characters that would break the line or control a terminal
+/// When a record arrived: its own `created_at` if that can be, else when it was seen.
+fn arrived(change: &Change) -> Option<Timestamp> {
+    let seen: Timestamp = change.observed_at.parse().ok()?;
+    let shown = field(&change.body, "created_at")
+        .and_then(|text| serde_json::from_str::<String>(text).ok())
+        .and_then(|text| text.parse::<Timestamp>().ok());
+    let is_possible =
+        |at: &Timestamp| (SignedDuration::ZERO..=OLDEST).contains(&seen.duration_since(*at));
+    Some(shown.filter(is_possible).unwrap_or(seen))
+}
+
+/// An id or the name of a poller as a CSV field (RFC 4180). Characters that would break the line or control a terminal
 /// are escaped, so that different ids stay different.
 fn field_of(id: &str) -> String {
     let mut shown = String::new();
     for c in id.chars() {
         match c {
             '"' => shown.push_str("\"\""),
+            // Else a text that looks like an escaped character would be the same as that character.
+            '\\' => shown.push_str("\\\\"),
             c if is_unsafe(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
         }
@@ -65,9 +83,54 @@ mod tests {
     use super::*;
     use crate::simulate::Traffic;
 
+    fn created(created_at: &str, seen: &str) -> String {
+        let change = Change {
+            seq: 1,
+            event_id: String::new(),
+            route: crate::record::Route::Jobs,
+            record_id: Some("7".to_owned()),
+            kind: Kind::Created,
+            version: 1,
+            observed_at: seen.to_owned(),
+            business: None,
+            body: format!("{{\"id\":7,\"created_at\":{created_at}}}"),
+            before: None,
+        };
+        arrived(&change).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_time_of_creation_that_cannot_be_the_arrival_is_not_taken_for_it() {
+        let seen = "2026-03-01T12:00:00Z";
+        for possible in ["2026-03-01T11:59:57Z", "2026-02-28T12:00:01Z", "2026-03-01T12:00:00Z"] {
+            assert_eq!(created(&format!("\"{possible}\""), seen), possible);
+        }
+        for odd in [
+            "\"2019-03-01T11:59:57Z\"",
+            "\"2026-03-01T12:00:01Z\"",
+            "\"01/03/2026\"",
+            "null",
+            "17",
+            "\"9999-12-31T23:59:59Z\"",
+            "\"-009999-01-01T00:00:00Z\"",
+        ] {
+            assert_eq!(created(odd, seen), seen, "{odd}");
+        }
+    }
+
     #[test]
     fn ids_with_commas_quotes_and_line_breaks_survive_the_trace() {
-        let ids = ["7", "a,b", "a,c", "say \"x\"", "say \"y\"", "one\ntwo", "one\nthree", " 7"];
+        let ids = [
+            "7",
+            "a,b",
+            "a,c",
+            "say \"x\"",
+            "say \"y\"",
+            "one\ntwo",
+            "one\nthree",
+            "one\\u{a}two",
+            " 7",
+        ];
         let line = |(place, id): (usize, &&str)| format!("{place}.000,jobs,{}\n", field_of(id));
         let text: String = ids.iter().enumerate().map(line).collect();
         assert_eq!(text.lines().count(), ids.len(), "{text}");

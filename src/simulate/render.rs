@@ -50,6 +50,9 @@ pub fn table(comparison: &ScheduleComparison) -> String {
     if let Some(optimum) = comparison.optimum_delay_s {
         // Writing to a String cannot fail.
         let _ = write!(text, "\nat known rates no schedule has a mean delay below {optimum:.2} s");
+        if comparison.schedules.iter().any(|result| result.lost > 0) {
+            text.push_str(" without losing records; a lost record has no delay");
+        }
     }
     if let Some(note) = comparison.schedules.first().and_then(hours) {
         text.push('\n');

@@ -333,11 +333,32 @@ fn every_schedule_is_given_the_whole_budget_and_the_same_records() {
 }
 
 #[test]
+fn a_trace_with_businesses_has_all_routes_of_each_and_no_others() {
+    let names = |text: &str| -> Vec<String> {
+        let traffic = Traffic::from_trace(text, None).unwrap();
+        traffic.routes.into_iter().map(|route| route.name).collect()
+    };
+    let two = names("\u{feff}seconds,route,id\r\n1,jobs@1,1\r\n2,leads@2,1\r\n");
+    assert_eq!(two.len(), 12, "{two:?}");
+    assert_eq!((two[0].as_str(), two[11].as_str()), ("jobs@1", "outsourced_jobs@2"));
+    assert_eq!(names("1,a,1\n2,b,1\n"), ["a", "b"]);
+}
+
+#[test]
+fn the_least_delay_of_a_tiny_budget_is_one_that_it_can_reach() {
+    let settings = SimulationSettings { requests_per_minute: 1, ..SimulationSettings::default() };
+    let traffic = Traffic::rates(&[20.0; 6], 1.0, 1);
+    let least = optimum::mean_delay(&traffic, &settings).unwrap();
+    assert!((least - 6.0 * 60.5 / 2.0).abs() < 1.0, "{least}");
+}
+
+#[test]
 fn a_trace_is_read_and_its_errors_name_the_line() {
     let text = "seconds,route,id\n1767571300,leads,a\n1767571200,jobs,7\n1767571260,jobs,8\n1767571290,jobs,7\n";
     let traffic = Traffic::from_trace(text, None).unwrap();
     let names: Vec<&str> = traffic.routes.iter().map(|route| route.name.as_str()).collect();
-    assert_eq!(names, ["jobs", "leads"]);
+    let all = ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"];
+    assert_eq!(names, all, "a daemon polls the quiet routes too");
     assert_eq!(traffic.routes[0].arrivals, [0.0, 60.0]);
     assert_eq!(traffic.start.as_second(), 1_767_571_200);
     assert_eq!(compare(&traffic, &SimulationSettings::default()).schedules[0].arrived, 3);
@@ -346,4 +367,8 @@ fn a_trace_is_read_and_its_errors_name_the_line() {
     assert!(wrong("1,jobs,1\nsoon,jobs,2\n").starts_with("trace line 2: the first field"));
     assert!(wrong("1,jobs\n").starts_with("trace line 1: there is no id"));
     assert_eq!(Traffic::from_trace("", None), Err(TraceError::Empty));
+    assert!(wrong("0,jobs,1\n9999999999,jobs,2\n").starts_with("the trace lasts 316 years"));
+    assert!(Traffic::from_trace("0,jobs,1\n9999999999,jobs,2\n", Some(1.0)).is_ok());
+    let swapped: String = (0..2_000).map(|id| format!("{id},{id},jobs\n")).collect();
+    assert!(wrong(&swapped).starts_with("the trace names 2000 routes"));
 }

@@ -12,6 +12,8 @@ const HOUR_S: f64 = 3600.0;
 const LONGEST_S: f64 = 10.0 * 366.0 * 86_400.0;
 /// Most synthetic records of one route; what would come after them does not arrive.
 const MOST_ARRIVALS: usize = 5_000_000;
+/// Most routes of a trace: those of 200 businesses.
+const MOST_ROUTES: usize = 1_200;
 /// The routes in the order of the contract.
 const ROUTES: [&str; 6] =
     ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"];
@@ -97,6 +99,22 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The times of the records are too far apart.
+    #[error(
+        "the trace lasts {years} years, and a simulation ten at most: correct the seconds, or give --hours to take the beginning"
+    )]
+    Long {
+        /// From the first record to the last.
+        years: u64,
+    },
+    /// The second field is no route.
+    #[error(
+        "the trace names {routes} routes, and a simulation has {MOST_ROUTES} at most: a line is seconds,route,id"
+    )]
+    Routes {
+        /// Different names in the second field.
+        routes: usize,
+    },
     /// There is nothing to simulate.
     #[error("the trace holds no record; export one with `shopmirror trace`")]
     Empty,
@@ -176,12 +194,14 @@ impl Traffic {
 
     /// A trace: lines of `seconds,route,id`, seconds from any start or Unix time, in any order; a
     /// repeated id is one arrival, the first. A heading is allowed. `hours` cuts it short or
-    /// prolongs it.
+    /// prolongs it. A daemon polls all routes of a business, so those on which nothing arrived are
+    /// added.
     ///
     /// # Errors
-    /// The first line that is no such thing, with its number.
+    /// The first line that is no such thing, with its number, or why all of them together are none.
     pub fn from_trace(text: &str, hours: Option<f64>) -> Result<Self, TraceError> {
-        let mut routes: BTreeMap<&str, Vec<TraceLine<'_>>> = BTreeMap::new();
+        let mut routes: BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>> = BTreeMap::new();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (place, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || (place == 0 && line.starts_with("seconds")) {
@@ -199,7 +219,7 @@ impl Traffic {
                 .ok()
                 .filter(|seconds| (0.0..1e11).contains(seconds))
                 .ok_or_else(|| wrong("the first field is not a number of seconds"))?;
-            routes.entry(route).or_default().push((seconds, id));
+            routes.entry(Cow::Borrowed(route)).or_default().push((seconds, id));
         }
         let times = || routes.values().flatten().map(|(seconds, _)| *seconds);
         let first = times().fold(f64::INFINITY, f64::min);
@@ -211,10 +231,17 @@ impl Traffic {
         let unix = first > 1e9;
         let origin = if unix { (first / HOUR_S).floor() * HOUR_S } else { 0.0 };
         let start = Timestamp::from_second(origin as i64).ok().filter(|_| unix);
-        let span_s =
-            sane_span(hours.map_or((last - origin).max(1.0) + 60.0, |hours| hours * HOUR_S));
-        let known = |name: &str| ROUTES.iter().position(|route| *route == name);
-        let mut named: Vec<(&str, Vec<TraceLine<'_>>)> = routes.into_iter().collect();
+        let whole_s = (last - origin).max(1.0) + 60.0;
+        if hours.is_none() && whole_s > LONGEST_S {
+            return Err(TraceError::Long { years: (whole_s / (366.0 * 86_400.0)) as u64 });
+        }
+        let span_s = sane_span(hours.map_or(whole_s, |hours| hours * HOUR_S));
+        add_silent(&mut routes);
+        if routes.len() > MOST_ROUTES {
+            return Err(TraceError::Routes { routes: routes.len() });
+        }
+        let known = |name: &str| ROUTES.iter().position(|route| *route == parts(name).0);
+        let mut named: Vec<(Cow<'_, str>, Vec<TraceLine<'_>>)> = routes.into_iter().collect();
         named.sort_by_key(|(name, _)| known(name).unwrap_or(ROUTES.len()));
         let routes = named
             .into_iter()
@@ -224,12 +251,31 @@ impl Traffic {
                 records.retain(|(_, id)| seen.insert(id.clone()));
                 let arrivals = records.iter().map(|(seconds, _)| seconds - origin);
                 RouteTraffic {
-                    name: name.to_owned(),
+                    name: name.into_owned(),
                     arrivals: arrivals.filter(|at| *at < span_s).collect(),
                 }
             })
             .collect();
         Ok(Self { routes, span_s, start: start.unwrap_or_else(monday), known_rates: Vec::new() })
+    }
+}
+
+/// The route and the business of a poller's name.
+fn parts(name: &str) -> (&str, Option<&str>) {
+    name.split_once('@').map_or((name, None), |(route, business)| (route, Some(business)))
+}
+
+/// Adds the routes on which nothing arrived to each business that has one of them.
+fn add_silent(routes: &mut BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>>) {
+    let is_known = |name: &&str| ROUTES.contains(&parts(name).0);
+    let names = routes.keys().map(|name| &**name).filter(is_known);
+    let businesses: HashSet<Option<String>> =
+        names.map(|name| parts(name).1.map(str::to_owned)).collect();
+    for business in businesses {
+        for route in ROUTES {
+            let name = business.as_ref().map_or(route.to_owned(), |of| format!("{route}@{of}"));
+            routes.entry(Cow::Owned(name)).or_default();
+        }
     }
 }
 
