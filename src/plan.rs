@@ -42,7 +42,7 @@ pub struct PollerView {
     /// watched.
     pub overflows_seen: usize,
     /// The chance that one poll finds more records than a page holds, from 0 to 1, estimated from
-    /// `overflows_seen`.
+    /// `overflows_seen` as if one more had been seen in one more day.
     pub overflow_chance: f64,
     /// Whether records may be missed under what was seen.
     pub at_risk: bool,
@@ -70,6 +70,16 @@ const BEYOND: f64 = 2.0;
 /// A `max_interval` below this, in seconds, counts as this: no other client makes so short a wait long.
 const LEAST_S: f64 = 5.0;
 
+/// Time that is added to what was watched, with one overflow in it, in seconds: a new daemon knows
+/// nothing of rare bursts, and one burst in its first minute does not come every minute.
+const SUPPOSED_S: f64 = 86_400.0;
+
+/// The chance that one poll finds more than a page if so many overflows came in `watched` seconds.
+fn overflow_chance(overflows: usize, watched: f64, guarantee: f64) -> f64 {
+    let polls = (watched + SUPPOSED_S) / guarantee.max(1e-3);
+    ((overflows as f64 + 1.0) / polls).min(1.0)
+}
+
 impl Schedule {
     /// What is known and planned for a poller.
     #[must_use]
@@ -85,7 +95,7 @@ impl Schedule {
             rate_per_hour: rate * 3600.0,
             rate_low: rate * 3600.0 / spread,
             rate_high: rate * 3600.0 * spread,
-            interval_s: poller.interval,
+            interval_s: poller.interval.max(poller.raised.unwrap_or(0.0)),
             kept_interval_s: None,
             longest_kept_s: None,
             guarantee_s: guarantee,
@@ -94,7 +104,7 @@ impl Schedule {
             import_per_minute: 60.0 * poller.page() / guarantee.max(1e-3),
             watched_s: watched,
             overflows_seen: overflows,
-            overflow_chance: (overflows as f64 + 1.0) / (watched / guarantee.max(1e-3) + 2.0),
+            overflow_chance: overflow_chance(overflows, watched, guarantee),
             at_risk: self.risk(poller) >= 1.0,
             reason: self.reason(poller, at),
             horizon_s: (f64::from(poller.settings.limit) / rate.max(1e-9)).min(LONGEST_SHOWN_S),
@@ -139,6 +149,10 @@ impl Schedule {
         if poller.not_before > at {
             return format!("waits {} after a failed poll", span(poller.not_before - at));
         }
+        if let (true, Some(raised)) = (poller.is_fixed(), poller.raised) {
+            let (every, raised) = (span(poller.max_interval()), span(raised));
+            return format!("the budget is too small for its `every` of {every}: about {raised}");
+        }
         if poller.is_fixed() {
             return "fixed by `every`".into();
         }
@@ -167,5 +181,22 @@ impl Schedule {
         } else {
             format!("its share of the budget at {:.1} records an hour", poller.rate_now() * 3600.0)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overflow_chance;
+
+    #[test]
+    fn a_daemon_that_has_just_begun_is_not_told_of_an_overflow_every_few_polls() {
+        let one_in = |overflows, watched, guarantee| {
+            (1.0 / overflow_chance(overflows, watched, guarantee)).round()
+        };
+        assert_eq!(one_in(0, 20.0, 10.0), 8642.0);
+        assert_eq!(one_in(1, 60.0, 10.0), 4323.0, "one burst in the first minute");
+        assert_eq!(one_in(0, 7.0 * 86_400.0, 32.0), 21_600.0);
+        assert_eq!(one_in(700, 7.0 * 86_400.0, 10.0), 99.0);
+        assert_eq!(one_in(usize::MAX, 1.0, 10.0), 1.0);
     }
 }

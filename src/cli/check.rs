@@ -22,6 +22,7 @@ use super::plan::unlearned;
 use super::{completions, output, read_config, runtime};
 use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
+use crate::poll::PollerPlan;
 use crate::simulate;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -127,13 +128,11 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
 fn report_long_waits(config: &Config, report: &mut CheckReport) {
     let now = Clock::system().now();
     let (plan, budget, schedule) = unlearned(config, now);
-    let views = plan.iter().enumerate().map(|(index, p)| (p, schedule.view(index, now)));
-    for (poller, view) in views {
-        if let Some(said) =
-            simulate::too_small(&poller.id.to_string(), &view, budget.pace_per_minute)
-        {
-            report.ok("intervals", said);
-        }
+    let view =
+        |(index, poller): (usize, &PollerPlan)| (poller.id.to_string(), schedule.view(index, now));
+    let views: Vec<_> = plan.iter().enumerate().map(view).collect();
+    for said in simulate::too_small(&views, budget.pace_per_minute) {
+        report.ok("intervals", said);
     }
 }
 

@@ -133,8 +133,23 @@ impl Metrics {
         );
         self.gauges(
             "poller_interval_seconds",
-            "The interval that the schedule aims at",
+            "The mean interval of the last polls; the planned one before the third poll",
             each(|p| p.interval_s),
+        );
+        self.gauges(
+            "poller_guarantee_seconds",
+            "The longest interval that is guaranteed now",
+            each(|p| Some(p.plan.as_ref()?.guarantee_s)),
+        );
+        self.gauges(
+            "poller_at_risk",
+            "1 if records may be missed under what was seen",
+            each(|p| Some(flag(p.plan.as_ref()?.at_risk))),
+        );
+        self.gauges(
+            "poller_overflow_chance",
+            "The estimated chance that one poll finds more records than a page holds",
+            each(|p| Some(p.plan.as_ref()?.overflow_chance)),
         );
         self.gauges(
             "poller_estimated_records_per_second",

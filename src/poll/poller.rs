@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
@@ -23,6 +23,10 @@ const REFUSALS: [Duration; 4] = [
     Duration::from_secs(30 * 60),
 ];
 const LATER_REFUSALS: Duration = Duration::from_secs(3600);
+
+/// By how much a record may be created after the time of the response that shows it: the header `Date`
+/// has whole seconds.
+const AHEAD: SignedDuration = SignedDuration::from_secs(5);
 
 /// How many intervals between two polls are measured.
 const MEASURED: usize = 20;
@@ -262,12 +266,16 @@ impl PollerHealth {
     }
 }
 
-/// How long ago each record of the page was created, youngest first; empty unless all show it.
-/// `at` is the workspace's time if the response named one, so that a wrong clock here does not
-/// matter.
+/// How long ago each record of the page was created, youngest first; empty unless all show it, and if
+/// one shows a time that is still to come: then the clock that made them is not `at`'s. `at` is the
+/// workspace's time if the response named one, so that a wrong clock here does not matter.
 pub(super) fn ages(page: &Page, at: Timestamp) -> Vec<Duration> {
     let age = |record: &Record| -> Option<Duration> {
-        Some(at.duration_since(record.created_at?).try_into().unwrap_or(Duration::ZERO))
+        let age = at.duration_since(record.created_at?);
+        if age < -AHEAD {
+            return None;
+        }
+        Some(age.try_into().unwrap_or(Duration::ZERO))
     };
     let ages: Option<Vec<Duration>> = page.records().iter().map(age).collect();
     let mut ages = ages.unwrap_or_default();
@@ -305,6 +313,26 @@ pub(super) fn word(error: &ApiError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ages_are_shown_only_by_times_that_can_be_the_past() {
+        let at: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let ages_of = |times: &[&str]| {
+            let records: Vec<String> = times
+                .iter()
+                .enumerate()
+                .map(|(id, time)| format!("{{\"id\":{id},\"created_at\":{time}}}"))
+                .collect();
+            let text = format!("[{}]", records.join(","));
+            let page = crate::api::decode(text.into_bytes()).unwrap();
+            ages(&page, at).iter().map(Duration::as_secs).collect::<Vec<_>>()
+        };
+        let past = "\"2026-03-01T11:59:50Z\"";
+        assert_eq!(ages_of(&[past, "\"2026-03-01T12:00:01Z\""]), [0, 10]);
+        assert_eq!(ages_of(&[past, "\"2026-03-01T13:00:00Z\""]), [] as [u64; 0]);
+        assert_eq!(ages_of(&[past, "null"]), [] as [u64; 0]);
+        assert_eq!(ages_of(&[past, "\"01/03/2026\""]), [] as [u64; 0]);
+    }
 
     #[test]
     fn a_refused_route_waits_a_minute_at_first_and_an_hour_later() {

@@ -105,7 +105,7 @@ pub fn plan(
         ]);
     }
     let mut text = format!("{table}\n\n{}\n", verdict(pollers, forecast, budget_per_minute));
-    for said in pollers.iter().filter_map(|(name, view)| too_small(name, view, budget_per_minute)) {
+    for said in too_small(pollers, budget_per_minute) {
         text.push_str(&said);
         text.push('\n');
     }
@@ -117,15 +117,29 @@ pub fn plan(
     text
 }
 
-/// Says that the budget is too small for the `max_interval` of a poller, if it is, and what to do.
+/// Names of pollers in one sentence; the others are counted.
+const MOST_NAMES: usize = 6;
+
+/// Says for which pollers the budget is too small to keep their `max_interval` or `every`, if it is,
+/// and what to do: one sentence for those that wait equally long.
 #[must_use]
-pub fn too_small(name: &str, view: &PollerView, budget_per_minute: f64) -> Option<String> {
-    let asked = view.unkept_max_interval_s?;
-    Some(format!(
-        "{name} may wait {}, but its max_interval or every is {}: {budget_per_minute:.1} polls a minute are too few to keep that for all routes. Raise the shortest max_interval, raise requests_per_minute, lower reserve, or disable a route",
-        span(view.guarantee_s.max(asked)),
-        span(asked)
-    ))
+pub fn too_small(pollers: &[(String, PollerView)], budget_per_minute: f64) -> Vec<String> {
+    let mut alike: Vec<(String, String, Vec<&str>)> = Vec::new();
+    for (name, view) in pollers {
+        let Some(asked) = view.unkept_max_interval_s else { continue };
+        let (waits, asked) = (span(view.guarantee_s.max(asked)), span(asked));
+        match alike.iter_mut().find(|group| group.0 == waits && group.1 == asked) {
+            Some(group) => group.2.push(name),
+            None => alike.push((waits, asked, vec![name])),
+        }
+    }
+    let said = alike.into_iter().map(|(waits, asked, names)| {
+        let named = names[..names.len().min(MOST_NAMES)].join(", ");
+        let more = names.len().saturating_sub(MOST_NAMES);
+        let named = if more > 0 { format!("{named} and {more} more") } else { named };
+        format!("{named} may wait {waits}, not {asked} as set by max_interval or every: {budget_per_minute:.1} polls a minute are too few to keep that for all routes. Raise the shortest max_interval, raise requests_per_minute, lower reserve, or disable a route")
+    });
+    said.collect()
 }
 
 fn verdict(
@@ -142,7 +156,7 @@ fn verdict(
         ),
         None => format!("at risk: the rates seen need {needed:.1} % of {budget}. {RAISE}"),
         Some((name, view)) => format!(
-            "at risk: records of {name} may be missed. With {budget} it is guaranteed a poll every {}, but a page can fill faster. {RAISE}",
+            "at risk: records of {name} may be missed. With {budget} it is polled every {} at the latest, but a page can fill faster. {RAISE}",
             span(view.guarantee_s)
         ),
     }
@@ -401,8 +415,19 @@ mod tests {
         let forecast = Forecast { feasible: true, load: 0.02, first_to_fail: None };
         let all = [("jobs".to_owned(), view()), ("leads".to_owned(), short)];
         let text = plan(&all, &forecast, 45.0, false);
-        let said = "leads may wait 24s, but its max_interval or every is 10s: 45.0 polls a minute";
+        let said =
+            "leads may wait 24s, not 10s as set by max_interval or every: 45.0 polls a minute";
         assert!(text.contains(said) && text.contains("Raise the shortest max_interval"), "{text}");
         assert!(!text.contains("jobs may wait"), "{text}");
+    }
+
+    #[test]
+    fn many_routes_that_wait_too_long_are_said_in_one_sentence() {
+        let short = PollerView { unkept_max_interval_s: Some(10.0), ..view() };
+        let all: Vec<_> = (0..384).map(|n| (format!("jobs@{n}"), short.clone())).collect();
+        let said = too_small(&all, 45.0);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("jobs@0, jobs@1, "), "{said:?}");
+        assert!(said[0].contains("jobs@5 and 378 more may wait 24s, not 10s"), "{said:?}");
     }
 }
