@@ -38,6 +38,8 @@ const BACKGROUND_SAVED: u32 = 5;
 const BACKGROUND_SLOTS: f64 = 4.0;
 /// The part of a minute's requests that the whole first cycle of a daemon may take without spacing.
 const LONG_CYCLE: f64 = 0.6;
+/// Fewer requests a minute than this leave nothing to spread.
+const SMALLEST: u32 = 5;
 /// Polls that have not asked for so many slots leave requests unused.
 const IDLE_SLOTS: f64 = 1.2;
 
@@ -139,7 +141,7 @@ impl Budget {
     /// with many pollers would send nothing for the rest of it.
     pub fn shorten_cycle(&mut self) {
         let ceiling = self.pace.ceiling();
-        if ceiling >= 10 && f64::from(self.unspaced) > LONG_CYCLE * f64::from(ceiling) {
+        if ceiling >= SMALLEST && f64::from(self.unspaced) > LONG_CYCLE * f64::from(ceiling) {
             self.unspaced = ceiling / 3;
         }
     }
@@ -257,9 +259,13 @@ impl Budget {
         let ceiling = ceiling(self.settings, self.server_limit);
         if ceiling != self.pace.ceiling() {
             let whole = self.share >= f64::from(self.pace.ceiling());
+            let fell = ceiling < self.pace.ceiling();
             self.pace.set_ceiling(ceiling, now);
             self.share =
                 if whole { f64::from(ceiling) } else { self.share.min(f64::from(ceiling)) };
+            if fell {
+                self.shorten_cycle();
+            }
         }
     }
 

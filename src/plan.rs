@@ -130,7 +130,9 @@ impl Schedule {
     fn risk(&self, poller: &Poller) -> f64 {
         let guarantee = poller.guarantee;
         let page = poller.page();
-        let steady = poller.memory.rate.base * guarantee / (FILLED * page);
+        // Before anything was watched the rate is only supposed.
+        let base = if poller.memory.watched > 0.0 { poller.memory.rate.base } else { 0.0 };
+        let steady = base * guarantee / (FILLED * page);
         // The other routes may be due first.
         let next = poller.interval.max(guarantee.min(self.turn));
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
@@ -149,9 +151,8 @@ impl Schedule {
         if poller.not_before > at {
             return format!("waits {} after a failed poll", span(poller.not_before - at));
         }
-        if let (true, Some(raised)) = (poller.is_fixed(), poller.raised) {
-            let (every, raised) = (span(poller.max_interval()), span(raised));
-            return format!("the budget is too small for its `every` of {every}: about {raised}");
+        if poller.is_fixed() && poller.raised.is_some() {
+            return "fixed by `every`, but the budget is too small for that".into();
         }
         if poller.is_fixed() {
             return "fixed by `every`".into();
@@ -186,7 +187,27 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::overflow_chance;
+    use crate::clock::Moment;
+    use crate::schedule::{PollerSettings, Schedule};
+
+    #[test]
+    fn a_route_that_is_read_once_a_day_is_at_no_risk_before_anything_is_known() {
+        let every = |seconds| PollerSettings {
+            limit: 100,
+            min_interval: Duration::from_secs(seconds),
+            max_interval: Duration::from_secs(seconds),
+            weight: 1.0,
+            thrift: false,
+        };
+        let wall = "2026-03-01T12:00:00Z".parse().unwrap();
+        let now = Moment { elapsed: Duration::ZERO, wall };
+        let schedule = Schedule::new(vec![every(86_400), every(3600)], 45.0, now);
+        let forecast = schedule.forecast();
+        assert!(forecast.feasible && !schedule.view(0, now).at_risk, "{forecast:?}");
+    }
 
     #[test]
     fn a_daemon_that_has_just_begun_is_not_told_of_an_overflow_every_few_polls() {

@@ -124,7 +124,7 @@ fn no_guarantee_is_exceeded_in_the_minutes_after_the_unspaced_first_cycle() {
 
 #[test]
 fn a_start_with_many_routes_promises_no_interval_far_beyond_polling_in_turn() {
-    for (requests_per_minute, routes) in [(45, 30), (45, 42), (45, 60), (20, 18)] {
+    for (requests_per_minute, routes) in [(45, 30), (45, 42), (45, 60), (20, 18), (5, 6)] {
         let settings = SimulationSettings { requests_per_minute, ..SimulationSettings::default() };
         let traffic = Traffic::rates(&vec![20.0; routes], 0.25, 1);
         let in_turn = routes as f64 * 60.5 / f64::from(requests_per_minute);
