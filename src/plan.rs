@@ -95,11 +95,13 @@ impl Schedule {
             rate_per_hour: rate * 3600.0,
             rate_low: rate * 3600.0 / spread,
             rate_high: rate * 3600.0 * spread,
-            interval_s: poller.interval.max(poller.raised.unwrap_or(0.0)),
+            interval_s: poller.interval,
             kept_interval_s: None,
             longest_kept_s: None,
             guarantee_s: guarantee,
-            unkept_max_interval_s: poller.raised.map(|_| poller.max_interval()),
+            unkept_max_interval_s: poller
+                .raised
+                .map(|_| poller.settings.max_interval.as_secs_f64()),
             next_poll_s: poller.in_flight.is_none().then(|| (planned - at).max(0.0)),
             import_per_minute: 60.0 * poller.page() / guarantee.max(1e-3),
             watched_s: watched,
@@ -138,7 +140,7 @@ impl Schedule {
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
         let fills = poller.memory.fills.iter().map(|(_, took)| guarantee / took.max(1e-3));
         // Without budget a guarantee becomes longer than the route may ever wait.
-        let most = poller.max_interval().max(LEAST_S) * BEYOND;
+        let most = poller.max_interval.max(LEAST_S) * BEYOND;
         let waits = guarantee / most;
         fills.fold(steady.max(import).max(waits), f64::max)
     }
@@ -164,7 +166,7 @@ impl Schedule {
             return format!("an import of about {:.0} records a minute is running", speed * 60.0);
         }
         if poller.raised.is_some() {
-            let max = span(poller.max_interval());
+            let max = span(poller.max_interval);
             return format!("the budget is too small for its max_interval of {max}");
         }
         let guarantee = poller.guarantee;
@@ -177,7 +179,7 @@ impl Schedule {
                 "its guarantee; its share of the budget alone would be fewer polls"
             }
             .into()
-        } else if poller.interval <= poller.min_interval() * 1.001 {
+        } else if poller.interval <= poller.min_interval * 1.001 {
             "the budget allows more polls than min_interval does".into()
         } else {
             format!("its share of the budget at {:.1} records an hour", poller.rate_now() * 3600.0)

@@ -71,8 +71,8 @@ pub struct Handover {
     pub budget: Budget,
     /// The address and key that it is about, as [`Client::account`] says it.
     pub account: String,
-    /// True if no dispatcher of this process has polled yet.
-    pub is_first: bool,
+    /// The schedule and whom it polls, in its order; none if no dispatcher of this process has polled yet.
+    pub schedule: Option<(Vec<PollerId>, Schedule)>,
     /// Until when the server's `Retry-After` forbids polls of each route.
     pub retry_at: Vec<(PollerId, Duration)>,
 }
@@ -109,24 +109,28 @@ impl Dispatcher {
         read_key: ReadKey,
     ) -> Result<Self, StoreError> {
         let now = clock.now();
-        let Handover { mut budget, account, is_first, mut retry_at } = handover;
+        let Handover { mut budget, account, schedule, mut retry_at } = handover;
         if account != client.account() {
             // What another key or address was asked to wait is not meant for this one.
             budget.end_rest();
             retry_at.clear();
         }
         let limit = plan.first().map_or(100, |p| p.settings.limit);
-        let settings = plan.iter().map(|p| p.settings.clone()).collect();
-        let mut schedule = Schedule::new(settings, budget.pace_per_minute(now), now);
+        if schedule.is_none() {
+            budget.start_cycle(u32::try_from(plan.len()).unwrap_or(u32::MAX));
+        }
+        let pace = budget.pace_per_minute(now);
+        let (before, schedule) =
+            schedule.unwrap_or_else(|| (vec![], Schedule::new(vec![], pace, now)));
+        let same = |id: &PollerId| before.iter().position(|other| other == id);
+        let pollers = plan.iter().map(|p| (p.settings.clone(), same(&p.id)));
+        let mut schedule = schedule.reconfigured(pollers, pace, now);
         let place = |id: &PollerId| plan.iter().position(|p| p.id == *id);
         for row in store.read(|reader| reader.pollers()).await? {
             let (Some(id), Some(learned)) = (row.id(), &row.learned) else { continue };
-            if let Some(index) = place(&id) {
+            if let Some(index) = place(&id).filter(|_| same(&id).is_none()) {
                 schedule.restore(index, learned, now);
             }
-        }
-        if is_first {
-            budget.start_cycle(u32::try_from(plan.len()).unwrap_or(u32::MAX));
         }
         let guard = WorkspaceGuard::new(known_workspace(&store, &client.account()).await?);
         let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
@@ -209,8 +213,13 @@ impl Dispatcher {
             .iter()
             .filter_map(|poller| Some((poller.id().clone(), poller.retry_at(now)?)))
             .collect();
-        let account = self.client.account();
-        Handover { budget: self.budget, account, is_first: false, retry_at }
+        let pollers = self.pollers.iter().map(|poller| poller.id().clone()).collect();
+        Handover {
+            budget: self.budget,
+            account: self.client.account(),
+            schedule: Some((pollers, self.schedule)),
+            retry_at,
+        }
     }
 
     fn handle(&mut self, request: DispatcherRequest) {

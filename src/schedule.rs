@@ -100,12 +100,38 @@ impl Schedule {
     /// A schedule that knows nothing yet: it begins by polling in turn.
     #[must_use]
     pub fn new(pollers: Vec<PollerSettings>, requests_per_minute: f64, now: Moment) -> Self {
-        let at = seconds(now);
-        let slots = Slots::new(requests_per_minute, at);
-        let thrift = pollers.iter().any(|settings| settings.thrift);
-        let pollers = pollers.into_iter().map(|settings| Poller::new(settings, at)).collect();
-        let mut schedule = Self { pollers, slots, thrift, background: false, turn: 1.0 };
-        schedule.take_up_pace(at);
+        let slots = Slots::new(requests_per_minute, seconds(now));
+        let nothing = Self { pollers: vec![], slots, thrift: false, background: false, turn: 1.0 };
+        nothing.reconfigured(
+            pollers.into_iter().map(|settings| (settings, None)),
+            requests_per_minute,
+            now,
+        )
+    }
+
+    /// A schedule with other settings or pollers that goes on where this one is. With each poller's
+    /// settings comes its place in this one, if it has one.
+    #[must_use]
+    pub fn reconfigured(
+        self,
+        pollers: impl Iterator<Item = (PollerSettings, Option<usize>)>,
+        requests_per_minute: f64,
+        now: Moment,
+    ) -> Self {
+        let mut schedule = Self {
+            pollers: vec![],
+            thrift: false,
+            background: false,
+            slots: self.slots,
+            turn: 1.0,
+        };
+        for (settings, before) in pollers {
+            schedule.thrift |= settings.thrift;
+            let before = before.map(|place| self.pollers[place].clone());
+            schedule.pollers.push(Poller::new(settings, before, seconds(now)));
+        }
+        schedule.slots.set_pace(requests_per_minute);
+        schedule.take_up_pace(seconds(now));
         schedule
     }
 
@@ -137,70 +163,48 @@ impl Schedule {
         if self.idle().next().is_none() {
             return Next::Idle;
         }
-        if !self.slots.even {
-            return self.choose(at);
-        }
-        let room = self.slots.room_at(1);
-        match self.overdue(at) {
-            Some((_, place)) if room <= at + INSTANT_S => Next::Poll(place),
-            Some(_) => wait(room),
+        match self.unpolled(at).or_else(|| self.due(at).map(|(_, place)| place)) {
+            Some(place) => Next::Poll(place),
             None => wait(self.slots.start(self.slots.begun(at) + 1)),
         }
     }
 
-    /// The first evenly spaced slot that began without a request although a poll was due, and whose:
-    /// that poll is late, and it is sent at once.
-    fn overdue(&self, at: f64) -> Option<(u64, usize)> {
-        self.slots.passed(at).find_map(|slot| match self.choose(self.slots.start(slot)) {
-            Next::Poll(place) => Some((slot, place)),
-            Next::WaitUntil(_) | Next::Idle => None,
-        })
+    /// A poller without a poll yet: after a start they are polled at once. The requests after that are
+    /// slower for a minute, so it ends when polling in turn becomes too slow for a `max_interval`.
+    fn unpolled(&self, at: f64) -> Option<usize> {
+        if self.pollers.iter().any(|poller| poller.reserved.is_some() || poller.raised.is_some()) {
+            return None;
+        }
+        let mut ready = self.idle().filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);
+        ready.find(|(_, poller)| poller.last.is_infinite()).map(|(place, _)| place)
     }
 
-    /// The evenly spaced slot that a request at `at` would take, if one has begun. If the request is
-    /// late, all later slots are late as well.
+    /// The first slot that began without a request although a poll was due, and whose: it is sent at
+    /// once, also if it is late.
+    fn due(&self, at: f64) -> Option<(u64, usize)> {
+        let mut passed = self.slots.passed(at);
+        passed.find_map(|slot| Some((slot, self.choose(self.slots.start(slot))?)))
+    }
+
+    /// The slot that a request at `at` would take, if one has begun. If the request is late, all later
+    /// slots are late as well.
     fn slot_at(&self, at: f64) -> Option<u64> {
-        let late = self.overdue(at).map(|(slot, _)| slot);
-        late.or_else(|| self.slots.passed(at).last())
+        let due = self.due(at).map(|(slot, _)| slot);
+        due.or_else(|| self.slots.passed(at).last())
     }
 
-    /// What to do with a slot that begins at `at`.
-    fn choose(&self, at: f64) -> Next {
-        let horizon = at + INSTANT_S;
+    /// The poller that is polled in a slot that begins at `at`, if one is.
+    fn choose(&self, at: f64) -> Option<usize> {
         if let Some(place) = self.owner(at).or_else(|| self.pressing(at)) {
-            return Next::Poll(place);
+            return Some(place);
         }
-        let middle = at + 0.5 * self.slots.length();
-        let latest = |barred: bool| {
-            let barred = |p: &Poller| barred && !p.is_fixed();
-            self.idle()
-                .filter(|(_, poller)| poller.not_before <= horizon)
-                .filter(|(_, poller)| poller.ready_at() <= horizon || barred(poller))
-                .filter(|(_, poller)| self.gains(poller, at))
-                .map(|(place, poller)| (poller.lateness(middle), place, poller))
-                .min_by(|a, b| b.0.total_cmp(&a.0))
-        };
-        let mut chosen = latest(!self.slots.even);
-        if let Some((_, _, barred)) = chosen
-            && barred.ready_at() > horizon
-        {
-            if self.slots.can_wait(at, barred.ready_at()) {
-                return wait(barred.ready_at());
-            }
-            chosen = latest(false);
-        }
-        let wake = || {
-            let ready = self.idle().map(|(_, poller)| poller.ready_at());
-            ready.filter(|ready| *ready > horizon).fold(f64::INFINITY, f64::min)
-        };
-        match chosen {
-            // The slot that is left unused is one that every deadline can do without.
-            Some((_, _, poller)) if self.thrift && poller.due_at() > horizon => {
-                wait(poller.due_at().min(wake()).min(at + self.slots.length()))
-            }
-            Some((_, place, _)) => Next::Poll(place),
-            None => wait(wake()),
-        }
+        let (horizon, middle) = (at + INSTANT_S, at + 0.5 * self.slots.length());
+        let ready = self.idle().filter(|(_, poller)| poller.ready_at() <= horizon);
+        let (place, latest) = ready
+            .filter(|(_, poller)| self.gains(poller, at))
+            .min_by(|(_, a), (_, b)| b.lateness(middle).total_cmp(&a.lateness(middle)))?;
+        // The slot that is left unused is one that every deadline can do without.
+        (!self.thrift || latest.due_at() <= horizon).then_some(place)
     }
 
     /// The pollers that are not in flight.
@@ -208,39 +212,23 @@ impl Schedule {
         self.pollers.iter().enumerate().filter(|(_, poller)| poller.in_flight.is_none())
     }
 
-    /// Deadlines and pollers that are not in flight and have no reserved slots, the earliest first.
-    fn deadlines(&self) -> Vec<(f64, usize)> {
-        let others = self.idle().filter(|(_, poller)| poller.reserved.is_none());
-        let mut due = Vec::with_capacity(self.pollers.len());
-        due.extend(others.map(|(place, poller)| (poller.deadline(), place)));
+    /// Deadlines and pollers that are not in flight, the earliest first. Pollers whose own slot comes in
+    /// time are left out.
+    fn deadlines(&self, at: f64) -> Vec<(f64, usize)> {
+        let own = |poller| self.next_reserved(poller, at).unwrap_or(f64::INFINITY);
+        let late = self.idle().filter(|(_, poller)| own(poller) > poller.deadline() + LATE_S);
+        let mut due: Vec<_> = late.map(|(place, poller)| (poller.deadline(), place)).collect();
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
         due
     }
 
     /// The poller that must be polled now so that every guarantee is kept, if there is one.
     fn pressing(&self, at: f64) -> Option<usize> {
-        if self.has_time(at) {
-            return None;
-        }
-        let due = self.deadlines();
+        let due = self.deadlines(at);
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
         let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
         let apart = APART / rates.sum::<f64>();
         if self.is_tight(&due, at, apart) { due.iter().map(|due| due.1).find(ready) } else { None }
-    }
-
-    /// Whether even the first deadline comes after the slots that all of them need. Then none is
-    /// tight, and they need not be sorted.
-    fn has_time(&self, at: f64) -> bool {
-        let (mut count, mut rates, mut first) = (0_u32, 0.0, f64::INFINITY);
-        for (_, poller) in self.idle().filter(|(_, poller)| poller.reserved.is_none()) {
-            count += 1;
-            rates += 1.0 / poller.guarantee;
-            first = poller.deadline().min(first);
-        }
-        let apart = f64::from(count) * APART / rates;
-        let free = self.free(at).nth(count as usize).unwrap_or(f64::INFINITY);
-        first + LATE_S >= free.max(at + apart)
     }
 
     /// Whether a guarantee would be missed if the next slot were used for anything else. A request
@@ -262,9 +250,8 @@ impl Schedule {
     pub fn can_spare(&self, now: Moment) -> bool {
         let at = seconds(now);
         let slot = self.slot_at(at).map(|slot| self.slots.start(slot));
-        let slot = if self.slots.even { slot } else { Some(at) };
         slot.is_some_and(|at| {
-            self.owner(at).is_none() && !self.is_tight(&self.deadlines(), at, 0.0)
+            self.owner(at).is_none() && !self.is_tight(&self.deadlines(at), at, 0.0)
         })
     }
 
@@ -272,15 +259,14 @@ impl Schedule {
     pub fn spent(&mut self, now: Moment) {
         let at = seconds(now);
         let late = self.slots.take(at, self.slot_at(at));
-        for poller in self.pollers.iter_mut().filter(|poller| poller.reserved.is_none()) {
-            poller.guarantee += late;
-        }
+        self.pollers.iter_mut().for_each(|poller| poller.guarantee += late);
     }
 
     /// Notes that a poller's request was sent.
     pub fn started(&mut self, poller: usize, now: Moment) {
         self.spent(now);
-        self.pollers[poller].started(seconds(now));
+        self.pollers[poller].in_flight = Some(seconds(now));
+        self.pollers[poller].last = seconds(now);
     }
 
     /// Notes how a poll ended, and learns from it.
@@ -297,10 +283,11 @@ impl Schedule {
             PollResult::Unchanged => poller.read(None, started, now.wall, common, turn),
             PollResult::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
         }
+        let free = self.next_reserved(&self.pollers[place], at).unwrap_or(free);
         let lent = self.lent();
         let poller = &mut self.pollers[place];
         let own = poller.allowed(turn, lent).max(free - started);
-        poller.set_guarantee(own.max((own + room).min(poller.max_interval())));
+        poller.guarantee = own.max((own + room).min(poller.max_interval));
         self.share();
     }
 
@@ -341,10 +328,10 @@ impl Schedule {
         self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
         let (turn, lent) = (self.turn, self.lent());
         let free: Vec<f64> = self.free(at).take(self.pollers.len()).collect();
-        for ((_, place), free) in self.deadlines().into_iter().zip(free) {
+        for ((_, place), free) in self.deadlines(at).into_iter().zip(free) {
             let poller = &mut self.pollers[place];
             let slot = if poller.last.is_finite() { free - poller.last } else { 0.0 };
-            poller.set_guarantee(poller.allowed(turn, lent).max(poller.guarantee).max(slot));
+            poller.guarantee = poller.allowed(turn, lent).max(poller.guarantee).max(slot);
         }
         self.share();
     }
@@ -358,7 +345,7 @@ impl Schedule {
         }
         let claim = |p: &Poller| Claim {
             longest: followed(p).or(p.reserved.map(|own| own.every)).unwrap_or(f64::INFINITY),
-            shortest: followed(p).unwrap_or(p.min_interval()),
+            shortest: followed(p).unwrap_or(p.min_interval),
             ..p.claim(1.0)
         };
         let claims: Vec<Claim> = self.pollers.iter().map(claim).collect();
@@ -377,7 +364,7 @@ impl Schedule {
     fn share(&mut self) {
         let part = if self.thrift { self.busy_part() } else { 1.0 };
         let claim = |p: &Poller| Claim {
-            longest: p.reserved.map_or(p.guarantee, |slots| slots.every),
+            longest: p.reserved.map_or(p.guarantee, |own| own.every),
             followed: p.followed(self.turn),
             ..p.claim(p.pull(p.rate_now()))
         };

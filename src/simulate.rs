@@ -44,7 +44,7 @@ impl Default for SimulationSettings {
         Self {
             limit: 100,
             requests_per_minute: 45,
-            min_interval: Duration::from_secs(2),
+            min_interval: Duration::from_secs(1),
             max_interval: Duration::from_secs(90),
             faults: None,
         }

@@ -263,7 +263,7 @@ fn intervals(section: &mut Section<'_>, otherwise: Intervals) -> Intervals {
 fn poll(mut section: Section<'_>) -> (PollSettings, Intervals) {
     // In 90 seconds a client can create 90 records, one per second, which is all that the key
     // allows. They fit on one page with some known records, even on a route that was quiet.
-    let usual = Intervals { min: Duration::from_secs(2), max: Duration::from_secs(90) };
+    let usual = Intervals { min: Duration::from_secs(1), max: Duration::from_secs(90) };
     let intervals = intervals(&mut section, usual);
     let limit = section.integer("limit", &(1..=100)).map_or(100, |found| found.value);
     let timeout = section.duration("timeout", &TIMEOUT);

@@ -130,7 +130,7 @@ pub async fn dispatcher(
             budget: recall::first_budget(config.budget, plan.len(), store, &client.account(), now)
                 .await?,
             account: client.account(),
-            is_first: true,
+            schedule: None,
             retry_at: Vec::new(),
         },
     };
@@ -179,6 +179,6 @@ mod tests {
         let plan = poller_plan(&Config::parse(text, "config.toml", &base).unwrap());
         let intervals: Vec<Duration> = plan.iter().map(|p| p.settings.min_interval).collect();
         assert_eq!(intervals[0], Duration::from_millis(500));
-        assert!(intervals[1..].iter().all(|min| *min == Duration::from_secs(2)), "{intervals:?}");
+        assert!(intervals[1..].iter().all(|min| *min == Duration::from_secs(1)), "{intervals:?}");
     }
 }

@@ -8,7 +8,9 @@ use super::Observation;
 
 /// Runs of records that can show an import, longest first.
 const RUNS: [usize; 3] = [20, 12, 7];
-/// The longest time in which such a run came, in seconds.
+/// The shortest and the longest time in which such a run came, in seconds. What came at once says nothing
+/// about the next second.
+const AT_ONCE_S: f64 = 0.25;
 const WITHIN_S: f64 = 60.0;
 /// An import is over when nothing came for this long beside a few of its gaps, in seconds.
 const SILENCE_S: f64 = 1.5;
@@ -18,7 +20,7 @@ const FASTER: f64 = 4.0;
 /// How far an age may lie before the previous poll, in seconds, and for how many of the records.
 const AGE_SLACK_S: f64 = 5.0;
 /// Records of a page that prove that nothing was missed before it.
-pub(super) const GUARD: usize = 3;
+const GUARD: usize = 3;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arrivals {
@@ -46,7 +48,7 @@ impl Arrivals {
         }
         let start = self.recent.len();
         self.recent.extend(arrived(page, new, at, span));
-        let need = (limit as usize).saturating_sub(GUARD).max(1);
+        let need = nearly_full(limit);
         let fastest = (start.max(need - 1)..self.recent.len())
             .map(|last| self.recent[last] - self.recent[last + 1 - need])
             .min_by(f64::total_cmp);
@@ -68,12 +70,19 @@ impl Arrivals {
         RUNS.iter().find_map(|&run| {
             let newest = *self.recent.last()?;
             let oldest = *self.recent.get(self.recent.len().checked_sub(run)?)?;
-            let gaps = (run - 1) as f64;
-            let silent = at - newest > SILENCE_S + SILENT_GAPS * (newest - oldest) / gaps;
-            let speed = gaps / (at - oldest).max(0.1);
-            (at - oldest <= WITHIN_S && !silent && speed > FASTER * base).then_some(speed)
+            let (gaps, took) = ((run - 1) as f64, newest - oldest);
+            let silent = at - newest > SILENCE_S + SILENT_GAPS * took / gaps;
+            let speed = gaps / (at - oldest);
+            let in_time = took >= AT_ONCE_S && at - oldest <= WITHIN_S;
+            (in_time && !silent && speed > FASTER * base).then_some(speed)
         })
     }
+}
+
+/// How many records in a row nearly fill a page that can hold `limit`.
+pub(super) fn nearly_full(limit: u32) -> usize {
+    let limit = limit as usize;
+    limit.saturating_sub(GUARD).max(limit / 2 + 1).max(2)
 }
 
 /// When the new records arrived, oldest first: by their ages where these agree with the polls,

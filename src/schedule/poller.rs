@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::arrivals::{Arrivals, GUARD};
+use super::arrivals::{Arrivals, nearly_full};
 use super::rate::ArrivalRate;
 use super::reserved::Reserved;
 use super::share::Claim;
@@ -34,9 +34,9 @@ const LEARNED_VERSION: u32 = 2;
 #[derive(Debug, Clone)]
 pub(crate) struct Poller {
     pub(crate) settings: PollerSettings,
-    /// The bounds that the settings name, in seconds.
-    shortest: f64,
-    longest: f64,
+    /// The shortest and the longest time between two polls that the settings allow, in seconds.
+    pub(crate) min_interval: f64,
+    pub(crate) max_interval: f64,
     pub(crate) memory: Memory,
     pub(crate) arrivals: Arrivals,
     /// When the newest page was requested; the start if there was none.
@@ -45,8 +45,6 @@ pub(crate) struct Poller {
     /// When the last request was sent; long ago before the first one.
     pub(super) last: f64,
     pub(crate) not_before: f64,
-    /// When the grid of a fixed interval allows the next poll.
-    grid: f64,
     /// The interval that results from its share of the budget.
     pub(crate) interval: f64,
     /// The guaranteed longest interval from the last request to the next.
@@ -109,11 +107,17 @@ impl Memory {
 }
 
 impl Poller {
-    /// A poller that is due at `at` for the first time.
-    pub(super) fn new(settings: PollerSettings, at: f64) -> Self {
+    /// A poller with these settings: a new one at `at`, or one that goes on from `before`. A request that
+    /// was under way was cut off and counts as none.
+    pub(super) fn new(settings: PollerSettings, before: Option<Self>, at: f64) -> Self {
+        if let Some(before) = before {
+            let last = if before.in_flight.is_some() { before.read_at } else { before.last };
+            let (in_flight, not_before) = (None, f64::NEG_INFINITY);
+            return Self { settings, last, in_flight, not_before, guarantee: 0.0, ..before };
+        }
         Self {
-            shortest: settings.min_interval.as_secs_f64().max(0.001),
-            longest: settings.max_interval.as_secs_f64().max(0.001),
+            min_interval: 0.001,
+            max_interval: 0.001,
             settings,
             memory: Memory::new(),
             arrivals: Arrivals::default(),
@@ -121,7 +125,6 @@ impl Poller {
             in_flight: None,
             last: f64::NEG_INFINITY,
             not_before: f64::NEG_INFINITY,
-            grid: at,
             interval: 1.0,
             guarantee: 0.0,
             reserved: None,
@@ -129,13 +132,11 @@ impl Poller {
         }
     }
 
-    pub(super) fn started(&mut self, at: f64) {
-        self.in_flight = Some(at);
-        self.last = at;
-        if self.is_fixed() {
-            let every = self.max_interval();
-            self.grid = if at < self.grid + every { self.grid + every } else { at + every };
-        }
+    /// Reckons with the present length of a `slot`: a fixed interval is kept to half a slot.
+    pub(super) fn set_bounds(&mut self, slot: f64) {
+        let room = if self.is_fixed() { 0.5 * slot } else { 0.0 };
+        self.min_interval = (self.settings.min_interval.as_secs_f64() - room).max(0.001);
+        self.max_interval = (self.settings.max_interval.as_secs_f64() + room).max(0.001);
     }
 
     /// Learns from a page that was requested at `started`.
@@ -171,77 +172,44 @@ impl Poller {
     }
 
     /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it
-    /// grows with calm. Other routes that must be followed may borrow up to `lent` seconds, but not
+    /// grows with calm, unless the operator's is kept exactly. Other routes that must be followed may borrow up to `lent` seconds, but not
     /// from a route that ever was in danger, and not beyond `max_interval` unless the pace is too low
     /// to keep that anyway.
     pub(super) fn allowed(&self, turn: f64, lent: f64) -> f64 {
+        if self.is_fixed() || self.reserved.is_some() {
+            return self.raised.unwrap_or(self.max_interval);
+        }
         let (first, last) = (FIRST_S.clamp(turn, LAST * turn), LAST * turn);
         let doublings = self.memory.dangers.saturating_sub(1).min(10);
         let patience = (CALM_S * f64::from(doublings).exp2()).min(MOST_CALM_S);
         let calm = (self.memory.calm / patience).clamp(0.0, 1.0);
-        let max = self.max_interval();
+        let max = self.max_interval;
         let own = (first + (last - first) * calm).min(max.max(turn));
         let lends = self.memory.dangers == 0 && self.followed(turn).is_none();
         let most = if turn < max { max } else { f64::INFINITY };
         if lends { own.max(lent.min(last).min(most)) } else { own }
     }
 
-    /// Guarantees this interval, unless the operator's is kept exactly.
-    pub(super) fn set_guarantee(&mut self, interval: f64) {
-        if self.is_fixed() {
-            self.guarantee = self.max_interval();
-        } else if self.reserved.is_none() {
-            self.guarantee = interval;
-        }
-    }
-
-    /// Reckons with the present length of a `slot`. `raised` is the longest interval that can be kept if
-    /// the budget is too small for that of the operator.
-    pub(super) fn keep_reserved(&mut self, slot: f64, raised: Option<f64>) {
-        self.raised = raised;
-        if let Some(own) = &mut self.reserved {
-            own.every = own.period as f64 * slot;
-            self.guarantee = raised.unwrap_or(self.max_interval());
-        }
-    }
-
     /// Whether this slot is its own.
-    pub(super) fn is_reserved(&self, slot: u64) -> bool {
-        !self.is_fixed() && self.reserved.is_some_and(|own| own.holds(slot))
-    }
-
-    /// How many polls of a fixed interval with reserved slots are due from `at` to `until`.
-    pub(super) fn fixed_polls(&self, at: f64, until: f64) -> usize {
-        let due = self.ready_at().max(at);
-        let is_due = self.reserved.is_some() && self.is_fixed() && due <= until;
-        if is_due { ((until - due) / self.max_interval()) as usize + 1 } else { 0 }
+    pub(super) fn owns(&self, slot: u64) -> bool {
+        self.reserved.is_some_and(|own| own.holds(slot))
     }
 
     /// Whether its bounds leave no choice.
     pub(crate) fn is_fixed(&self) -> bool {
-        self.longest <= self.shortest
+        self.settings.max_interval <= self.settings.min_interval
     }
 
     /// What it brings to a division of the budget: its root, and the intervals that can be kept.
     pub(super) fn claim(&self, root: f64) -> Claim {
         let longest = self.reserved.map(|own| own.every).or(self.raised);
-        let longest = longest.unwrap_or(self.max_interval());
-        Claim { root, longest, shortest: self.min_interval(), followed: None }
-    }
-
-    /// The shortest interval that the operator allows.
-    pub(crate) fn min_interval(&self) -> f64 {
-        self.shortest
-    }
-
-    /// The longest interval that the operator allows.
-    pub(crate) fn max_interval(&self) -> f64 {
-        self.longest
+        let longest = longest.unwrap_or(self.max_interval);
+        Claim { root, longest, shortest: self.min_interval, followed: None }
     }
 
     /// The longest interval that calm can lead to.
     fn longest(&self, turn: f64) -> f64 {
-        (LAST * turn).min(self.max_interval()).max(turn)
+        (LAST * turn).min(self.max_interval).max(turn)
     }
 
     /// The interval that keeps the page from overflowing, if an import runs or if polling in turn
@@ -253,7 +221,7 @@ impl Poller {
 
     /// Records that may come between two polls.
     pub(crate) fn page(&self) -> f64 {
-        (self.settings.limit as usize).saturating_sub(GUARD).max(1) as f64
+        nearly_full(self.settings.limit) as f64
     }
 
     /// Arrivals a second, for sharing.
@@ -274,14 +242,12 @@ impl Poller {
 
     /// Before this it must not be polled.
     pub(crate) fn ready_at(&self) -> f64 {
-        let spaced = self.last + self.min_interval();
-        self.not_before.max(if self.is_fixed() { self.grid } else { spaced })
+        self.not_before.max(self.last + self.min_interval)
     }
 
     /// By when it must be polled if it has no reserved slots.
     pub(super) fn deadline(&self) -> f64 {
-        let kept = if self.is_fixed() { f64::NEG_INFINITY } else { self.last + self.guarantee };
-        self.ready_at().max(kept)
+        self.ready_at().max(self.last + self.guarantee)
     }
 
     /// When its share of the budget brings the next poll.
@@ -289,9 +255,9 @@ impl Poller {
         self.last + self.interval
     }
 
-    /// How late it is, in its own intervals; a fixed interval comes first.
+    /// How late it is, in its own intervals.
     pub(super) fn lateness(&self, at: f64) -> f64 {
-        if self.is_fixed() { f64::INFINITY } else { (at - self.last) / self.interval }
+        (at - self.last) / self.interval
     }
 
     pub(super) fn learned(&self) -> String {
@@ -312,7 +278,7 @@ impl Poller {
         self.memory = memory;
         self.memory.rate.resume(away, wall);
         self.read_at = at - away;
-        self.set_guarantee(self.guarantee.max(self.allowed(turn, 0.0)));
+        self.guarantee = self.guarantee.max(self.allowed(turn, 0.0));
     }
 }
 

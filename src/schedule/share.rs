@@ -38,27 +38,16 @@ pub(super) fn in_turn(claims: &[Claim], budget: f64) -> f64 {
 /// straight line between the factors at which a claim reaches one of its bounds.
 fn factor(claims: &[Claim], budget: f64) -> f64 {
     let polls = |factor: f64| claims.iter().map(|claim| 1.0 / claim.interval(factor)).sum::<f64>();
-    // The nearest such factors on both sides of the budget, with the polls a second at each.
-    let (mut below, mut above) = (None, None);
-    for claim in claims {
-        for bound in [claim.longest, claim.shortest] {
-            let corner = 1.0 / (bound * claim.root);
-            if below.is_some_and(|(low, _)| corner <= low)
-                || above.is_some_and(|(high, _)| corner >= high)
-            {
-                continue;
-            }
-            let polls = polls(corner);
-            *(if polls < budget { &mut below } else { &mut above }) = Some((corner, polls));
-        }
-    }
-    match (below, above) {
-        (Some((low, fewer)), Some((high, more))) => {
-            low + (high - low) * (budget - fewer) / (more - fewer)
+    let corners = |claim: &Claim| [claim.longest, claim.shortest].map(|b| 1.0 / (b * claim.root));
+    let mut corners: Vec<f64> = claims.iter().flat_map(corners).collect();
+    corners.sort_by(f64::total_cmp);
+    let above = corners.partition_point(|corner| polls(*corner) < budget);
+    match (above.checked_sub(1).map(|below| corners[below]), corners.get(above)) {
+        (Some(low), Some(high)) => {
+            low + (high - low) * (budget - polls(low)) / (polls(*high) - polls(low))
         }
         // No factor uses more than the longest or the shortest intervals do.
-        (Some((only, _)), None) | (None, Some((only, _))) => only,
-        (None, None) => 1.0,
+        (low, high) => low.or(high.copied()).unwrap_or(1.0),
     }
 }
 
@@ -67,8 +56,7 @@ fn factor(claims: &[Claim], budget: f64) -> f64 {
 fn tighten(claims: &mut [Claim], budget: f64) {
     let others = claims.iter().filter(|claim| claim.followed.is_none());
     let left = (budget - others.map(|claim| 1.0 / claim.longest).sum::<f64>()).max(budget * 1e-3);
-    let needed: f64 =
-        claims.iter().filter_map(|claim| claim.followed).map(|every| 1.0 / every).sum();
+    let needed: f64 = claims.iter().filter_map(|claim| claim.followed).map(f64::recip).sum();
     let stretch = (needed / left).max(1.0);
     for claim in claims {
         if let Some(every) = claim.followed {

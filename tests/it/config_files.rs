@@ -221,7 +221,7 @@ fn the_smallest_file_has_the_documented_defaults() {
     assert_eq!((config.poll.limit, config.poll.timeout), (100, Duration::from_secs(20)));
     assert_eq!(config.routes.iter().map(|r| r.route).collect::<Vec<_>>(), Route::ALL);
     for route in &config.routes {
-        assert_eq!(route.min_interval, Duration::from_secs(2));
+        assert_eq!(route.min_interval, Duration::from_secs(1));
         assert_eq!(route.max_interval, Duration::from_secs(90));
         assert_eq!((route.every, route.weight), (None, 1.0));
     }

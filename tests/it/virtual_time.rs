@@ -4,6 +4,7 @@
 //! Nothing here waits for real time: an hour of one daemon takes about a second. Each test runs
 //! several seeds, which move the start, the delays of the network and the jitter of retries.
 
+mod reloads;
 mod shop;
 mod waits;
 

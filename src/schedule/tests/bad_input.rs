@@ -77,7 +77,8 @@ fn clock_steps_and_strange_pages_do_no_harm() {
             Next::Idle => unreachable!("nothing is in flight"),
         }
         let view = schedule.view(step % 2, moment);
-        assert!(view.rate_per_hour.is_finite() && view.interval_s.is_finite(), "{view:?}");
+        // At most a page of 100 came in each slot of two seconds.
+        assert!(view.rate_per_hour < 180_000.0 && view.interval_s.is_finite(), "{view:?}");
     }
     assert!(polls > 100, "{polls} polls in {now} s");
 }
@@ -105,4 +106,41 @@ fn what_was_learned_survives_a_restart_and_other_text_is_ignored() {
     assert!((after.rate_per_hour / before.rate_per_hour - 1.0).abs() < 0.1, "{before:?} {after:?}");
     assert!((after.guarantee_s / before.guarantee_s - 1.0).abs() < 0.01, "{before:?} {after:?}");
     assert!((after.watched_s - before.watched_s).abs() < 5.0, "{before:?} {after:?}");
+}
+
+#[test]
+fn records_that_came_at_once_are_no_import() {
+    for new in [7, 8, 20, 60] {
+        let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+        drive(&mut schedule, 0.0, 120.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
+        let others = schedule.guarantee(0);
+        schedule.started(2, at(121.0));
+        // An employee marked so many repairs as finished.
+        schedule.observe(2, &aged(new, vec![Duration::from_millis(300); new as usize]), at(121.0));
+        let view = schedule.view(2, at(121.0));
+        assert!(!view.at_risk && !view.reason.contains("import"), "{view:?}");
+        drive(&mut schedule, 122.0, 140.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
+        let after = schedule.guarantee(0);
+        assert!(after < others + 0.1, "{after} in place of {others} for another route");
+    }
+}
+
+#[test]
+fn one_record_is_no_danger_however_few_a_page_holds() {
+    for (limit, enough) in [(1, 2), (2, 2), (3, 2), (4, 3), (6, 4), (10, 7), (100, 97)] {
+        for (new, dangers) in [(enough - 1, 0), (enough, 1)] {
+            let small = PollerSettings { limit, ..settings() };
+            let mut schedule = Schedule::new(vec![small; 2], 45.0, at(0.0));
+            drive(&mut schedule, 0.0, 120.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
+            for now in 0..new {
+                let now = at(121.0 + 3.0 * f64::from(now) / f64::from(enough));
+                schedule.started(1, now);
+                let ages = vec![Duration::from_millis(300)];
+                let page = Observation { records: 1, new: 1, contiguous: true, ages };
+                schedule.observe(1, &PollResult::Page(page), now);
+            }
+            let view = schedule.view(1, at(125.0));
+            assert_eq!(view.overflows_seen, dangers, "{new} records, {limit} on a page: {view:?}");
+        }
+    }
 }

@@ -189,13 +189,15 @@ fn run_with(
         let held = bucket.sent[place] - bucket.sent[place - a_minute];
         assert!(held >= SPAN_S - 1e-4, "seed {seed}: {a_minute} requests and one more in {held} s");
     }
-    // Routes that may not be polled again within min_interval can leave requests over. With other
-    // bounds every slot may be needed for a guarantee.
-    if background && all.iter().all(|poller| *poller == settings()) {
+    // With other bounds, or with hardly a slot more than one for each route, every slot may be needed for
+    // a guarantee.
+    let spare = settings().max_interval.as_secs_f64() >= (routes + 2) as f64 * bucket.slot();
+    if background && spare && all.iter().all(|poller| *poller == settings()) {
         let due = (span / bucket.slot() / 20.0) as usize;
         assert!(3 * others >= 2 * due, "seed {seed}: {others} background requests of {due}");
     }
-    let usable = (span / bucket.slot()).min(span / 2.0 * routes as f64) as usize;
+    let apart = (2.0 / bucket.slot() - 1e-6).ceil() * bucket.slot();
+    let usable = (span / bucket.slot()).min(span / apart * routes as f64) as usize;
     (bucket.sent.len(), usable)
 }
 
@@ -212,12 +214,18 @@ fn on_random_traffic_every_guarantee_is_kept_and_the_whole_budget_is_used() {
 fn mixed(chance: &mut fastrand::Rng, a_minute: usize) -> (Vec<PollerSettings>, f64) {
     let slot = SPAN_S / a_minute as f64;
     let routes = chance.usize(2..11);
+    let turn = routes as f64 * slot;
     let mut all = vec![settings(); routes];
     for (place, poller) in all.iter_mut().enumerate() {
         let chance = chance.f64();
         let turns = if place == 0 { 0.2 + 1.4 * chance } else { 0.6 * 12f64.powf(chance) };
-        let longest = (turns * routes as f64 * slot).max(2.5);
+        let longest = (turns * turn).max(2.5);
         poller.max_interval = Duration::from_secs_f64(longest);
+    }
+    // Sometimes the last is fixed.
+    let last = all.last_mut().filter(|last| last.max_interval.as_secs_f64() > 1.5 * turn);
+    if let (true, Some(last)) = (chance.bool(), last) {
+        last.min_interval = last.max_interval;
     }
     let slots = |p: &PollerSettings| (p.max_interval.as_secs_f64() / slot + 1e-6).floor();
     let needed = all.iter().map(|p| 1.0 / slots(p)).sum();
@@ -243,6 +251,10 @@ fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
         // by up to two slots: no interval is longer than it is allowed to be by more than that.
         let late = [0.0, 0.002, 2.0 * SPAN_S / a_minute as f64][seed as usize % 3];
         run_with(seed, &all, (a_minute, late), &mut chance, |poller, now, waited, late| {
+            // A fixed interval without own slots waits for a free one, as its guarantee says.
+            if all[poller].min_interval == all[poller].max_interval {
+                return;
+            }
             let longest = all[poller].max_interval.as_secs_f64();
             let most = longest + 0.01 + late;
             assert!(waited <= most, "seed {seed}: {waited} of {longest} and {late} at {now}");

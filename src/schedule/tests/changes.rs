@@ -1,0 +1,108 @@
+//! What a change of the pace or of the configuration does to the guarantees and the plan.
+
+use super::*;
+
+/// The part of the budget that the planned intervals use.
+fn planned(schedule: &Schedule, now: f64) -> f64 {
+    let views = (0..schedule.pollers.len()).map(|poller| schedule.view(poller, at(now)));
+    views.map(|view| schedule.slot_s() / view.interval_s).sum()
+}
+
+#[test]
+fn a_pace_that_falls_and_rises_breaks_no_guarantee_and_plans_no_more_than_there_is() {
+    for short in [4.0, 5.0, 8.5, 90.0] {
+        let mut all = vec![settings(); 6];
+        all[3].max_interval = Duration::from_secs_f64(short);
+        let mut schedule = Schedule::new(all, 45.0, at(0.0));
+        let (mut last, mut polls) = ([0.0; 6], 0);
+        for (from, pace) in [(0.0, 45.0), (60.0, 3.0), (160.0, 45.0), (200.0, 11.0), (300.0, 45.0)]
+        {
+            let shown: Vec<f64> = (0..6).map(|poller| schedule.guarantee(poller)).collect();
+            schedule.set_pace(pace, at(from));
+            for (poller, shown) in shown.into_iter().enumerate() {
+                assert!(
+                    schedule.guarantee(poller) >= shown,
+                    "{poller} is promised more than {shown}"
+                );
+            }
+            // A poll is judged by the guarantee that was shown when it was sent.
+            let mut now = from;
+            while now < from + 100.0 {
+                match schedule.next(at(now)) {
+                    Next::Poll(poller) => {
+                        let (waited, guarantee) = (now - last[poller], schedule.guarantee(poller));
+                        assert!(
+                            waited <= guarantee + 0.01,
+                            "{poller} waited {waited} of {guarantee} at {now}, {short}"
+                        );
+                        schedule.started(poller, at(now));
+                        schedule.observe(poller, &PollResult::Unchanged, at(now));
+                        (last[poller], polls) = (now, polls + 1);
+                    }
+                    Next::WaitUntil(until) => now = until.as_secs_f64(),
+                    Next::Idle => unreachable!("nothing is in flight"),
+                }
+                let part = planned(&schedule, now);
+                assert!(part <= 1.02, "{part} of the budget are planned at {now}, {short}");
+            }
+        }
+        assert!(polls > 150, "{polls} polls");
+    }
+}
+
+#[test]
+fn fixed_intervals_that_the_budget_cannot_keep_are_planned_as_they_are_polled() {
+    let mut schedule = Schedule::new(vec![fixed(5); 6], 45.0, at(0.0));
+    for poller in 0..6 {
+        assert!(
+            schedule.view(poller, at(0.0)).guarantee_s > 5.0,
+            "{:?}",
+            schedule.guarantee(poller)
+        );
+    }
+    let polls = drive(&mut schedule, 0.0, 600.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
+    for poller in 0..6 {
+        let (view, waited) = (schedule.view(poller, at(600.0)), longest(&polls, poller));
+        assert!(waited <= view.guarantee_s + 0.01, "{waited} of {view:?}");
+        assert!((view.interval_s - 8.07).abs() < 0.05 && !view.at_risk, "{view:?}");
+        assert_eq!(view.unkept_max_interval_s, Some(5.0));
+    }
+}
+
+#[test]
+fn an_import_is_followed_through_changes_of_the_configuration() {
+    let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+    let slot = 60.5 / 45.0;
+    let start = 8.0 * 86_400.0;
+    drive(&mut schedule, 0.0, start, slot, |_, _| PollResult::Unchanged);
+    let (mut last, mut most, mut polls) = (start, 0, 0);
+    for round in 0..30 {
+        let (from, to) = (start + 9.7 * f64::from(round), start + 9.7 * f64::from(round + 1));
+        // Every other time there is a seventh poller before the others.
+        let first = round as usize % 2;
+        drive(&mut schedule, from, to, slot, |poller, now| {
+            if poller != 3 + first {
+                return PollResult::Unchanged;
+            }
+            let new = steady(11.0, std::mem::replace(&mut last, now), now);
+            // Until it is noticed, the import brings what it brings.
+            (most, polls) = (if polls < 2 { 0 } else { most.max(new) }, polls + 1);
+            aged(new, (0..new).map(|age| Duration::from_secs_f64(f64::from(age) / 11.0)).collect())
+        });
+        let kept = (0..6).map(|place| (settings(), Some(place + first)));
+        let seventh = (first == 0).then(|| (settings(), None));
+        schedule = schedule.reconfigured(seventh.into_iter().chain(kept), 45.0, at(to));
+    }
+    assert!(most <= 97 && polls > 25, "{most} records between two of {polls} polls");
+}
+
+#[test]
+fn hundreds_of_routes_are_planned_at_each_change_of_the_pace() {
+    let mut all = vec![settings(); 384];
+    all[0].max_interval = Duration::from_secs(5);
+    let mut schedule = Schedule::new(all, 45.0, at(0.0));
+    for change in 0..200 {
+        schedule.set_pace(20.0 + f64::from(change % 40), at(f64::from(change)));
+    }
+    assert!(schedule.guarantee(0) <= 384.0 * 60.5 / 20.0 + 1.0, "{}", schedule.guarantee(0));
+}
