@@ -138,7 +138,9 @@ impl Schedule {
         // The other routes may be due first.
         let next = poller.interval.max(guarantee.min(self.turn));
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
-        let fills = poller.memory.fills.iter().map(|(_, took)| guarantee / took.max(1e-3));
+        // No interval helps against records that come within one slot.
+        let slow = poller.memory.fills.iter().filter(|(_, took)| *took > self.slot_s());
+        let fills = slow.map(|(_, took)| guarantee / took);
         // Without budget a guarantee becomes longer than the route may ever wait.
         let most = poller.max_interval.max(LEAST_S) * BEYOND;
         let waits = guarantee / most;

@@ -126,6 +126,20 @@ fn records_that_came_at_once_are_no_import() {
 }
 
 #[test]
+fn a_page_that_filled_at_once_and_was_kept_is_no_risk_for_a_week() {
+    for (took, at_risk) in [(1.0, false), (8.0, true)] {
+        let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+        drive(&mut schedule, 0.0, 120.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
+        let age = |place: u32| Duration::from_secs_f64(0.1 + took * f64::from(place) / 97.0);
+        schedule.started(2, at(121.0));
+        schedule.observe(2, &aged(98, (0..98).map(age).collect()), at(121.0));
+        drive(&mut schedule, 122.0, 3600.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
+        let view = schedule.view(2, at(3600.0));
+        assert!(view.at_risk == at_risk && view.overflows_seen == 1, "{took}: {view:?}");
+    }
+}
+
+#[test]
 fn one_record_is_no_danger_however_few_a_page_holds() {
     for (limit, enough) in [(1, 2), (2, 2), (3, 2), (4, 3), (6, 4), (10, 7), (100, 97)] {
         for (new, dangers) in [(enough - 1, 0), (enough, 1)] {
