@@ -70,6 +70,9 @@ const BEYOND: f64 = 2.0;
 /// A `max_interval` below this, in seconds, counts as this: no other client makes so short a wait long.
 const LEAST_S: f64 = 5.0;
 
+/// No budget of a key helps against a page of records that come within this time, in seconds.
+const AT_ONCE_S: f64 = 1.5;
+
 /// Time that is added to what was watched, with one overflow in it, in seconds: a new daemon knows
 /// nothing of rare bursts, and one burst in its first minute does not come every minute.
 const SUPPOSED_S: f64 = 86_400.0;
@@ -138,8 +141,7 @@ impl Schedule {
         // The other routes may be due first.
         let next = poller.interval.max(guarantee.min(self.turn));
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
-        // No interval helps against records that come within one slot.
-        let slow = poller.memory.fills.iter().filter(|(_, took)| *took > self.slot_s());
+        let slow = poller.memory.fills.iter().filter(|(_, took)| *took > AT_ONCE_S);
         let fills = slow.map(|(_, took)| guarantee / took);
         // Without budget a guarantee becomes longer than the route may ever wait.
         let most = poller.max_interval.max(LEAST_S) * BEYOND;
