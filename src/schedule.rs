@@ -170,9 +170,12 @@ impl Schedule {
     }
 
     /// A poller without a poll yet: after a start they are polled at once. The requests after that are
-    /// slower for a minute, so it ends when polling in turn becomes too slow for a `max_interval`.
+    /// slower for a minute, so it ends when polling in turn becomes too slow for a `max_interval`. It is
+    /// not done if pollers would then be ready in the same moment again.
     fn unpolled(&self, at: f64) -> Option<usize> {
-        if self.pollers.iter().any(|poller| poller.reserved.is_some() || poller.raised.is_some()) {
+        let turn = self.pollers.len() as f64 * self.slots.length();
+        let is_exact = |p: &Poller| p.reserved.is_some() || p.raised.is_some();
+        if self.pollers.iter().any(|p| is_exact(p) || p.min_interval > turn) {
             return None;
         }
         let mut ready = self.idle().filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);

@@ -172,9 +172,9 @@ impl Poller {
     }
 
     /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it
-    /// grows with calm, unless the operator's is kept exactly. Other routes that must be followed may borrow up to `lent` seconds, but not
-    /// from a route that ever was in danger, and not beyond `max_interval` unless the pace is too low
-    /// to keep that anyway.
+    /// grows with calm, unless the operator's is kept exactly. Other routes that must be followed may
+    /// borrow up to `lent` seconds, but not from a route that ever was in danger, and not beyond
+    /// `max_interval` unless the pace is too low to keep that anyway.
     pub(super) fn allowed(&self, turn: f64, lent: f64) -> f64 {
         if self.is_fixed() || self.reserved.is_some() {
             return self.raised.unwrap_or(self.max_interval);

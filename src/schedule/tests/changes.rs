@@ -8,6 +8,31 @@ fn planned(schedule: &Schedule, now: f64) -> f64 {
     views.map(|view| schedule.slot_s() / view.interval_s).sum()
 }
 
+/// Polls whenever the schedule says so; each poll must keep the guarantee that was shown when it was
+/// sent. Gives the number of polls.
+fn keeps_what_it_shows(schedule: &mut Schedule, last: &mut [f64], from: f64, to: f64) -> usize {
+    let (mut now, mut polls) = (from, 0);
+    while now < to {
+        match schedule.next(at(now)) {
+            Next::Poll(poller) => {
+                let (waited, guarantee) = (now - last[poller], schedule.guarantee(poller));
+                assert!(
+                    waited <= guarantee + 0.01,
+                    "{poller} waited {waited} of {guarantee} at {now}"
+                );
+                schedule.started(poller, at(now));
+                schedule.observe(poller, &PollResult::Unchanged, at(now));
+                (last[poller], polls) = (now, polls + 1);
+            }
+            Next::WaitUntil(until) => now = until.as_secs_f64(),
+            Next::Idle => unreachable!("nothing is in flight"),
+        }
+        let part = planned(schedule, now);
+        assert!(part <= 1.02, "{part} of the budget are planned at {now}");
+    }
+    polls
+}
+
 #[test]
 fn a_pace_that_falls_and_rises_breaks_no_guarantee_and_plans_no_more_than_there_is() {
     for short in [4.0, 5.0, 8.5, 90.0] {
@@ -25,28 +50,20 @@ fn a_pace_that_falls_and_rises_breaks_no_guarantee_and_plans_no_more_than_there_
                     "{poller} is promised more than {shown}"
                 );
             }
-            // A poll is judged by the guarantee that was shown when it was sent.
-            let mut now = from;
-            while now < from + 100.0 {
-                match schedule.next(at(now)) {
-                    Next::Poll(poller) => {
-                        let (waited, guarantee) = (now - last[poller], schedule.guarantee(poller));
-                        assert!(
-                            waited <= guarantee + 0.01,
-                            "{poller} waited {waited} of {guarantee} at {now}, {short}"
-                        );
-                        schedule.started(poller, at(now));
-                        schedule.observe(poller, &PollResult::Unchanged, at(now));
-                        (last[poller], polls) = (now, polls + 1);
-                    }
-                    Next::WaitUntil(until) => now = until.as_secs_f64(),
-                    Next::Idle => unreachable!("nothing is in flight"),
-                }
-                let part = planned(&schedule, now);
-                assert!(part <= 1.02, "{part} of the budget are planned at {now}, {short}");
-            }
+            polls += keeps_what_it_shows(&mut schedule, &mut last, from, from + 100.0);
         }
         assert!(polls > 150, "{polls} polls");
+    }
+}
+
+#[test]
+fn routes_that_must_wait_long_are_not_first_polled_in_one_moment() {
+    let minute = Duration::from_secs(60);
+    for all in [vec![fixed(60); 6], vec![PollerSettings { min_interval: minute, ..settings() }; 6]]
+    {
+        let mut schedule = Schedule::new(all, 45.0, at(0.0));
+        let polls = keeps_what_it_shows(&mut schedule, &mut [0.0; 6], 0.0, 900.0);
+        assert!((84..=92).contains(&polls), "{polls} polls of 90");
     }
 }
 
