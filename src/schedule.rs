@@ -330,11 +330,14 @@ impl Schedule {
         let claims: Vec<Claim> = self.pollers.iter().map(|poller| poller.claim(1.0)).collect();
         self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
         let (turn, lent) = (self.turn, self.lent());
+        for poller in &mut self.pollers {
+            poller.guarantee = poller.allowed(turn, lent).max(poller.guarantee);
+        }
         let free: Vec<f64> = self.free(at).take(self.pollers.len()).collect();
         for ((_, place), free) in self.deadlines(at).into_iter().zip(free) {
             let poller = &mut self.pollers[place];
             let slot = if poller.last.is_finite() { free - poller.last } else { 0.0 };
-            poller.guarantee = poller.allowed(turn, lent).max(poller.guarantee).max(slot);
+            poller.guarantee = poller.guarantee.max(slot);
         }
         self.share();
     }

@@ -57,6 +57,22 @@ fn a_pace_that_falls_and_rises_breaks_no_guarantee_and_plans_no_more_than_there_
 }
 
 #[test]
+fn a_reload_shows_the_guarantees_of_before() {
+    let mut all = vec![settings(); 6];
+    all[0].max_interval = Duration::from_secs(4);
+    all[3].max_interval = Duration::from_secs(7);
+    let mut schedule = Schedule::new(all.clone(), 45.0, at(0.0));
+    let mut last = [0.0; 6];
+    for round in 0..40 {
+        let (from, to) = (7.3 * f64::from(round), 7.3 * f64::from(round + 1));
+        keeps_what_it_shows(&mut schedule, &mut last, from, to);
+        let same = all.iter().cloned().enumerate().map(|(place, one)| (one, Some(place)));
+        schedule = schedule.reconfigured(same, 45.0, at(to));
+        assert_eq!([schedule.guarantee(0), schedule.guarantee(3)], [4.0, 7.0], "after {to} s");
+    }
+}
+
+#[test]
 fn routes_that_must_wait_long_are_not_first_polled_in_one_moment() {
     let minute = Duration::from_secs(60);
     for all in [vec![fixed(60); 6], vec![PollerSettings { min_interval: minute, ..settings() }; 6]]
