@@ -91,6 +91,8 @@ pub struct Budget {
     poll_asked: Option<Duration>,
     /// Polls that need no spacing.
     unspaced: u32,
+    /// Whether a long cycle sends only its first polls without spacing.
+    shortens_cycle: bool,
 }
 
 impl Budget {
@@ -116,6 +118,7 @@ impl Budget {
             background_until: Duration::ZERO,
             poll_asked: None,
             unspaced: 0,
+            shortens_cycle: false,
         }
     }
 
@@ -137,9 +140,15 @@ impl Budget {
         self.unspaced = polls;
     }
 
-    /// Lets only the first polls of a long cycle go without spacing: if it used up the minute, a daemon
-    /// with many pollers would send nothing for the rest of it.
+    /// Lets only the first polls of a long cycle go without spacing, also if the key turns out to have
+    /// fewer requests: if the cycle used up the minute, a daemon with many pollers would send nothing
+    /// for the rest of it. A single run has nothing to send afterwards.
     pub fn shorten_cycle(&mut self) {
+        self.shortens_cycle = true;
+        self.bound_cycle();
+    }
+
+    fn bound_cycle(&mut self) {
         let ceiling = self.pace.ceiling();
         if ceiling >= SMALLEST && f64::from(self.unspaced) > LONG_CYCLE * f64::from(ceiling) {
             self.unspaced = ceiling / 3;
@@ -263,8 +272,8 @@ impl Budget {
             self.pace.set_ceiling(ceiling, now);
             self.share =
                 if whole { f64::from(ceiling) } else { self.share.min(f64::from(ceiling)) };
-            if fell {
-                self.shorten_cycle();
+            if fell && self.shortens_cycle {
+                self.bound_cycle();
             }
         }
     }

@@ -378,3 +378,20 @@ fn a_first_cycle_is_bounded_by_the_minute_only() {
     let shared = first_cycle(40);
     assert!(shared[5] > 5.0, "six polls took until {} beside others", shared[5]);
 }
+
+#[test]
+fn a_single_run_sends_all_its_polls_at_once_although_the_key_has_fewer_requests_than_configured() {
+    let sent_at_once = |is_daemon: bool| {
+        let mut budget = Budget::new(settings(60, 15), at(0.0));
+        budget.start_cycle(30);
+        if is_daemon {
+            budget.shorten_cycle();
+        }
+        assert_eq!(budget.try_take(Purpose::Poll, at(0.0)), Ok(()));
+        let seen = KeyReading { limit: Some(50), remaining: Some(49), ..KeyReading::default() };
+        budget.observe(&seen, at(0.1));
+        1 + (0..29).take_while(|_| budget.try_take(Purpose::Poll, at(0.2)).is_ok()).count()
+    };
+    assert_eq!(sent_at_once(false), 30);
+    assert!(sent_at_once(true) <= 15, "a daemon keeps most of the minute");
+}
