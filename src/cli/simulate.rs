@@ -41,8 +41,16 @@ pub(super) struct Args {
     json: super::Json,
 }
 
+/// Most hours that `--hours` can give: a year.
+const MOST_HOURS: f64 = 24.0 * 366.0;
+/// Most requests of one schedule. Each takes 16 bytes of memory.
+const MOST_REQUESTS: f64 = 50_000_000.0;
+
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let traffic = traffic(args)?;
+    if let Some(text) = too_long(traffic.span_s, args.requests_per_minute) {
+        return Err(ExitError { code: USAGE, text }.into());
+    }
     let settings = SimulationSettings {
         limit: args.limit,
         requests_per_minute: args.requests_per_minute,
@@ -70,9 +78,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Why a simulation of so many seconds is refused, if it is.
+fn too_long(span_s: f64, requests_per_minute: u32) -> Option<String> {
+    let most_s = MOST_REQUESTS / f64::from(requests_per_minute) * 60.0;
+    (span_s > most_s).then(|| {
+        // In tenths of an hour.
+        let most_hours = ((most_s / 360.0).floor() / 10.0).min(MOST_HOURS);
+        format!(
+            "{:.1} hours at {requests_per_minute} requests per minute are more than the 50 million requests that a simulation can have: use --hours {most_hours} or fewer, or fewer --requests-per-minute",
+            span_s / 3600.0,
+        )
+    })
+}
+
 fn traffic(args: &Args) -> anyhow::Result<Traffic> {
     let wrong = |text: String| ExitError { code: USAGE, text };
-    if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= 24.0 * 366.0)) {
+    if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= MOST_HOURS)) {
         return Err(wrong("--hours must be above 0 and at most a year (8784)".to_owned()).into());
     }
     let hours = args.hours.unwrap_or(24.0);
@@ -100,4 +121,29 @@ fn traffic(args: &Args) -> anyhow::Result<Traffic> {
     let shop = Shop::named(name)
         .ok_or_else(|| wrong(format!("there is no shop {name:?}: use quiet, busy or chain")))?;
     Ok(Traffic::shop(shop, hours, args.seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{Args, too_long};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_simulation_that_would_take_all_memory_is_refused() {
+        let (day_s, year_s) = (86_400.0, 366.0 * 86_400.0);
+        assert_eq!(too_long(year_s, 60), None);
+        let said = too_long(10.0 * year_s, 45).unwrap();
+        assert!(said.contains("use --hours 8784 or fewer"), "{said}");
+        let said = too_long(day_s, 1_000_000).unwrap();
+        assert!(said.starts_with("24.0 hours at 1000000 requests per minute are more"), "{said}");
+        assert!(said.contains("use --hours 0.8 or fewer"), "{said}");
+        assert!(Line::try_parse_from(["simulate", "--requests-per-minute", "4000000000"]).is_err());
+    }
 }

@@ -29,10 +29,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         let Some(last) = rows.last() else { break };
         position = last.seq;
         for change in rows.iter().filter(|change| change.kind == Kind::Created) {
-            let poller = match &change.business {
-                Some(business) => format!("{}@{business}", change.route),
-                None => change.route.to_string(),
-            };
+            let poller = poller(change);
             if let (Some(at), Some(id)) = (arrived(change), &change.record_id) {
                 arrivals.push((at, change.route, poller, id.clone()));
             }
@@ -51,6 +48,14 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     output::raw(text.as_bytes())
 }
 
+/// The poller that saw a change: its route, and the business if one is configured.
+fn poller(change: &Change) -> String {
+    match &change.business {
+        Some(business) => format!("{}@{business}", change.route),
+        None => change.route.to_string(),
+    }
+}
+
 /// When a record arrived: its own `created_at` if that can be, else when it was seen.
 fn arrived(change: &Change) -> Option<Timestamp> {
     let seen: Timestamp = change.observed_at.parse().ok()?;
@@ -62,8 +67,8 @@ fn arrived(change: &Change) -> Option<Timestamp> {
     Some(shown.filter(is_possible).unwrap_or(seen))
 }
 
-/// An id or the name of a poller as a CSV field (RFC 4180). Characters that would break the line or control a terminal
-/// are escaped, so that different ids stay different.
+/// An id or the name of a poller as a CSV field (RFC 4180). Characters that would break the line or
+/// control a terminal are escaped, so that different ids stay different.
 fn field_of(id: &str) -> String {
     let mut shown = String::new();
     for c in id.chars() {
@@ -83,8 +88,8 @@ mod tests {
     use super::*;
     use crate::simulate::Traffic;
 
-    fn created(created_at: &str, seen: &str) -> String {
-        let change = Change {
+    fn change(created_at: &str, seen: &str, business: Option<&str>) -> Change {
+        Change {
             seq: 1,
             event_id: String::new(),
             route: crate::record::Route::Jobs,
@@ -92,11 +97,32 @@ mod tests {
             kind: Kind::Created,
             version: 1,
             observed_at: seen.to_owned(),
-            business: None,
+            business: business.map(str::to_owned),
             body: format!("{{\"id\":7,\"created_at\":{created_at}}}"),
             before: None,
-        };
-        arrived(&change).unwrap().to_string()
+        }
+    }
+
+    fn created(created_at: &str, seen: &str) -> String {
+        arrived(&change(created_at, seen, None)).unwrap().to_string()
+    }
+
+    #[test]
+    fn businesses_are_named_and_simulated_apart_whatever_their_ids_are() {
+        let seen = "2026-03-01T12:00:00Z";
+        let businesses = [None, Some("7"), Some("a,b"), Some("a,c"), Some("\"q\""), Some("x@y")];
+        let pollers = businesses.map(|business| poller(&change("null", seen, business)));
+        assert_eq!(pollers[..2], ["jobs", "jobs@7"]);
+        let line = |poller: &String| format!("1.000,{},7\n", field_of(poller));
+        let text: String = pollers.iter().map(line).collect();
+        let traffic = Traffic::from_trace(&text, None).unwrap();
+        let busy = traffic.routes.iter().filter(|route| !route.arrivals.is_empty());
+        let mut named: Vec<&String> = busy.map(|route| &route.name).collect();
+        let mut wanted: Vec<&String> = pollers.iter().collect();
+        named.sort();
+        wanted.sort();
+        assert_eq!(named, wanted);
+        assert_eq!(traffic.routes.len(), 6 * pollers.len());
     }
 
     #[test]

@@ -34,9 +34,9 @@ pub(super) fn mean_delay(traffic: &Traffic, settings: &SimulationSettings) -> Op
 fn of_rates(rates: &[f64], settings: &SimulationSettings) -> f64 {
     let budget = f64::from(settings.requests_per_minute) / SPAN_S;
     let most = 1.0 / settings.min_interval.as_secs_f64().max(0.001);
-    // A budget that cannot keep the longest interval for every route leaves each an equal part.
-    let least = 1.0 / settings.max_interval.as_secs_f64().max(0.001);
-    let least = least.min(most).min(budget / rates.len().max(1) as f64);
+    let least = (1.0 / settings.max_interval.as_secs_f64().max(0.001)).min(most);
+    // If the budget cannot keep the longest interval, no schedule does: then it bounds none.
+    let least = if least * rates.len() as f64 > budget { 1e-12 } else { least };
     let total: f64 = rates.iter().sum();
     let polls =
         |factor: f64| rates.iter().map(move |rate| (factor * rate.sqrt()).clamp(least, most));

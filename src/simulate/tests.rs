@@ -351,6 +351,13 @@ fn the_least_delay_of_a_tiny_budget_is_one_that_it_can_reach() {
     let traffic = Traffic::rates(&[20.0; 6], 1.0, 1);
     let least = optimum::mean_delay(&traffic, &settings).unwrap();
     assert!((least - 6.0 * 60.5 / 2.0).abs() < 1.0, "{least}");
+    // A schedule that cannot keep max_interval is not bounded by it: unequal rates gain from that.
+    let unequal = Traffic::rates(&[1000.0, 1.0, 1.0, 1.0, 1.0, 0.0], 24.0, 1);
+    let outcome = compare(&unequal, &settings);
+    let least = outcome.optimum_delay_s.unwrap();
+    let reached = outcome.schedules.iter().map(|result| result.mean_delay_s);
+    let reached = reached.fold(f64::INFINITY, f64::min);
+    assert!((10.0..reached).contains(&least), "{least} s, but {reached} s were reached");
 }
 
 #[test]
@@ -367,8 +374,12 @@ fn a_trace_is_read_and_its_errors_name_the_line() {
     let wrong = |text| Traffic::from_trace(text, None).unwrap_err().to_string();
     assert!(wrong("1,jobs,1\nsoon,jobs,2\n").starts_with("trace line 2: the first field"));
     assert!(wrong("1,jobs\n").starts_with("trace line 1: there is no id"));
+    assert!(wrong("1,\"jobs@a,b\"\n").starts_with("trace line 1: there is no id"));
+    assert!(
+        wrong("1,\"jobs@a,7\n").starts_with("trace line 1: a quote of the route is not closed")
+    );
     assert_eq!(Traffic::from_trace("", None), Err(TraceError::Empty));
-    assert!(wrong("0,jobs,1\n9999999999,jobs,2\n").starts_with("the trace lasts 316 years"));
+    assert!(wrong("0,jobs,1\n9999999999,jobs,2\n").starts_with("the trace lasts over 316 years"));
     assert!(Traffic::from_trace("0,jobs,1\n9999999999,jobs,2\n", Some(1.0)).is_ok());
     let swapped: String = (0..2_000).map(|id| format!("{id},{id},jobs\n")).collect();
     assert!(wrong(&swapped).starts_with("the trace names 2000 routes"));

@@ -101,7 +101,7 @@ pub enum TraceError {
     },
     /// The times of the records are too far apart.
     #[error(
-        "the trace lasts {years} years, and a simulation ten at most: correct the seconds, or give --hours to take the beginning"
+        "the trace lasts over {years} years, and a simulation ten at most: correct the seconds, or give --hours to take the beginning"
     )]
     Long {
         /// From the first record to the last.
@@ -209,17 +209,16 @@ impl Traffic {
             }
             let wrong =
                 |problem: &str| TraceError::Line { line: place + 1, problem: problem.into() };
-            let mut fields = line.splitn(3, ',').map(str::trim);
-            let seconds = fields.next().unwrap_or_default();
-            let route = fields.next().ok_or_else(|| wrong("there is no route"))?;
-            let id = fields.next().ok_or_else(|| wrong("there is no id"))?;
+            let (seconds, rest) = line.split_once(',').ok_or_else(|| wrong("there is no route"))?;
+            let (route, id) = route_and_id(rest.trim()).map_err(wrong)?;
             let id = unquoted(id).ok_or_else(|| wrong("a quote of the id is not closed"))?;
             let seconds = seconds
+                .trim()
                 .parse::<f64>()
                 .ok()
                 .filter(|seconds| (0.0..1e11).contains(seconds))
                 .ok_or_else(|| wrong("the first field is not a number of seconds"))?;
-            routes.entry(Cow::Borrowed(route)).or_default().push((seconds, id));
+            routes.entry(route).or_default().push((seconds, id));
         }
         let times = || routes.values().flatten().map(|(seconds, _)| *seconds);
         let first = times().fold(f64::INFINITY, f64::min);
@@ -277,6 +276,28 @@ fn add_silent(routes: &mut BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>>) {
             routes.entry(Cow::Owned(name)).or_default();
         }
     }
+}
+
+/// The route of a trace line, without its CSV quotes if it has any, and the id as it is written. The
+/// name of a business can hold a comma.
+fn route_and_id(rest: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
+    let no_id = "there is no id";
+    let Some(quoted) = rest.strip_prefix('"') else {
+        let (route, id) = rest.split_once(',').ok_or(no_id)?;
+        return Ok((Cow::Borrowed(route.trim()), id.trim()));
+    };
+    let mut searched = 0;
+    let end = loop {
+        let quote = quoted[searched..].find('"').ok_or("a quote of the route is not closed")?;
+        let quote = searched + quote;
+        // Two quotes stand for one of the text.
+        if !quoted[quote + 1..].starts_with('"') {
+            break quote;
+        }
+        searched = quote + 2;
+    };
+    let id = quoted[end + 1..].trim_start().strip_prefix(',').ok_or(no_id)?;
+    Ok((Cow::Owned(quoted[..end].replace("\"\"", "\"")), id.trim()))
 }
 
 /// The id of a trace line, without its CSV quotes if it has any.
