@@ -36,7 +36,7 @@ pub struct PollerView {
     pub next_poll_s: Option<f64>,
     /// Records a minute that an import may bring without loss at the guaranteed interval.
     pub import_per_minute: f64,
-    /// For how long the arrivals were watched.
+    /// For how long the arrivals were watched, at most a week.
     pub watched_s: f64,
     /// How often nearly a page of records came within the guaranteed interval while arrivals were
     /// watched.
@@ -77,6 +77,9 @@ const AT_ONCE_S: f64 = 1.5;
 /// nothing of rare bursts, and one burst in its first minute does not come every minute.
 const SUPPOSED_S: f64 = 86_400.0;
 
+/// For how long an overflow is remembered, in seconds.
+const REMEMBERED_S: f64 = 7.0 * 86_400.0;
+
 /// The chance that one poll finds more than a page if so many overflows came in `watched` seconds.
 fn overflow_chance(overflows: usize, watched: f64, guarantee: f64) -> f64 {
     let polls = (watched + SUPPOSED_S) / guarantee.max(1e-3);
@@ -92,7 +95,8 @@ impl Schedule {
         let spread = (DEVIATIONS / poller.memory.rate.evidence().sqrt()).exp();
         let guarantee = poller.guarantee.max(poller.raised.unwrap_or(0.0));
         let planned = self.planned(poller, at);
-        let watched = poller.memory.watched;
+        // What came before is forgotten, so that its time must not count either.
+        let watched = poller.memory.watched.min(REMEMBERED_S);
         let overflows = poller.memory.fills.iter().filter(|(_, took)| *took < guarantee).count();
         PollerView {
             rate_per_hour: rate * 3600.0,
@@ -199,15 +203,31 @@ mod tests {
     use crate::clock::Moment;
     use crate::schedule::{PollerSettings, Schedule};
 
-    #[test]
-    fn a_route_that_is_read_once_a_day_is_at_no_risk_before_anything_is_known() {
-        let every = |seconds| PollerSettings {
+    fn every(seconds: u64) -> PollerSettings {
+        PollerSettings {
             limit: 100,
             min_interval: Duration::from_secs(seconds),
             max_interval: Duration::from_secs(seconds),
             weight: 1.0,
             thrift: false,
-        };
+        }
+    }
+
+    #[test]
+    fn only_the_week_in_which_overflows_are_remembered_counts_as_watched() {
+        let wall = "2026-03-01T12:00:00Z".parse().unwrap();
+        let now = Moment { elapsed: Duration::ZERO, wall };
+        let mut schedule = Schedule::new(vec![every(10)], 45.0, now);
+        schedule.pollers[0].memory.watched = 60.0 * 86_400.0;
+        let view = schedule.view(0, now);
+        assert_eq!(view.watched_s, 7.0 * 86_400.0);
+        // One overflow is supposed in one day more.
+        let expected = view.guarantee_s / (8.0 * 86_400.0);
+        assert!((view.overflow_chance / expected - 1.0).abs() < 1e-9, "{view:?}");
+    }
+
+    #[test]
+    fn a_route_that_is_read_once_a_day_is_at_no_risk_before_anything_is_known() {
         let wall = "2026-03-01T12:00:00Z".parse().unwrap();
         let now = Moment { elapsed: Duration::ZERO, wall };
         let schedule = Schedule::new(vec![every(86_400), every(3600)], 45.0, now);

@@ -49,7 +49,10 @@ pub fn table(comparison: &ScheduleComparison) -> String {
     let mut text = table.to_string();
     if let Some(optimum) = comparison.optimum_delay_s {
         // Writing to a String cannot fail.
-        let _ = write!(text, "\nat known rates no schedule has a mean delay below {optimum:.2} s");
+        let _ = write!(
+            text,
+            "\nat known rates no schedule that keeps min_interval and max_interval has a mean delay below {optimum:.2} s"
+        );
         if comparison.schedules.iter().any(|result| result.lost > 0) {
             text.push_str(" without losing records; a lost record has no delay");
         }
@@ -121,23 +124,29 @@ pub fn plan(
 const MOST_NAMES: usize = 6;
 
 /// Says for which pollers the budget is too small to keep their `max_interval` or `every`, if it is,
-/// and what to do: one sentence for those that wait equally long.
+/// and what to do: one sentence for each setting, with the longest wait.
 #[must_use]
 pub fn too_small(pollers: &[(String, PollerView)], budget_per_minute: f64) -> Vec<String> {
-    let mut alike: Vec<(String, String, Vec<&str>)> = Vec::new();
+    let mut alike: Vec<(String, f64, Vec<&str>)> = Vec::new();
     for (name, view) in pollers {
-        let Some(asked) = view.unkept_max_interval_s else { continue };
-        let (waits, asked) = (span(view.guarantee_s.max(asked)), span(asked));
-        match alike.iter_mut().find(|group| group.0 == waits && group.1 == asked) {
-            Some(group) => group.2.push(name),
-            None => alike.push((waits, asked, vec![name])),
+        let Some(asked_s) = view.unkept_max_interval_s else { continue };
+        let (waits_s, asked) = (view.guarantee_s.max(asked_s), span(asked_s));
+        match alike.iter_mut().find(|group| group.0 == asked) {
+            Some((_, longest_s, names)) => {
+                *longest_s = longest_s.max(waits_s);
+                names.push(name);
+            }
+            None => alike.push((asked, waits_s, vec![name])),
         }
     }
-    let said = alike.into_iter().map(|(waits, asked, names)| {
+    let said = alike.into_iter().map(|(asked, longest_s, names)| {
         let named = names[..names.len().min(MOST_NAMES)].join(", ");
         let more = names.len().saturating_sub(MOST_NAMES);
         let named = if more > 0 { format!("{named} and {more} more") } else { named };
-        format!("{named} may wait {waits}, not {asked} as set by max_interval or every: {budget_per_minute:.1} polls a minute are too few to keep that for all routes. Raise the shortest max_interval, raise requests_per_minute, lower reserve, or disable a route")
+        format!(
+            "{named} may wait up to {}, not {asked} as set by max_interval or every: {budget_per_minute:.1} polls a minute are too few to keep that for all routes. Raise the shortest max_interval or every, raise requests_per_minute, lower reserve, or disable a route",
+            span(longest_s)
+        )
     });
     said.collect()
 }
@@ -415,19 +424,22 @@ mod tests {
         let forecast = Forecast { feasible: true, load: 0.02, first_to_fail: None };
         let all = [("jobs".to_owned(), view()), ("leads".to_owned(), short)];
         let text = plan(&all, &forecast, 45.0, false);
-        let said =
-            "leads may wait 24s, not 10s as set by max_interval or every: 45.0 polls a minute";
+        let said = "leads may wait up to 24s, not 10s as set by max_interval or every: 45.0 polls a minute";
         assert!(text.contains(said) && text.contains("Raise the shortest max_interval"), "{text}");
         assert!(!text.contains("jobs may wait"), "{text}");
     }
 
     #[test]
     fn many_routes_that_wait_too_long_are_said_in_one_sentence() {
-        let short = PollerView { unkept_max_interval_s: Some(10.0), ..view() };
-        let all: Vec<_> = (0..384).map(|n| (format!("jobs@{n}"), short.clone())).collect();
+        let short = |n: u32| PollerView {
+            unkept_max_interval_s: Some(10.0),
+            guarantee_s: 20.0 + f64::from(n % 5),
+            ..view()
+        };
+        let all: Vec<_> = (0..384).map(|n| (format!("jobs@{n}"), short(n))).collect();
         let said = too_small(&all, 45.0);
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].starts_with("jobs@0, jobs@1, "), "{said:?}");
-        assert!(said[0].contains("jobs@5 and 378 more may wait 24s, not 10s"), "{said:?}");
+        assert!(said[0].contains("jobs@5 and 378 more may wait up to 24s, not 10s"), "{said:?}");
     }
 }
