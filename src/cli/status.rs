@@ -75,26 +75,25 @@ fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
     Ok((store, status))
 }
 
+/// What is shown of each poller.
+const HEADS: [&str; 10] = [
+    "route",
+    "business",
+    "state",
+    "records",
+    "last read",
+    "interval",
+    "at latest",
+    "next",
+    "per hour",
+    "gaps",
+];
+
 fn print(store: &Path, status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
     output::text(&heading(store, status))?;
     let rows: Vec<Vec<String>> =
-        status.pollers.iter().map(|poller| poller_row(poller, status)).collect();
-    output::table(
-        &[
-            "route",
-            "business",
-            "state",
-            "records",
-            "last read",
-            "interval",
-            "at latest",
-            "next",
-            "per hour",
-            "gaps",
-        ],
-        &rows,
-        "no route has been read yet",
-    )?;
+        status.pollers.iter().map(|poller| poller_row(poller, status).into()).collect();
+    output::table(&HEADS, &rows, "no route has been read yet")?;
     output::text("\n")?;
     sinks::table(status)
 }
@@ -161,21 +160,35 @@ fn run_line(run: &LastRun) -> String {
     text
 }
 
-fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> Vec<String> {
+fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> [String; HEADS.len()] {
     let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), duration::seconds);
     // Records are counted per route, so they are shown in the row of its first poller.
     let first = status.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
     let records = status.records.get(&poller.route).filter(|_| first);
-    vec![
+    [
         poller.route.clone(),
         poller.business.as_deref().map_or_else(|| "-".to_owned(), |b| cell(b, 20)),
         poller.state.as_str().to_owned(),
         records.map_or_else(|| "-".to_owned(), ToString::to_string),
         poller.last_read(|age| format!("{} ago", duration::seconds(age))),
         seconds(poller.interval_s),
-        seconds(poller.plan.as_ref().map(|plan| plan.guarantee_s)),
+        seconds(poller.guarantee_s()),
         seconds(poller.next_poll_s),
         poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
         poller.gaps.to_string(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEADS, poller_row};
+    use crate::status::example;
+
+    #[test]
+    fn the_guarantee_is_shown_as_the_latest_time_of_a_poll() {
+        let status = example::with_leads();
+        let row = poller_row(&status.pollers[0], &status);
+        let shown = |head: &str| row[HEADS.iter().position(|name| *name == head).unwrap()].as_str();
+        assert_eq!((shown("interval"), shown("at latest"), shown("next")), ("10s", "24s", "4s"));
+    }
 }

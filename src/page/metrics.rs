@@ -139,7 +139,7 @@ impl Metrics {
         self.gauges(
             "poller_guarantee_seconds",
             "The longest interval that is guaranteed now",
-            each(|p| Some(p.plan.as_ref()?.guarantee_s)),
+            each(PollerStatus::guarantee_s),
         );
         self.gauges(
             "poller_at_risk",
@@ -201,7 +201,7 @@ impl Metrics {
         if let Some(forecast) = &snapshot.status.forecast {
             self.gauge(
                 "budget_load_ratio",
-                "Part of the budget that is needed to miss nothing; above 0.83 records may be missed",
+                "Part of the budget that is needed to miss nothing; above 1 records may be missed",
                 forecast.load,
             );
         }
@@ -316,6 +316,32 @@ fn classic(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::example;
+
+    #[test]
+    fn the_guarantee_the_risk_and_the_chance_of_each_poller_are_served() {
+        let snapshot = Snapshot {
+            status: example::with_leads(),
+            gaps: vec![],
+            open_gaps: 0,
+            all_gaps: vec![],
+            changes: vec![],
+            store_bytes: 0,
+            wal_bytes: 0,
+            event: std::sync::OnceLock::new(),
+        };
+        let text = text(&snapshot);
+        for (name, value) in [
+            ("interval_seconds", "10.0"),
+            ("guarantee_seconds", "24.0"),
+            ("at_risk", "1.0"),
+            ("overflow_chance", "0.125"),
+        ] {
+            let line =
+                format!("shopmirror_poller_{name}{{route=\"leads\",business=\"\"}} {value}\n");
+            assert!(text.contains(&line), "{line}{text}");
+        }
+    }
 
     #[test]
     fn a_counters_family_is_named_as_its_samples_are() {

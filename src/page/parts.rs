@@ -107,7 +107,16 @@ fn state(label: &str, state: &str, is_good: bool) -> Markup {
 }
 
 fn pollers(status: &WorkspaceStatus) -> Markup {
-    let heads = ["Route", "State", "Last read", "Interval", "Next poll", "Records/h", "Open gaps"];
+    let heads = [
+        "Route",
+        "State",
+        "Last read",
+        "Interval",
+        "At the latest",
+        "Next poll",
+        "Records/h",
+        "Open gaps",
+    ];
     let rows: Vec<Markup> = status.pollers.iter().map(|p| poller(&heads, p)).collect();
     html! {
         h2 #pollers-title { "Pollers" }
@@ -120,7 +129,7 @@ fn pollers(status: &WorkspaceStatus) -> Markup {
     }
 }
 
-fn poller(heads: &[&str; 7], poller: &PollerStatus) -> Markup {
+fn poller(heads: &[&str; 8], poller: &PollerStatus) -> Markup {
     let seconds = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), span);
     let read = poller.last_read(ago);
     let next = match poller.next_poll_s {
@@ -134,9 +143,10 @@ fn poller(heads: &[&str; 7], poller: &PollerStatus) -> Markup {
         (state(heads[1], &word.replace('_', " "), poller.state == PollerState::Ok))
         (numeric(heads[2], &read))
         (numeric(heads[3], &seconds(poller.interval_s)))
-        (numeric(heads[4], &next))
-        (numeric(heads[5], &rate))
-        (numeric(heads[6], &number(poller.gaps)))
+        (numeric(heads[4], &seconds(poller.guarantee_s())))
+        (numeric(heads[5], &next))
+        (numeric(heads[6], &rate))
+        (numeric(heads[7], &number(poller.gaps)))
     }
 }
 
@@ -336,4 +346,16 @@ fn clock(stamp: &str) -> String {
     stamp
         .parse::<Timestamp>()
         .map_or_else(|_| shown(stamp), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::status::example;
+
+    #[test]
+    fn the_guarantee_of_each_poller_stands_beside_its_interval() {
+        let shown = super::pollers(&example::with_leads()).into_string();
+        let cells = "data-label=\"Interval\">10s</td><td class=\"number\" role=\"cell\" data-label=\"At the latest\">24s</td>";
+        assert!(shown.contains(cells), "{shown}");
+    }
 }

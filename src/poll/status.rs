@@ -116,6 +116,12 @@ impl PollerStatus {
         }
     }
 
+    /// The guaranteed longest interval, in seconds; only of a running daemon.
+    #[must_use]
+    pub fn guarantee_s(&self) -> Option<f64> {
+        self.plan.as_ref().map(|plan| plan.guarantee_s)
+    }
+
     /// What to do about the volatile field, if there is one.
     #[must_use]
     pub fn volatile_advice(&self) -> Option<String> {

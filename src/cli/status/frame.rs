@@ -108,10 +108,11 @@ fn pollers(pollers: &[PollerStatus], columns: usize) -> Vec<String> {
             },
             poller.gaps.to_string(),
             seconds(poller.interval_s),
+            seconds(poller.guarantee_s()),
             poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
         ]
     });
-    let heads = ["ROUTE", "STATE", "READ", "NEXT", "GAPS", "INTERVAL", "PER HOUR"];
+    let heads = ["ROUTE", "STATE", "READ", "NEXT", "GAPS", "INTERVAL", "AT LATEST", "PER HOUR"];
     table(&heads, rows.collect(), columns)
 }
 
@@ -187,6 +188,13 @@ mod tests {
         assert_eq!(made(17), ["ONE    TWO  THREE", "aaaaa  b    c"]);
         assert_eq!(made(16), ["ONE    TWO", "aaaaa  b"]);
         assert_eq!(made(1), ["ONE", "aaaaa"]);
+    }
+
+    #[test]
+    fn the_guarantee_stands_beside_the_interval() {
+        let made = pollers(&crate::status::example::with_leads().pollers, 80);
+        assert!(made[0].ends_with("GAPS  INTERVAL  AT LATEST  PER HOUR"), "{made:?}");
+        assert!(made[1].ends_with("0     10s       24s        20"), "{made:?}");
     }
 
     #[test]
