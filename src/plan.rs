@@ -44,7 +44,7 @@ pub struct PollerView {
     /// The chance that one poll finds more records than a page holds, from 0 to 1, estimated from
     /// `overflows_seen` as if one more had been seen in one more day.
     pub overflow_chance: f64,
-    /// Whether records may be missed under what was seen.
+    /// Whether records may be missed in traffic like that seen so far.
     pub at_risk: bool,
     /// Why it is polled when it is.
     pub reason: String,
@@ -52,7 +52,7 @@ pub struct PollerView {
     pub horizon_s: f64,
 }
 
-/// Whether the guarantees keep every page from overflowing under what was seen.
+/// Whether the guarantees keep every page from overflowing in traffic like that seen so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Forecast {
@@ -120,7 +120,7 @@ impl Schedule {
         }
     }
 
-    /// Whether the guarantees keep every page from overflowing under what was seen.
+    /// Whether the guarantees keep every page from overflowing in traffic like that seen so far.
     #[must_use]
     pub fn forecast(&self) -> Forecast {
         let load = self.needed_per_minute() * self.slot_s() / 60.0;
@@ -134,8 +134,8 @@ impl Schedule {
         }
     }
 
-    /// How much of a page may fill between two polls under what was seen; from 1 on records may be
-    /// missed.
+    /// How much of a page may fill between two polls in traffic like that seen so far; from 1 on
+    /// records may be missed.
     fn risk(&self, poller: &Poller) -> f64 {
         let guarantee = poller.guarantee;
         let page = poller.page();

@@ -143,7 +143,7 @@ impl Metrics {
         );
         self.gauges(
             "poller_at_risk",
-            "1 if records may be missed under what was seen",
+            "1 if records may be missed in traffic like that seen so far",
             each(|p| Some(flag(p.plan.as_ref()?.at_risk))),
         );
         self.gauges(
