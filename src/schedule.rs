@@ -268,16 +268,18 @@ impl Schedule {
     /// Notes that a poller's request was sent.
     pub fn started(&mut self, poller: usize, now: Moment) {
         self.spent(now);
-        self.pollers[poller].in_flight = Some(seconds(now));
-        self.pollers[poller].last = seconds(now);
+        let poller = &mut self.pollers[poller];
+        poller.in_flight = Some((seconds(now), poller.last));
+        poller.last = seconds(now);
     }
 
     /// Notes how a poll ended, and learns from it.
     pub fn observe(&mut self, poller: usize, outcome: &PollResult, now: Moment) {
         let at = seconds(now);
-        let started = self.pollers[poller].in_flight.take().unwrap_or(at);
+        let started = self.pollers[poller].in_flight.take().map_or(at, |(started, _)| started);
         self.pollers[poller].not_before = at;
-        let [free, second] = self.free_for(self.pollers[poller].ready_at(), at);
+        let ready = self.pollers[poller].ready_at();
+        let [free, second] = self.free_for(ready, at);
         let room = if self.background { second - free } else { 0.0 };
         let (place, common, turn) = (poller, self.common_rate(), self.turn);
         let poller = &mut self.pollers[place];
@@ -286,7 +288,10 @@ impl Schedule {
             PollResult::Unchanged => poller.read(None, started, now.wall, common, turn),
             PollResult::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
         }
-        let free = self.next_reserved(&self.pollers[place], at).unwrap_or(free);
+        // After a slow response the own slot has passed, and a free one comes before the next.
+        let first = || self.free(at).find(|begins| begins + INSTANT_S >= ready);
+        let own = self.next_reserved(&self.pollers[place], at);
+        let free = own.map_or(free, |own| first().map_or(own, |first| own.min(first)));
         let lent = self.lent();
         let poller = &mut self.pollers[place];
         let own = poller.allowed(turn, lent).max(free - started);

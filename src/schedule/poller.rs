@@ -41,7 +41,8 @@ pub(crate) struct Poller {
     pub(crate) arrivals: Arrivals,
     /// When the newest page was requested; the start if there was none.
     read_at: f64,
-    pub(crate) in_flight: Option<f64>,
+    /// When the request under way was sent, and when the one before it was.
+    pub(crate) in_flight: Option<(f64, f64)>,
     /// When the last request was sent; long ago before the first one.
     pub(super) last: f64,
     pub(crate) not_before: f64,
@@ -61,6 +62,9 @@ pub(crate) struct Poller {
 pub(crate) struct Memory {
     version: u32,
     read: Option<i64>,
+    /// How many records that page could hold; 0 if an older program wrote this.
+    #[serde(default)]
+    limit: u32,
     #[serde(flatten)]
     pub(crate) rate: ArrivalRate,
     /// Time since the start or the last danger, and how many dangers there were.
@@ -78,6 +82,7 @@ impl Memory {
         Self {
             version: LEARNED_VERSION,
             read: None,
+            limit: 0,
             rate: ArrivalRate::new(),
             calm: 0.0,
             dangers: 0,
@@ -86,9 +91,12 @@ impl Memory {
         }
     }
 
-    fn pass(&mut self, span: f64) {
-        self.calm += span;
-        self.watched += span;
+    /// Time passes; it counts as watched if every record that came in it was seen.
+    fn pass(&mut self, span: f64, is_watched: bool) {
+        if is_watched {
+            self.calm += span;
+            self.watched += span;
+        }
         self.fills.iter_mut().for_each(|(age, _)| *age += span);
         self.fills.retain(|(age, _)| *age <= REMEMBERED_S);
     }
@@ -111,7 +119,7 @@ impl Poller {
     /// was under way was cut off and counts as none.
     pub(super) fn new(settings: PollerSettings, before: Option<Self>, at: f64) -> Self {
         if let Some(before) = before {
-            let last = if before.in_flight.is_some() { before.read_at } else { before.last };
+            let last = before.in_flight.map_or(before.last, |(_, before)| before);
             let (in_flight, not_before) = (None, f64::NEG_INFINITY);
             return Self { settings, last, in_flight, not_before, guarantee: 0.0, ..before };
         }
@@ -148,12 +156,13 @@ impl Poller {
         common: f64,
         turn: f64,
     ) {
-        // What the first page shows came before the polls.
-        if self.is_read() {
+        // What the first page shows came before the polls, and so may what a longer page shows.
+        let limit = std::mem::replace(&mut self.memory.limit, self.settings.limit);
+        if self.is_read() && (limit == 0 || limit == self.settings.limit) {
             let span = (started - self.read_at).clamp(0.0, LONGEST_S);
             let new = page.map_or(0, |page| page.new.min(page.records));
             let limit = self.settings.limit;
-            self.memory.pass(span);
+            self.memory.pass(span, page.is_none_or(|page| page.contiguous));
             let filled = page.and_then(|page| self.arrivals.take(page, started, span, limit));
             self.arrivals.look(started, new > 0, self.memory.rate.base);
             let importing = self.arrivals.since.is_some_and(|since| started - since <= NOT_RATE_S);
@@ -221,7 +230,7 @@ impl Poller {
 
     /// Records that may come between two polls.
     pub(crate) fn page(&self) -> f64 {
-        nearly_full(self.settings.limit) as f64
+        f64::from(self.settings.limit.min(nearly_full(self.settings.limit) as u32))
     }
 
     /// Arrivals a second, for sharing.

@@ -9,7 +9,7 @@ use super::{INSTANT_S, LATE_S, Schedule};
 
 /// How many slots are looked at for a free one.
 const MOST_SLOTS: usize = 2000;
-/// The longest `max_interval` that is reckoned with, in slots.
+/// The longest `max_interval` that is reckoned with, in slots; more if there are more pollers.
 const MOST: u64 = 1000;
 
 /// Every slot of one poller: each `period`th.
@@ -38,7 +38,8 @@ impl Schedule {
     pub(super) fn reserve(&mut self, at: f64) {
         let slot = self.slots.length();
         self.pollers.iter_mut().for_each(|poller| poller.set_bounds(slot));
-        let longest = |p: &Poller| ((p.max_interval / slot + 1e-6) as u64).min(MOST);
+        let most = MOST.max(4 * self.pollers.len() as u64);
+        let longest = |p: &Poller| ((p.max_interval / slot + 1e-6) as u64).min(most);
         let longest: Vec<u64> = self.pollers.iter().map(longest).collect();
         // A fixed interval takes the first slot when it is ready.
         let shortest = |p: &Poller| match p.is_fixed() {

@@ -2,6 +2,8 @@
 
 use super::*;
 
+const SLOT: f64 = 60.5 / 45.0;
+
 /// The part of the budget that the planned intervals use.
 fn planned(schedule: &Schedule, now: f64) -> f64 {
     let views = (0..schedule.pollers.len()).map(|poller| schedule.view(poller, at(now)));
@@ -138,4 +140,82 @@ fn hundreds_of_routes_are_planned_at_each_change_of_the_pace() {
         schedule.set_pace(20.0 + f64::from(change % 40), at(f64::from(change)));
     }
     assert!(schedule.guarantee(0) <= 384.0 * 60.5 / 20.0 + 1.0, "{}", schedule.guarantee(0));
+}
+
+#[test]
+fn after_a_slow_response_a_route_with_own_slots_gets_the_next_free_one() {
+    let mut all = vec![settings(); 6];
+    all[0].max_interval = Duration::from_secs(5);
+    let mut schedule = Schedule::new(all, 45.0, at(0.0));
+    drive(&mut schedule, 0.0, 60.0, SLOT, |_, _| PollResult::Unchanged);
+    let (mut now, mut sent, mut worst) = (60.0, None::<f64>, 0.0_f64);
+    let mut before = f64::INFINITY;
+    while now < 600.0 {
+        // The route with own slots answers after 4.1 s, when its next own slot has begun.
+        if let Some(began) = sent.filter(|began| now >= began + 4.1) {
+            schedule.observe(0, &PollResult::Unchanged, at(began + 4.1));
+            sent = None;
+        }
+        match schedule.next(at(now)) {
+            Next::Poll(0) => {
+                assert!(now - before <= schedule.guarantee(0) + 0.01, "{}", now - before);
+                worst = worst.max(now - before);
+                schedule.started(0, at(now));
+                (before, sent) = (now, Some(now));
+            }
+            Next::Poll(poller) => {
+                schedule.started(poller, at(now));
+                schedule.observe(poller, &PollResult::Unchanged, at(now));
+            }
+            Next::WaitUntil(until) => now = until.as_secs_f64(),
+            Next::Idle => unreachable!("five routes answer at once"),
+        }
+    }
+    assert!(worst < 7.0, "{worst} of 5 s, with 4.1 s for the response");
+}
+
+#[test]
+fn a_reload_during_a_request_promises_no_longer_wait_for_a_route_that_fails() {
+    let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+    drive(&mut schedule, 0.0, 7200.0, SLOT, |poller, now| match poller {
+        3 => PollResult::Failed { not_before: Duration::from_secs_f64(now + 5.0) },
+        _ => PollResult::Unchanged,
+    });
+    schedule.started(3, at(7201.0));
+    let same = (0..6).map(|place| (settings(), Some(place)));
+    let schedule = schedule.reconfigured(same, 45.0, at(7202.0));
+    assert!(schedule.guarantee(3) < 30.0, "{}", schedule.guarantee(3));
+    assert!(schedule.forecast().feasible, "{:?}", schedule.forecast());
+}
+
+#[test]
+fn longer_pages_show_older_records_and_no_import() {
+    for is_restart in [false, true] {
+        let short = PollerSettings { limit: 20, ..settings() };
+        let mut schedule = Schedule::new(vec![short; 2], 45.0, at(0.0));
+        drive(&mut schedule, 0.0, 600.0, SLOT, |_, _| PollResult::Unchanged);
+        let mut longer = if is_restart {
+            let mut other = Schedule::new(vec![settings(); 2], 45.0, at(601.0));
+            (0..2).for_each(|poller| other.restore(poller, &schedule.learned(poller), at(601.0)));
+            other
+        } else {
+            let same = (0..2).map(|place| (settings(), Some(place)));
+            schedule.reconfigured(same, 45.0, at(601.0))
+        };
+        longer.started(1, at(602.0));
+        longer.observe(1, &aged(80, vec![Duration::from_secs(9000); 80]), at(602.0));
+        let view = longer.view(1, at(602.0));
+        assert!(view.overflows_seen == 0 && view.rate_per_hour < 100.0, "{view:?}");
+        longer.started(1, at(605.0));
+        longer.observe(1, &aged(98, vec![Duration::from_secs(1); 98]), at(605.0));
+        assert_eq!(longer.view(1, at(605.0)).overflows_seen, 1, "the next page counts");
+    }
+}
+
+#[test]
+fn hundreds_of_routes_with_a_long_fixed_interval_are_polled_so_seldom() {
+    let schedule = Schedule::new(vec![fixed(86_400); 600], 45.0, at(0.0));
+    let guarantees: Vec<f64> = (0..600).map(|poller| schedule.guarantee(poller)).collect();
+    assert!(guarantees.iter().all(|guarantee| *guarantee >= 86_400.0), "{guarantees:?}");
+    assert!(schedule.pollers.iter().all(|poller| poller.reserved.is_none()));
 }

@@ -137,3 +137,20 @@ fn after_each_further_danger_the_guarantee_grows_half_as_fast() {
         }
     }
 }
+
+#[test]
+fn time_whose_records_were_not_all_seen_is_no_calm() {
+    for (contiguous, grown) in [(true, true), (false, false)] {
+        let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
+        drive(&mut schedule, 0.0, 60.0, SLOT, |_, _| PollResult::Unchanged);
+        let learned = schedule.learned(0);
+        let week = 60.0 + 7.0 * 86_400.0;
+        let mut later = Schedule::new(vec![settings(); 6], 45.0, at(week));
+        later.restore(0, &learned, at(week));
+        let page = Observation { records: 100, new: 100, contiguous, ages: Vec::new() };
+        read(&mut later, 0, week + 1.0, &PollResult::Page(page));
+        read(&mut later, 0, week + 20.0, &PollResult::Unchanged);
+        let guarantee = later.guarantee(0);
+        assert_eq!(guarantee > 20.0, grown, "{guarantee} s after a week away");
+    }
+}
