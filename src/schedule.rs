@@ -130,7 +130,7 @@ impl Schedule {
             let before = before.map(|place| self.pollers[place].clone());
             schedule.pollers.push(Poller::new(settings, before, seconds(now)));
         }
-        schedule.slots.set_pace(requests_per_minute);
+        schedule.slots.set_pace(requests_per_minute, seconds(now));
         schedule.take_up_pace(seconds(now));
         schedule
     }
@@ -151,7 +151,7 @@ impl Schedule {
     /// Sets the polls a minute that the budget grants now. If they become fewer, the guarantees of
     /// routes that wait already grow with the slots that are left to them.
     pub fn set_pace(&mut self, per_minute: f64, now: Moment) {
-        if self.slots.set_pace(per_minute) {
+        if self.slots.set_pace(per_minute, seconds(now)) {
             self.take_up_pace(seconds(now));
         }
     }
@@ -215,10 +215,10 @@ impl Schedule {
         self.pollers.iter().enumerate().filter(|(_, poller)| poller.in_flight.is_none())
     }
 
-    /// Deadlines and pollers that are not in flight, the earliest first. Pollers whose own slot comes in
-    /// time are left out.
-    fn deadlines(&self, at: f64) -> Vec<(f64, usize)> {
-        let own = |poller| self.next_reserved(poller, at).unwrap_or(f64::INFINITY);
+    /// Deadlines and pollers that are not in flight, the earliest first. Pollers whose own slot from
+    /// `slot` on comes in time are left out.
+    fn deadlines(&self, slot: u64) -> Vec<(f64, usize)> {
+        let own = |poller| self.next_reserved(poller, slot).unwrap_or(f64::INFINITY);
         let late = self.idle().filter(|(_, poller)| own(poller) > poller.deadline() + LATE_S);
         let mut due: Vec<_> = late.map(|(place, poller)| (poller.deadline(), place)).collect();
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -227,20 +227,20 @@ impl Schedule {
 
     /// The poller that must be polled now so that every guarantee is kept, if there is one.
     fn pressing(&self, at: f64) -> Option<usize> {
-        let due = self.deadlines(at);
+        let due = self.deadlines(self.slots.begun(at) + 1);
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
+        let first = due.iter().map(|due| due.1).find(ready);
         let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
         let apart = APART / rates.sum::<f64>();
-        if self.is_tight(&due, at, apart) { due.iter().map(|due| due.1).find(ready) } else { None }
+        if self.is_tight(due, at, apart) { first } else { None }
     }
 
-    /// Whether a guarantee would be missed if the next slot were used for anything else. A request
-    /// of free choice takes that slot: then the deadline in place j must not come before the slot
-    /// in place j + 1. Deadlines closer together than `apart` seconds are pulled apart, so that a
-    /// busy poller gets slots between them.
-    fn is_tight(&self, due: &[(f64, usize)], at: f64, apart: f64) -> bool {
-        let mut slots = self.free(at).skip(1).zip(0_u32..).zip(due);
-        slots.any(|((slot, j), due)| due.0 + LATE_S < slot.max(at + f64::from(j) * apart))
+    /// Whether a guarantee would be missed if this slot were used for anything else. Deadlines closer
+    /// together than `apart` seconds are pulled apart, so that a busy poller gets slots between them.
+    fn is_tight(&self, due: Vec<(f64, usize)>, at: f64, apart: f64) -> bool {
+        let polls = self.in_order(due, self.slots.begun(at) + 1).zip(0_u32..);
+        let late = |begins: f64, place: u32| begins.max(at + f64::from(place) * apart) - LATE_S;
+        polls.into_iter().any(|((deadline, _, begins), place)| deadline < late(begins, place))
     }
 
     /// Says whether a background request waits. Guarantees that begin meanwhile have room for it.
@@ -251,10 +251,10 @@ impl Schedule {
     /// Whether every guarantee can be kept if the next request is not a poll.
     #[must_use]
     pub fn can_spare(&self, now: Moment) -> bool {
-        let at = seconds(now);
-        let slot = self.slot_at(at).map(|slot| self.slots.start(slot));
+        let slot = self.slot_at(seconds(now)).map(|slot| self.slots.start(slot));
         slot.is_some_and(|at| {
-            self.owner(at).is_none() && !self.is_tight(&self.deadlines(at), at, 0.0)
+            let due = self.deadlines(self.slots.begun(at) + 1);
+            self.owner(at).is_none() && !self.is_tight(due, at, 0.0)
         })
     }
 
@@ -276,32 +276,46 @@ impl Schedule {
     /// Notes how a poll ended, and learns from it.
     pub fn observe(&mut self, poller: usize, outcome: &PollResult, now: Moment) {
         let at = seconds(now);
-        let started = self.pollers[poller].in_flight.take().map_or(at, |(started, _)| started);
-        self.pollers[poller].not_before = at;
-        let ready = self.pollers[poller].ready_at();
-        let [free, second] = self.free_for(ready, at);
-        let room = if self.background { second - free } else { 0.0 };
         let (place, common, turn) = (poller, self.common_rate(), self.turn);
         let poller = &mut self.pollers[place];
+        let started = poller.in_flight.take().map_or(at, |(started, _)| started);
+        poller.not_before = at;
         match outcome {
             PollResult::Page(page) => poller.read(Some(page), started, now.wall, common, turn),
             PollResult::Unchanged => poller.read(None, started, now.wall, common, turn),
             PollResult::Failed { not_before } => poller.not_before = not_before.as_secs_f64(),
         }
-        // After a slow response the own slot has passed, and a free one comes before the next.
-        let first = || self.free(at).find(|begins| begins + INSTANT_S >= ready);
-        let own = self.next_reserved(&self.pollers[place], at);
-        let free = own.map_or(free, |own| first().map_or(own, |first| own.min(first)));
+        let (first, second) = self.chances(place, at);
+        let room = if self.background { second - first } else { 0.0 };
         let lent = self.lent();
         let poller = &mut self.pollers[place];
-        let own = poller.allowed(turn, lent).max(free - started);
+        let own = poller.allowed(turn, lent).max(first - started);
         poller.guarantee = own.max((own + room).min(poller.max_interval));
         self.share();
     }
 
+    /// When a poller is polled at the latest if each of the others is polled before, and the next free
+    /// slot after that.
+    fn chances(&self, place: usize, at: f64) -> (f64, f64) {
+        let slot = self.slots.open(at);
+        // After a slow response the own slot has passed, and a free one comes before the next.
+        if let Some(own) = self.next_reserved(&self.pollers[place], slot) {
+            let alone = self.in_order(vec![(0.0, place)], slot).next();
+            return (alone.map_or(own, |(_, _, begins)| own.min(begins)), own);
+        }
+        let mut due = self.deadlines(slot);
+        due.retain(|(_, other)| *other != place);
+        due.push((f64::INFINITY, place));
+        let own = self.in_order(due, slot).find(|(_, other, _)| *other == place);
+        let first = own.map_or(at, |(_, _, begins)| begins);
+        let second = self.free_from(self.slots.begun(first) + 1);
+        (first, second.map_or(first, |slot| self.slots.start(slot)))
+    }
+
     /// When a poller is polled next if nothing changes.
     pub(crate) fn planned(&self, poller: &Poller, at: f64) -> f64 {
-        let latest = self.next_reserved(poller, at).unwrap_or_else(|| poller.deadline());
+        let own = self.next_reserved(poller, self.slots.open(at));
+        let latest = own.unwrap_or_else(|| poller.deadline());
         poller.ready_at().max(poller.due_at().min(latest))
     }
 
@@ -338,11 +352,13 @@ impl Schedule {
         for poller in &mut self.pollers {
             poller.guarantee = poller.allowed(turn, lent).max(poller.guarantee);
         }
-        let free: Vec<f64> = self.free(at).take(self.pollers.len()).collect();
-        for ((_, place), free) in self.deadlines(at).into_iter().zip(free) {
+        let slot = self.slots.open(at);
+        let polls: Vec<_> = self.in_order(self.deadlines(slot), slot).collect();
+        for (_, place, begins) in polls {
             let poller = &mut self.pollers[place];
-            let slot = if poller.last.is_finite() { free - poller.last } else { 0.0 };
-            poller.guarantee = poller.guarantee.max(slot);
+            if poller.last.is_finite() {
+                poller.guarantee = poller.guarantee.max(begins - poller.last);
+            }
         }
         self.share();
     }

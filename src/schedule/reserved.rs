@@ -27,9 +27,9 @@ impl Reserved {
         slot % self.period == self.offset
     }
 
-    /// The first of its slots after this one.
-    fn after(self, slot: u64) -> u64 {
-        slot + self.period - (slot + self.period - self.offset) % self.period
+    /// The first of its slots from this one on.
+    fn first_from(self, slot: u64) -> u64 {
+        slot + (self.period + self.offset - slot % self.period) % self.period
     }
 }
 
@@ -55,8 +55,8 @@ impl Schedule {
             let fixed = poller.is_fixed();
             if let Some(own) = &mut poller.reserved {
                 own.every = own.period as f64 * slot;
-                // Never between two own slots, and always in the next one after these have changed.
-                let apart = if fixed { 0.6 * own.every } else { f64::INFINITY };
+                // Own slots come before `min_interval`. A fixed interval has no polls between them.
+                let apart = if fixed { 0.6 * own.every } else { own.every };
                 poller.min_interval = poller.min_interval.min(apart);
             }
         }
@@ -70,7 +70,8 @@ impl Schedule {
         if self.pollers.iter().zip(periods).all(is_same) {
             return;
         }
-        let (first, begins) = self.slots.from(at).next().unwrap_or((1, at));
+        let first = self.slots.open(at);
+        let begins = self.slots.start(first);
         let mut order: Vec<usize> = (0..periods.len()).collect();
         let last = |place: &usize| self.pollers[*place].last;
         order.sort_by(|a, b| periods[*a].cmp(&periods[*b]).then(last(a).total_cmp(&last(b))));
@@ -96,39 +97,48 @@ impl Schedule {
         owners.find(|(_, poller)| poller.ready_at() <= horizon).map(|(place, _)| place)
     }
 
-    /// When the next slots begin that no poller owns.
-    pub(super) fn free(&self, at: f64) -> impl Iterator<Item = f64> {
-        let is_free = |(slot, _): &(u64, f64)| !self.pollers.iter().any(|p| p.owns(*slot));
-        self.slots.from(at).take(MOST_SLOTS).filter(is_free).map(|(_, begins)| begins)
+    /// The first slot from this one on that no poller owns.
+    pub(super) fn free_from(&self, slot: u64) -> Option<u64> {
+        let mut slots = (slot..).take(MOST_SLOTS);
+        slots.find(|slot| !self.pollers.iter().any(|poller| poller.owns(*slot)))
     }
 
-    /// The first free slot, and the one after it, for a poller that is ready at `ready` if each of the
-    /// others without own slots is polled before. A fixed interval that is kept may let a slot pass first.
-    pub(super) fn free_for(&self, ready: f64, at: f64) -> [f64; 2] {
-        let others = self.pollers.iter().filter(|poller| poller.reserved.is_none());
-        let slots = |p: &Poller| 1 + usize::from(p.is_fixed() && p.raised.is_none());
-        let others: usize = others.map(slots).sum();
-        let free = self.free(at).skip(others.saturating_sub(1));
-        let mut free = free.filter(|begins| begins + INSTANT_S >= ready);
-        std::array::from_fn(|_| free.next().unwrap_or(ready))
+    /// Which of these pollers, sorted by their deadlines, gets which of the free slots from `slot` on if
+    /// each goes to the first of them that is ready; and when the slot begins.
+    pub(super) fn in_order(
+        &self,
+        mut due: Vec<(f64, usize)>,
+        mut slot: u64,
+    ) -> impl Iterator<Item = (f64, usize, f64)> {
+        std::iter::from_fn(move || {
+            let ready = |place: usize| self.pollers[place].ready_at();
+            let soonest = due.iter().map(|(_, place)| ready(*place)).reduce(f64::min)?;
+            slot = self.free_from(slot.max(self.slots.next(soonest)))?;
+            let begins = self.slots.start(slot);
+            let first = due.iter().position(|(_, place)| ready(*place) <= begins + INSTANT_S)?;
+            slot += 1;
+            let (deadline, place) = due.remove(first);
+            Some((deadline, place, begins))
+        })
     }
 
     /// Whether a poll at `at` is worth a slot that is not its own: not shortly before one that is.
     pub(super) fn gains(&self, poller: &Poller, at: f64) -> bool {
         let apart = poller.min_interval.max(0.5 * poller.interval);
-        self.next_reserved(poller, at).is_none_or(|own| own - at + LATE_S >= apart)
+        let own = self.next_reserved(poller, self.slots.begun(at) + 1);
+        own.is_none_or(|own| own - at + LATE_S >= apart)
     }
 
-    /// When the next own slot of a poller begins, if it has any.
-    pub(super) fn next_reserved(&self, poller: &Poller, at: f64) -> Option<f64> {
-        poller.reserved.map(|own| self.slots.start(own.after(self.slots.begun(at))))
+    /// When the first own slot of a poller from this one on begins, if it has any.
+    pub(super) fn next_reserved(&self, poller: &Poller, slot: u64) -> Option<f64> {
+        poller.reserved.map(|own| self.slots.start(own.first_from(slot)))
     }
 }
 
 /// The longest intervals that can be kept, and the periods of the reserved slots, for pollers whose
 /// longest and shortest intervals are given; all in slots. If the budget is too small, the shortest of
-/// them become equally longer until the others can be kept, at most until all are polled in turn. Each
-/// `fixed` interval can ask for a slot at the same time as another poller.
+/// them become equally longer until the others can be kept, at most until all are polled in turn. A
+/// `fixed` interval can need the same slot as another poller, so that this one waits a slot longer.
 fn plan(longest: &[u64], shortest: &[u64], fixed: u64) -> (Vec<u64>, Vec<Option<u64>>) {
     let in_turn = longest.len() as u64;
     let first = longest.iter().copied().min().unwrap_or(1).max(1);

@@ -33,10 +33,15 @@ impl Slots {
         SPAN_S / self.pace
     }
 
-    /// Changes the pace; says whether it differs by more than rounding.
-    pub(super) fn set_pace(&mut self, pace: f64) -> bool {
+    /// Changes the pace at `at`; says whether it differs by more than rounding. Slots that would have
+    /// begun meanwhile at the new pace have not.
+    pub(super) fn set_pace(&mut self, pace: f64, at: f64) -> bool {
         let before = std::mem::replace(&mut self.pace, sane(pace));
-        (self.pace - before).abs() > 1e-9 * before
+        let differs = (self.pace - before).abs() > 1e-9 * before;
+        if differs {
+            self.last_at = self.last_at.max(at - self.length());
+        }
+        differs
     }
 
     /// When a slot begins.
@@ -55,10 +60,14 @@ impl Slots {
         (self.last + 1).max((begun + 1).saturating_sub(PASSED))..=begun
     }
 
-    /// The slots that begin at `at` or later and can take a request, and when each begins.
-    pub(super) fn from(&self, at: f64) -> impl Iterator<Item = (u64, f64)> {
-        let first = ((at - self.last_at) / self.length() - ROUNDING).ceil().max(1.0) as u64;
-        (self.last + first..).map(move |slot| (slot, self.start(slot).max(at)))
+    /// The slot that has begun at `at` and took no request yet, or else the next one.
+    pub(super) fn open(&self, at: f64) -> u64 {
+        self.begun(at).max(self.last + 1)
+    }
+
+    /// The first slot that begins at `at` or later and can take a request.
+    pub(super) fn next(&self, at: f64) -> u64 {
+        self.last + ((at - self.last_at) / self.length() - ROUNDING).ceil().max(1.0) as u64
     }
 
     /// Notes that a request was sent in this slot, or in the next one before it began; gives by how much

@@ -219,3 +219,28 @@ fn hundreds_of_routes_with_a_long_fixed_interval_are_polled_so_seldom() {
     assert!(guarantees.iter().all(|guarantee| *guarantee >= 86_400.0), "{guarantees:?}");
     assert!(schedule.pollers.iter().all(|poller| poller.reserved.is_none()));
 }
+
+#[test]
+fn a_short_max_interval_is_kept_while_another_client_makes_the_pace_vary() {
+    let mut all = vec![settings(); 6];
+    all[0].max_interval = Duration::from_secs(5);
+    let mut schedule = Schedule::new(all, 45.0, at(0.0));
+    let mut chance = fastrand::Rng::with_seed(1);
+    let (mut now, mut before, mut polls) = (0.0, 0.0, 0);
+    while now < 7200.0 {
+        match schedule.next(at(now)) {
+            Next::Poll(poller) => {
+                if poller == 0 {
+                    assert!(now - before <= 5.01, "{} after {now}", now - before);
+                    (before, polls) = (now, polls + 1);
+                }
+                schedule.started(poller, at(now));
+                schedule.observe(poller, &PollResult::Unchanged, at(now));
+            }
+            Next::WaitUntil(until) => now = until.as_secs_f64(),
+            Next::Idle => unreachable!("nothing is in flight"),
+        }
+        schedule.set_pace(36.5 + 8.0 * chance.f64(), at(now));
+    }
+    assert!(polls > 1440, "{polls} polls");
+}
