@@ -71,7 +71,7 @@ const BEYOND: f64 = 2.0;
 const LEAST_S: f64 = 5.0;
 
 /// No budget of a key helps against a page of records that come within this time, in seconds.
-const AT_ONCE_S: f64 = 1.5;
+const HOPELESS_S: f64 = 1.5;
 
 /// Time that is added to what was watched, with one overflow in it, in seconds: a new daemon knows
 /// nothing of rare bursts, and one burst in its first minute does not come every minute.
@@ -145,7 +145,7 @@ impl Schedule {
         // The other routes may be due first.
         let next = poller.interval.max(guarantee.min(self.turn));
         let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
-        let slow = poller.memory.fills.iter().filter(|(_, took)| *took > AT_ONCE_S);
+        let slow = poller.memory.fills.iter().filter(|(_, took)| *took > HOPELESS_S);
         let fills = slow.map(|(_, took)| guarantee / took);
         // Without budget a guarantee becomes longer than the route may ever wait.
         let most = poller.max_interval.max(LEAST_S) * BEYOND;
