@@ -137,7 +137,8 @@ impl Schedule {
     /// How much of a page may fill between two polls in traffic like that seen so far; from 1 on
     /// records may be missed.
     fn risk(&self, poller: &Poller) -> f64 {
-        let guarantee = poller.guarantee;
+        // Waits after failed polls are told apart from this.
+        let guarantee = poller.guarantee - (poller.not_before - poller.last).max(0.0);
         let page = poller.page();
         // Before anything was watched the rate is only supposed.
         let base = if poller.memory.watched > 0.0 { poller.memory.rate.base } else { 0.0 };

@@ -44,7 +44,7 @@ pub(crate) struct Poller {
     /// When the request under way was sent, and when the one before it was.
     pub(crate) in_flight: Option<(f64, f64)>,
     /// When the last request was sent; long ago before the first one.
-    pub(super) last: f64,
+    pub(crate) last: f64,
     pub(crate) not_before: f64,
     /// The interval that results from its share of the budget.
     pub(crate) interval: f64,
