@@ -160,12 +160,15 @@ impl Schedule {
     #[must_use]
     pub fn next(&self, now: Moment) -> Next {
         let at = seconds(now);
-        if self.idle().next().is_none() {
+        let Some(ready) = self.idle().map(|(_, poller)| poller.ready_at()).reduce(f64::min) else {
             return Next::Idle;
-        }
+        };
         match self.unpolled(at).or_else(|| self.due(at).map(|(_, place)| place)) {
             Some(place) => Next::Poll(place),
-            None => wait(self.slots.start(self.slots.begun(at) + 1)),
+            None => {
+                let slot = self.slots.next(ready).max(self.slots.begun(at) + 1);
+                wait(self.slots.start(slot))
+            }
         }
     }
 
