@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Moment;
 use crate::duration;
-use crate::schedule::{FILLED, Poller, Schedule};
+use crate::schedule::{FILLED, Poller, REMEMBERED_S, Schedule};
 
 /// Half of the width of the range that is shown for a rate, in deviations.
 const DEVIATIONS: f64 = 2.0;
@@ -76,9 +76,6 @@ const HOPELESS_S: f64 = 1.5;
 /// Time that is added to what was watched, with one overflow in it, in seconds: a new daemon knows
 /// nothing of rare bursts, and one burst in its first minute does not come every minute.
 const SUPPOSED_S: f64 = 86_400.0;
-
-/// For how long an overflow is remembered, in seconds.
-const REMEMBERED_S: f64 = 7.0 * 86_400.0;
 
 /// The chance that one poll finds more than a page if so many overflows came in `watched` seconds.
 fn overflow_chance(overflows: usize, watched: f64, guarantee: f64) -> f64 {

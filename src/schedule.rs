@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 
-pub(crate) use self::poller::Poller;
+pub(crate) use self::poller::{Poller, REMEMBERED_S};
 use self::share::Claim;
 use self::slots::Slots;
 
@@ -241,9 +241,9 @@ impl Schedule {
     /// Whether a guarantee would be missed if this slot were used for anything else. Deadlines closer
     /// together than `apart` seconds are pulled apart, so that a busy poller gets slots between them.
     fn is_tight(&self, due: Vec<(f64, usize)>, at: f64, apart: f64) -> bool {
-        let polls = self.in_order(due, self.slots.begun(at) + 1).zip(0_u32..);
+        let mut polls = self.in_order(due, self.slots.begun(at) + 1).zip(0_u32..);
         let late = |begins: f64, place: u32| begins.max(at + f64::from(place) * apart) - LATE_S;
-        polls.into_iter().any(|((deadline, _, begins), place)| deadline < late(begins, place))
+        polls.any(|((deadline, _, begins), place)| deadline < late(begins, place))
     }
 
     /// Says whether a background request waits. Guarantees that begin meanwhile have room for it.

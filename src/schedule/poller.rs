@@ -26,7 +26,7 @@ const MOST_CALM_S: f64 = 365.0 * 86_400.0;
 /// For how long a running import is kept out of the rates, in seconds.
 const NOT_RATE_S: f64 = 600.0;
 /// For how long a page that filled dangerously fast is remembered, in seconds, and how many are.
-const REMEMBERED_S: f64 = 7.0 * 86_400.0;
+pub(crate) const REMEMBERED_S: f64 = 7.0 * 86_400.0;
 const MOST_FILLS: usize = 64;
 const LEARNED_VERSION: u32 = 2;
 

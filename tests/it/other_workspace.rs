@@ -128,6 +128,28 @@ async fn after_a_reload_nothing_of_another_workspace_is_read_until_it_is_accepte
     daemon.stop().await;
 }
 
+/// Answers every ping with this status from now on.
+fn refuse_pings(workspace: &Workspace, code: u16) {
+    let kind = FaultKind::Status { code, retry_after: None };
+    workspace.sandbox.fault(Fault { route: Some("ping".to_owned()), kind, count: 1_000 });
+}
+
+/// `once` reads what has no name, says so, and the known name is kept.
+async fn assert_read_without_a_name(place: &Place, stored: i64) {
+    let ended = place.run(["once"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.err.contains("cannot be compared"), "{ended:?}");
+    assert!(place.number("SELECT max(seq) FROM changes") > stored);
+    assert_eq!(name(place).as_deref(), Some(SHOP_A));
+}
+
+/// `once` refuses the other workspace and names both.
+async fn assert_once_names_both(place: &Place) {
+    let refused = place.run(["once"]).await;
+    assert_eq!(refused.code, Some(78), "{refused:?}");
+    assert!(refused.err.contains(SHOP_A) && refused.err.contains(SHOP_B), "{refused:?}");
+}
+
 fn pings(workspace: &Workspace) -> usize {
     let log = workspace.sandbox.requests().log;
     log.iter().filter(|request| request.route.ends_with("ping")).count()
@@ -147,9 +169,7 @@ async fn a_run_of_once_refuses_another_workspace_and_the_status_says_so() {
 
     lead_to(&place, &b);
     for _ in 0..2 {
-        let refused = place.run(["once"]).await;
-        assert_eq!(refused.code, Some(78), "{refused:?}");
-        assert!(refused.err.contains(SHOP_A) && refused.err.contains(SHOP_B), "{refused:?}");
+        assert_once_names_both(&place).await;
     }
     assert_eq!((polls(&b), place.number("SELECT max(seq) FROM changes")), (0, stored));
     let status = place.run(["status", "--json"]).await.json();
@@ -192,19 +212,14 @@ async fn a_workspace_without_a_name_holds_nothing_back_and_keeps_the_known_name(
     b.sandbox.set_workspace_name(None);
     let (place, stored) = filled(&a).await;
     lead_to(&place, &b);
-    let ended = place.run(["once"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.err.contains("cannot be compared"), "{ended:?}");
-    assert!(place.number("SELECT max(seq) FROM changes") > stored);
-    assert_eq!(name(&place).as_deref(), Some(SHOP_A));
+    assert_read_without_a_name(&place, stored).await;
 }
 
 #[tokio::test]
 async fn polls_wait_for_the_name_of_a_workspace_that_does_not_answer_pings() {
     let (a, b) = (shop(7, SHOP_A).await, shop(8, SHOP_B).await);
     let (place, stored) = filled(&a).await;
-    let kind = FaultKind::Status { code: 503, retry_after: None };
-    b.sandbox.fault(Fault { route: Some("ping".to_owned()), kind, count: 1_000 });
+    refuse_pings(&b, 503);
     lead_to(&place, &b);
     let daemon = place.daemon();
     let waits = |status: &Value| status["reasons"].to_string().contains("tells its name");
@@ -228,9 +243,7 @@ async fn a_backup_of_another_workspace_is_not_filled_further() {
     let polled = polls(&b);
     let restored = place.run(["restore", of_a.path("a.db").to_str().unwrap()]).await;
     assert_eq!(restored.code, Some(0), "{restored:?}");
-    let refused = place.run(["once"]).await;
-    assert_eq!(refused.code, Some(78), "{refused:?}");
-    assert!(refused.err.contains(SHOP_A) && refused.err.contains(SHOP_B), "{refused:?}");
+    assert_once_names_both(&place).await;
     assert_eq!(polls(&b), polled);
     assert_eq!(place.number("SELECT max(seq) FROM changes"), stored);
 }
@@ -256,13 +269,8 @@ async fn a_ping_that_is_refused_for_ever_holds_no_run_of_once() {
     let (a, b) = (shop(7, SHOP_A).await, shop(8, SHOP_B).await);
     let (place, stored) = filled(&a).await;
     lead_to(&place, &b);
-    let kind = FaultKind::Status { code: 403, retry_after: None };
-    b.sandbox.fault(Fault { route: Some("ping".to_owned()), kind, count: 1_000 });
-    let ended = place.run(["once"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.err.contains("cannot be compared"), "{ended:?}");
-    assert!(place.number("SELECT max(seq) FROM changes") > stored);
-    assert_eq!(name(&place).as_deref(), Some(SHOP_A));
+    refuse_pings(&b, 403);
+    assert_read_without_a_name(&place, stored).await;
 }
 
 #[tokio::test]
@@ -305,8 +313,7 @@ async fn a_workspace_that_was_met_with_another_address_is_not_accepted() {
 async fn an_address_whose_name_cannot_be_read_can_be_accepted() {
     let (a, b) = (shop(7, SHOP_A).await, shop(8, SHOP_A).await);
     let (place, stored) = filled(&a).await;
-    let kind = FaultKind::Status { code: 503, retry_after: None };
-    b.sandbox.fault(Fault { route: Some("ping".to_owned()), kind, count: 1_000 });
+    refuse_pings(&b, 503);
     lead_to(&place, &b);
     let daemon = place.daemon();
     let advised = |status: &Value| status["reasons"].to_string().contains("workspace accept");
