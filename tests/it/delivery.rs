@@ -1,8 +1,12 @@
 //! Delivery: every sink gets every change it asked for, in order per record, whatever the others do.
 
+mod alerts;
+mod crossed;
 mod endpoint;
 mod exceptions;
 mod flood;
+mod replay;
+mod shapes;
 
 use std::collections::{HashMap, HashSet};
 

@@ -5,5 +5,6 @@ mod expected;
 mod numbers;
 mod own;
 mod plans;
+mod recipes;
 pub(crate) mod scheduled;
 mod truth;

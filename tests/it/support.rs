@@ -34,7 +34,7 @@ pub(crate) use router::RouterTransport;
 pub(crate) use workspace::{Workspace, text};
 
 /// How long a condition may take to hold, in seconds: far longer than it does on a busy machine.
-pub(crate) const LIMIT_S: u64 = 240;
+pub(crate) const LIMIT_S: u64 = 60;
 
 /// Waits until the condition holds, and fails the test when it does not within the limit.
 pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

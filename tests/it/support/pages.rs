@@ -58,11 +58,6 @@ impl Pages {
         Self { base_url, routes, date, server }
     }
 
-    /// Its address as a configuration names it.
-    pub(crate) fn base_url(&self) -> &str {
-        &self.base_url
-    }
-
     /// A folder whose daemon polls this workspace.
     pub(crate) fn place(&self) -> Place {
         Place::new(&self.base_url, "any-key")

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use crate::restart::work;
+use crate::missed::restart::work;
 use crate::support::servers::postgres::{Postgres, Role};
 use crate::support::{Place, Workspace, wait_until};
 

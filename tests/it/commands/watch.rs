@@ -5,7 +5,7 @@ use std::process::Command;
 use sandbox::Route;
 use serde_json::json;
 
-use crate::init::terminal::Terminal;
+use crate::commands::init::terminal::Terminal;
 use crate::support::{Place, Workspace};
 
 const ENTER: &str = "\x1b[?1049h";

@@ -8,7 +8,7 @@ use sandbox::Route;
 use serde_json::{Value, json};
 
 use super::{LAST, filled, names, one, opened};
-use crate::restart::{settled, work};
+use crate::missed::restart::{settled, work};
 use crate::support::{Place, Receiver, Workspace, text};
 
 /// What tells one change from another, as a receiver sees it.

@@ -1,0 +1,8 @@
+//! The store: one file that is whole, backed up, verified, and open to other programs.
+
+mod backup;
+mod disk;
+mod instance;
+mod locked;
+mod mirror;
+mod search_index;
