@@ -165,7 +165,6 @@ struct Json {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    exit::end_on_panic();
     if completions::print_candidates() {
         return ExitCode::SUCCESS;
     }
@@ -275,9 +274,13 @@ fn reader(config: &Config) -> anyhow::Result<Reader> {
 /// disks that hang. The unit's `TasksMax` must allow these and the programs of command sinks.
 const MOST_BLOCKING_THREADS: usize = 22;
 
-/// A runtime for one command, with one thread, because commands mostly wait.
+/// Threads that tasks run on. With two, a destination that keeps one of them busy delays no poll.
+const WORKER_THREADS: usize = 2;
+
+/// The runtime of the daemon and of each command.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread()
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
         .enable_all()
         .max_blocking_threads(MOST_BLOCKING_THREADS)
         .thread_keep_alive(Duration::from_secs(2))

@@ -1,7 +1,6 @@
 //! The exit code for each error.
 
 use std::io;
-use std::time::Duration;
 
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
@@ -10,33 +9,12 @@ use crate::store::{BackupError, OpenError, StoreError};
 pub(super) use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE, USAGE};
 use crate::sysexits::{IO, SOFTWARE};
 
-/// How long a panic may take to say what it has to say.
-const LAST_WORDS: Duration = Duration::from_secs(3);
-
 /// An error with its own text and exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(super) struct ExitError {
     pub(super) code: u8,
     pub(super) text: String,
-}
-
-/// From now on a panic of any thread is said on standard error and ends the process.
-///
-/// Nothing goes on beside a task that panicked: what it shared may be half done. What is stored stays
-/// whole, as after a kill. Packages are built without unwinding, so this is so in every build.
-pub(super) fn end_on_panic() {
-    let say = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        // A standard error that nobody reads must not keep the process from ending.
-        let _ = std::thread::Builder::new().spawn(|| {
-            std::thread::sleep(LAST_WORDS);
-            std::process::exit(SOFTWARE.into());
-        });
-        super::logging::flush();
-        say(panic);
-        std::process::exit(SOFTWARE.into());
-    }));
 }
 
 /// The code of an error, from the first cause that has one.
@@ -149,19 +127,6 @@ pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Set for the process that the second test starts.
-    const MAY_END: &str = "SHOPMIRROR_TEST_MAY_END";
-
-    #[test]
-    #[ignore = "ends its process; run by the next test"]
-    fn a_panic_elsewhere() {
-        if std::env::var_os(MAY_END).is_none() {
-            return;
-        }
-        end_on_panic();
-        let _ = std::thread::spawn(|| panic!("the record was odd")).join();
-    }
-
     #[test]
     fn a_store_that_this_user_may_not_use_is_advised_on_also_by_restore() {
         let open = |kind: io::ErrorKind| OpenError::Io {
@@ -173,17 +138,5 @@ mod tests {
         assert!(advice(&open(denied).into()).is_some());
         assert!(advice(&BackupError::Open(open(denied)).into()).is_some());
         assert!(advice(&BackupError::Open(open(io::ErrorKind::NotFound)).into()).is_none());
-    }
-
-    #[test]
-    fn a_panic_of_any_thread_is_said_and_ends_the_process_with_the_code_of_a_fault() {
-        let ended = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "--ignored", "--nocapture", "cli::exit::tests::a_panic_elsewhere"])
-            .env(MAY_END, "1")
-            .output()
-            .unwrap();
-        assert_eq!(ended.status.code(), Some(SOFTWARE.into()), "{ended:?}");
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(said.contains("the record was odd"), "{said}");
     }
 }
