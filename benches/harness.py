@@ -20,9 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUTES = ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"]
 
 
-def build(*benches, profile="dist"):
-    """Builds the program, and these bench programs beside it; returns their paths in this order."""
-    command = ["cargo", "build", "--profile", profile, "--locked", "--message-format=json", "--bin", "shopmirror"]
+def build(*benches):
+    """Builds the program with every sink, and these bench programs beside it; returns their paths in this order."""
+    command = ["cargo", "build", "--profile", "dist", "--all-features", "--locked", "--message-format=json", "--bin", "shopmirror"]
     for bench in benches:
         command += ["--bench", bench]
     made = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
@@ -203,45 +203,3 @@ def write_config(folder, base_url, key, routes="", poll="", sinks="", workspace=
         f'[store]\npath = "mirror.db"\n\n{routes}\n{sinks}'
     )
     return path
-
-
-class TimedConveyor(Conveyor):
-    """A conveyor that remembers when it first served the newest record of each page."""
-
-    def __init__(self, records):
-        self.served, self.times = {}, []
-        super().__init__(records)
-
-    def next_page(self):
-        page = super().next_page()
-        now = time.monotonic()
-        self.times.append(now)
-        self.served.setdefault(str(json.loads(self.records[self.shown - 1])["id"]), now)
-        return page
-
-
-class Receiver:
-    """Answers webhooks with one status, and remembers when each record arrived."""
-
-    def __init__(self, status):
-        self.arrived = {}
-        receiver = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
-                now = time.monotonic()
-                receiver.arrived.setdefault(json.loads(body)["data"]["record_id"], now)
-                self.send_response(status)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = StandIn(Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
