@@ -1,9 +1,9 @@
-//! The chart of an answer as SVG, drawn by charts-rs.
+//! The chart of an answer as SVG.
 //!
-//! Colours that must fit light and dark pages are left to the page: text takes the colour of the
-//! text around it.
+//! A chart needs no script and loads nothing, so that it works in pages, mails and files. Text and lines take the
+//! colour of the text around them, which fits light and dark pages. Every text is escaped.
 
-use charts_rs::{BarChart, Color, HeatmapChart, LineChart, Series};
+use maud::{Markup, html};
 
 use super::answer::Answer;
 use super::head::Chart;
@@ -11,59 +11,85 @@ use super::value::shown;
 use crate::escape::is_unsafe;
 use crate::store::SqlValue;
 
-const WIDTH: f32 = 720.0;
-const HEIGHT: f32 = 300.0;
-/// The most labels of a chart; further rows are in the table only.
-const LABELS_MAX: usize = 400;
-/// The most squares of a heat map; with more of them none could be told from the next.
-const CELLS_MAX: usize = 10_000;
+const WIDTH: f64 = 720.0;
+/// The height of a chart over time.
+const HEIGHT: f64 = 300.0;
+/// Room above the plot for the legend, and below it for the labels.
+const TOP: f64 = 32.0;
+const BOTTOM: f64 = 24.0;
+/// Room beside the plot for the numbers of its axis.
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 12.0;
+/// What one character of a label takes at most.
+const CHARACTER: f64 = 7.0;
+/// The height of one bar of a category, and the room between two categories.
+const BAR: f64 = 12.0;
+const BETWEEN: f64 = 8.0;
+/// More points than this are drawn as lines.
+const BARS_MAX: usize = 60;
+/// The most points, and the most categories, of a chart; further rows are in the table only.
+const POINTS_MAX: usize = 1200;
+const CATEGORIES_MAX: usize = 60;
 /// The longest label, in characters.
 const LABEL_MAX: usize = 24;
-/// Stands after each name of the legend. charts-rs leaves room for its own font, and the reader's may be
-/// wider: without this the next name would touch.
-const LEGEND_ROOM: &str = "\u{a0}\u{a0}\u{a0}\u{a0}\u{a0}";
-/// A colour that nothing else uses; it is replaced by that of the text.
-const TEXT: Color = Color { r: 1, g: 2, b: 3, a: 255 };
-/// As [`TEXT`], for lines.
-const LINE: Color = Color { r: 3, g: 2, b: 1, a: 255 };
-/// Fainter, so that bars and not lines are seen first.
-const GRID: Color = Color { r: 3, g: 2, b: 1, a: 90 };
-/// The most parts of the axis of values.
+/// The most parts of an axis.
 const PARTS_MAX: f64 = 6.0;
-const SERIES: [Color; 5] = [
-    Color { r: 0x2f, g: 0x8f, b: 0x78, a: 255 },
-    Color { r: 0xc0, g: 0x83, b: 0x1e, a: 255 },
-    Color { r: 0x5b, g: 0x7f, b: 0xc7, a: 255 },
-    Color { r: 0xb5, g: 0x5a, b: 0x7c, a: 255 },
-    Color { r: 0x80, g: 0x80, b: 0x80, a: 255 },
-];
-const COLD: Color = Color { r: 0x2f, g: 0x8f, b: 0x78, a: 20 };
-const HOT: Color = Color { r: 0x2f, g: 0x8f, b: 0x78, a: 255 };
+const COLOURS: [&str; 5] = ["#2f8f78", "#c0831e", "#5b7fc7", "#b55a7c", "#808080"];
+const LINE: &str = "#8a9691";
 
-/// The chart of an answer; `None` if the report has none or there is nothing to draw.
+/// The chart of an answer; `None` if the report has none.
 #[must_use]
 pub fn svg(answer: &Answer) -> Option<String> {
     let drawn = match answer.report.chart.as_ref()? {
-        Chart::Bars { x, series } => {
-            let (series, labels) = columns(answer, x, series)?;
-            let scale = scale(&series);
-            let mut chart = BarChart::new(series, labels);
-            dress(&mut chart.base);
-            chart.y_axis_configs.iter_mut().for_each(|axis| dress_axis(axis, scale));
-            chart.svg()
-        }
+        Chart::Bars { x, series } => match Data::of(answer, x, series) {
+            Some(data) if is_time(x) && data.labels.len() > BARS_MAX => over_time(&data, lines),
+            Some(data) if is_time(x) => over_time(&data, bars),
+            Some(data) => categories(&data),
+            None => no_data(),
+        },
         Chart::Lines { x, series } => {
-            let (series, labels) = columns(answer, x, series)?;
-            let scale = scale(&series);
-            let mut chart = LineChart::new(series, labels);
-            dress(&mut chart.base);
-            chart.y_axis_configs.iter_mut().for_each(|axis| dress_axis(axis, scale));
-            chart.svg()
+            Data::of(answer, x, series).map_or_else(no_data, |data| over_time(&data, lines))
         }
-        Chart::Heat { x, y, value } => heat(answer, x, y, value)?.svg(),
+        Chart::Heat { x, y, value } => heat(answer, x, y, value).unwrap_or_else(no_data),
     };
-    // A chart that cannot be drawn is left out: the table beside it has every number.
-    Some(coloured(&drawn.ok()?))
+    Some(drawn.into_string())
+}
+
+/// The column of the days, weeks or months that a report counts in.
+fn is_time(column: &str) -> bool {
+    column == "period"
+}
+
+/// The labels of the rows and the values of each series.
+struct Data {
+    labels: Vec<String>,
+    series: Vec<(String, Vec<Option<f64>>)>,
+}
+
+impl Data {
+    /// `None` if there is nothing to draw.
+    fn of(answer: &Answer, x: &str, series: &[String]) -> Option<Self> {
+        let label_column = index_of(answer, x)?;
+        let most = if is_time(x) { POINTS_MAX } else { CATEGORIES_MAX };
+        // The newest points, and the first categories.
+        let skipped = if is_time(x) { answer.rows.len().saturating_sub(most) } else { 0 };
+        let rows: Vec<_> = answer.rows.iter().skip(skipped).take(most).collect();
+        let labels = rows.iter().map(|row| label(&row[label_column])).collect();
+        let series: Vec<_> = series
+            .iter()
+            .filter_map(|name| {
+                let column = index_of(answer, name)?;
+                let values = rows.iter().map(|row| number(&row[column])).collect();
+                Some((name.replace('_', " "), values))
+            })
+            .collect();
+        let data = Self { labels, series };
+        (!data.values().is_empty()).then_some(data)
+    }
+
+    fn values(&self) -> Vec<f64> {
+        self.series.iter().flat_map(|(_, values)| values).copied().flatten().collect()
+    }
 }
 
 fn index_of(answer: &Answer, name: &str) -> Option<usize> {
@@ -80,138 +106,275 @@ fn label(value: &SqlValue) -> String {
     label
 }
 
-fn number(value: &SqlValue) -> Option<f32> {
+fn number(value: &SqlValue) -> Option<f64> {
     match value {
-        SqlValue::Integer(number) => Some(*number as f32),
-        SqlValue::Real(number) => Some(*number as f32),
+        SqlValue::Integer(number) => Some(*number as f64),
+        SqlValue::Real(number) if number.is_finite() => Some(*number),
         _ => None,
     }
 }
 
-/// The labels and the values of each series.
-fn columns(answer: &Answer, x: &str, series: &[String]) -> Option<(Vec<Series>, Vec<String>)> {
-    let x = index_of(answer, x)?;
-    let rows: Vec<_> = answer.rows.iter().take(LABELS_MAX).collect();
-    if rows.is_empty() {
-        return None;
-    }
-    let labels = rows.iter().map(|row| label(&row[x])).collect();
-    let series: Vec<Series> = series
-        .iter()
-        .filter_map(|name| {
-            let index = index_of(answer, name)?;
-            let values = rows.iter().map(|row| number(&row[index])).collect();
-            Some(Series::new_nullable(name.replace('_', " ") + LEGEND_ROOM, values))
-        })
-        .collect();
-    (!series.is_empty()).then_some((series, labels))
+/// An axis of values: from `low` to `high` in steps of 1, 2 or 5 times a power of ten, and zero on it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Axis {
+    low: f64,
+    high: f64,
+    step: f64,
 }
 
-fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<HeatmapChart> {
-    let (x, y, value) = (index_of(answer, x)?, index_of(answer, y)?, index_of(answer, value)?);
-    let distinct = |index: usize| {
-        let mut labels: Vec<String> = Vec::new();
-        for row in &answer.rows {
-            let label = label(&row[index]);
-            if !labels.contains(&label) && labels.len() < LABELS_MAX {
-                labels.push(label);
-            }
+impl Axis {
+    fn of(values: &[f64]) -> Self {
+        let low = values.iter().copied().fold(0.0, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        let width = if high > low { high - low } else { 1.0 };
+        let power = 10.0_f64.powf((width / PARTS_MAX).log10().floor());
+        // A hair more, because a quotient such as 5.0000005 is five parts.
+        let fits = |step: &f64| width <= step * PARTS_MAX * 1.000_001;
+        let step = [1.0, 2.0, 5.0].map(|times| times * power).into_iter().find(fits);
+        let step = step.unwrap_or(10.0 * power);
+        // What is counted has no parts.
+        let step =
+            if values.iter().all(|value| value.fract() == 0.0) { step.max(1.0) } else { step };
+        let parts = |value: f64| value / step / 1.000_001;
+        let (low, high) = (parts(low).floor() * step, parts(high).ceil() * step);
+        Self { low, high: if high > low { high } else { step }, step }
+    }
+
+    /// Where a value lies, from 0 at the low end to 1 at the high end.
+    fn place(self, value: f64) -> f64 {
+        (value - self.low) / (self.high - self.low)
+    }
+
+    fn steps(self) -> impl Iterator<Item = f64> {
+        let parts = ((self.high - self.low) / self.step).round() as usize;
+        (0..=parts).map(move |part| self.low + part as f64 * self.step)
+    }
+}
+
+/// The shortest text of a number on an axis, with a space between thousands.
+fn tick(value: f64) -> String {
+    // Steps such as 0.1 add up to 0.30000000000000004.
+    let text = format!("{:.6}", value.abs());
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let (whole, fraction) = text.split_once('.').map_or((text, None), |(w, f)| (w, Some(f)));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push('\u{202f}');
         }
-        // Hours and other numbers in their order, without a hole.
-        let numbers: Option<Vec<i64>> = labels.iter().map(|label| label.parse().ok()).collect();
-        match numbers.as_deref() {
-            Some([first, rest @ ..]) => {
-                let low = rest.iter().fold(*first, |low, n| low.min(*n));
-                let high = rest.iter().fold(*first, |high, n| high.max(*n));
-                let most = i64::try_from(LABELS_MAX).unwrap_or(i64::MAX);
-                if high.checked_sub(low).is_some_and(|width| width < most) {
-                    (low..=high).map(|n| n.to_string()).collect()
-                } else {
-                    labels
+        grouped.push(digit);
+    }
+    let sign = if value < 0.0 { "−" } else { "" };
+    fraction.map_or_else(|| format!("{sign}{grouped}"), |f| format!("{sign}{grouped}.{f}"))
+}
+
+/// A coordinate, to a tenth of a unit.
+fn at(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn frame(height: f64, content: &Markup) -> Markup {
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}"))
+            font-family="system-ui, Arial, sans-serif" font-size="12" fill="currentColor" {
+            (content)
+        }
+    }
+}
+
+fn no_data() -> Markup {
+    frame(96.0, &html! { text x=(at(WIDTH / 2.0)) y="52" text-anchor="middle" { "no data" } })
+}
+
+fn colour(series: usize) -> &'static str {
+    COLOURS[series % COLOURS.len()]
+}
+
+fn legend(data: &Data, left: f64) -> Markup {
+    let mut x = left;
+    html! {
+        @for (index, (name, _)) in data.series.iter().enumerate() {
+            rect x=(at(x)) y="8" width="10" height="10" rx="2" fill=(colour(index)) {}
+            text x=(at(x + 14.0)) y="17" { (name) }
+            @let () = x += 14.0 + CHARACTER * (name.chars().count() + 3) as f64;
+        }
+    }
+}
+
+/// Where the marks of a chart over time lie.
+struct Plot<'a> {
+    data: &'a Data,
+    axis: Axis,
+    /// The room of one label.
+    room: f64,
+}
+
+impl Plot<'_> {
+    fn y(&self, value: f64) -> f64 {
+        HEIGHT - BOTTOM - self.axis.place(value) * (HEIGHT - TOP - BOTTOM)
+    }
+
+    /// The middle of a label's room.
+    fn x(&self, index: usize) -> f64 {
+        LEFT + (index as f64 + 0.5) * self.room
+    }
+}
+
+fn over_time(data: &Data, marks: impl Fn(&Plot<'_>) -> Markup) -> Markup {
+    let room = (WIDTH - LEFT - RIGHT) / data.labels.len() as f64;
+    let plot = Plot { data, axis: Axis::of(&data.values()), room };
+    // As many labels as fit beside each other.
+    let widest = data.labels.iter().map(|label| label.chars().count()).max().unwrap_or(1);
+    let every = ((widest + 2) as f64 * CHARACTER / room).ceil().max(1.0) as usize;
+    frame(
+        HEIGHT,
+        &html! {
+            (legend(data, LEFT))
+            @for value in plot.axis.steps() {
+                @let y = at(plot.y(value));
+                line x1=(at(LEFT)) x2=(at(WIDTH - RIGHT)) y1=(y) y2=(y) stroke=(LINE) stroke-opacity=(if value == 0.0 { "1" } else { "0.35" }) {}
+                text x=(at(LEFT - 6.0)) y=(at(plot.y(value) + 4.0)) text-anchor="end" { (tick(value)) }
+            }
+            (marks(&plot))
+            @for (index, label) in data.labels.iter().enumerate().filter(|(index, _)| index.is_multiple_of(every)) {
+                text x=(at(plot.x(index))) y=(at(HEIGHT - 6.0)) text-anchor="middle" { (label) }
+            }
+        },
+    )
+}
+
+fn bars(plot: &Plot<'_>) -> Markup {
+    let series = &plot.data.series;
+    let width = (plot.room * 0.8 / series.len() as f64).min(28.0);
+    let zero = plot.y(0.0);
+    html! {
+        @for (place, (name, values)) in series.iter().enumerate() {
+            @for (index, value) in values.iter().enumerate() {
+                @if let Some(value) = value {
+                    @let x = plot.x(index) + width * (place as f64 - series.len() as f64 / 2.0);
+                    @let y = plot.y(*value);
+                    rect x=(at(x)) y=(at(y.min(zero))) width=(at((width - 1.0).max(0.5))) height=(at((zero - y).abs())) fill=(colour(place)) {
+                        title { (plot.data.labels[index]) ": " (tick(*value)) " " (name) }
+                    }
                 }
             }
-            _ => labels,
         }
+    }
+}
+
+/// A line for each series; it is interrupted where a value is unknown.
+fn lines(plot: &Plot<'_>) -> Markup {
+    let path = |values: &[Option<f64>]| {
+        let mut path = String::new();
+        let mut draws = false;
+        for (index, value) in values.iter().enumerate() {
+            if let Some(value) = value {
+                let command = if draws { 'L' } else { 'M' };
+                path.push_str(&format!("{command}{:.1} {:.1}", plot.x(index), plot.y(*value)));
+            }
+            draws = value.is_some();
+        }
+        path
     };
-    // The first line stands at the top; charts-rs begins at the bottom.
-    let (across, mut down) = (distinct(x), distinct(y));
-    down.reverse();
-    if across.len() * down.len() > CELLS_MAX {
-        return None;
-    }
-    let mut amounts = vec![0.0; across.len() * down.len()];
-    for row in &answer.rows {
-        let place = |labels: &[String], index: usize| {
-            let label = label(&row[index]);
-            labels.iter().position(|known| *known == label)
-        };
-        if let (Some(column), Some(line), Some(amount)) =
-            (place(&across, x), place(&down, y), number(&row[value]))
-        {
-            amounts[line * across.len() + column] = amount;
+    html! {
+        @for (place, (_, values)) in plot.data.series.iter().enumerate() {
+            path d=(path(values)) fill="none" stroke=(colour(place)) stroke-width="2" stroke-linecap="round" stroke-linejoin="round" {}
         }
     }
-    let most = amounts.iter().fold(0.0_f32, |most, amount| most.max(*amount));
+}
+
+/// A horizontal bar for each value, below each other, with every label and every number.
+fn categories(data: &Data) -> Markup {
+    let axis = Axis::of(&data.values());
+    let widest = data.labels.iter().map(|label| label.chars().count()).max().unwrap_or(1);
+    let left = (widest as f64 * CHARACTER + 16.0).max(LEFT);
+    // Room for the number behind the longest bar.
+    let width = WIDTH - left - LEFT;
+    let group = BAR * data.series.len() as f64 + BETWEEN;
+    let height = TOP + group * data.labels.len() as f64;
+    let x = |value: f64| left + axis.place(value) * width;
+    frame(
+        height,
+        &html! {
+            (legend(data, left))
+            @for (row, label) in data.labels.iter().enumerate() {
+                @let top = TOP + group * row as f64;
+                text x=(at(left - 8.0)) y=(at(top + (group - BETWEEN) / 2.0 + 4.0)) text-anchor="end" { (label) }
+                @for (place, (name, values)) in data.series.iter().enumerate() {
+                    @if let Some(value) = values[row] {
+                        @let y = top + BAR * place as f64;
+                        @let end = x(value.max(0.0));
+                        rect x=(at(x(value.min(0.0)))) y=(at(y)) width=(at(end - x(value.min(0.0)))) height=(at(BAR - 1.0)) rx="2" fill=(colour(place)) {
+                            title { (label) ": " (tick(value)) " " (name) }
+                        }
+                        text x=(at(end + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (tick(value)) }
+                    }
+                }
+            }
+            line x1=(at(x(0.0))) x2=(at(x(0.0))) y1=(at(TOP - 4.0)) y2=(at(height)) stroke=(LINE) {}
+        },
+    )
+}
+
+/// A square for each pair of labels, darker the larger its value is. `None` if there is nothing to draw.
+fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<Markup> {
+    let (x, y, value) = (index_of(answer, x)?, index_of(answer, y)?, index_of(answer, value)?);
+    let (across, down) = (axis_labels(answer, x), axis_labels(answer, y));
+    let place = |labels: &[String], value: &SqlValue| {
+        let label = label(value);
+        labels.iter().position(|known| *known == label)
+    };
+    let cells: Vec<(usize, usize, f64)> = answer
+        .rows
+        .iter()
+        .filter_map(|row| {
+            Some((place(&across, &row[x])?, place(&down, &row[y])?, number(&row[value])?))
+        })
+        .collect();
+    let most = cells.iter().fold(0.0_f64, |most, cell| most.max(cell.2));
     if most <= 0.0 {
         return None;
     }
-    let cells = amounts.into_iter().enumerate().collect();
-    let mut chart = HeatmapChart::new(cells, across, down);
-    dress(&mut chart.base);
-    chart.heatmap_series.min = 0.0;
-    chart.heatmap_series.max = most;
-    chart.heatmap_series.min_color = COLD;
-    chart.heatmap_series.max_color = HOT;
-    chart.heatmap_series.min_font_color = TEXT;
-    chart.heatmap_series.max_font_color = TEXT;
-    Some(chart)
+    let widest = down.iter().map(|label| label.chars().count()).max().unwrap_or(1);
+    let left = (widest as f64 * CHARACTER + 16.0).max(LEFT);
+    let (width, side) = ((WIDTH - left - RIGHT) / across.len() as f64, 26.0);
+    let height = TOP + side * down.len() as f64;
+    Some(frame(
+        height,
+        &html! {
+            @for (column, label) in across.iter().enumerate() {
+                text x=(at(left + (column as f64 + 0.5) * width)) y=(at(TOP - 8.0)) text-anchor="middle" font-size="10" { (label) }
+            }
+            @for (line, label) in down.iter().enumerate() {
+                text x=(at(left - 8.0)) y=(at(TOP + (line as f64 + 0.65) * side)) text-anchor="end" { (label) }
+            }
+            @for (column, line, amount) in cells {
+                rect x=(at(left + column as f64 * width)) y=(at(TOP + line as f64 * side)) width=(at(width - 1.0)) height=(at(side - 1.0))
+                    fill=(COLOURS[0]) fill-opacity=(format!("{:.2}", 0.08 + 0.92 * amount.max(0.0) / most)) {
+                    title { (across[column]) ", " (down[line]) ": " (tick(amount)) }
+                }
+            }
+        },
+    ))
 }
 
-fn dress(base: &mut charts_rs::ChartBase) {
-    base.width = WIDTH;
-    base.height = HEIGHT;
-    base.background_color = Color::transparent();
-    base.series.colors = SERIES.to_vec();
-    base.x_axis.font.color = TEXT;
-    base.x_axis.stroke_color = LINE;
-    base.legend.font.color = TEXT;
-    base.grid.stroke_color = GRID;
-    base.title.font.color = TEXT;
-}
-
-fn dress_axis(axis: &mut charts_rs::YAxisConfig, scale: Option<(usize, f32)>) {
-    axis.font.color = TEXT;
-    axis.stroke_color = LINE;
-    if let Some((parts, top)) = scale {
-        axis.split_number = parts;
-        axis.max = Some(top);
+/// The labels of an axis of a heat map: numbers, such as hours, in their order and without a hole.
+fn axis_labels(answer: &Answer, column: usize) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for row in &answer.rows {
+        let label = label(&row[column]);
+        if !labels.contains(&label) && labels.len() < CATEGORIES_MAX {
+            labels.push(label);
+        }
     }
-}
-
-/// The parts of an axis from zero and its upper end, in steps of 1, 2 or 5 times a power of ten, and in
-/// whole steps if all values are whole; `None` leaves values below zero, and a chart without values, to charts-rs.
-fn scale(series: &[Series]) -> Option<(usize, f32)> {
-    let values = || series.iter().flat_map(|one| &one.data).copied().flatten().map(f64::from);
-    let most = values().fold(0.0, f64::max);
-    if most <= 0.0 || !most.is_finite() || values().any(|value| value < 0.0) {
-        return None;
+    let numbers: Option<Vec<usize>> = labels.iter().map(|label| label.parse().ok()).collect();
+    let bounds = numbers.and_then(|n| Some((*n.iter().min()?, *n.iter().max()?)));
+    match bounds {
+        Some((low, high)) if high - low < CATEGORIES_MAX => {
+            (low..=high).map(|number| number.to_string()).collect()
+        }
+        _ => labels,
     }
-    let power = 10.0_f64.powf((most / PARTS_MAX).log10().floor());
-    // A hair more, because a quotient such as 5.0000005 is five parts.
-    let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
-    let step = step.into_iter().find(|step| most <= step * PARTS_MAX * 1.000_001)?;
-    let step = if values().all(|value| value.fract() == 0.0) { step.max(1.0) } else { step };
-    let parts = (most / step / 1.000_001).ceil();
-    Some((parts as usize, (parts * step) as f32))
-}
-
-/// Leaves the colours of text and lines to the page, and the width as well.
-fn coloured(svg: &str) -> String {
-    let text = svg.replace("#010203", "currentColor").replace("rgb(1,2,3)", "currentColor");
-    text.replace("#030201", "#8a9691")
-        .replace("rgb(3,2,1)", "#8a9691")
-        .replace("#6E7079", "currentColor")
-        .replace("font-family=\"Roboto\"", "font-family=\"Roboto, Arial, sans-serif\"")
 }
 
 #[cfg(test)]
@@ -219,17 +382,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_has_round_steps_and_no_parts_of_what_is_counted() {
-        let scale_of = |values: &[f32]| {
-            scale(&[Series::new_nullable("a".into(), values.iter().copied().map(Some).collect())])
-        };
-        assert_eq!(scale_of(&[1.0, 0.0]), Some((1, 1.0)));
-        assert_eq!(scale_of(&[5.0]), Some((5, 5.0)));
-        assert_eq!(scale_of(&[14.0, 3.0]), Some((3, 15.0)));
-        assert_eq!(scale_of(&[7113.55, 0.0]), Some((4, 8000.0)));
-        assert_eq!(scale_of(&[0.5]), Some((5, 0.5)));
-        for left_to_charts_rs in [&[][..], &[0.0], &[-1.0, 4.0], &[f32::INFINITY]] {
-            assert_eq!(scale_of(left_to_charts_rs), None, "{left_to_charts_rs:?}");
+    fn an_axis_has_round_steps_no_parts_of_what_is_counted_and_zero_on_it() {
+        for (values, low, high, step) in [
+            (&[] as &[f64], 0.0, 1.0, 1.0),
+            (&[0.0], 0.0, 1.0, 1.0),
+            (&[1.0, 0.0], 0.0, 1.0, 1.0),
+            (&[14.0, 3.0], 0.0, 15.0, 5.0),
+            (&[7113.55, 0.0], 0.0, 8000.0, 2000.0),
+            (&[0.5], 0.0, 0.5, 0.1),
+            (&[-3.0, 9.0], -4.0, 10.0, 2.0),
+            (&[-0.5], -0.5, 0.0, 0.1),
+        ] {
+            let axis = Axis::of(values);
+            let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+            assert!(
+                near(axis.low, low) && near(axis.high, high) && near(axis.step, step),
+                "{values:?}: {axis:?}"
+            );
         }
+    }
+
+    #[test]
+    fn a_tick_is_the_shortest_number_with_grouped_thousands() {
+        let ticks = [0.0, 0.1 + 0.2, 1_234_567.0, -5000.0].map(tick);
+        assert_eq!(ticks, ["0", "0.3", "1\u{202f}234\u{202f}567", "−5\u{202f}000"]);
     }
 }

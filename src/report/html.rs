@@ -21,7 +21,7 @@ font-variant-numeric:tabular-nums}.day{white-space:nowrap}svg{width:100%;height:
 pub fn fragment(answer: &Answer) -> Markup {
     html! {
         @if let Some(chart) = svg(answer) {
-            // charts-rs escapes every text in it.
+            // Every text in it is escaped.
             figure.chart tabindex="0" role="img" aria-label=(format!("Chart of {}; the table below has its numbers", cell(&answer.report.title))) {
                 (PreEscaped(chart))
             }
