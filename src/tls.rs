@@ -204,23 +204,3 @@ fn authorities(path: &Path) -> Result<rustls::RootCertStore, TlsError> {
     }
     Ok(roots)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_file_of_certificates_is_refused_without_waiting() {
-        let dir = tempfile::tempdir().unwrap();
-        let long = dir.path().join("long.pem");
-        std::fs::File::create(&long).unwrap().set_len(CERTIFICATES_MAX + 1).unwrap();
-        for (path, why) in [
-            (Path::new("/dev/zero"), "not a regular file"),
-            (dir.path(), "not a regular file"),
-            (&long, "longer than"),
-        ] {
-            let refused = certificate_file(path).unwrap_err().to_string();
-            assert!(refused.contains(why), "{}: {refused}", path.display());
-        }
-    }
-}

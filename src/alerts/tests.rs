@@ -186,11 +186,3 @@ async fn each_new_gap_is_told_once_and_the_end_when_none_is_left() {
     ];
     assert_eq!(shop.said().await, expected(&all));
 }
-
-#[tokio::test]
-async fn alerts_of_a_sink_that_is_told_no_more_are_forgotten() {
-    let mut shop = Shop::new();
-    shop.sees(&well(), &[gap(4)], HOUR, 0).await;
-    shop.store.keep_alerts_of(vec!["other".to_owned()]).await.unwrap();
-    assert!(shop.store.read(|reader| reader.alerts("ops")).await.unwrap().is_empty());
-}

@@ -164,21 +164,3 @@ fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::config::Base;
-
-    #[test]
-    fn a_route_with_every_below_the_usual_minimum_is_polled_that_often() {
-        let text = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[routes.jobs]\nevery = \"500ms\"\n";
-        let base = Base { env_key: Some("key".into()), ..Base::default() };
-        let plan = poller_plan(&Config::parse(text, "config.toml", &base).unwrap());
-        let intervals: Vec<Duration> = plan.iter().map(|p| p.settings.min_interval).collect();
-        assert_eq!(intervals[0], Duration::from_millis(500));
-        assert!(intervals[1..].iter().all(|min| *min == Duration::from_secs(1)), "{intervals:?}");
-    }
-}

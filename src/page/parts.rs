@@ -347,15 +347,3 @@ fn clock(stamp: &str) -> String {
         .parse::<Timestamp>()
         .map_or_else(|_| shown(stamp), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::status::example;
-
-    #[test]
-    fn the_guarantee_of_each_poller_stands_beside_its_interval() {
-        let shown = super::pollers(&example::with_leads()).into_string();
-        let cells = "data-label=\"Interval\">10s</td><td class=\"number\" role=\"cell\" data-label=\"At the latest\">24s</td>";
-        assert!(shown.contains(cells), "{shown}");
-    }
-}

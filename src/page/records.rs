@@ -374,16 +374,3 @@ fn summary(body: &str) -> String {
     let texts = texts.iter().filter_map(|name| record.get(*name)?.as_str());
     texts.collect::<Vec<_>>().join(" · ")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_page_has_a_format() {
-        let query = Query::of(&Uri::from_static("/api/records?route=jobs&format=csv"));
-        assert_eq!(query.problem(&PARAMETERS), None);
-        assert!(no_format(&query).unwrap().contains("format=csv"));
-        assert_eq!(no_format(&Query::of(&Uri::from_static("/api/records?route=jobs"))), None);
-    }
-}

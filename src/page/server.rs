@@ -82,7 +82,7 @@ mod tests {
     use std::convert::Infallible;
 
     use axum::body::Body;
-    use axum::response::{Html, IntoResponse};
+    use axum::response::IntoResponse;
     use axum::routing::get;
     use futures_util::stream;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -147,11 +147,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn large_answers_that_are_read_slowly_are_few_and_small_ones_any_number() {
+    async fn large_answers_that_are_read_slowly_are_few_and_leave_room_for_small_ones() {
         let router = Router::new()
             .route("/large", get(|| async { vec![b'x'; 12 * 1024 * 1024] }))
-            .route("/api/large", get(|| async { vec![b'x'; 12 * 1024 * 1024] }))
-            .route("/page", get(|| async { Html("x".repeat(12 * 1024 * 1024)) }))
             .route("/small", get(|| async { vec![b'x'; 100 * 1024] }));
         let settings = config::StatusSettings {
             listen: "127.0.0.1:7780".parse().unwrap(),
@@ -159,8 +157,7 @@ mod tests {
             hosts: Vec::new(),
             show_records: false,
         };
-        let explain: Explain =
-            Arc::new(|code, text| (code, Html(format!("<p>{text}</p>"))).into_response());
+        let explain: Explain = Arc::new(|code, text| (code, text.to_owned()).into_response());
         let router = guarded(router, Access::new(&settings), explain);
         let large = Large::default();
         let ask = |path: &'static str| {
@@ -169,40 +166,20 @@ mod tests {
             async move {
                 let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
                 client.write_all(request.as_bytes()).await.unwrap();
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(client.read_u8().await.unwrap());
-                }
-                (String::from_utf8(head).unwrap(), client)
+                let mut head = [0; 12];
+                client.read_exact(&mut head).await.unwrap();
+                (String::from_utf8_lossy(&head).into_owned(), client)
             }
         };
         let mut slow = Vec::new();
-        for count in 1..=20 {
+        for wanted in [200, 200, 200, 200, 200, 503, 503] {
             let (head, client) = ask("/large").await;
-            if count <= 5 {
-                assert!(head.starts_with("HTTP/1.1 200"), "{count}: {head}");
-            } else {
-                let found = |text: &str| assert!(head.contains(text), "{count}: {head}");
-                found("HTTP/1.1 503");
-                found("\r\nretry-after: 15\r\n");
-                // The refusal has the headers of every other response.
-                found("\r\ncontent-security-policy: ");
-                found("\r\ncache-control: no-store\r\n");
-            }
-            if count > 5 {
-                for (path, kind) in [("/page", "text/html"), ("/api/large", "application/json")] {
-                    let (head, _client) = ask(path).await;
-                    assert!(head.starts_with("HTTP/1.1 503"), "{head}");
-                    assert!(head.contains(&format!("\r\ncontent-type: {kind}")), "{head}");
-                    assert!(head.contains("\r\nretry-after: 15\r\n"), "{head}");
-                }
-            }
+            assert_eq!(head, format!("HTTP/1.1 {wanted}"));
             slow.push(client);
-            assert!(ask("/small").await.0.starts_with("HTTP/1.1 200"));
+            assert_eq!(ask("/small").await.0, "HTTP/1.1 200");
         }
         drop(slow);
         sleep(REQUEST_LIMIT).await;
-        let head = ask("/large").await.0;
-        assert!(head.starts_with("HTTP/1.1 200"), "the room was given back: {head}");
+        assert_eq!(ask("/large").await.0, "HTTP/1.1 200", "the room was given back");
     }
 }

@@ -204,18 +204,4 @@ mod tests {
         .await;
         assert_eq!(taken, 60);
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn without_a_viewer_no_snapshot_is_taken() {
-        let taken = takes(async |snapshots| {
-            sleep(Duration::from_secs(3600)).await;
-            snapshots.newest().await;
-            snapshots.newest().await;
-            sleep(Duration::from_secs(3600)).await;
-            snapshots.newest().await;
-            sleep(Duration::from_secs(3600)).await;
-        })
-        .await;
-        assert_eq!(taken, 2);
-    }
 }

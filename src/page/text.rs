@@ -109,11 +109,6 @@ mod tests {
     }
 
     #[test]
-    fn commands_in_a_message_are_set_apart() {
-        assert_eq!(message("see `gaps`, please").into_string(), "see <code>gaps</code>, please");
-    }
-
-    #[test]
     fn times_are_those_of_the_shop_and_other_text_stays() {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         let made = |text: &str| moment(text, &zone, "%Y-%m-%d %H:%M").into_string();
@@ -124,13 +119,6 @@ mod tests {
             assert_eq!(made(text), text);
         }
         assert_eq!(zone_name(&zone), "Europe/Berlin");
-    }
-
-    #[test]
-    fn values_of_a_field_are_written_for_people() {
-        let told = [Some("\"Open\""), Some("null"), None, Some("\"\""), Some("0.0"), Some("[]")];
-        let told = told.map(plain);
-        assert_eq!(told, ["Open", "(empty)", "(absent)", "\"\"", "0.0", "[]"]);
     }
 
     #[test]

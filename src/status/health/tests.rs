@@ -39,77 +39,6 @@ fn a_sink_that_is_out_of_the_configuration_for_a_week_counts_against_health() {
 }
 
 #[test]
-fn alerts_that_a_sink_does_not_take_count_against_health_but_not_before_the_first_attempt() {
-    let notices = |waiting, waiting_error: Option<&str>, refused, refused_error: Option<&str>| {
-        serde_json::json!({
-            "waiting": waiting, "waiting_error": waiting_error,
-            "refused": refused, "refused_error": refused_error,
-        })
-    };
-    for (notices, said) in [
-        (notices(0, None, 0, None), vec![]),
-        (notices(3, None, 0, None), vec![]),
-        (
-            notices(3, Some("answered 503"), 0, None),
-            vec!["3 of its alerts or reports, which will be sent again: answered 503"],
-        ),
-        (
-            notices(0, None, 1, Some("answered 422")),
-            vec!["refused 1 of its alerts or reports for good: answered 422; correct"],
-        ),
-        (
-            notices(1, Some("a"), 1, None),
-            vec!["has not taken 1 of its alerts or reports", "no reason is known"],
-        ),
-    ] {
-        let sink: SinkStatus = serde_json::from_value(serde_json::json!({
-            "name": "ops", "type": "webhook", "state": "active", "position": 9, "behind": 0,
-            "delivered": 9, "retrying": 0, "dead": 0, "next_attempt_s": null, "last_error": null,
-            "notices": notices,
-        }))
-        .unwrap();
-        let mut report = HealthReport::default();
-        report.judge_sinks(&[sink]);
-        let (health, reasons) = report.into_parts();
-        let expected = if said.is_empty() { Health::Ok } else { Health::Degraded };
-        assert_eq!((health, reasons.len()), (expected, said.len()), "{reasons:?}");
-        for (reason, said) in reasons.iter().zip(said) {
-            assert!(
-                reason.contains(said) && reason.contains("ops`") | reason.contains("--notices`"),
-                "{reason}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_replay_that_was_given_up_counts_against_health_until_an_operator_ends_it() {
-    for (state, health) in
-        [("running", Health::Ok), ("failed", Health::Degraded), ("cancelled", Health::Ok)]
-    {
-        let sink: SinkStatus = serde_json::from_value(serde_json::json!({
-            "name": "erp", "type": "webhook", "state": "active", "position": 9, "behind": 0,
-            "delivered": 9, "retrying": 0, "dead": 0, "filtered": 0, "skipped": 0,
-            "next_attempt_s": null, "last_error": null,
-            "replay": {
-                "sink": "erp", "id": "1", "from_seq": 0, "to_seq": 9, "rate": 10.0, "position": 4,
-                "choice": { "routes": [], "kinds": [], "wheres": [], "all_versions": false },
-                "sent": 4, "refused": 0, "left_out": 0, "state": state,
-                "last_error": "answered 503", "begun_at": "", "ended_at": null,
-            },
-        }))
-        .unwrap();
-        let mut report = HealthReport::default();
-        report.judge_sinks(&[sink]);
-        let (found, reasons) = report.into_parts();
-        assert_eq!(found, health, "{state}: {reasons:?}");
-        for part in ["row 5: answered 503", "`shopmirror replay erp --cancel`"] {
-            assert!(reasons.iter().all(|reason| reason.contains(part)), "{reasons:?}");
-        }
-    }
-}
-
-#[test]
 fn a_timer_that_runs_once_is_healthy_while_its_last_success_is_recent() {
     let every = Some(Duration::from_secs(600));
     assert_eq!(judged(Some(&run(1200.0, &[])), every), (Health::Ok, Vec::new()));
@@ -122,6 +51,8 @@ fn a_timer_that_runs_once_is_healthy_while_its_last_success_is_recent() {
         assert_eq!((found, reasons.len()), (health, 1), "{reasons:?}");
         assert!(reasons[0].contains(word), "{reasons:?}");
     }
+    let (health, _) = judged(Some(&run(1.0, &[])), None);
+    assert_eq!(health, Health::Failing, "without a timer there must be a daemon");
 }
 
 fn poller(route: &str, failures: u32, error: Option<&str>) -> PollerStatus {
@@ -172,9 +103,4 @@ fn routes_that_fail_alike_are_reported_together() {
     assert_eq!(some, (Health::Degraded, vec!["jobs, leads: dns on jobs".to_owned()]));
     let other = poller("customers", 2, Some("http_404"));
     assert_eq!(judged(&[jobs, other, payments]).1.len(), 2);
-}
-
-#[test]
-fn without_a_timer_no_daemon_is_a_failure_however_recent_the_last_run() {
-    assert_eq!(judged(Some(&run(1.0, &[])), None).0, Health::Failing);
 }
