@@ -3,11 +3,8 @@
 mod auth;
 mod config_files;
 mod demo;
-mod interrupted_reload;
+mod install;
 mod other_workspace;
-mod packages;
 mod reload;
-mod shutdown;
+mod stop;
 mod tls;
-mod units;
-mod unread_log;

@@ -4,7 +4,6 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,23 +18,16 @@ fn fixture(name: &str) -> PathBuf {
 /// A TLS server with the certificate `name` that ends every connection after its request. Its thread
 /// ends with the test program.
 fn server(name: &str) -> SocketAddr {
-    server_of(name, &[]).0
-}
-
-/// The same, which speaks `protocols`; it also tells which of them each client chose.
-fn server_of(name: &str, protocols: &[&str]) -> (SocketAddr, Receiver<Option<Vec<u8>>>) {
     let certificate = CertificateDer::from_pem_file(fixture(&format!("{name}.pem"))).unwrap();
     let key = PrivateKeyDer::from_pem_file(fixture(&format!("{name}.key"))).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let config = Arc::new(config);
-    let (chosen, chosen_by_client) = channel();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -44,10 +36,9 @@ fn server_of(name: &str, protocols: &[&str]) -> (SocketAddr, Receiver<Option<Vec
             let mut stream = StreamOwned::new(connection, stream);
             // The handshake fails, or the request is read and gets no response.
             let _ = stream.read(&mut [0; 1024]);
-            let _ = chosen.send(stream.conn.alpn_protocol().map(<[u8]>::to_vec));
         }
     });
-    (address, chosen_by_client)
+    address
 }
 
 /// The line of `check` about the workspace at `address`, which may be signed by the authority.
@@ -80,14 +71,6 @@ async fn each_fault_of_a_certificate_has_its_own_cause_and_remedy() {
     }
     let said = said_of_workspace(server("server"), true).await;
     assert!(!said.contains("certificate is"), "the certificate is good: {said}");
-}
-
-#[tokio::test]
-async fn the_workspace_is_asked_by_http_1_with_every_set_of_features() {
-    let (address, chosen) = server_of("server", &["h2", "http/1.1"]);
-    said_of_workspace(address, true).await;
-    let chosen = chosen.try_iter().last().expect("the server was asked");
-    assert_eq!(chosen.as_deref(), Some(&b"http/1.1"[..]));
 }
 
 #[tokio::test]
