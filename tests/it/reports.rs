@@ -1,5 +1,5 @@
 //! Reports: their numbers against those computed here from the sandbox's truth, in zones east and
-//! west of UTC and over a change of the clock; what they refuse; hostile text in every format.
+//! west of UTC and over a change of the clock; a shop's own reports; hostile text in every format.
 
 mod expected;
 mod numbers;

@@ -1,7 +1,6 @@
 //! A shop whose whole history is in the mirror, and the same history as the sandbox tells it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::civil::Date;
@@ -11,9 +10,8 @@ use sandbox::{Options, Sandbox, Shop as ShopKind};
 use serde_json::{Value, json};
 use shopmirror::record::{Page, PollerId, Record, RecordId, Route};
 use shopmirror::store::{PollFacts, Store};
-use tokio::sync::Mutex;
 
-use crate::support::{Ended, Place};
+use crate::support::Place;
 
 /// A shop in a time zone, with everything that happened in it over some weeks.
 pub(super) struct Shop {
@@ -47,19 +45,11 @@ const ZONES: [(&str, &str, &str); 3] = [
 
 const BUSINESSES: [&str; 2] = ["1", "2"];
 
-/// The shops are the same for every test that runs at the time.
-pub(super) async fn shops() -> Arc<Vec<Shop>> {
-    static SHARED: Mutex<Weak<Vec<Shop>>> = Mutex::const_new(Weak::new());
-    let mut shared = SHARED.lock().await;
-    if let Some(shops) = shared.upgrade() {
-        return shops;
-    }
+pub(super) async fn shops() -> Vec<Shop> {
     let mut shops = Vec::new();
     for (zone, day, end) in ZONES {
         shops.push(Shop::open(zone, day.parse().unwrap(), end.parse().unwrap()).await);
     }
-    let shops = Arc::new(shops);
-    *shared = Arc::downgrade(&shops);
     shops
 }
 
@@ -151,15 +141,6 @@ impl Shop {
     /// Days since a record was created.
     pub(super) fn age(&self, record: &Value) -> f64 {
         self.now.duration_since(at(record)).as_secs_f64() / 86_400.0
-    }
-
-    /// Runs a report over the whole history.
-    pub(super) async fn run(&self, name: &str, more: &[&str]) -> Ended {
-        let (from, to) = self.days();
-        let (from, to) = (from.to_string(), to.to_string());
-        let mut args = vec!["report", name, "--from", &from, "--to", &to];
-        args.extend(more);
-        self.place.run(args).await
     }
 }
 
