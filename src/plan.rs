@@ -225,15 +225,6 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_is_read_once_a_day_is_at_no_risk_before_anything_is_known() {
-        let wall = "2026-03-01T12:00:00Z".parse().unwrap();
-        let now = Moment { elapsed: Duration::ZERO, wall };
-        let schedule = Schedule::new(vec![every(86_400), every(3600)], 45.0, now);
-        let forecast = schedule.forecast();
-        assert!(forecast.feasible && !schedule.view(0, now).at_risk, "{forecast:?}");
-    }
-
-    #[test]
     fn a_daemon_that_has_just_begun_is_not_told_of_an_overflow_every_few_polls() {
         let one_in = |overflows, watched, guarantee| {
             (1.0 / overflow_chance(overflows, watched, guarantee)).round()

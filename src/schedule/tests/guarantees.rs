@@ -9,19 +9,6 @@ fn danger() -> PollResult {
     aged(98, (0..98).map(|k| Duration::from_secs_f64(f64::from(k) / 10.0)).collect())
 }
 
-/// Reads the route at this time.
-fn read(schedule: &mut Schedule, poller: usize, now: f64, outcome: &PollResult) {
-    schedule.started(poller, at(now));
-    schedule.observe(poller, outcome, at(now));
-}
-
-/// Changes what a route remembers.
-fn remember(schedule: &mut Schedule, poller: usize, key: &str, value: serde_json::Value, now: f64) {
-    let mut learned: serde_json::Value = serde_json::from_str(&schedule.learned(poller)).unwrap();
-    learned[key] = value;
-    schedule.restore(poller, &learned.to_string(), at(now));
-}
-
 #[test]
 fn while_a_search_waits_each_guarantee_is_one_slot_longer_within_max_interval() {
     let slot = 60.5 / 20.0;
@@ -42,63 +29,6 @@ fn while_a_search_waits_each_guarantee_is_one_slot_longer_within_max_interval() 
         assert!((beside - longer).abs() < 0.05, "{beside} in place of {alone} for {poller}");
         schedule.set_background(false);
     }
-}
-
-#[test]
-fn searches_take_their_slots_from_every_route_and_not_from_the_busiest() {
-    let polls = |searches: bool| {
-        let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
-        schedule.set_background(searches);
-        let (mut last, mut other_at, mut others) = ([0.0; 6], 0.0, 0);
-        let (mut now, mut polls) = (0.0, [0; 6]);
-        while now < 7200.0 {
-            if searches && now >= other_at && schedule.can_spare(at(now)) {
-                schedule.spent(at(now));
-                (others, other_at) = (others + 1, now + 20.0 * SLOT);
-            } else if let Next::Poll(poller) = schedule.next(at(now)) {
-                let rate = if poller == 4 { 0.3 } else { 0.001 };
-                let from = std::mem::replace(&mut last[poller], now);
-                read(&mut schedule, poller, now, &page(steady(rate, from, now)));
-                polls[poller] += 1;
-            }
-            now += SLOT;
-        }
-        (f64::from(polls[4]), f64::from(polls.iter().sum::<i32>() - polls[4]), others)
-    };
-    let (busy, quiet, _) = polls(false);
-    let (beside, quiet_beside, others) = polls(true);
-    assert!(others > 230, "{others} searches");
-    assert!(beside > 0.97 * busy, "the busiest was polled {beside} times in place of {busy}");
-    assert!(quiet_beside > 0.84 * quiet, "the others {quiet_beside} times in place of {quiet}");
-}
-
-#[test]
-fn searches_get_slots_beside_a_short_max_interval_although_every_timer_is_late() {
-    let short = PollerSettings { max_interval: Duration::from_secs(5), ..settings() };
-    let mut all = vec![settings(); 5];
-    all.push(short);
-    let mut schedule = Schedule::new(all, 45.0, at(0.0));
-    schedule.set_background(true);
-    let (mut now, mut other_at, mut others, mut last) = (0.0, 0.0, 0, 0.0);
-    while now < 3600.0 {
-        now += 0.001;
-        if now >= other_at && schedule.can_spare(at(now)) {
-            schedule.spent(at(now));
-            (others, other_at) = (others + 1, now + 20.0 * SLOT);
-        }
-        match schedule.next(at(now)) {
-            Next::Poll(poller) => {
-                read(&mut schedule, poller, now, &PollResult::Unchanged);
-                if poller == 5 {
-                    let waited = now - std::mem::replace(&mut last, now);
-                    assert!(waited <= 5.01, "waited {waited} until {now}");
-                }
-            }
-            Next::WaitUntil(until) => now = until.as_secs_f64(),
-            Next::Idle => unreachable!("nothing is in flight"),
-        }
-    }
-    assert!(others > 100, "{others} searches in an hour, one every 27 s would be 134");
 }
 
 #[test]

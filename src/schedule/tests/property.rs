@@ -101,12 +101,6 @@ fn stepping(seconds: f64, off: &mut i64, chance: &mut fastrand::Rng) -> Moment {
     Moment { wall: now.wall + jiff::SignedDuration::from_hours(*off), ..now }
 }
 
-fn run(seed: u64) -> (usize, usize) {
-    let mut chance = fastrand::Rng::with_seed(seed);
-    let (routes, a_minute) = (chance.usize(1..10), chance.usize(5..61));
-    run_with(seed, &vec![settings(); routes], (a_minute, 0.0), &mut chance, |_, _, _, _| ())
-}
-
 /// Runs random traffic at so many requests a minute, each late by up to so many seconds; `watch` is
 /// told of each poll: whose it was, when, how long it waited, and by how much requests were late meanwhile.
 fn run_with(
@@ -117,7 +111,7 @@ fn run_with(
     mut watch: impl FnMut(usize, f64, f64, f64),
 ) -> (usize, usize) {
     let routes = all.len();
-    let span = 3.0 * 3600.0;
+    let span = 1.5 * 3600.0;
     let traffic: Vec<Vec<f64>> = (0..routes).map(|_| arrivals(chance, span)).collect();
     let shown = SHOWN[seed as usize % SHOWN.len()];
     let mut off = 0;
@@ -202,14 +196,6 @@ fn run_with(
     (bucket.sent.len(), usable)
 }
 
-#[test]
-fn on_random_traffic_every_guarantee_is_kept_and_the_whole_budget_is_used() {
-    for seed in 0..300 {
-        let (sent, usable) = run(seed);
-        assert!(sent + 25 >= usable, "seed {seed}: {sent} polls of {usable}");
-    }
-}
-
 /// Routes with random `max_interval`s around the interval of polling in turn, and the part of the
 /// slots that they need.
 fn mixed(chance: &mut fastrand::Rng, a_minute: usize) -> (Vec<PollerSettings>, f64) {
@@ -236,7 +222,7 @@ fn mixed(chance: &mut fastrand::Rng, a_minute: usize) -> (Vec<PollerSettings>, f
 #[test]
 fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
     let (mut kept, mut said, mut short) = (0, 0, 0);
-    for seed in 0..80 {
+    for seed in seeds(30) {
         let mut chance = fastrand::Rng::with_seed(seed);
         let a_minute = chance.usize(5..61);
         let (all, needed) = mixed(&mut chance, a_minute);
@@ -263,7 +249,9 @@ fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
         });
         kept += 1;
     }
-    assert!(kept > 40 && said > 20 && short > 20_000, "{kept} kept, {said} said, {short} polls");
+    let all = kept + said;
+    assert!(4 * kept > all && 8 * said > all, "{kept} kept, {said} said");
+    assert!(short > 100 * all, "{short} polls of the shortest");
 }
 
 /// What an operator may set for one route.
@@ -285,13 +273,17 @@ fn drawn(chance: &mut fastrand::Rng) -> PollerSettings {
 }
 
 #[test]
-fn whatever_is_set_for_each_route_no_wait_is_longer_than_the_guarantee_that_was_shown() {
-    let mut polls = 0;
-    for seed in 0..200 {
+fn on_random_traffic_every_guarantee_is_kept_and_the_whole_budget_is_used() {
+    for seed in seeds(48) {
         let mut chance = fastrand::Rng::with_seed(seed);
-        let a_minute = [10, 20, 45, 60][seed as usize % 4];
-        let all: Vec<PollerSettings> = (0..6).map(|_| drawn(&mut chance)).collect();
-        run_with(seed, &all, (a_minute, 0.0), &mut chance, |_, _, _, _| polls += 1);
+        // Every third time an operator has set bounds for each route.
+        let is_usual = seed / SHOWN.len() as u64 % 3 != 2;
+        let all: Vec<PollerSettings> = match is_usual {
+            true => vec![settings(); chance.usize(1..10)],
+            false => (0..6).map(|_| drawn(&mut chance)).collect(),
+        };
+        let a_minute = chance.usize(5..61);
+        let (sent, usable) = run_with(seed, &all, (a_minute, 0.0), &mut chance, |_, _, _, _| ());
+        assert!(sent + 25 >= usable || !is_usual, "seed {seed}: {sent} polls of {usable}");
     }
-    assert!(polls > 100_000, "{polls} polls");
 }
