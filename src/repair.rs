@@ -417,14 +417,4 @@ mod tests {
         assert_eq!(found.terms(), ["other@example.com"]);
         assert_eq!(people(bodies, &known).terms(), ["other@example.com"]);
     }
-
-    #[test]
-    fn few_people_are_remembered() {
-        let person = |number: usize| [number.to_string(), String::new(), String::new()];
-        let mut known = People::default();
-        for round in 0..20 {
-            known.remember((0..MOST_KNOWN / 8).map(|n| person(round * MOST_KNOWN + n)).collect());
-            assert!(known.all.len() <= MOST_KNOWN);
-        }
-    }
 }

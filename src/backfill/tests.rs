@@ -2,8 +2,6 @@ use proptest::prelude::*;
 
 use super::text::TermPlace;
 use super::*;
-use crate::record::field;
-use sandbox::{Options, Route, Sandbox, Shop};
 
 struct Made {
     id: String,
@@ -24,13 +22,13 @@ struct Workspace {
 }
 
 impl Workspace {
-    fn new(made: Vec<Made>, place: TermPlace) -> Self {
+    fn new(made: Vec<Made>) -> Self {
         let texts = made.iter().map(|m| Texts::new([&m.name, &m.email, &m.mobile])).collect();
-        Self { made, texts, way: Matching { place, case_matters: false } }
+        Self { made, texts, way: Matching { place: TermPlace::Anywhere, case_matters: false } }
     }
 
     /// National numbers at random; names from a pool of some thousand pairs; most have an e-mail.
-    fn random(seed: u64, count: usize, place: TermPlace) -> Self {
+    fn random(seed: u64, count: usize) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut words = |count: usize, least: usize| -> Vec<String> {
             let syllable = [
@@ -59,28 +57,7 @@ impl Workspace {
                 }
             })
             .collect();
-        Self::new(made, place)
-    }
-
-    /// What the sandbox invents.
-    fn sandbox(count: usize) -> Self {
-        let sandbox = Sandbox::new(Options { shop: Shop::Quiet, ..Options::default() });
-        sandbox.pause_growth(true);
-        sandbox.burst(Route::Customers, count);
-        let truth = sandbox.truth(Route::Customers);
-        let text = |record: &str, name| -> String {
-            field(record, name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-        };
-        let made = truth[truth.len() - count..]
-            .iter()
-            .map(|truth| Made {
-                id: truth.id.to_string(),
-                name: text(truth.record.get(), "name"),
-                email: text(truth.record.get(), "email"),
-                mobile: text(truth.record.get(), "mobile_number"),
-            })
-            .collect();
-        Self::new(made, TermPlace::Anywhere)
+        Self::new(made)
     }
 
     fn search(&self, term: &str) -> Vec<Customer<'_>> {
@@ -128,64 +105,9 @@ fn course(workspace: &Workspace, most: usize) -> (f64, usize) {
 }
 
 #[test]
-fn five_thousand_customers_with_numbers_at_random_take_eight_hundred_searches() {
-    let (found, asked) = course(&Workspace::random(1, 5_000, TermPlace::Anywhere), 800);
-    assert!(found >= 99.0, "{found} % with {asked}");
-}
-
-#[test]
-fn five_thousand_customers_of_the_sandbox_take_eight_hundred_searches() {
-    let (found, asked) = course(&Workspace::sandbox(5_000), 800);
-    assert!(found >= 99.0, "{found} % with {asked}");
-}
-
-#[test]
-fn a_workspace_that_matches_beginnings_only_is_noticed() {
-    for (place, least) in [(TermPlace::WordStart, 85.0), (TermPlace::FieldStart, 70.0)] {
-        let workspace = Workspace::random(2, 1_000, place);
-        let mut planner = workspace.begin();
-        workspace.walk(&mut planner, 400);
-        assert_eq!(planner.way.place, place);
-        let found = 100.0 * planner.status().known as f64 / 1_000.0;
-        assert!(found >= least, "{place:?}: {found} %");
-    }
-}
-
-#[test]
-fn a_walk_goes_on_where_it_was() {
-    let workspace = Workspace::random(3, 600, TermPlace::Anywhere);
-    let mut first = workspace.begin();
-    let asked = workspace.walk(&mut first, 40);
-    let known = first.status().known;
-    assert!(known > 250, "{known}");
-
-    let mut again = Planner::default();
-    for made in workspace.made.iter().rev().filter(|made| first.ids.contains(&made.id)) {
-        again.know(shown(made));
-    }
-    for term in &asked {
-        again.searched_before(term, workspace.search(term).len());
-    }
-    assert_eq!(again.status().known, known);
-    assert_eq!(again.status().searches, 40);
-    let more = workspace.walk(&mut again, 400);
-    assert!(more.iter().all(|term| !asked.contains(term)));
-    assert!(again.status().known >= 590, "{:?} after {}", again.status(), more.len());
-}
-
-#[test]
-fn whoever_another_route_names_is_searched_for() {
-    let workspace = Workspace::random(4, 300, TermPlace::Anywhere);
-    let mut planner = workspace.begin();
-    let old = &workspace.made[0];
-    planner.suspect(Customer { id: "", ..shown(old) });
-    workspace.walk(&mut planner, 60);
-    assert!(planner.ids.contains(&old.id));
-}
-
-#[test]
-fn nothing_known_is_nothing_to_ask() {
-    assert_eq!(Planner::default().next_term(), None);
+fn nearly_all_of_a_thousand_customers_are_found_with_two_hundred_searches() {
+    let (found, asked) = course(&Workspace::random(1, 1_000), 200);
+    assert!(found >= 95.0, "{found} % with {asked}");
 }
 
 proptest! {

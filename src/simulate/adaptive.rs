@@ -8,12 +8,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::traffic::Traffic;
-use super::window::{RouteWindow, Rule, SlidingKey};
+use super::window::{RouteWindow, SlidingKey};
 use super::{RunTotals, SimulationSettings};
 use crate::budget::{Budget, Purpose};
 use crate::clock::Moment;
 use crate::config;
-use crate::contiguity;
 use crate::schedule::{Next, PollResult, PollerSettings, Schedule};
 
 /// How long the key is refused.
@@ -103,19 +102,8 @@ fn begin(
 
 /// Runs from the start of the traffic to its end.
 pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals {
-    run_by(traffic, settings, contiguity::classify, |_, _, _, _| ())
-}
-
-/// The same by another rule of what a page proves; `watch` is shown each page that was read: the
-/// schedule before and the run after it, whose it is and when.
-pub(super) fn run_by(
-    traffic: &Traffic,
-    settings: &SimulationSettings,
-    rule: Rule,
-    mut watch: impl FnMut(&Schedule, &RunTotals, usize, f64),
-) -> RunTotals {
     let mut run = RunTotals::default();
-    let mut windows = RouteWindow::all_by(traffic, settings.limit, rule);
+    let mut windows = RouteWindow::all(traffic, settings.limit);
     let mut key = SlidingKey::new(settings.requests_per_minute);
     let mut daemon = SimulatedDaemon::new(traffic, settings);
     let mut chance = settings.faults.as_ref().map(|faults| fastrand::Rng::with_seed(faults.seed));
@@ -161,9 +149,7 @@ pub(super) fn run_by(
         } else if chance.as_mut().is_some_and(|chance| chance.f64() < failing) {
             PollResult::Failed { not_before: moment.elapsed + Duration::from_secs(5) }
         } else {
-            let outcome = windows[poller].read(at, &mut run);
-            watch(&daemon.schedule, &run, poller, at);
-            outcome
+            windows[poller].read(at, &mut run)
         };
         daemon.schedule.observe(poller, &outcome, moment);
         daemon.budget.set_needed(daemon.schedule.needed_per_minute());

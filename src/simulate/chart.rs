@@ -80,19 +80,3 @@ fn hours(requests: &[u64], top: f64) -> Markup {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::{SimulationSettings, Traffic, compare};
-    use super::*;
-
-    #[test]
-    fn the_drawing_shows_every_schedule_and_runs_no_script() {
-        let traffic = Traffic::rates(&[20.0, 2.0], 3.0, 1);
-        let drawing = svg(&compare(&traffic, &SimulationSettings::default()));
-        for name in ["adaptive", "uniform", "proportional", "cron"] {
-            assert!(drawing.contains(name), "{name} is missing");
-        }
-        assert!(drawing.starts_with("<svg") && !drawing.contains("script"));
-    }
-}

@@ -12,15 +12,11 @@ use crate::budget::KeyReading;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof, Relation, Sighting};
 use crate::schedule::{Observation, PollResult};
 
-/// Decides what a page proves; see [`contiguity::classify`].
-pub(super) type Rule = fn(Option<&PreviousPage>, &[Sighting], usize) -> Proof;
-
 /// The window of one route and what its poller knows about it.
 #[derive(Debug, Clone)]
 pub(super) struct RouteWindow<'a> {
     arrivals: &'a [f64],
     limit: usize,
-    rule: Rule,
     /// Records that have arrived by the last look.
     arrived: usize,
     /// Records known, counted from the first ever.
@@ -31,14 +27,9 @@ pub(super) struct RouteWindow<'a> {
 impl<'a> RouteWindow<'a> {
     /// One window a route, judged by the daemon's rule.
     pub(super) fn all(traffic: &'a Traffic, limit: u32) -> Vec<Self> {
-        Self::all_by(traffic, limit, contiguity::classify)
-    }
-
-    pub(super) fn all_by(traffic: &'a Traffic, limit: u32, rule: Rule) -> Vec<Self> {
         let window = |arrivals: &'a [f64]| Self {
             arrivals,
             limit: limit.max(1) as usize,
-            rule,
             arrived: 0,
             known: 0,
             previous: None,
@@ -100,7 +91,7 @@ impl<'a> RouteWindow<'a> {
             },
         };
         let page: Vec<Sighting> = (first_shown..self.arrived).rev().map(sighting).collect();
-        (self.rule)(self.previous.as_ref(), &page, self.limit)
+        contiguity::classify(self.previous.as_ref(), &page, self.limit)
     }
 }
 
