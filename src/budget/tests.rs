@@ -31,25 +31,16 @@ impl Key {
         while self.taken.front().is_some_and(|at| *at <= from) {
             self.taken.pop_front();
         }
+        let limit = Some(self.limit as i64);
         if self.taken.len() >= self.limit {
             self.refused += 1;
             let wait = if self.sliding { self.taken[0] + 60.0 - now } else { from + 60.0 - now };
             let retry_after = Some(Duration::from_secs_f64(wait.max(0.0).ceil()));
-            return KeyReading {
-                limit: Some(self.limit as i64),
-                remaining: Some(0),
-                refused: true,
-                retry_after,
-            };
+            return KeyReading { limit, remaining: Some(0), refused: true, retry_after };
         }
         self.taken.push_back(now);
-        let left = (self.limit - self.taken.len()) as i64;
-        KeyReading {
-            limit: Some(self.limit as i64),
-            remaining: Some(left),
-            refused: false,
-            retry_after: None,
-        }
+        let remaining = Some((self.limit - self.taken.len()) as i64);
+        KeyReading { limit, remaining, ..KeyReading::default() }
     }
 }
 
@@ -106,7 +97,7 @@ fn most_in_a_minute(sent: &[f64]) -> usize {
 #[test]
 fn no_minute_holds_more_than_the_limit_less_the_reserve() {
     for (limit, reserve, ceiling) in
-        [(60, 15, 45), (60, 0, 60), (6000, 15, 5985), (1, 0, 1), (3, 9, 1)]
+        [(60, 15, 45), (60, 0, 60), (600, 15, 585), (1, 0, 1), (3, 9, 1)]
     {
         let mut budget = Budget::new(settings(limit, reserve), at(0.0));
         let (mut now, mut sent) = (0.0, Vec::new());
@@ -129,16 +120,23 @@ fn no_minute_holds_more_than_the_limit_less_the_reserve() {
 }
 
 #[test]
-fn alone_on_the_key_the_reserve_is_never_touched() {
-    for sliding in [true, false] {
-        let mut key = Key::new(sliding);
-        let mut we = Eager::new(settings(60, 15), 7.0);
-        while we.next < 1000.0 {
-            we.turn(&mut key);
+fn alone_on_the_key_the_whole_limit_less_the_reserve_is_used_without_pauses() {
+    for (limit, reserve) in [(30, 0), (60, 0), (60, 15)] {
+        for sliding in [true, false] {
+            let mut key = Key { limit: limit as usize, ..Key::new(sliding) };
+            let mut we = Eager::new(settings(limit, reserve), 3.0);
+            while we.next < 1203.0 {
+                we.turn(&mut key);
+            }
+            assert!(we.least_left >= i64::from(reserve), "{} left", we.least_left);
+            let rate = we.sent_between(123.0, 1203.0) as f64 / 18.0;
+            let part = rate / f64::from(limit - reserve);
+            assert!(part >= 0.94, "sliding {sliding}: {rate} of {limit} less {reserve} a minute");
+            assert!(reserve > 0 || part >= 0.975, "sliding {sliding}: {rate} of {limit} a minute");
+            let longest = we.sent.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+            assert!(longest < 6.0, "sliding {sliding}: no request for {longest} s of {limit}");
+            assert_eq!(key.refused, 0);
         }
-        assert!(we.least_left >= 15, "{} left", we.least_left);
-        let rate = we.sent_between(120.0, 960.0) as f64 / 14.0;
-        assert!(rate > 42.0, "only {rate} a minute although no other client spends");
     }
 }
 
@@ -251,40 +249,29 @@ fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
 }
 
 #[test]
-fn background_requests_get_a_twentieth_while_polls_ask_for_everything() {
+fn background_requests_get_a_twentieth_and_what_polls_leave_unused() {
     let mut budget = Budget::new(settings(60, 15), at(0.0));
-    let (mut polls, mut background) = (0, 0);
-    for hundredth in 0..121_000 {
-        let now = at(f64::from(hundredth) / 100.0);
-        background += u32::from(budget.try_take(Purpose::Background, now).is_ok());
-        polls += u32::from(budget.try_take(Purpose::Poll, now).is_ok());
-    }
-    assert!((44..=51).contains(&background), "{background} of 900");
-    assert!(polls + background >= 890, "{polls} polls and {background} others of 900");
-}
-
-#[test]
-fn background_requests_get_what_polls_leave_unused() {
-    let mut budget = Budget::new(settings(60, 15), at(0.0));
-    let (mut background, mut longest, mut due) = (0, 0, 0);
-    for hundredth in 0..121_000 {
-        let now = at(f64::from(hundredth) / 100.0);
-        background += u32::from(budget.try_take(Purpose::Background, now).is_ok());
-        if hundredth >= due && budget.try_take(Purpose::Poll, now).is_ok() {
-            longest = longest.max(hundredth - due);
-            due += 1000;
+    // For twenty minutes polls ask for everything, then every ten seconds, then for everything again.
+    for (part, polls_every) in [(0, 1), (1, 1000), (2, 1)] {
+        let (mut polls, mut background, mut longest) = (0, 0, 0);
+        let (begin, mut due) = (part * 121_000, part * 121_000);
+        for hundredth in begin..begin + 121_000 {
+            let now = at(f64::from(hundredth) / 100.0);
+            background += u32::from(budget.try_take(Purpose::Background, now).is_ok());
+            if hundredth >= due && budget.try_take(Purpose::Poll, now).is_ok() {
+                polls += 1;
+                longest = longest.max(hundredth - due);
+                due += polls_every;
+            }
+        }
+        if polls_every == 1 {
+            assert!((35..=51).contains(&background), "{background} of 900");
+            assert!(polls + background >= 885, "{polls} polls and {background} others of 900");
+        } else {
+            assert!(background > 600, "{background} of 779");
+            assert!(longest <= 140, "a poll waited {longest} hundredths, a slot is 134");
         }
     }
-    assert!(background > 600, "{background} of 779");
-    assert!(longest <= 140, "a poll waited {longest} hundredths of a second, a slot is 134");
-
-    let mut background = 0;
-    for hundredth in 121_000..242_000 {
-        let now = at(f64::from(hundredth) / 100.0);
-        background += u32::from(budget.try_take(Purpose::Background, now).is_ok());
-        let _ = budget.try_take(Purpose::Poll, now);
-    }
-    assert!((35..=51).contains(&background), "{background} of 900 when polls ask again");
 }
 
 #[test]
@@ -301,27 +288,6 @@ fn a_new_limit_takes_effect_and_what_was_sent_stays_counted() {
     let until = budget.try_take(Purpose::Poll, at(now)).unwrap_err().as_secs_f64();
     assert!(until > 75.0, "granted at {until} although the minute holds more than 30 already");
     assert_eq!(budget.snapshot(at(now)).limit, 30);
-}
-
-#[test]
-fn the_whole_limit_is_used_without_pauses_when_nothing_is_held_back() {
-    for limit in [30, 60] {
-        for sliding in [true, false] {
-            let mut key = Key { limit: limit as usize, ..Key::new(sliding) };
-            let mut we = Eager::new(settings(limit, 0), 3.0);
-            while we.next < 1203.0 {
-                we.turn(&mut key);
-            }
-            let rate = we.sent_between(123.0, 1203.0) as f64 / 18.0;
-            assert!(
-                rate >= f64::from(limit) * 0.975,
-                "sliding {sliding}: {rate} of {limit} a minute"
-            );
-            let longest = we.sent.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
-            assert!(longest < 6.0, "sliding {sliding}: no request for {longest} s of {limit}");
-            assert_eq!(key.refused, 0);
-        }
-    }
 }
 
 #[test]
@@ -377,21 +343,4 @@ fn a_first_cycle_is_bounded_by_the_minute_only() {
     // A response says that the key is nearly used up: the cycle is paced as ever.
     let shared = first_cycle(40);
     assert!(shared[5] > 5.0, "six polls took until {} beside others", shared[5]);
-}
-
-#[test]
-fn a_single_run_sends_all_its_polls_at_once_although_the_key_has_fewer_requests_than_configured() {
-    let sent_at_once = |is_daemon: bool| {
-        let mut budget = Budget::new(settings(60, 15), at(0.0));
-        budget.start_cycle(30);
-        if is_daemon {
-            budget.shorten_cycle();
-        }
-        assert_eq!(budget.try_take(Purpose::Poll, at(0.0)), Ok(()));
-        let seen = KeyReading { limit: Some(50), remaining: Some(49), ..KeyReading::default() };
-        budget.observe(&seen, at(0.1));
-        1 + (0..29).take_while(|_| budget.try_take(Purpose::Poll, at(0.2)).is_ok()).count()
-    };
-    assert_eq!(sent_at_once(false), 30);
-    assert!(sent_at_once(true) <= 15, "a daemon keeps most of the minute");
 }

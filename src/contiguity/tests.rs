@@ -96,39 +96,21 @@ fn full_pages_are_classified_by_what_they_share() {
 
 #[test]
 fn an_edit_that_leaves_a_record_as_it_was_proves_nothing() {
+    use Contiguity::{Contiguous, Gap, Suspect};
     let far = || all(152..=250, new);
+    let beside = [all(250..=344, new), all(98..=100, changed), all(40..=41, unchanged)].concat();
     let table = [
-        (
-            "the edit came last",
-            [all(50..=50, unchanged), far()].concat(),
-            Contiguity::Gap,
-            Contiguity::Gap,
-        ),
-        (
-            "the edit came first",
-            [far(), all(50..=50, unchanged)].concat(),
-            Contiguity::Gap,
-            Contiguity::Gap,
-        ),
-        (
-            "of the newest record, last",
-            [all(100..=100, unchanged), far()].concat(),
-            Contiguity::Gap,
-            Contiguity::Gap,
-        ),
+        ("the edit came last", [all(50..=50, unchanged), far()].concat(), Gap, Gap),
+        ("the edit came first", [far(), all(50..=50, unchanged)].concat(), Gap, Gap),
+        ("of the newest record, last", [all(100..=100, unchanged), far()].concat(), Gap, Gap),
         // As if 99 had followed the newest record: only the ids show that more did.
         (
             "of the newest record, first",
             [far(), all(100..=100, unchanged)].concat(),
-            Contiguity::Suspect,
-            Contiguity::Contiguous,
+            Suspect,
+            Contiguous,
         ),
-        (
-            "beside edits",
-            [all(250..=344, new), all(98..=100, changed), all(40..=41, unchanged)].concat(),
-            Contiguity::Gap,
-            Contiguity::Gap,
-        ),
+        ("beside edits", beside, Gap, Gap),
     ];
     for (what, page, with_integers, without) in table {
         assert_eq!(page.len(), LIMIT, "{what}");
@@ -151,22 +133,18 @@ fn records_that_leave_the_list_or_move_in_it_are_no_doubt() {
     let before = [all(1..=95, unchanged), all(-4..=0, new)].concat();
     let longer = [all(101..=110, new), all(1..=100, unchanged), older.clone()].concat();
     let lower = all(81..=100, unchanged);
+    let unused_id = [all(103..=199, new), all(101..=101, new), all(99..=100, unchanged)].concat();
     for (what, page) in [
         ("some have left", [fewer, older].concat()[..LIMIT].to_vec()),
         ("some have moved", moved),
         ("an older page", before),
         ("a longer page", longer),
         ("a shorter page", lower),
+        ("one id was never used", unused_id),
     ] {
         let proof = classify(Some(&PREVIOUS), &page, page.len());
         assert_eq!(proof.contiguity, Contiguity::Contiguous, "{what}");
     }
-}
-
-#[test]
-fn a_single_unused_id_above_few_unchanged_records_is_no_doubt() {
-    let page = [all(103..=199, new), all(101..=101, new), all(99..=100, unchanged)].concat();
-    assert_eq!(classify(Some(&PREVIOUS), &page, LIMIT).contiguity, Contiguity::Contiguous);
 }
 
 #[test]
@@ -223,36 +201,37 @@ fn every_third(numbers: std::ops::Range<i64>) -> Vec<Sighting> {
 }
 
 #[test]
-fn holes_between_ids_that_others_use_are_not_wide() {
+fn where_others_use_ids_too_only_wide_holes_are_holes_and_missed_records_lie_within_the_bounds() {
     assert_eq!(usual_hole((0..100).map(|n| n * 3)), SHARED.usual_hole);
-    let proof = classify(Some(&SHARED), &every_third(200..300), LIMIT);
-    assert_eq!(proof.bounds, Bounds { regular_from: Some(600), ..bounds(100, 897, 697) });
-}
-
-#[test]
-fn a_record_missed_in_a_usual_hole_before_a_wide_one_lies_within_the_bounds() {
-    // An edit brought 106 back; 103 was pushed out with 109 and the rest.
-    let page = [all(106..=106, new), every_third(200..299)].concat();
-    let proof = classify(Some(&SHARED), &page, LIMIT);
-    assert_eq!((proof.bounds.after, proof.bounds.regular_from), (Some(100), Some(600)));
-}
-
-#[test]
-fn a_record_missed_in_a_usual_hole_after_a_wide_one_lies_within_the_bounds() {
-    // Edits brought 600 and 606 back; 603 was pushed out with those before 600.
-    let page = [all(600..=600, new), every_third(202..301)].concat();
-    let proof = classify(Some(&SHARED), &page, LIMIT);
-    assert_eq!(proof.contiguity, Contiguity::Gap);
-    assert_eq!((proof.bounds.after, proof.bounds.before), (Some(100), Some(900)));
-}
-
-#[test]
-fn where_no_hole_is_wide_a_missed_record_may_lie_in_each() {
-    // Edits of old records pushed out any of the few that were created.
-    let page = [every_third(34..40), all(-200..=-107, new)].concat();
-    let proof = classify(Some(&SHARED), &page, LIMIT);
-    assert_eq!(proof.contiguity, Contiguity::Gap);
-    assert_eq!(proof.bounds, Bounds { regular_from: None, ..bounds(100, 117, 11) });
+    let table = [
+        (
+            "nothing shared",
+            every_third(200..300),
+            Bounds { regular_from: Some(600), ..bounds(100, 897, 697) },
+        ),
+        // An edit brought 106 back; 103 was pushed out with 109 and the rest.
+        (
+            "one missed before the wide hole",
+            [all(106..=106, new), every_third(200..299)].concat(),
+            Bounds { regular_from: Some(600), ..bounds(100, 894, 694) },
+        ),
+        // Edits brought 600 and 606 back; 603 was pushed out with those before 600.
+        (
+            "one missed after the wide hole",
+            [all(600..=600, new), every_third(202..301)].concat(),
+            Bounds { regular_from: Some(600), ..bounds(100, 900, 700) },
+        ),
+        // Edits of old records pushed out any of the few that were created.
+        (
+            "no hole is wide",
+            [every_third(34..40), all(-200..=-107, new)].concat(),
+            Bounds { regular_from: None, ..bounds(100, 117, 11) },
+        ),
+    ];
+    for (what, page, bounds) in table {
+        let proof = classify(Some(&SHARED), &page, LIMIT);
+        assert_eq!((proof.contiguity, proof.bounds), (Contiguity::Gap, bounds), "{what}");
+    }
 }
 
 #[test]

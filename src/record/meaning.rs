@@ -193,26 +193,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_order_white_space_and_number_spelling_mean_nothing() {
-        assert!(same_meaning(
-            r#"{"a": 1.50, "b":[1,{"c":null}]}"#,
-            r#"{"b":[1, {"c":null}],"a":15e-1}"#
-        ));
-        assert!(same_meaning("1", "1.0"));
-        assert!(same_meaning("-0", "0"));
-        assert!(same_meaning(r#""caf\u00e9""#, r#""café""#));
-    }
-
-    #[test]
-    fn fraction_digits_of_a_timestamp_mean_nothing_but_the_second_does() {
-        assert!(same_meaning(r#""2026-01-02T03:04:05.123456Z""#, r#""2026-01-02T03:04:05Z""#));
-        assert!(!same_meaning(r#""2026-01-02T03:04:05.1Z""#, r#""2026-01-02T03:04:06.1Z""#));
-        assert!(!same_meaning(r#""at 2026-01-02T03:04:05.1Z""#, r#""at 2026-01-02T03:04:05.2Z""#));
-    }
-
-    #[test]
-    fn values_that_differ_differ() {
+    fn key_order_white_space_spelling_and_fraction_digits_of_a_time_mean_nothing() {
         for (a, b) in [
+            (r#"{"a": 1.50, "b":[1,{"c":null}]}"#, r#"{"b":[1, {"c":null}],"a":15e-1}"#),
+            ("1", "1.0"),
+            ("-0", "0"),
+            (r#""caf\u00e9""#, r#""café""#),
+            (r#""2026-01-02T03:04:05.123456Z""#, r#""2026-01-02T03:04:05Z""#),
+        ] {
+            assert!(same_meaning(a, b), "{a} {b}");
+        }
+        for (a, b) in [
+            (r#""2026-01-02T03:04:05.1Z""#, r#""2026-01-02T03:04:06.1Z""#),
+            (r#""at 2026-01-02T03:04:05.1Z""#, r#""at 2026-01-02T03:04:05.2Z""#),
             (r#"{"a":null}"#, "{}"),
             (r#"{"a":1}"#, r#"{"a":"1"}"#),
             ("[1,2]", "[2,1]"),

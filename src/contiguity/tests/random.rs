@@ -145,12 +145,12 @@ fn polls(seed: u64) -> (u32, u32) {
 #[test]
 fn no_page_is_called_contiguous_when_something_was_missed() {
     let (mut proven, mut careful) = (0, 0);
-    for seed in 0..1_000 {
+    for seed in 0..600 {
         let (p, c) = polls(seed);
         (proven, careful) = (proven + p, careful + c);
     }
     // The rule must not be safe by proving nothing.
-    assert!(proven > 10_000 && careful * 4 < proven, "{proven} proven, {careful} too careful");
+    assert!(proven > 6_000 && careful * 4 < proven, "{proven} proven, {careful} too careful");
 }
 
 /// One interval in which more than a page happened, among it one to three edits that left records
@@ -191,12 +191,12 @@ fn burst_with_edits_that_change_nothing(seed: u64, integers: bool) -> (bool, boo
 fn edits_that_change_nothing_hide_a_burst_in_less_than_one_of_a_hundred_intervals() {
     for integers in [true, false] {
         let (mut missed, mut silent) = (0, 0);
-        for seed in 0..4_000 {
+        for seed in 0..1_000 {
             let (was_missed, is_proven) = burst_with_edits_that_change_nothing(seed, integers);
             missed += u32::from(was_missed);
             silent += u32::from(was_missed && is_proven);
         }
-        assert!(missed > 3_000, "{missed}");
+        assert!(missed > 750, "{missed}");
         assert!(silent * 100 < missed, "{silent} of {missed} unseen, integers: {integers}");
     }
 }
