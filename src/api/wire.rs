@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ping_is_read_with_what_it_has() {
+    fn a_ping_and_definitions_are_read_with_what_they_have() {
         let full = br#"{"status":"connected","workspace":"Zo\u00eb's","provider":"x","new":[1]}"#;
         assert_eq!(
             ping(full.to_vec()).unwrap(),
@@ -74,6 +74,10 @@ mod tests {
         );
         let bare = ping(br#"{"status":"connected","workspace":null}"#.to_vec()).unwrap();
         assert_eq!((bare.workspace, bare.provider), (None, None));
+        let body = br#"{"fields":[{"field_name":"A\u0041", "n": 10.10}],"x":1}"#.to_vec();
+        assert_eq!(custom_fields(body).unwrap(), [r#"{"field_name":"A\u0041", "n": 10.10}"#]);
+        let body = br#"{"form_types":["Lead","Repair"]}"#.to_vec();
+        assert_eq!(form_types(body).unwrap(), ["Lead", "Repair"]);
     }
 
     #[test]
@@ -93,13 +97,5 @@ mod tests {
             assert_eq!(custom_fields(body()).unwrap_err().word(), word, "{:?}", body());
         }
         assert_eq!(ping("[".repeat(10_000).into_bytes()).unwrap_err().word(), "not_json");
-    }
-
-    #[test]
-    fn definitions_keep_their_exact_text() {
-        let body = br#"{"fields":[{"field_name":"A\u0041", "n": 10.10}],"x":1}"#.to_vec();
-        assert_eq!(custom_fields(body).unwrap(), [r#"{"field_name":"A\u0041", "n": 10.10}"#]);
-        let body = br#"{"form_types":["Lead","Repair"]}"#.to_vec();
-        assert_eq!(form_types(body).unwrap(), ["Lead", "Repair"]);
     }
 }

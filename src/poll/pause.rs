@@ -281,29 +281,6 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_read_every_two_seconds_however_often_the_dispatcher_wakes() {
-        let mut gate = closed();
-        let reads = (0..100)
-            .map(|tenth| Duration::from_millis(tenth * 100))
-            .filter(|now| gate.pause().unwrap().wake_at(*now) <= *now && gate.start_key_read(*now))
-            .count();
-        assert_eq!(reads, 4, "every two seconds within ten, first after two");
-    }
-
-    #[test]
-    fn a_key_that_changes_during_a_probe_is_tried_next() {
-        let mut gate = closed();
-        let now = Duration::from_secs(60);
-        gate.probe_started();
-        gate.probe_now();
-        gate.probe_failed(Some(PauseReason::KeyRefused), now, 0.5);
-        assert!(gate.pause().unwrap().is_probe_due(now));
-        gate.probe_started();
-        gate.probe_failed(Some(PauseReason::KeyRefused), now, 0.5);
-        assert!(!gate.pause().unwrap().is_probe_due(now));
-    }
-
-    #[test]
     fn each_reason_is_reported_once() {
         let mut gate = closed();
         let refused = Some(PauseReason::KeyRefused);

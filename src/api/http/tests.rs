@@ -1,17 +1,14 @@
-mod server;
-
 use std::future::pending;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::Barrier;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
+use url::Url;
 
-use self::server::{Script, Server, flood, read_head, say};
 use super::super::client::Client;
 use super::super::error::ApiError;
 use super::*;
@@ -29,6 +26,79 @@ const COMPRESSED: [u8; 30] = [
 
 /// Long enough that only a fault of the test reaches it.
 const LONG: Duration = Duration::from_secs(60);
+
+/// A server on a free port that keeps the heads of the first requests of its connections.
+struct Server {
+    url: Url,
+    heads: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Reads the first request of each connection and leaves the rest to the script.
+    async fn start<F: Future<Output = ()> + Send + 'static>(
+        script: impl Fn(TcpStream) -> F + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/api", listener.local_addr().unwrap()).parse().unwrap();
+        let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&heads);
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let head = read_head(&mut stream).await;
+                seen.lock().unwrap().push(head);
+                tokio::spawn(script(stream));
+            }
+        });
+        Self { url, heads, task }
+    }
+
+    /// Sends these bytes and ends the connection.
+    async fn saying(bytes: Vec<u8>) -> Self {
+        Self::start(move |mut stream| {
+            let bytes = bytes.clone();
+            async move {
+                stream.write_all(&bytes).await.unwrap();
+                stream.shutdown().await.unwrap();
+            }
+        })
+        .await
+    }
+
+    /// Sends the head, then spaces in chunks until the client has had enough.
+    async fn without_end(head: &'static str) -> Self {
+        Self::start(move |mut stream| async move {
+            let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
+            let mut result = stream.write_all(head.as_bytes()).await;
+            while result.is_ok() {
+                result = stream.write_all(chunk.as_bytes()).await;
+            }
+        })
+        .await
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Reads a request to the end of its head, or as much of it as comes.
+async fn read_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => break,
+        }
+    }
+    String::from_utf8(head).unwrap()
+}
 
 fn workspace(base_url: &str) -> WorkspaceSettings {
     WorkspaceSettings {
@@ -56,168 +126,78 @@ async fn poll(workspace: &WorkspaceSettings) -> Result<crate::record::Page, ApiE
     client.poll(&PollerId { route: Route::Leads, business: None }).await.0
 }
 
-const CHUNK: usize = 64 * 1024;
-
-fn chunk_of_spaces() -> Vec<u8> {
-    format!("{CHUNK:x}\r\n{}\r\n", " ".repeat(CHUNK)).into_bytes()
-}
-
-/// What the kernel may have taken off the server's hands beyond what the client read.
-const SOCKET_BUFFERS: usize = 24 * 1024 * 1024;
-
 #[tokio::test]
 async fn a_page_is_read_plain_and_compressed() {
-    let plain = Server::start(|stream, _| {
-        say(stream, b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n[{\"id\":1}]".to_vec())
-    })
-    .await;
+    let plain =
+        Server::saying(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n[{\"id\":1}]".to_vec()).await;
     assert_eq!(poll(&workspace(plain.url.as_str())).await.unwrap().body(), "[{\"id\":1}]");
     let heads = plain.heads();
     assert_eq!(heads.len(), 1);
     let head = heads[0].to_lowercase();
     assert!(head.starts_with("get /api/automation/triggers/leads?limit=100 http/1.1\r\n"));
-    assert!(head.contains("x-api-key: svc_canarykey0123456789\r\n"), "{head}");
-    assert!(head.contains("accept: application/json\r\n"), "{head}");
-    assert!(head.contains("accept-encoding: gzip\r\n"), "{head}");
+    for header in
+        ["x-api-key: svc_canarykey0123456789", "accept: application/json", "accept-encoding: gzip"]
+    {
+        assert!(head.contains(&format!("\r\n{header}\r\n")), "{head}");
+    }
     assert!(!head.contains("referer"), "{head}");
 
-    let compressed = Server::start(|stream, _| {
-        let mut answer = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n".to_vec();
-        answer.extend_from_slice(&COMPRESSED);
-        say(stream, answer)
-    })
-    .await;
+    let answer = [b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", &COMPRESSED[..]].concat();
+    let compressed = Server::saying(answer).await;
     assert_eq!(poll(&workspace(compressed.url.as_str())).await.unwrap().body(), "[{\"id\":1}]");
 }
 
 #[tokio::test]
 async fn a_redirect_takes_no_header_to_the_other_address() {
-    let other = Server::start(|stream, _| say(stream, b"HTTP/1.1 200 OK\r\n\r\n[]".to_vec())).await;
-    let target = other.url.clone();
-    let server = Server::start(move |stream, _| {
-        say(stream, format!("HTTP/1.1 302 Found\r\nlocation: {target}\r\n\r\n").into_bytes())
-    })
-    .await;
+    let other = Server::saying(b"HTTP/1.1 200 OK\r\n\r\n[]".to_vec()).await;
+    let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\n\r\n", other.url);
+    let server = Server::saying(redirect.into_bytes()).await;
     let error = poll(&workspace(server.url.as_str())).await.unwrap_err();
     assert_eq!(error, ApiError::Redirect { host: Some("127.0.0.1".into()) });
     assert_eq!(other.heads(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn an_endless_body_is_given_up_at_the_cap() {
-    let server = Server::start(|stream, sent| {
-        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-        flood(stream, head.into(), chunk_of_spaces(), sent)
+async fn a_body_is_read_up_to_the_cap_and_an_error_keeps_its_status_whatever_its_body() {
+    let endless =
+        Server::without_end("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
+    assert_eq!(ask(&endless, LONG).await.unwrap_err(), TransportError::TooLarge);
+
+    // What is announced above the cap is not waited for.
+    let announced = Server::start(|mut stream| async move {
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+        pending().await
     })
     .await;
-    assert_eq!(ask(&server, LONG).await.unwrap_err(), TransportError::TooLarge);
-    let sent = server.sent.load(Ordering::SeqCst);
-    assert!((MAX_BODY..MAX_BODY + SOCKET_BUFFERS).contains(&sent), "{sent}");
-}
+    assert_eq!(ask(&announced, LONG).await.unwrap_err(), TransportError::TooLarge);
 
-#[tokio::test]
-async fn a_body_announced_above_the_cap_is_not_read_at_all() {
-    let server = Server::start(|mut stream, _| {
-        tokio::spawn(async move {
-            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n";
-            stream.write_all(head).await.unwrap();
-            pending::<()>().await;
-        })
-    })
-    .await;
-    assert_eq!(ask(&server, LONG).await.unwrap_err(), TransportError::TooLarge);
-}
-
-/// A gzip stream of zeros: how it begins, and a piece that continues it without end.
-///
-/// Each 13 bits say "258 bytes as the one before", so that 13 KiB become two MiB.
-fn compressed_zeros() -> (Vec<u8>, Vec<u8>) {
-    let block_with_fixed_codes = [true, true, false];
-    let literal_zero = [false, false, true, true, false, false, false, false];
-    let again_258_times = [true, true, false, false, false, true, false, true];
-    let from_one_byte_back = [false; 5];
-    let mut bits = [&block_with_fixed_codes[..], &literal_zero].concat();
-    for _ in 0..16 {
-        bits.extend(again_258_times.iter().chain(&from_one_byte_back));
-    }
-    let bytes: Vec<u8> = bits
-        .chunks(8)
-        .map(|byte| byte.iter().rev().fold(0, |sum, bit| sum << 1 | u8::from(*bit)))
-        .collect();
-    let start = [&COMPRESSED[..10], &bytes[..2]].concat();
-    // Eight times 13 bits are 13 whole bytes.
-    (start, bytes[2..15].repeat(1024))
-}
-
-#[tokio::test]
-async fn a_gzip_bomb_is_given_up_at_the_cap() {
-    // Half a megabyte, far below the cap, that becomes 80; the end of the stream never comes.
-    let server = Server::start(|mut stream, _| {
-        tokio::spawn(async move {
-            let (start, piece) = compressed_zeros();
-            let head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n";
-            let bomb = [&head[..], &start, &piece.repeat(40)].concat();
-            // The client may close before all of it is out.
-            let _ = stream.write_all(&bomb).await;
-            pending::<()>().await;
-        })
-    })
-    .await;
-    assert_eq!(ask(&server, LONG).await.unwrap_err(), TransportError::TooLarge);
-}
-
-#[tokio::test]
-async fn an_endless_error_body_costs_its_cap_and_keeps_its_status() {
-    let server = Server::start(|stream, sent| {
-        let head = "HTTP/1.1 503 Busy\r\nretry-after: 9\r\ntransfer-encoding: chunked\r\n\r\n";
-        flood(stream, head.into(), chunk_of_spaces(), sent)
-    })
-    .await;
-    let answer = ask(&server, LONG).await.unwrap();
+    let head = "HTTP/1.1 503 Busy\r\nretry-after: 9\r\ntransfer-encoding: chunked\r\n\r\n";
+    let answer = ask(&Server::without_end(head).await, LONG).await.unwrap();
     assert_eq!((answer.status, answer.body.len()), (503, MAX_ERROR_BODY));
     assert_eq!(answer.headers["retry-after"], "9");
-    let sent = server.sent.load(Ordering::SeqCst);
-    assert!(sent < SOCKET_BUFFERS, "{sent}");
-}
 
-#[tokio::test]
-async fn an_error_whose_body_is_cut_keeps_its_status() {
-    let server = Server::start(|stream, _| {
-        say(stream, b"HTTP/1.1 401 No\r\ncontent-length: 90\r\n\r\n{\"error\"".to_vec())
-    })
-    .await;
-    let answer = ask(&server, LONG).await.unwrap();
+    let cut = b"HTTP/1.1 401 No\r\ncontent-length: 90\r\n\r\n{\"error\"".to_vec();
+    let answer = ask(&Server::saying(cut).await, LONG).await.unwrap();
     assert_eq!((answer.status, &answer.body[..]), (401, &b"{\"error\""[..]));
 }
 
 #[tokio::test]
 async fn a_body_that_never_ends_in_time_is_a_timeout() {
-    let silent = Server::start(|mut stream, _| {
-        tokio::spawn(async move {
-            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n[";
-            stream.write_all(head).await.unwrap();
-            pending::<()>().await;
-        })
+    let dripping = Server::start(|mut stream| async move {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let mut drops = tokio::time::interval(Duration::from_millis(10));
+        while stream.write_all(b" ").await.is_ok() {
+            drops.tick().await;
+        }
     })
     .await;
-    let dripping = Server::start(|mut stream, _| {
-        tokio::spawn(async move {
-            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-            let mut drops = tokio::time::interval(Duration::from_millis(10));
-            while stream.write_all(b" ").await.is_ok() {
-                drops.tick().await;
-            }
-        })
+    let mute = Server::start(|stream| async move {
+        let _open = stream;
+        pending().await
     })
     .await;
-    let mute = Server::start(|stream, _| {
-        tokio::spawn(async move {
-            let _open = stream;
-            pending::<()>().await;
-        })
-    })
-    .await;
-    for server in [silent, dripping, mute] {
+    for server in [dripping, mute] {
         let error = ask(&server, Duration::from_millis(300)).await.unwrap_err();
         assert_eq!(error, TransportError::Timeout);
     }
@@ -225,96 +205,38 @@ async fn a_body_that_never_ends_in_time_is_a_timeout() {
 
 #[tokio::test]
 async fn a_body_that_breaks_off_is_no_page() {
-    let scripts: [Script; 4] = [
-        |stream, _| say(stream, b"HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n[]".to_vec()),
-        |stream, _| {
-            say(
-                stream,
-                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n[]\r\n".to_vec(),
-            )
-        },
-        |stream, _| {
-            let head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n";
-            say(stream, [&head[..], &COMPRESSED[..25]].concat())
-        },
-        |stream, _| {
-            let head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n[{\"id\":1}]";
-            say(stream, head.to_vec())
-        },
-    ];
-    for (number, script) in scripts.into_iter().enumerate() {
-        let server = Server::start(script).await;
-        let error = ask(&server, LONG).await.unwrap_err();
-        assert!(matches!(error, TransportError::Cut(_)), "{number}: {error:?}");
+    let gzip = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n";
+    for answer in [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n[]".to_vec(),
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n[]\r\n".to_vec(),
+        [&gzip[..], &COMPRESSED[..25]].concat(),
+        [&gzip[..], b"[{\"id\":1}]"].concat(),
+    ] {
+        let error = ask(&Server::saying(answer.clone()).await, LONG).await.unwrap_err();
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(matches!(error, TransportError::Cut(_)), "{answer}: {error:?}");
         assert!(!error.to_string().contains("127.0.0.1"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_without_an_answer_is_not_tried_again() {
-    let server = Server::start(|stream, _| say(stream, Vec::new())).await;
-    let error = ask(&server, LONG).await.unwrap_err();
+async fn a_connection_that_ends_under_a_request_is_not_tried_again() {
+    let new = Server::saying(Vec::new()).await;
+    let error = ask(&new, LONG).await.unwrap_err();
     assert!(matches!(error, TransportError::Other(_)), "{error:?}");
-    assert_eq!(server.heads().len(), 1);
-}
+    assert_eq!(new.heads().len(), 1);
 
-#[tokio::test]
-async fn a_kept_connection_that_ends_under_a_request_is_not_tried_again() {
-    let server = Server::start(|mut stream, count| {
-        tokio::spawn(async move {
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await.unwrap();
-            if !read_head(&mut stream).await.is_empty() {
-                count.fetch_add(1, Ordering::SeqCst);
-            }
-        })
+    let kept = Server::start(|mut stream| async move {
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await.unwrap();
+        read_head(&mut stream).await;
     })
     .await;
-    let transport = HttpTransport::new(&workspace(server.url.as_str())).unwrap();
-    let request =
-        || ApiRequest { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
+    let transport = HttpTransport::new(&workspace(kept.url.as_str())).unwrap();
+    let request = || ApiRequest { url: kept.url.clone(), headers: HeaderMap::new(), timeout: LONG };
     assert_eq!(transport.send(request()).await.unwrap().body, b"[]"[..]);
     let error = transport.send(request()).await.unwrap_err();
     assert!(matches!(error, TransportError::Other(_)), "{error:?}");
-    assert_eq!((server.heads().len(), server.sent.load(Ordering::SeqCst)), (1, 1));
-}
-
-#[tokio::test]
-async fn polls_that_are_due_together_open_one_connection_each_for_the_whole_day() {
-    const POLLERS: usize = 6;
-    // No reply is sent before all requests of a round have arrived.
-    let round = Arc::new(Barrier::new(POLLERS));
-    let server = Server::start(move |mut stream, _| {
-        let round = Arc::clone(&round);
-        tokio::spawn(async move {
-            loop {
-                round.wait().await;
-                let reply = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]";
-                if stream.write_all(reply).await.is_err() || read_head(&mut stream).await.is_empty()
-                {
-                    break;
-                }
-            }
-        })
-    })
-    .await;
-    let transport = HttpTransport::new(&workspace(server.url.as_str())).unwrap();
-    let request =
-        || ApiRequest { url: server.url.clone(), headers: HeaderMap::new(), timeout: LONG };
-    for _ in 0..200 {
-        let sent = std::array::from_fn::<_, POLLERS, _>(|_| transport.send(request()));
-        for answer in side_by_side(sent).await {
-            assert_eq!(answer.unwrap().body, b"[]"[..]);
-        }
-    }
-    assert_eq!(server.heads().len(), POLLERS, "connections opened in 200 rounds");
-}
-
-/// Runs the requests of one round side by side.
-async fn side_by_side(
-    [a, b, c, d, e, f]: [ResponseFuture<'_>; 6],
-) -> [Result<ApiResponse, TransportError>; 6] {
-    let (a, b, c, d, e, f) = tokio::join!(a, b, c, d, e, f);
-    [a, b, c, d, e, f]
+    assert_eq!(kept.heads().len(), 1, "connections");
 }
 
 #[tokio::test]
@@ -333,77 +255,38 @@ async fn a_refused_connection_is_reported_without_the_address() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_behind_https_is_named_as_the_problem() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let https = format!("https://{}/api", listener.local_addr().unwrap());
-    let plain = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await
-    });
-    let error = poll(&workspace(&https)).await.unwrap_err().to_string();
-    assert!(error.contains("does not speak TLS"), "{error}");
-    plain.await.unwrap().unwrap();
-}
-
-#[test]
-fn the_key_leaves_the_machine_only_over_https() {
+async fn the_key_leaves_the_machine_only_over_https() {
     for bad in [
         "http://shop.example.com/api",
         "http://10.0.0.1/api",
         "http://0.0.0.0/api",
-        "http://localhost.example.com/api",
         "http://127.0.0.1.example.com/api",
         "http://127.0.0.1@shop.example.com/api",
         "ftp://127.0.0.1/api",
         "file:///api",
-        "mailto:x",
     ] {
         let built = HttpTransport::new(&workspace(bad));
         assert!(matches!(built, Err(TransportBuildError::NotHttps)), "{bad}");
     }
-    for good in [
-        "http://127.0.0.1:1/api",
-        "http://127.8.0.1/api",
-        "http://[::1]/api",
-        "http://localhost/api",
-    ] {
+    for good in ["http://127.8.0.1/api", "http://[::1]/api", "http://localhost/api"] {
         assert!(HttpTransport::new(&workspace(good)).is_ok(), "{good}");
     }
-}
-
-#[tokio::test]
-async fn a_loopback_transport_sends_nowhere_else() {
+    // A transport to this machine sends nowhere else.
     let transport = HttpTransport::new(&workspace("http://127.0.0.1:1/api")).unwrap();
     for url in ["http://shop.example.com/", "https://127.0.0.1:1/", "https://shop.example.com/"] {
         let url = url.parse().unwrap();
-        let sent =
-            transport.send(ApiRequest { url, headers: HeaderMap::new(), timeout: LONG }).await;
+        let request = ApiRequest { url, headers: HeaderMap::new(), timeout: LONG };
+        let sent = transport.send(request).await;
         assert!(matches!(sent, Err(TransportError::Other(_))), "{sent:?}");
     }
-}
-
-#[test]
-fn a_ca_file_that_cannot_be_used_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let built = |name: &str| {
-        let path = folder.path().join(name);
-        let workspace =
-            WorkspaceSettings { ca_file: Some(path), ..workspace("https://127.0.0.1:1/api") };
-        HttpTransport::new(&workspace).err().unwrap().to_string()
-    };
-    std::fs::write(folder.path().join("empty.pem"), "no certificate\n").unwrap();
-    assert!(built("absent.pem").contains("absent.pem"), "{}", built("absent.pem"));
-    assert!(built("empty.pem").contains("no certificates in PEM"), "{}", built("empty.pem"));
 }
 
 #[tokio::test]
 async fn a_proxy_of_the_environment_is_ignored() {
     const CHILD: &str = "SHOPMIRROR_TEST_PROXY_CHILD";
     if std::env::var_os(CHILD).is_some() {
-        let server = Server::start(|stream, _| {
-            say(stream, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]".to_vec())
-        })
-        .await;
+        let server =
+            Server::saying(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]".to_vec()).await;
         poll(&workspace(server.url.as_str())).await.unwrap();
         return;
     }
