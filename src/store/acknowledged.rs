@@ -49,24 +49,3 @@ pub(super) fn set(
 pub(super) fn forget(connection: &Connection, sink: &str) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM meta WHERE name = ?1", [name_of(sink)]).map(|_| ())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::SinkProgress;
-    use crate::store::fixtures::open;
-
-    #[tokio::test]
-    async fn what_was_acknowledged_is_saved_with_the_progress_of_its_sink_alone() {
-        let (_dir, store) = open();
-        let given = Acknowledged { after: 3, upto: 17 };
-        let progress = SinkProgress { acknowledged: Some(given), ..SinkProgress::default() };
-        assert!(progress.must_be_saved());
-        store.save_progress("erp".into(), progress).await.unwrap();
-        store.save_progress("erp".into(), SinkProgress::default()).await.unwrap();
-        for (sink, expected) in [("erp", Some(given)), ("other", None)] {
-            let found = store.read(move |reader| reader.acknowledged(sink)).await.unwrap();
-            assert_eq!(found, expected, "{sink}");
-        }
-    }
-}

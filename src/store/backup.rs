@@ -228,14 +228,3 @@ fn checked(path: &Path, stop: &CancellationToken) -> Result<Contents, BackupErro
         Err(error) => Err(failed(error)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_large_copy_leaves_room_for_the_daemon_and_a_small_one_its_own_size() {
-        assert_eq!(with_room(1000), 2000);
-        assert_eq!(with_room(10 * ROOM_LEFT), 11 * ROOM_LEFT);
-    }
-}

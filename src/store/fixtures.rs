@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{PageOutcome, PollFacts, Store};
-use crate::record::{Kind, Page, PollerId, Record, RecordId, Route};
+use crate::record::{Page, PollerId, Record, RecordId, Route};
 
 pub(super) fn open() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -74,12 +74,6 @@ impl Poll {
             served_business: self.served.map(str::to_owned),
         }
     }
-}
-
-/// How many rows of the log are of a kind.
-pub(super) async fn count(store: &Store, kind: Kind) -> usize {
-    let rows = store.read(|reader| reader.changes_after(0, 100_000)).await.unwrap();
-    rows.iter().filter(|row| row.kind == kind).count()
 }
 
 /// Certainty and bounds of each gap, the oldest first.

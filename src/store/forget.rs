@@ -231,8 +231,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::record::PollerId;
-    use crate::store::fixtures::{Poll, open, page, record};
+    use crate::store::fixtures::{Poll, open, record};
     use crate::store::{Rebuilt, Store, rebuild};
 
     /// Whether any file of the store holds the text.
@@ -252,6 +251,17 @@ mod tests {
         let before = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
         store.close().await.unwrap();
         drop(store);
+        let tool = rusqlite::Connection::open(&path).unwrap();
+        tool.execute_batch(
+            "INSERT INTO sinks (name, type, state, position, delivered, created_at, last_error)
+               VALUES ('erp', 'webhook', 'active', 0, 0, '2026', 'down for Quetzal');
+             INSERT INTO _notices (sink, event_id, kind, about, version, made_at, body, attempts)
+               VALUES ('ops', 'r', 'report', 'late', 1, '2026', 'Quetzal owes 3', 0);
+             INSERT INTO backfill_terms (business, term, returned, asked_at)
+               VALUES ('', 'Quetzal', 1, '2026');",
+        )
+        .unwrap();
+        drop(tool);
         assert!(is_on_disk(dir.path(), "Quetzal"));
 
         let mut operator = Operator::open(&path).unwrap();
@@ -284,48 +294,6 @@ mod tests {
         assert_eq!(rebuild(&path, &mut |_, _| ()).unwrap(), Rebuilt { records: 1 });
     }
 
-    /// Names of `records` customers that are on the disk although they were forgotten, after edits that
-    /// made SQLite divide and join pages in every order.
-    async fn names_left(seed: u64, records: i64) -> Vec<i64> {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let (dir, store) = open();
-        let name = |id: i64| format!("Quetzal-{id:04}-");
-        let mut ids: Vec<i64> = (1..=records).collect();
-        for _ in 0..3 {
-            random.shuffle(&mut ids);
-            let texts: Vec<String> = ids
-                .iter()
-                .map(|id| {
-                    let note = "x".repeat(random.usize(0..300));
-                    format!(r#"{{"id":{id},"name":"{}","note":"{note}"}}"#, name(*id))
-                })
-                .collect();
-            let poller = PollerId { route: Route::Customers, business: None };
-            let facts = Poll { limit: 1_000, ..Poll::USUAL }.facts(&store);
-            store.store_page(poller, page(&texts), facts, None).await.unwrap();
-        }
-        store.close().await.unwrap();
-        drop(store);
-        let mut operator = Operator::open(&dir.path().join("mirror.db")).unwrap();
-        ids.retain(|id| id % 3 == 0);
-        for id in &ids {
-            operator.forget(Route::Customers, &id.to_string(), "2026").unwrap();
-        }
-        drop(operator);
-        assert!(is_on_disk(dir.path(), &name(1)));
-        ids.retain(|id| {
-            is_on_disk(dir.path(), &name(*id)) || is_on_disk(dir.path(), &name(*id).to_lowercase())
-        });
-        ids
-    }
-
-    #[tokio::test]
-    async fn no_name_of_a_forgotten_record_stays_in_a_page_that_was_divided() {
-        // With this seed, deleting alone leaves a name.
-        let left = names_left(2, 300).await;
-        assert!(left.is_empty(), "{left:?} are forgotten, and still on the disk");
-    }
-
     #[tokio::test]
     async fn several_records_are_forgotten_together_or_not_at_all() {
         let (dir, store) = open();
@@ -347,71 +315,5 @@ mod tests {
         assert!(matches!(purged.log_emptied, Ok(true)), "{purged:?}");
         drop(operator);
         assert!(!is_on_disk(dir.path(), "Quetzal") && is_on_disk(dir.path(), "Three"));
-    }
-
-    /// Lets `forget` remove the record just before the next batch is written.
-    fn forget_meanwhile(store: &Store, route: Route, id: &'static str) {
-        let path = store.path().to_owned();
-        let mut writer = store.shared.writer.lock().unwrap();
-        writer.as_mut().unwrap().before_batch = Some(Box::new(move || {
-            let forgotten = Operator::open(&path).unwrap().forget(route, id, "2026").unwrap();
-            assert!(matches!(forgotten, Forgotten::Now { .. }));
-        }));
-    }
-
-    #[tokio::test]
-    async fn an_edit_on_its_way_into_the_store_does_not_bring_a_forgotten_record_back() {
-        let (dir, store) = open();
-        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "N")]).await;
-        forget_meanwhile(&store, Route::Leads, "1");
-        let shown = [record(1, "Quetzal Renamed"), record(2, "Edited")];
-        let outcome = Poll::USUAL.shows(&store, &shown).await;
-        assert_eq!((outcome.created, outcome.updated), (0, 1), "only the other record");
-        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
-        let kinds: Vec<Kind> = after.iter().map(|change| change.kind).collect();
-        assert_eq!(kinds, [Kind::Baseline, Kind::Forgotten]);
-        assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
-        store.close().await.unwrap();
-        drop(store);
-        assert!(!is_on_disk(dir.path(), "Quetzal"));
-    }
-
-    #[tokio::test]
-    async fn a_row_deleted_by_hand_does_not_come_back_if_its_record_is_forgotten_meanwhile() {
-        let (dir, store) = open();
-        let path = dir.path().join("mirror.db");
-        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "N")]).await;
-        store.close().await.unwrap();
-        drop(store);
-        let tool = rusqlite::Connection::open(&path).unwrap();
-        tool.execute_batch("PRAGMA secure_delete = ON; DELETE FROM leads WHERE id = '1'").unwrap();
-        drop(tool);
-        let store = Store::open(&path).unwrap();
-        forget_meanwhile(&store, Route::Leads, "1");
-        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "Edited")]).await;
-        assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
-        store.close().await.unwrap();
-        drop(store);
-        assert!(!is_on_disk(dir.path(), "Quetzal"));
-    }
-
-    #[tokio::test]
-    async fn a_search_on_its_way_into_the_store_does_not_bring_a_forgotten_record_back() {
-        let (dir, store) = open();
-        let search = |name| crate::store::Search {
-            business: None,
-            page: crate::store::fixtures::page(&[record(1, name)]),
-            kind: Kind::Created,
-            at: Poll::USUAL.facts(&store).at,
-            asked_after: store.seq(),
-            backfill_term: None,
-        };
-        store.store_found(search("Quetzal Private")).await.unwrap();
-        forget_meanwhile(&store, Route::Customers, "1");
-        let found = store.store_found(search("Quetzal Renamed")).await.unwrap();
-        assert_eq!((found.created, found.updated), (0, 0));
-        store.close().await.unwrap();
-        drop(store);
-        assert!(!is_on_disk(dir.path(), "Quetzal"));
     }
 }

@@ -309,22 +309,6 @@ pub(super) fn history_sql(route: Route) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fixtures::{Poll, open};
-
-    #[tokio::test]
-    async fn a_field_may_have_any_name_that_our_own_statements_use() {
-        let names = "n ids m c p id2 seq value key rowid oid _rowid_ count min max business route record_id \
-                     body kind version rank text position state _business _via _seq";
-        let extra: String = names.split(' ').map(|name| format!(r#","{name}":7"#)).collect();
-        let records = |ids: std::ops::RangeInclusive<i64>| {
-            ids.rev().map(|id| format!(r#"{{"id":{id}{extra}}}"#)).collect::<Vec<String>>()
-        };
-        let (_dir, store) = open();
-        Poll::USUAL.shows(&store, &records(1..=20)).await;
-        let after = Poll::USUAL.shows(&store, &records(101..=120)).await;
-        let gap = after.gap.expect("eighty records were missed");
-        assert_eq!((gap.after_id.as_deref(), gap.estimate), (Some("20"), Some(80)));
-    }
 
     #[test]
     fn a_clock_that_was_set_back_turns_no_span_around() {

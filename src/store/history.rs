@@ -86,31 +86,3 @@ impl Reader {
         Ok(statement.query_row([id], |row| row.get(0)).optional()?)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::fixtures::{Poll, open, record};
-
-    #[tokio::test]
-    async fn the_newest_versions_of_a_record_are_read_and_older_ones_are_announced() {
-        let (dir, store) = open();
-        for version in 1..=5 {
-            let poll = Poll { second: version, ..Poll::USUAL };
-            poll.shows(&store, &[record(1, &format!("N{version}")), record(2, "N")]).await;
-        }
-        let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
-        let versions = |until: Option<&str>, most| {
-            let found = reader.history_until(Route::Leads, "1", until, most).unwrap();
-            let versions: Vec<i64> = found.changes.iter().map(|change| change.version).collect();
-            (versions, found.has_older)
-        };
-        assert_eq!(versions(None, 2), (vec![4, 5], true));
-        assert_eq!(versions(None, 5), (vec![1, 2, 3, 4, 5], false));
-        let third = crate::clock::stamp(Poll { second: 3, ..Poll::USUAL }.facts(&store).at);
-        assert_eq!(versions(Some(&third), 2), (vec![2, 3], true));
-        let body = reader.current_body(Route::Leads, "1").unwrap();
-        assert_eq!(body, Some(record(1, "N5")));
-        assert_eq!(reader.current_body(Route::Leads, "9").unwrap(), None);
-    }
-}

@@ -314,25 +314,3 @@ pub(super) fn prune(
     let deleted = connection.prepare_cached(PRUNE)?.execute((from, next, cutoff))?;
     Ok((deleted, next))
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::store::fixtures::{Poll, open, record};
-
-    #[tokio::test]
-    async fn the_position_of_a_time_lies_just_before_the_first_row_from_then_on() {
-        let (_dir, store) = open();
-        assert_eq!(store.read(|reader| reader.position_at("2026")).await.unwrap(), 0);
-        for second in 0..50 {
-            let shown = [record(2 * second, "N"), record(2 * second + 1, "N")];
-            Poll { second, ..Poll::USUAL }.shows(&store, &shown).await;
-        }
-        let rows = store.read(|reader| reader.changes_after(0, 1_000)).await.unwrap();
-        for second in -1..=50 {
-            let at = crate::clock::stamp(Poll { second, ..Poll::USUAL }.facts(&store).at);
-            let before = rows.iter().filter(|row| row.observed_at < at).map(|row| row.seq).max();
-            let found = store.read(move |reader| reader.position_at(&at)).await.unwrap();
-            assert_eq!(found, before.unwrap_or(0), "{second}");
-        }
-    }
-}

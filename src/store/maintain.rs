@@ -100,7 +100,7 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
 mod tests {
     use crate::record::{Page, PollerId, Record, RecordId, Route};
     use crate::store::fixtures::{self, Poll};
-    use crate::store::{Begin, PollFacts, Reader, Store};
+    use crate::store::{PollFacts, Store};
 
     use super::*;
 
@@ -143,9 +143,9 @@ mod tests {
         first.shows(&store, &shown).await;
         let tool = rusqlite::Connection::open(&path).unwrap();
         tool.execute_batch("BEGIN; SELECT count(*) FROM leads;").unwrap();
-        // Ten minutes of polls, and the upkeep between them.
+        // Five minutes of polls, and the upkeep between them.
         let mut refused = Vec::new();
-        for second in 1..600 {
+        for second in 1..300 {
             let (poll, shown) = poll(second);
             let facts = poll.facts(&store);
             if second % 30 == 0 {
@@ -163,7 +163,7 @@ mod tests {
         assert!(!refused.is_empty(), "the reader was never in the way");
         tool.execute_batch("COMMIT").unwrap();
         store.try_write().await.unwrap();
-        let (last, shown) = poll(600);
+        let (last, shown) = poll(300);
         last.shows(&store, &shown).await;
         let gaps = store.read(|reader| reader.gaps()).await.unwrap();
         assert_eq!(gaps.len(), 1, "what went by meanwhile is one gap: {gaps:?}");
@@ -172,112 +172,22 @@ mod tests {
     const MONTH: Duration = Duration::from_secs(30 * 86_400);
 
     #[tokio::test]
-    async fn a_row_from_the_future_does_not_keep_what_is_old_from_being_pruned() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
-        // The clock was wrong when the first page came.
-        see(&store, "1", "Ann", "2090-01-01T00:00:00Z").await;
-        see(&store, "2", "Bo", "2026-01-01T00:00:00Z").await;
-        see(&store, "2", "Bob", "2026-01-02T00:00:00Z").await;
-        see(&store, "2", "Rob", "2026-01-03T00:00:00Z").await;
-        for _ in 0..2 {
-            store.upkeep(Some("2026-06-01T00:00:00Z".parse().unwrap()), MONTH).await.unwrap();
-        }
-        assert_eq!(versions(&store, "2").await, [3]);
-        assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
-    }
-
-    #[tokio::test]
-    async fn verify_finds_a_store_sound_whose_new_sink_begins_before_what_was_pruned() {
+    async fn what_grows_old_is_pruned_although_the_log_never_rests_and_the_clock_was_wrong_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
         let store = Store::open(&path).unwrap();
-        for (version, name) in (1..=6).zip(["Ann", "Bea", "Cid", "Dan", "Eva", "Flo"]) {
-            see(&store, "1", name, &format!("2026-01-0{version}T00:00:00Z")).await;
-            see(&store, "2", name, &format!("2026-01-0{version}T06:00:00Z")).await;
-        }
-        for _ in 0..2 {
-            store.upkeep(Some("2026-06-01T00:00:00Z".parse().unwrap()), MONTH).await.unwrap();
-        }
-        assert_eq!(versions(&store, "1").await, [6], "the log is pruned");
-        let last = store.seq();
-        let left = store.read(|reader| reader.changes_after(0, 100)).await.unwrap().len();
-        let left = i64::try_from(left).unwrap();
-        for (name, begin) in [
-            ("first", Begin::Beginning),
-            ("within", Begin::At("2026-01-03T00:00:00Z".to_owned())),
-            ("now", Begin::Now),
-        ] {
-            let at = "2026-06-01T00:00:00Z".to_owned();
-            let row = store.open_sink(name.to_owned(), "file", begin, at).await.unwrap();
-            let expected = if name == "now" { last } else { last - left };
-            assert_eq!(row.skipped, expected, "{name}");
-        }
-        let verified = Reader::open(&path).unwrap().verify(&mut |_, _| {}).unwrap();
-        let faults: Vec<_> = verified.findings.iter().filter(|finding| !finding.ok).collect();
-        assert!(verified.is_sound(), "{faults:?}");
-    }
-
-    #[tokio::test]
-    async fn what_grows_old_is_pruned_although_the_log_never_rests() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+        see(&store, "1", "Ann", "2090-01-01T00:00:00Z").await;
         for month in 1..=9 {
             let at = format!("2026-0{month}-01T00:00:00Z");
-            see(&store, "1", &format!("Ann {month}"), &at).await;
+            see(&store, "2", &format!("Bo {month}"), &at).await;
             store.upkeep(Some(at.parse().unwrap()), MONTH * 4).await.unwrap();
         }
-        let left = versions(&store, "1").await;
+        let left = versions(&store, "2").await;
         assert!(left.len() < 7 && left.contains(&9), "{left:?}");
-    }
-
-    #[tokio::test]
-    async fn polls_are_noted_for_a_month() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("mirror.db");
-        let store = Store::open(&path).unwrap();
-        for day in ["2026-01-01", "2026-03-01"] {
-            see(&store, "1", day, &format!("{day}T00:00:00Z")).await;
-        }
+        assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
         let tool = rusqlite::Connection::open(&path).unwrap();
-        let noted = || tool.query_row("SELECT min(to_at) FROM polls", (), |row| row.get(0));
-        let first: String = noted().unwrap();
-        assert!(first.starts_with("2026-01-01"), "{first}");
-        store.upkeep(Some("2026-03-02T00:00:00Z".parse().unwrap()), MONTH * 4).await.unwrap();
-        let first: String = noted().unwrap();
-        assert!(first.starts_with("2026-03-01"), "{first}");
-    }
-
-    #[tokio::test]
-    async fn the_log_keeps_what_a_removed_sink_or_a_replay_needs_until_it_is_let_go() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("mirror.db");
-        let store = Store::open(&path).unwrap();
-        let begin =
-            || store.open_sink("erp".into(), "file", crate::store::Begin::Beginning, "2026".into());
-        begin().await.unwrap();
-        for day in 1..=3 {
-            see(&store, "1", &format!("Ann {day}"), &format!("2026-01-0{day}T00:00:00Z")).await;
-        }
-        store.retire_sinks(Vec::new()).await.unwrap();
-        let late = "2026-06-01T00:00:00Z".parse().unwrap();
-        for _ in 0..2 {
-            store.upkeep(Some(late), MONTH).await.unwrap();
-        }
-        assert_eq!(versions(&store, "1").await, [1, 2, 3], "the removed sink never got them");
-        let mut operator = crate::store::Operator::open(&path).unwrap();
-        let choice = crate::store::ReplayChoice::default();
-        operator.begin_replay("other", (0, 3), &choice, 1.0, "2026").unwrap();
-        assert!(operator.forget_sink("erp").unwrap());
-        for _ in 0..2 {
-            store.upkeep(Some(late), MONTH).await.unwrap();
-        }
-        assert_eq!(versions(&store, "1").await, [1, 2, 3], "a replay is to send them");
-        assert!(operator.cancel_replay("other", "2026").unwrap());
-        for _ in 0..2 {
-            store.upkeep(Some(late), MONTH).await.unwrap();
-        }
-        assert_eq!(versions(&store, "1").await, [3]);
-        assert!(!operator.forget_sink("erp").unwrap(), "it is gone already");
+        let first = "SELECT min(to_at) FROM polls WHERE to_at < '2090'";
+        let first: String = tool.query_row(first, (), |row| row.get(0)).unwrap();
+        assert!(first.starts_with("2026-08") || first.starts_with("2026-09"), "{first}");
     }
 }

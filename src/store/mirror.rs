@@ -411,31 +411,3 @@ impl ToSql for Cell<'_> {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_keep_their_kind_and_their_digits() {
-        assert_eq!(Cell::read("10"), Cell::Integer(10));
-        assert_eq!(Cell::read("10.5"), Cell::Real(10.5));
-        assert_eq!(Cell::read("true"), Cell::Integer(1));
-        assert_eq!(Cell::read("null"), Cell::Null);
-        assert_eq!(Cell::read("9223372036854775808"), Cell::Text("9223372036854775808".into()));
-        assert_eq!(Cell::read("1e999"), Cell::Text("1e999".into()));
-        assert_eq!(Cell::read(r#""a\nb""#), Cell::Text("a\nb".into()));
-        assert_eq!(Cell::read(r#"{"a":1}"#), Cell::Text(r#"{"a":1}"#.into()));
-        assert_eq!(Cell::read(r#""\ud800""#), Cell::Text("\\ud800".into()));
-    }
-
-    #[test]
-    fn names_that_collide_keep_their_data_in_columns_of_their_own() {
-        let mut mirror = Mirror::empty(Route::Leads);
-        for field in ["Name", "name", "_seq", "ID", "", "a\"b", "a\u{0}b"] {
-            mirror.name_column(field);
-        }
-        let columns: Vec<&str> = mirror.columns.iter().map(|(_, c)| c.as_str()).collect();
-        assert_eq!(columns, ["Name", "name_2", "_seq_2", "ID_2", "field", "a\"b", "a_b"]);
-    }
-}

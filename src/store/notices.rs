@@ -366,34 +366,12 @@ mod tests {
         assert_eq!(ops[0].change.version, 6, "the oldest are dropped");
         assert_eq!(of("mail").await.unwrap().len(), 1);
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
-        let all = [DUE, PENDING, TRIM, COUNT, ANY_GIVEN_UP, REVIVE, DROP, PUT_OFF, GIVE_UP];
-        for sql in all {
+        for sql in [DUE, PENDING, TRIM, COUNT, ANY_GIVEN_UP, REVIVE, DROP, PUT_OFF, GIVE_UP] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
-            let steps = steps.collect::<rusqlite::Result<Vec<_>>>().unwrap();
-            assert!(
-                steps.iter().all(|step| !step.starts_with("SCAN ") || step == "SCAN CONSTANT ROW"),
-                "{steps:?}"
-            );
-            let reads = steps.iter().filter(|step| step.starts_with("SEARCH"));
-            let reads_an_index = |step: &String| step.contains("COVERING INDEX");
-            assert!(![DUE, COUNT].contains(&sql) || reads.clone().all(reads_an_index), "{steps:?}");
+            for step in steps.map(Result::unwrap) {
+                assert!(!step.starts_with("SCAN ") || step == "SCAN CONSTANT ROW", "{step}: {sql}");
+            }
         }
-    }
-
-    #[tokio::test]
-    async fn the_reason_shown_for_refused_notices_is_that_of_the_last_refusal() {
-        let (_dir, store) = open();
-        for (number, at) in [(1, "2026-01-01T02:00:00Z"), (2, "2026-01-01T01:00:00Z")] {
-            store.post_notice(vec!["ops".to_owned()], notice(number)).await.unwrap();
-            let fate = NoticeFate::GivenUp {
-                attempts: 1,
-                at: at.to_owned(),
-                last_error: format!("reason {number}"),
-            };
-            store.settle_notice(number, fate).await.unwrap();
-        }
-        let counts = store.read(|reader| reader.notice_counts("ops")).await.unwrap();
-        assert_eq!((counts.refused, counts.refused_error), (2, Some("reason 1".into())));
     }
 }

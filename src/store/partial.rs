@@ -157,35 +157,3 @@ pub(super) fn sync_folder_of(path: &Path) -> Result<(), BackupError> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(BackupError::io("sync", folder))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// How many descriptors of this process name the file.
-    fn opened(path: &Path) -> usize {
-        let all = fs::read_dir("/proc/self/fd").unwrap();
-        let names = all.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-        names.filter(|name| name == path).count()
-    }
-
-    #[test]
-    fn a_file_that_was_begun_meanwhile_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("copy.db.partial");
-        let before = File::create(&path).unwrap();
-        before.try_lock().unwrap();
-        let asked = path.clone();
-        let removal = std::thread::spawn(move || remove_abandoned(&asked));
-        while opened(&path) < 2 && !removal.is_finished() {
-            std::thread::yield_now();
-        }
-        // The one who writes it is done, and another one begins.
-        fs::rename(&path, dir.path().join("copy.db")).unwrap();
-        let next = File::create(&path).unwrap();
-        next.try_lock().unwrap();
-        drop(before);
-        assert!(!removal.join().unwrap().unwrap(), "it is being written");
-        assert!(path.exists());
-    }
-}

@@ -159,37 +159,3 @@ impl Reader {
         Ok(log::position_at(&self.connection, stamp)?)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::record::{PollerId, Route};
-    use crate::store::fixtures::{Poll, open, page, record, records};
-
-    #[tokio::test]
-    async fn records_that_name_a_customer_are_those_of_other_routes_after_the_first_page() {
-        let (_dir, store) = open();
-        for (route, business) in
-            [(Route::Leads, None), (Route::Customers, None), (Route::Jobs, Some("2"))]
-        {
-            for last in [20, 21] {
-                let key = PollerId { route, business: business.map(str::to_owned) };
-                let facts = Poll::USUAL.facts(&store);
-                store.store_page(key, page(&records(last - 19..=last)), facts, None).await.unwrap();
-            }
-        }
-        let named = async |seq, span, business| {
-            let read = move |reader: &crate::store::Reader| {
-                let mut named = Vec::new();
-                let last = reader.each_naming_record(seq, span, business, |body| {
-                    named.push(body.to_owned());
-                })?;
-                Ok((named, last))
-            };
-            store.read(read).await.unwrap()
-        };
-        assert_eq!(named(0, 500, None).await, (vec![record(21, "N")], Some(63)));
-        assert_eq!(named(0, 500, Some("2")).await, (vec![record(21, "N")], Some(63)));
-        assert_eq!(named(0, 20, None).await, (Vec::new(), Some(20)));
-        assert_eq!(named(63, 500, None).await, (Vec::new(), None));
-    }
-}

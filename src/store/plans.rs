@@ -1,11 +1,10 @@
 //! How SQLite runs the statements of every poll, every read of the log and every upkeep: by index,
 //! so that their cost does not grow with the store. Those of deliveries are checked beside them.
 
-use rusqlite::{Connection, StatementStatus};
+use rusqlite::Connection;
 
-use super::mirror::lookup::{self, PersonField};
 use super::{diff, fixtures, full_text, gaps, log, pollers, rebuild};
-use crate::record::{PollerId, Route};
+use crate::record::Route;
 
 /// Steps that go through something small or bounded by the statement itself.
 const BOUNDED: [&str; 6] = [
@@ -21,48 +20,6 @@ fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
     steps.collect::<rusqlite::Result<_>>().unwrap()
-}
-
-#[tokio::test]
-async fn a_customer_is_found_by_index() {
-    let (dir, store) = fixtures::open();
-    let customer =
-        r#"{"id":1,"name":"Ann Lee","email":" Ann@example.com","mobile_number":447700900}"#;
-    let key = PollerId { route: Route::Customers, business: None };
-    let facts = fixtures::Poll::USUAL.facts(&store);
-    store.store_page(key, fixtures::page(&[customer.to_owned()]), facts, None).await.unwrap();
-    let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
-    for column in ["name", "email", "mobile_number"] {
-        let steps = plan(&connection, &lookup::has_customer_sql(column));
-        let wanted = format!("SEARCH customers USING INDEX customers_by_{column} (<expr>=?)");
-        assert_eq!(steps, [wanted]);
-    }
-    let has = |field, text: &'static str, business| {
-        store.read(move |reader| reader.has_customer(business, field, text))
-    };
-    assert!(has(PersonField::Email, "ann@EXAMPLE.com", None).await.unwrap());
-    assert!(has(PersonField::Mobile, "447700900 ", None).await.unwrap());
-    assert!(has(PersonField::Name, "ann lee", None).await.unwrap());
-    assert!(!has(PersonField::Name, "ann", None).await.unwrap());
-    assert!(!has(PersonField::Name, "ann lee", Some("2")).await.unwrap());
-}
-
-#[tokio::test]
-async fn a_store_of_an_older_version_gets_its_indexes_at_the_opening_and_not_with_a_page() {
-    let (dir, store) = fixtures::open();
-    let path = dir.path().join("mirror.db");
-    let customer = r#"{"id":1,"name":"Ann Lee","email":"ann@example.com"}"#.to_owned();
-    let key = PollerId { route: Route::Customers, business: None };
-    let facts = fixtures::Poll::USUAL.facts(&store);
-    store.store_page(key, fixtures::page(&[customer]), facts, None).await.unwrap();
-    drop(store);
-    let connection = Connection::open(&path).unwrap();
-    connection
-        .execute_batch("DROP INDEX customers_by_name; DROP INDEX customers_by_email")
-        .unwrap();
-    drop(super::Store::open(&path).unwrap());
-    let count = "SELECT count(*) FROM sqlite_schema WHERE name IN ('customers_by_name', 'customers_by_email')";
-    assert_eq!(connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
 }
 
 /// The statements of polls, of reads of the log and of upkeep.
@@ -84,37 +41,6 @@ fn hot_statements() -> Vec<String> {
         full_text::NEWEST.to_owned(),
         rebuild::LATEST_VERSIONS.to_owned(),
     ]
-}
-
-/// How often SQLite prepared a statement anew because it was bound to other values.
-fn prepared_again(connection: &Connection, sql: &str) -> i32 {
-    let mut statement = connection.prepare(sql).unwrap();
-    for value in 1..=3 {
-        for index in 1..=statement.parameter_count() {
-            statement.raw_bind_parameter(index, value).unwrap();
-        }
-        let mut rows = statement.raw_query();
-        while rows.next().unwrap().is_some() {}
-    }
-    statement.get_status(StatementStatus::RePrepare)
-}
-
-#[tokio::test]
-async fn no_statement_is_prepared_again_for_other_values() {
-    let (dir, store) = fixtures::open();
-    let reader = super::open::open_reader(&dir.path().join("mirror.db")).unwrap();
-    for sql in hot_statements().iter().filter(|sql| sql.starts_with("SELECT")) {
-        assert_eq!(prepared_again(&reader, sql), 0, "{sql}");
-    }
-    let counted = store.write(|writer| {
-        let mut statements = hot_statements();
-        statements.extend(super::sinks::hot_statements());
-        let count = |sql: String| (prepared_again(&writer.connection, &sql), sql);
-        Ok(statements.into_iter().map(count).collect::<Vec<_>>())
-    });
-    for (again, sql) in counted.await.unwrap() {
-        assert_eq!(again, 0, "{sql}");
-    }
 }
 
 #[test]

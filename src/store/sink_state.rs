@@ -120,28 +120,3 @@ impl FromSql for DeliveryState {
             .ok_or(FromSqlError::InvalidType)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_state_is_stored_and_shown_under_one_word() {
-        for state in [SinkState::Active, SinkState::Disabled, SinkState::Removed] {
-            let word = ValueRef::Text(state.as_str().as_bytes());
-            assert_eq!(SinkState::column_result(word), Ok(state));
-            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
-        }
-        for state in [DeliveryState::Retrying, DeliveryState::Waiting, DeliveryState::Dead] {
-            let word = ValueRef::Text(state.as_str().as_bytes());
-            assert_eq!(DeliveryState::column_result(word), Ok(state));
-            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
-        }
-        for state in [GateState::Open, GateState::Held] {
-            let word = ValueRef::Text(state.as_str().as_bytes());
-            assert_eq!(GateState::column_result(word), Ok(state));
-            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
-        }
-        assert!(SinkState::column_result(ValueRef::Text(b"gone")).is_err());
-    }
-}

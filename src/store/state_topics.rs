@@ -49,29 +49,3 @@ fn read(connection: &Connection, sink: &str) -> rusqlite::Result<Vec<String>> {
     let text = meta::value(connection, &name_of(sink))?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_last_eight_topics_of_before_are_known_and_the_one_of_now_is_none_of_them() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("mirror.db")).unwrap();
-        let note = async |topic: &str| {
-            store.note_state_topic("erp".to_owned(), topic.to_owned()).await.unwrap()
-        };
-        assert_eq!(note("a").await, [""; 0]);
-        assert_eq!(note("a").await, [""; 0]);
-        assert_eq!(note("b").await, ["a"]);
-        assert_eq!(note("a").await, ["b"]);
-        assert_eq!(note("a").await, ["b"]);
-        for number in 0..20 {
-            note(&number.to_string()).await;
-        }
-        let last: Vec<String> = (12..20).map(|number: i32| number.to_string()).collect();
-        assert_eq!(note("now").await, last);
-        let other = store.note_state_topic("other".to_owned(), "x".to_owned()).await.unwrap();
-        assert_eq!(other, [""; 0]);
-    }
-}

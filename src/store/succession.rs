@@ -105,6 +105,3 @@ pub(super) fn take_over(
     )?;
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

@@ -156,6 +156,3 @@ impl Reader {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -53,9 +53,6 @@ pub(super) struct Writer {
     is_index_doubted: bool,
     /// What the last batch found in the index of all words.
     pub(super) index_seen: SearchIndex,
-    /// Runs before a batch, as another process may.
-    #[cfg(test)]
-    pub(super) before_batch: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// One transaction that changes the mirror of a route.
@@ -89,8 +86,6 @@ impl Writer {
             ignored: HashMap::new(),
             is_index_doubted: false,
             index_seen,
-            #[cfg(test)]
-            before_batch: None,
         })
     }
 
@@ -214,10 +209,6 @@ impl Writer {
         work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.refuse_long_wal()?;
-        #[cfg(test)]
-        if let Some(before) = self.before_batch.take() {
-            before();
-        }
         let mirror = mirror::of_route(&mut self.mirrors, &self.connection, route)?;
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if log::last_seq(&tx)? != seen {
