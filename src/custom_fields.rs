@@ -189,7 +189,10 @@ fn is_fresh(at: &str, now: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+
     use super::*;
+    use crate::poll::{BackgroundRequest, DispatcherRequest};
 
     #[test]
     fn definitions_are_fresh_for_a_day_and_never_from_the_future() {
@@ -197,5 +200,36 @@ mod tests {
         assert!(is_fresh("2026-01-02T11:00:00.000000Z", now));
         assert!(!is_fresh("2026-01-01T11:00:00.000000Z", now));
         assert!(!is_fresh("2026-01-03T12:00:00.000000Z", now), "the clock was set back since");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_refused_is_requested_ever_less_down_to_once_a_day() {
+        let dir = tempfile::tempdir().unwrap();
+        let (requests, mut received) = mpsc::channel(1);
+        let fields = CustomFields {
+            background: BackgroundClient::new(requests),
+            store: Store::open(&dir.path().join("mirror.db")).unwrap(),
+            clock: Clock::starting_at("2026-01-02T00:00:00Z".parse().unwrap()),
+            businesses: vec![Some("1".to_owned()), Some("2".to_owned())],
+        };
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(fields.run(stop.clone()));
+        let week = tokio::time::Instant::now() + Duration::from_secs(7 * 24 * 3600);
+        let mut asked = Vec::new();
+        while let Ok(request) = tokio::time::timeout_at(week, received.recv()).await {
+            let Some(DispatcherRequest::Background(BackgroundRequest::FormTypes {
+                business,
+                reply,
+            })) = request
+            else {
+                panic!("only lists are requested");
+            };
+            asked.push(business);
+            reply.send(Err(ApiError::Unsendable("refused").into())).unwrap();
+        }
+        assert!((20..=30).contains(&asked.len()), "{} requests in a week", asked.len());
+        assert_eq!(asked[..2], [Some("1".to_owned()), Some("2".to_owned())], "each business");
+        stop.cancel();
+        running.await.unwrap().unwrap();
     }
 }

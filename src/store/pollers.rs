@@ -384,3 +384,18 @@ fn insert_poll(
         ])?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_polls_are_read_by_their_index() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("migrations/0001_init.sql")).unwrap();
+        let plan: String = connection
+            .query_row(&format!("EXPLAIN QUERY PLAN {TIMES_SINCE}"), ("", 1), |row| row.get(3))
+            .unwrap();
+        assert!(plan.starts_with("SEARCH polls USING INDEX polls_to_at"), "{plan}");
+    }
+}
