@@ -1,7 +1,7 @@
 //! The daemon in service: configuration, reload, stop, keys, other workspaces, TLS, installation.
 
 mod auth;
-mod config_files;
+mod configuration;
 mod demo;
 mod install;
 mod other_workspace;

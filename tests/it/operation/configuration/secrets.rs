@@ -1,0 +1,76 @@
+//! A secret in a wrong place is refused and never shown: not in a message and not in the quoted line.
+
+use shopmirror::config::{Base, Config};
+
+use super::refused;
+
+#[test]
+fn a_secret_in_the_wrong_place_is_refused_and_not_shown() {
+    let address = "base_url = \"https://anna:CANARY@shop.example.com/api\"";
+    refused("[workspace]", &[(address, &["2:12 holds a user name or password: remove it"])]);
+    refused(
+        "[workspace]\nbase_url = \"https://shop.example.com/api\"",
+        &[
+            ("api_key = \"ak_CANARY\"", &["3:1 name that file with api_key_file"]),
+            ("api_key_file = ak_CANARY", &["3:16 string values must be quoted"]),
+            ("proxy = \"http://anna:CANARY@proxy:3128\"", &["3:9 which are not supported"]),
+        ],
+    );
+    refused(
+        "[sinks.erp]\ntype = \"webhook\"\nurl = \"https://erp.example.com/CANARY\"",
+        &[
+            ("secret = \"whsec_CANARY\"", &["4:1 did you mean `secret_file`?"]),
+            ("\"whsec_CANARY\" = true", &["4:1 unknown key in [sinks.erp]; the keys here are"]),
+            ("headers = { \"Bearer CANARY\" = \"X-Key\" }", &["4:13 not the name of a header"]),
+            ("headers = { whsec_CANARY = 3 }", &["4:28 `headers.(not shown)` must be a string"]),
+        ],
+    );
+    let both = ["1:8 this one is this value", "4:1 unknown key `colour` in [sinks.(not shown)]"];
+    let sink = "[sinks.\"https://hooks.example.com/CANARY\"]\ntype = \"file\"\npath = \"a.ndjson\"";
+    refused(sink, &[("colour = \"red\"", &both)]);
+    let clear = "4:7 would cross the network in clear text";
+    let database = "postgresql://shop:CANARY@db.example.com/x?sslmode=disable";
+    refused(
+        "[sinks.bus]\nworkspace = \"north\"",
+        &[
+            ("type = \"mqtt\"\nurl = \"mqtt://user:CANARY@broker.example.com\"", &[clear]),
+            (&format!("type = \"postgres\"\nurl = \"{database}\""), &[clear]),
+            ("type = \"nats\"\nurl = \"https://user:CANARY@h\"", &["4:7 must be nats://"]),
+        ],
+    );
+}
+
+/// A file whose every secret is a canary.
+const SECRETS: &str = r#"[workspace]
+base_url = "https://h.example/api"
+api_key_file = "api-key"
+
+[sinks.erp]
+type = "webhook"
+url = "https://erp.example.com/CANARY?t=CANARY"   # was CANARY
+headers = { Authorization = "Bearer CANARY", "X-Token" = "CANARY==" }
+timeout = "5s"
+
+[sinks]
+chat = { type = "webhook", url = "https://chat.example.com/CANARY", concurrency = 4 }
+"#;
+
+#[test]
+fn no_slip_of_the_hand_shows_a_secret() {
+    let base = Base::default();
+    let mut refused = 0;
+    for at in 0..SECRETS.len() {
+        for removed in [0, 1, 9] {
+            for written in ["", "\"", "'", "\n", "=", "[", "}", "#", "a"] {
+                let rest = &SECRETS[(at + removed).min(SECRETS.len())..];
+                let text = format!("{}{written}{rest}", &SECRETS[..at]);
+                if let Err(problems) = Config::parse(&text, "f", &base) {
+                    refused += 1;
+                    let shown = problems.to_string();
+                    assert!(!shown.contains("CANARY"), "{text}\n{shown}");
+                }
+            }
+        }
+    }
+    assert!(refused > 5_000, "only {refused} texts were refused");
+}

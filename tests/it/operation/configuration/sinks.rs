@@ -1,0 +1,156 @@
+//! What `[sinks.NAME]` refuses: keys that all sinks have, and the keys of each type.
+
+use super::refused;
+
+const FILE: &str = "[sinks.erp]\ntype = \"file\"\npath = \"a.ndjson\"";
+const WEBHOOK: &str = "[sinks.erp]\ntype = \"webhook\"\nurl = \"https://erp.example.com/CANARY\"";
+
+#[test]
+fn the_name_and_the_type() {
+    refused(
+        "[sinks.erp]",
+        &[
+            ("url = \"https://erp.example.com/\"", &["1:1 needs `type`: one of webhook, file"]),
+            ("type = \"kafka\"", &["2:8 cannot be \"kafka\"; use one of webhook, file, command"]),
+            ("type = \"web-hook\"", &["2:8 did you mean \"webhook\"?"]),
+        ],
+    );
+    let name = "1:8 the name of a sink has 1 to 64 characters of a-z, 0-9, _ and -";
+    refused("[sinks.\"My ERP\"]", &[("type = \"file\"\npath = \"a.ndjson\"", &[name])]);
+}
+
+#[test]
+fn which_changes_a_sink_gets_and_when() {
+    refused(
+        FILE,
+        &[
+            ("routes = [\"jobs\", \"leeds\"]", &["4:19 did you mean \"leads\"?"]),
+            ("routes = []", &["4:10 is empty, so that nothing can match"]),
+            ("changes = [\"deleted\"]", &["4:12 use one of baseline, created, updated, gap"]),
+            ("start = 2026-03-01T08:00:00", &["4:9 a time with its offset, for example"]),
+            ("retries = [\"5s\"]", &["4:1 did you mean `retry`?"]),
+            ("retry = [\"5s\", 300]", &["4:16 must be a duration in quotes"]),
+            ("where = { paid = { \">=\" = 5 } }", &["4:20 knows no comparison \">=\": use"]),
+            ("url = \"https://CANARY\"", &["4:1 unknown key `url` in [sinks.erp]; the keys here"]),
+        ],
+    );
+}
+
+#[test]
+fn a_webhook() {
+    refused(
+        "[sinks.erp]\ntype = \"webhook\"",
+        &[
+            ("", &["1:1 [sinks.erp] needs `url`: the address to post to"]),
+            ("url = \"http://erp.example.com/CANARY\"", &["3:7 must begin with https://"]),
+            ("url = \"https://CANARY\"\nurl_file = \"erp-url\"", &["1:1 `url_file`, not both"]),
+            ("url_file = \"absent\"", &["3:12 the user of the service must be able to read it"]),
+            ("url_file = \"writable\"", &["3:12 (mode 0666): run chmod 0640 on it"]),
+        ],
+    );
+    refused(
+        WEBHOOK,
+        &[
+            ("timout = \"5s\"", &["4:1 did you mean `timeout`?"]),
+            ("secret_file = \"prose\"", &["4:15 is not whsec_ and the base64 of 24 to 64 bytes"]),
+            ("headers = [\"X-Token: CANARY\"]", &["4:11 must be a table, for example"]),
+            ("headers = { Webhook-Id = \"1\" }", &["4:13 is set by shopmirror: remove it"]),
+            ("format = \"standart\"", &["4:10 did you mean \"standard\"?"]),
+            ("template = \"CANARY\"", &["4:1 unknown key `template` in [sinks.erp]"]),
+        ],
+    );
+}
+
+#[test]
+fn a_template() {
+    refused(
+        &format!("{WEBHOOK}\nformat = \"template\""),
+        &[
+            ("", &["1:1 needs `template`: what to send"]),
+            ("template = '{{ record.name }'", &["5:12 line 1, column 16 of the template"]),
+            ("template = '{{ recrod.name }}'", &["5:12 no `recrod` here; a template may use"]),
+            ("template = '{{ record.name|uper }}'", &["5:12 there is no filter `uper`"]),
+        ],
+    );
+}
+
+#[test]
+fn a_file_and_a_command() {
+    let twice = "path = \"a.ndjson\"\n[sinks.books]\ntype = \"file\"\npath = \"a.ndjson\"";
+    refused(
+        "[sinks.audit]\ntype = \"file\"",
+        &[
+            ("", &["1:1 [sinks.audit] needs `path`: the file to append to"]),
+            ("path = \"audit/\"", &["3:8 must be the path of a file, not of a folder"]),
+            ("path = \"mirror.db\"", &["1:8 this sink would write to the database of [store]"]),
+            (twice, &["4:8 this sink writes the same file as [sinks.audit]"]),
+            ("path = \"a.csv\"\nrotate_size = \"100\"", &["4:15 at least 64 KiB with its unit"]),
+        ],
+    );
+    refused(
+        "[sinks.label]\ntype = \"command\"",
+        &[
+            ("", &["1:1 [sinks.label] needs `command`: the program and its arguments"]),
+            ("command = \"print-label --now\"", &["3:11 must be a list in square brackets"]),
+            ("command = [\"print-label\"]", &["3:12 must be an absolute path, for example"]),
+        ],
+    );
+}
+
+#[test]
+fn a_database_a_broker_and_a_bucket() {
+    let nats = "type = \"nats\"\nurl = \"nats://h.example.com\"";
+    refused(
+        "[sinks.bus]\nworkspace = \"north\"",
+        &[
+            ("type = \"postgres\"", &["1:1 needs `url_file`: a file that holds postgresql://"]),
+            ("type = \"nats\"", &["1:1 needs `url`: the server"]),
+            ("type = \"mqtt\"", &["1:1 needs `url`: the broker"]),
+            ("type = \"s3\"", &["1:1 needs `bucket`", "1:1 needs `access_key_file`"]),
+            (&format!("{nats}\nsubject = \"shop.>\""), &["5:11 use words of a-z"]),
+        ],
+    );
+    refused("[sinks.bus]", &[(nats, &["1:1 needs `workspace`: the name of this shop"])]);
+}
+
+#[test]
+fn a_mail() {
+    let missing = ["1:1 needs `server`", "1:1 needs `from`", "1:1 needs `to`: a list"];
+    refused("[sinks.desk]", &[("type = \"email\"", &missing)]);
+    let not_here = "3:10 only for a server on this machine (localhost)";
+    refused(
+        "[sinks.desk]\ntype = \"email\"\nserver = \"smtp.example.com\"",
+        &[
+            ("tls = \"none\"\nfrom = \"a@example.com\"\nto = [\"b@example.com\"]", &[not_here]),
+            (
+                "from = \"shop\"\nto = [\"Boss <boss@example.com>, thief@example.com\"]",
+                &["4:8 `from` is not a mail address", "5:7 `to` is not a mail address"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_intake() {
+    let lead = |address: &str, key: &str| {
+        let rest = format!("base_url = \"{address}\"\n{key}");
+        format!("[sinks.new]\ntype = \"intake\"\ncreate = \"lead\"\n{rest}")
+    };
+    let contact = "fields = { name = \"a\", email = \"b\" }";
+    let partner = "https://partner.example.com/api";
+    let (key, own) = ("api_key_file = \"partner-key\"", "https://SHOP.example.com:443/api");
+    let polled = lead(partner, "api_key_file = \"api-key\"");
+    refused(
+        &polled,
+        &[(contact, &["5:16 is the key of [workspace], whose requests the polls use"])],
+    );
+    refused(&lead(own, key), &[(contact, &["1:1 of `leads` in the same workspace"])]);
+    let number = "6:37 put a field of your own into `custom_fields`";
+    refused(
+        &lead(partner, key),
+        &[
+            ("fields = { name = \"a\" }", &["6:10 needs `name`, and `mobile_number` or `email`"]),
+            ("fields = { name = \"a\", email = \"b\", serial_number = \"CANARY\" }", &[number]),
+        ],
+    );
+}
