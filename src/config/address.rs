@@ -100,44 +100,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trailing_slash_of_the_workspace_is_tolerated() {
-        for text in ["https://h.example/api", "https://h.example/api/", "https://h.example/api//"] {
-            assert_eq!(workspace(text).unwrap().as_str(), "https://h.example/api");
-        }
-        assert_eq!(workspace("https://h.example/x/api").unwrap().path(), "/x/api");
-    }
-
-    #[test]
-    fn http_is_for_this_machine_only() {
-        for host in ["127.0.0.1:80", "127.9.9.9", "localhost:8080", "[::1]:1"] {
-            assert!(workspace(&format!("http://{host}/api")).is_ok(), "{host}");
-        }
-        for host in [
-            "10.0.0.1",
-            "a.localhost",
-            "localhost.example.com",
-            "0.0.0.0",
-            "[::2]",
-            "127.0.0.1.nip.io",
+    fn http_is_for_this_machine_only_and_a_trailing_slash_is_tolerated() {
+        for (text, is_accepted) in [
+            ("https://h.example/x/api", true),
+            ("http://127.9.9.9/api//", true),
+            ("http://localhost:8080/api/", true),
+            ("http://[::1]:1/api", true),
+            ("http://10.0.0.1/api", false),
+            ("http://a.localhost/api", false),
+            ("http://localhost.example.com/api", false),
+            ("http://0.0.0.0/api", false),
+            ("http://127.0.0.1.nip.io/api", false),
         ] {
-            assert!(workspace(&format!("http://{host}/api")).is_err(), "{host}");
-        }
-    }
-
-    #[test]
-    fn no_message_repeats_an_address() {
-        for text in [
-            "https://CANARY@h/api",
-            "https://h/api?CANARY",
-            "ftp://h/CANARY",
-            "http://h/CANARY/api",
-            "CANARY",
-            "https://h:CANARY/api",
-            "https://h/CANARY",
-            "https://h/api#CANARY",
-        ] {
-            let message = workspace(text).unwrap_err();
-            assert!(!message.contains("CANARY"), "{message}");
+            let read = workspace(text);
+            assert_eq!(read.is_ok(), is_accepted, "{text}");
+            assert!(read.is_err() || read.unwrap().path().ends_with("/api"), "{text}");
         }
     }
 }

@@ -242,19 +242,3 @@ fn mailbox(section: &Section<'_>, key: &str, found: &Found<&str>) -> Option<Stri
     }
     Some(found.value.to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_built_in_templates_can_be_read() {
-        for (names, sources) in
-            [(&NAMES[..], [SUBJECT, TEXT]), (&DIGEST_NAMES, [DIGEST_SUBJECT, DIGEST_TEXT])]
-        {
-            for source in sources {
-                assert_eq!(Template::compile(source, Escape::Text, names).err(), None);
-            }
-        }
-    }
-}

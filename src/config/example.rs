@@ -15,11 +15,11 @@ use super::{Base, Config};
 const EXAMPLE: &str = include_str!("../../config.example.toml");
 const DOCUMENTATION: &str = include_str!("../../docs/configuration.md");
 
-/// An example with every key on, but those that its comment calls "instead of" another.
-fn with_every_key_on(example: &str, dir: &Path) -> String {
+/// The example with every key on, but those that its comment calls "instead of" another.
+fn everything_on(dir: &Path) -> String {
     let mut text = String::new();
     let mut alternative = false;
-    for line in example.lines() {
+    for line in EXAMPLE.lines() {
         if line.starts_with("# ") {
             alternative |= line.contains("(instead of");
         } else if line.is_empty() {
@@ -32,11 +32,6 @@ fn with_every_key_on(example: &str, dir: &Path) -> String {
         text.push('\n');
     }
     text.replace("/etc/shopmirror", &dir.display().to_string())
-}
-
-/// Today's example with every key on.
-fn everything_on(dir: &Path) -> String {
-    with_every_key_on(EXAMPLE, dir)
 }
 
 /// Every key of the example, on or off, with its section.
@@ -246,21 +241,4 @@ fn the_defaults_the_example_shows_are_the_defaults() {
             _ => panic!("{name} changed its type"),
         }
     }
-}
-
-#[test]
-fn the_configuration_of_an_earlier_version_is_valid_with_every_key_on() {
-    let (dir, base) = folder();
-    let upgrades = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upgrades");
-    let mut read = 0;
-    for entry in std::fs::read_dir(upgrades).unwrap() {
-        let file = entry.unwrap().path().join("example.toml");
-        let Ok(example) = std::fs::read_to_string(&file) else { continue };
-        let name = file.display().to_string();
-        for text in [example.clone(), with_every_key_on(&example, dir.path())] {
-            Config::parse(&text, &name, &base).unwrap_or_else(|p| panic!("{p}"));
-        }
-        read += 1;
-    }
-    assert!(read >= 3, "only {read} examples were read");
 }

@@ -291,25 +291,3 @@ fn put(
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::config::{Base, Config, SinkKind};
-
-    #[test]
-    fn a_fixed_text_that_is_cut_is_no_problem_of_the_configuration_and_is_said() {
-        let (long, longer) = ("x".repeat(70), "y".repeat(1_001));
-        let text = format!(
-            "[workspace]\nbase_url = \"https://a.example/api\"\n[sinks.b]\ntype = \"intake\"\n\
-             base_url = \"https://b.example/api\"\napi_key_file = \"b-key\"\ncreate = \"lead\"\n\
-             fields = {{ name = \"{long}\", email = \"{{{{ record.email }}}}\", custom_fields = {{ note = \"{longer}\" }} }}\n"
-        );
-        let base = Base { env_key: Some("key".into()), ..Base::default() };
-        let config = Config::parse(&text, "config.toml", &base).unwrap();
-        let SinkKind::Intake(intake) = &config.sinks["b"].kind else { panic!("an intake") };
-        let said = intake.cut_texts();
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].starts_with("`fields.name` has 70 characters"), "{said:?}");
-        assert!(said[1].contains("`fields.custom_fields.note` has 1001 "), "{said:?}");
-    }
-}

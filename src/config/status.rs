@@ -123,18 +123,3 @@ fn is_host_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_is_a_name_without_scheme_and_port() {
-        for name in ["status.example.com", "shop", "Server-2"] {
-            assert!(is_host_name(name), "{name}");
-        }
-        for text in ["", ".x", "https://h", "h:80", "h/p", "a b", "*"] {
-            assert!(!is_host_name(text), "{text}");
-        }
-    }
-}
