@@ -1,102 +1,73 @@
-//! `once` ends in order: with a store that fails for one sink, and when it is told to stop.
+//! `once`: one poll of every route, delivery, and the end.
 
 use std::fs;
 
 use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::json;
+use tokio::net::TcpListener;
 
-use crate::support::{Place, Receiver, Workspace, wait_until};
-
-/// What names the process that has the store; empty when that was closed in order.
-fn holder(place: &Place) -> String {
-    fs::read_to_string(place.path("mirror.db-lock")).unwrap().trim().to_owned()
-}
-
-/// A run waits only two seconds for the store's write lock. A machine that is busy for longer ends it
-/// before the test is at its point, so such a test is begun again.
-const TRIES: usize = 20;
+use super::filled;
+use crate::support::{ClosedPort, Place, Receiver, Workspace};
 
 #[tokio::test]
-async fn a_store_error_of_one_sink_lets_the_others_finish_and_the_store_be_closed() {
-    let (spoilt, well) = (Receiver::start().await, Receiver::start().await);
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&format!(
-        "{}{}",
-        Place::webhook_sink("spoilt", &spoilt.url("/"), ""),
-        Place::webhook_sink("well", &well.url("/"), "concurrency = 1"),
-    ));
-    assert_eq!(place.run(["once"]).await.code, Some(0));
-    let store = place.writer();
-    store
-        .execute_batch(
-            "CREATE TRIGGER spoil BEFORE UPDATE OF position ON sinks WHEN NEW.name = 'spoilt' \
-             BEGIN SELECT RAISE(ABORT, 'spoilt on purpose'); END",
-        )
-        .unwrap();
-    drop(store);
-    for _ in 0..80 {
-        workspace.add(Route::Leads, json!({}));
+async fn once_stores_delivers_and_ends() {
+    let (workspace, place) =
+        filled(&Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\"]")).await;
+    let stored = place.number("SELECT count(*) FROM changes");
+    assert_eq!(place.lines("audit.ndjson").len(), usize::try_from(stored).unwrap());
+    place.configure(&Place::file_sink("audit", ""));
+    workspace.sandbox.burst(Route::Jobs, 7);
+    for new in [7, 0] {
+        let ended = place.run(["once"]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.out, format!("{new} changes stored\n"));
+        assert_eq!(place.lines("audit.ndjson").len(), usize::try_from(stored).unwrap() + 7);
     }
+    assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
+
+    // A sink that is down is reported, and the next run retries.
+    let closed = ClosedPort::new();
+    let address = format!("http://{}/", closed.address);
+    place.configure(&Place::webhook_sink("away", &address, ""));
+    assert_eq!(place.run(["once"]).await.code, Some(0), "there is nothing for it yet");
+    workspace.sandbox.burst(Route::Jobs, 1);
     let ended = place.run(["once"]).await;
-    assert_eq!(ended.code, Some(74), "{ended:?}");
-    assert!(ended.err.contains("spoilt on purpose"), "{ended:?}");
-    assert_eq!(well.received().len(), 80, "the other sink got everything");
-    let behind = "SELECT max(seq) - (SELECT position FROM sinks WHERE name = 'well') FROM changes";
-    assert_eq!(place.number(behind), 0, "and that was saved");
-    assert_eq!(holder(&place), "", "the store was closed in order");
+    assert_eq!(ended.code, Some(75), "{ended:?}");
+    assert!(ended.err.contains("sink away: 1 change not delivered"), "{ended:?}");
+    let hook = Receiver::start().await;
+    place.configure(&Place::webhook_sink("away", &hook.url("/"), ""));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    assert_eq!(hook.events().len(), 1);
 }
 
 #[tokio::test]
-async fn an_interrupt_is_obeyed_while_the_store_is_being_opened() {
+async fn while_once_waits_for_a_sink_its_store_is_left_to_it_and_a_signal_ends_it() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    assert_eq!(place.run(["once"]).await.code, Some(0));
-    let other = place.writer();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let asked = workspace.sandbox.requests().total;
-    // Its row would have to be made first, were the interrupt kept until the store is open.
-    place.configure(&Place::file_sink("new", ""));
-    for _ in 0..TRIES {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let rest = "timeout = \"1h\"\nconcurrency = 1\nstart = \"beginning\"\nchanges = [\"baseline\"]";
+    place.configure(&Place::webhook_sink("hangs", &url, rest));
+    workspace.add(Route::Leads, json!({"name": "Ada"}));
+    for signal in [Signal::INT, Signal::TERM] {
         let mut once = place.background(["once"]);
-        let pid = once.pid().to_string();
-        let opens = || holder(&place) == pid || !once.is_running();
-        wait_until("it opens the store", opens).await;
-        if once.is_running() {
-            once.signal(Signal::INT);
+        let _connection = listener.accept().await.unwrap();
+        let asked = workspace.sandbox.requests().total;
+        let told = format!("process {} holds the store", once.pid());
+        let reasons = place.status().await["reasons"].to_string();
+        assert!(reasons.contains(&told), "{reasons}");
+        for args in [&["search", "x"][..], &["backfill", "customers"]] {
+            let ended = place.run(args).await;
+            assert_eq!(ended.code, Some(75), "{args:?}: {ended:?}");
+            assert!(ended.err.contains(&told), "{args:?}: {ended:?}");
         }
+        let now = workspace.sandbox.requests().total;
+        assert_eq!(now, asked, "nothing is sent beside the budget of the one at work");
+        once.signal(signal);
         assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
-        assert_eq!(workspace.sandbox.requests().total, asked, "it did not begin");
-        if place.log().contains("interrupted") {
-            return;
-        }
+        let holder = fs::read_to_string(place.path("mirror.db-lock")).unwrap();
+        assert_eq!(holder, "", "the store was closed in order");
     }
-    panic!("the interrupt is never obeyed: {}", place.log());
-}
-
-#[tokio::test]
-async fn a_second_signal_waits_for_nothing() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    assert_eq!(place.run(["once"]).await.code, Some(0));
-    workspace.add(Route::Leads, json!({}));
-    // What was polled must be stored before the end in order, which waits for this.
-    let other = place.writer();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    for _ in 0..TRIES {
-        let asked = workspace.asked(Route::Leads);
-        let mut once = place.background(["once"]);
-        let has_polled = || workspace.asked(Route::Leads) > asked || !once.is_running();
-        wait_until("it has something to store", has_polled).await;
-        if once.is_running() {
-            once.signal(Signal::INT);
-            once.signal(Signal::TERM);
-        }
-        assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
-        if place.log().contains("interrupted") {
-            return;
-        }
-    }
-    panic!("the signals are never obeyed: {}", place.log());
+    assert_eq!(place.log().matches("interrupted; the next run").count(), 2, "{}", place.log());
 }

@@ -24,19 +24,13 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a program as the foreground of a new terminal.
+    /// Starts a program as the foreground of a new terminal of 80 columns.
     pub(crate) fn start(command: &Command) -> Self {
-        Self::sized(command, None)
-    }
-
-    /// As [`Self::start`], in a window of so many columns and rows.
-    pub(crate) fn sized(command: &Command, size: Option<(u16, u16)>) -> Self {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keys).unwrap();
         unlockpt(&keys).unwrap();
-        if let Some((ws_col, ws_row)) = size {
-            tcsetwinsize(&keys, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        }
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&keys, size).unwrap();
         let name = ptsname(&keys, Vec::new()).unwrap();
         let screen = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let end = || Stdio::from(screen.try_clone().unwrap());

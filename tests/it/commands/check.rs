@@ -1,0 +1,92 @@
+//! `check`: it finds what is wrong, says how to mend it, and writes nothing.
+
+use sandbox::{Options, Provider, Shop};
+use serde_json::{Value, json};
+
+use crate::support::{Pages, Place, Receiver, Workspace};
+
+#[tokio::test]
+async fn check_tests_everything_and_writes_nothing() {
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let program = "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/true\"]\n";
+    place.configure(&format!(
+        "{}{}{program}",
+        Place::file_sink("audit", ""),
+        Place::webhook_sink("hook", &hook.url("/"), "")
+    ));
+    let before = place.files();
+    let ended = place.run(["check", "--json"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let findings = ended.json();
+    for what in ["config", "key", "workspace", "store", "sink audit", "sink hook", "sink label"] {
+        let found = findings.as_array().unwrap().iter().find(|finding| finding["what"] == what);
+        assert_eq!(found.map(|finding| &finding["ok"]), Some(&json!(true)), "{what}: {findings}");
+    }
+    assert_eq!(place.files(), before);
+    let log = workspace.sandbox.requests().log;
+    let routes: Vec<&str> = log.iter().map(|request| request.route.as_str()).collect();
+    assert_eq!(routes, ["automation-ping"]);
+    assert_eq!(hook.received().iter().filter(|request| !request.body.is_empty()).count(), 0);
+
+    let broken = "[sinks.broken]\ntype = \"command\"\ncommand = [\"/no/such/program\"]\n";
+    place.configure(&format!("{}{broken}", Place::file_sink("audit", "")));
+    for (sink, code) in [("audit", 0), ("broken", 69), ("absent", 64)] {
+        let ended = place.run(["check", "--sink", sink]).await;
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+    }
+    assert_eq!(workspace.sandbox.requests().total, 1, "a sink is checked alone");
+}
+
+#[tokio::test]
+async fn check_says_what_is_wrong_and_how_to_mend_it() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    workspace.sandbox.add_key("website", "website", Provider::Website);
+    for (key, word) in [("website", "automation key"), ("nonsense", "api_key_file")] {
+        place.write_key(key);
+        let ended = place.run(["check"]).await;
+        assert_eq!(ended.code, Some(77), "{ended:?}");
+        assert!(ended.out.contains("WRONG") && ended.out.contains(word), "{ended:?}");
+    }
+    place.write_key(&workspace.sandbox.automation_key());
+    workspace.sandbox.set_standard_host(Some("127.0.0.1".to_owned()));
+    let ended = place.run(["check"]).await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    assert!(ended.out.contains("white-label"), "{ended:?}");
+    assert!(!ended.out.contains(&workspace.sandbox.automation_key()));
+    place.configure("[sinks.audit]\ntype = \"file\"\n");
+    let ended = place.run(["check", "--json"]).await;
+    let found = &ended.json()[0];
+    assert_eq!((ended.code, &found["ok"]), (Some(78), &json!(false)), "{ended:?}");
+    assert!(found["said"].as_str().unwrap().contains("needs `path`"), "{found}");
+}
+
+#[tokio::test]
+async fn a_branch_the_workspace_does_not_know_is_named() {
+    let options = Options { shop: Shop::Chain, requests_per_minute: 60_000, ..Workspace::usual() };
+    let workspace = Workspace::of(options).await;
+    let place = workspace.place();
+    place.configure_all("businesses = [\"1\", \"99\"]\n[budget]\nrequests_per_minute = 60000\n");
+    let checked = place.run(["check"]).await;
+    assert_eq!(checked.code, Some(78), "{checked:?}");
+    assert!(checked.out.contains("ok    business 1"), "{checked:?}");
+    assert!(checked.out.contains("WRONG business 99 correct `businesses`"), "{checked:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_clock_is_reported_by_check_and_by_health() {
+    let workspace = Pages::start().await;
+    let place = workspace.place();
+    assert_eq!(place.run(["check"]).await.code, Some(0));
+    workspace.set_date("Thu, 01 Jan 2026 00:00:00 GMT");
+    let wrong = place.run(["check"]).await;
+    assert_eq!(wrong.code, Some(78), "{wrong:?}");
+    assert!(wrong.out.contains("WRONG clock"), "{wrong:?}");
+    let daemon = place.started().await;
+    let is_told = |s: &Value| s["reasons"].to_string().contains("ahead of the workspace's");
+    let status = place.status_when("the clock is told", is_told).await;
+    assert_eq!(status["health"], "degraded", "{status}");
+    daemon.stop().await;
+}

@@ -1,0 +1,104 @@
+//! Commands that send requests to the workspace: `search` and `custom-fields`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use sandbox::{Fault, FaultKind, Options, Route, Shop};
+use serde_json::{Value, json};
+
+use super::{filled, may_become_another_user};
+use crate::support::{BUDGET, EAGER, Workspace};
+
+#[tokio::test]
+async fn a_failed_search_has_the_same_exit_code_with_a_daemon_and_without() {
+    let (workspace, place) = filled("").await;
+    let fault = |kind| {
+        workspace.sandbox.clear_faults();
+        let route = Some("search".to_owned());
+        workspace.sandbox.fault(Fault { route, kind, count: u32::MAX });
+    };
+    let refusals = || {
+        let unavailable = FaultKind::Status { code: 503, retry_after: None };
+        [(unavailable, 75), (FaultKind::Html, 65)]
+    };
+    let mut daemon = None;
+    for runs in [false, true] {
+        if runs {
+            daemon = Some(place.daemon());
+            place.status_when("the daemon answers", |status| status["running"] == true).await;
+        }
+        for (kind, code) in refusals() {
+            fault(kind);
+            assert_eq!(place.run(["search", "x"]).await.code, Some(code), "with a daemon: {runs}");
+        }
+    }
+    drop(daemon);
+}
+
+#[tokio::test]
+async fn searches_and_custom_fields_are_of_the_business_that_is_named() {
+    let options = Options { shop: Shop::Chain, requests_per_minute: 60_000, ..Workspace::usual() };
+    let workspace = Workspace::of(options).await;
+    workspace.sandbox.pause_growth(true);
+    let place = workspace.place();
+    place.configure_all(&format!("{BUDGET}{EAGER}"));
+    let Value::Object(customer) = json!({"name": "Aino Quillfeather"}) else { unreachable!() };
+    workspace.sandbox.add_record(Route::Customers, Some(2), customer).unwrap();
+    let mut daemon = None;
+    for runs in [false, true] {
+        if runs {
+            daemon = Some(place.started().await);
+            // At its start the daemon reads the fields of the default business.
+            place.status_when("every route is read", |s| s["records"]["jobs"] == 100).await;
+        }
+        for (business, found) in [("2", 1), ("1", 0)] {
+            let words = ["search", "Quillfeather", "--business", business, "--json"];
+            let ended = place.run(words).await;
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+            assert_eq!(ended.json().as_array().unwrap().len(), found, "{business}: {ended:?}");
+        }
+        let words = ["custom-fields", "--refresh", "--business", "2", "--json"];
+        let forms = place.run(words).await.json();
+        assert_eq!(forms[0]["business"], "2", "{forms}");
+    }
+    drop(daemon);
+}
+
+#[tokio::test]
+async fn a_command_without_a_daemon_keeps_within_the_budget() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure_all("[budget]\nrequests_per_minute = 240\nreserve = 0\n");
+    let begun = Instant::now();
+    let ended = place.run(["custom-fields", "--refresh"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let asked = workspace.sandbox.requests().total;
+    assert!(asked > 3, "one for the list and one a form: {asked}");
+    // Two may be sent at once, and then one per quarter of a second.
+    let least = Duration::from_millis(250) * u32::try_from(asked - 2).unwrap();
+    assert!(begun.elapsed() >= least, "{asked} requests in {:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_member_of_the_readers_group_reads_and_does_not_spend_the_budget() {
+    if !may_become_another_user() {
+        return;
+    }
+    let reader = ["setpriv", "--reuid=65534", "--regid=0", "--clear-groups"];
+    let (workspace, place) = filled("").await;
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let daemon = place.started().await;
+    place.status_when("the daemon answers", |status| status["running"] == true).await;
+    let ended = place.run_by(&reader, &["status", "--json"]).await;
+    assert_eq!((ended.code, &ended.json()["running"]), (Some(0), &json!(true)), "{ended:?}");
+    for args in [&["search", "a"][..], &["search", "a", "--store"]] {
+        let ended = place.run_by(&reader, args).await;
+        assert_eq!(ended.code, Some(77), "{args:?}: {ended:?}");
+        assert!(ended.err.contains("as the user of the service"), "{args:?}: {ended:?}");
+    }
+    let log = workspace.sandbox.requests().log;
+    assert!(log.iter().all(|request| request.route != "search"), "{log:?}");
+    assert_eq!(place.run(["search", "a"]).await.code, Some(0), "its own user may");
+    daemon.stop().await;
+}

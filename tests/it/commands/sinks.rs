@@ -1,0 +1,151 @@
+//! `sinks test` and `sinks preview`, and the dead letters of a sink.
+
+use std::fs;
+
+use sandbox::Route;
+use serde_json::{Value, json};
+
+use super::filled;
+use crate::support::{Answer, Place, Receiver, Workspace};
+
+const LEADS: &str = "changes = [\"created\", \"baseline\"]\nroutes = [\"leads\"]\n";
+
+#[tokio::test]
+async fn a_test_sends_one_marked_change_and_reports_the_verdict() {
+    let receiver = Receiver::start().await;
+    let sink = Place::webhook_sink("erp", &receiver.url("/CANARY?token=CANARY"), LEADS);
+    let (workspace, place) = filled(&sink).await;
+    workspace.add(Route::Leads, json!({ "name": "Zoë" }));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let before = receiver.received().len();
+    let ended = place.run(["sinks", "test", "erp"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("accepted"), "{ended:?}");
+    let sent = receiver.received().pop().unwrap();
+    assert_eq!(receiver.received().len(), before + 1);
+    let body: Value = serde_json::from_str(&sent.body).unwrap();
+    assert_eq!((&body["data"]["test"], &body["data"]["route"]), (&true.into(), &"leads".into()));
+    assert!(body["data"]["event_id"].as_str().unwrap().starts_with("test_"));
+    assert_eq!(sent.header("webhook-id"), body["data"]["event_id"]);
+
+    receiver.always(Answer::status(422).body("no such field"));
+    let ended = place.run(["sinks", "test", "erp", "--seq", "1", "--json"]).await;
+    assert_eq!(ended.code, Some(65), "{ended:?}");
+    assert_eq!(ended.json()["verdict"], "refused");
+    assert!(ended.json()["reason"].as_str().unwrap().contains("no such field"));
+    receiver.always(Answer::status(503));
+    let ended = place.run(["sinks", "test", "erp"]).await;
+    assert!(ended.code == Some(69) && ended.out.contains("fault"), "{ended:?}");
+    assert!(!format!("{ended:?}").contains("CANARY"));
+    // The sink's own counts know nothing of it.
+    let sinks = place.run(["sinks", "--json"]).await.json();
+    assert_eq!((&sinks[0]["retrying"], &sinks[0]["dead"]), (&0.into(), &0.into()), "{sinks}");
+}
+
+#[tokio::test]
+async fn a_preview_sends_nothing_and_hides_what_is_secret() {
+    let receiver = Receiver::start().await;
+    let secret = "secret_file = \"secret\"\nheaders = { X-Key = \"CANARY\" }\n";
+    let erp = Place::webhook_sink("erp", &receiver.url("/CANARY"), &format!("{secret}{LEADS}"));
+    let file = Place::file_sink("audit", &format!("start = \"beginning\"\n{LEADS}"));
+    let label = "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/false\", \"CANARY\"]\n";
+    let template = "format = \"template\"\ntemplate = '{{ record.nothing }}'\n";
+    let chat = Place::webhook_sink("chat", &receiver.url("/CANARY"), template);
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+    place.configure(&format!("{erp}{file}"));
+    workspace.add(Route::Leads, json!({ "name": "Zoë \"Q\"\u{1b}[31m" }));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    place.configure(&format!("{erp}{file}{chat}{label}"));
+    let before = (receiver.received().len(), fs::read(place.path("audit.ndjson")).unwrap());
+
+    for (sink, code, words) in [
+        ("erp", 0, &["POST", "webhook-signature: v1,", "x-key: (hidden)", "\"data\":"][..]),
+        ("audit", 0, &["audit.ndjson", "{\"event_id\""]),
+        ("label", 0, &["/bin/false with 1 argument (hidden)"]),
+        ("chat", 65, &["line 1, column 4 of the template"]),
+        ("absent", 64, &["audit, chat, erp, label"]),
+    ] {
+        let ended = place.run(["sinks", "preview", sink]).await;
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        let shown = format!("{}{}", ended.out, ended.err);
+        assert!(words.iter().all(|word| shown.contains(word)), "{sink}: {shown}");
+        assert!(!shown.contains("CANARY") && !shown.contains('\u{1b}'), "{shown}");
+    }
+    let shown = place.run(["sinks", "preview", "erp", "--json", "--seq", "1"]).await;
+    assert_eq!(shown.json()["seq"], 1);
+    let missing = place.run(["sinks", "preview", "erp", "--seq", "99999"]).await;
+    assert_eq!(missing.code, Some(65), "{missing:?}");
+    let after = (receiver.received().len(), fs::read(place.path("audit.ndjson")).unwrap());
+    assert_eq!(before, after, "nothing was sent or written");
+}
+
+#[tokio::test]
+async fn a_sink_can_be_tried_before_there_is_a_store() {
+    let receiver = Receiver::start().await;
+    let place = Place::new("http://127.0.0.1:1/api", "ak_1");
+    let rest = "format = \"template\"\ntemplate = '{\"text\": \"{{ record.name }} {{ test }}\"}'\n";
+    place.configure(&Place::webhook_sink("chat", &receiver.url("/"), rest));
+    let ended = place.run(["sinks", "test", "chat"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(receiver.received()[0].body, "{\"text\": \"Test of shopmirror true\"}");
+    assert!(!place.store().exists());
+}
+
+#[tokio::test]
+async fn a_test_of_an_intake_sink_creates_nothing_unless_it_is_asked_to() {
+    let (workspace, other) = (Workspace::start().await, Workspace::start().await);
+    let place = workspace.place();
+    place.write("partner-key", &other.sandbox.rest_key());
+    place.configure(&format!(
+        "[sinks.partner]\ntype = \"intake\"\nbase_url = \"{}\"\napi_key_file = \"partner-key\"\n\
+         create = \"lead\"\nfields = {{ name = \"Ann\", email = \"ann@example.com\" }}\n",
+        other.base_url()
+    ));
+    let before = other.sandbox.requests().total;
+    let ended = place.run(["sinks", "test", "partner"]).await;
+    assert!(ended.code == Some(64) && ended.err.contains("add --create"), "{ended:?}");
+    assert_eq!(other.sandbox.requests().total, before);
+    let ended = place.run(["sinks", "test", "partner", "--create"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(other.sandbox.requests().total, before + 1);
+}
+
+#[tokio::test]
+async fn dead_letters_are_listed_whole_logged_in_few_lines_and_forgotten_when_dropped() {
+    const REFUSED: u64 = 12;
+    let hook = Receiver::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    hook.always(Answer::status(422).body("no such customer"));
+    place.configure(&Place::webhook_sink("erp", &hook.url("/"), "retry = []"));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    // One after the other, so that no two are refused in one round.
+    for number in 1..=REFUSED {
+        workspace.add(Route::Leads, json!({"name": format!("Ada {number}")}));
+        let dead = |status: &Value| status["sinks"][0]["dead"] == number;
+        let status = place.status_when("it is dead", dead).await;
+        assert_eq!(status["health"], "degraded", "{status}");
+    }
+    let letters = place.run(["dead", "erp", "--json"]).await.json();
+    assert_eq!(letters.as_array().unwrap().len() as u64, REFUSED);
+    let seq = letters[0]["seq"].to_string();
+    let shown = place.run(["dead", "erp", "show", &seq, "--json"]).await;
+    assert_eq!(shown.json()["delivery"]["seq"], letters[0]["seq"], "{shown:?}");
+    let ended = place.run(["dead", "erp", "drop", "--all"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let none = |status: &Value| status["sinks"][0]["dead"] == 0;
+    let status = place.status_when("none is dead", none).await;
+    assert_eq!(status["health"], "ok", "{status}");
+    daemon.stop().await;
+
+    let log = place.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("refused for good")).collect();
+    // One a minute, and one when the daemon stops.
+    assert!((1..REFUSED).contains(&(lines.len() as u64)), "{lines:#?}");
+    let counted = |line: &&str| line.split("count=").nth(1)?.split(' ').next()?.parse::<u64>().ok();
+    assert_eq!(lines.iter().filter_map(counted).sum::<u64>(), REFUSED, "{lines:#?}");
+    assert!(lines[0].contains("no such customer"), "{lines:#?}");
+}
