@@ -138,32 +138,3 @@ fn sink_of(line: &[String]) -> Option<String> {
     }
     None
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(line: &str) -> Vec<String> {
-        line.split(' ').map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn the_configuration_and_the_sink_are_found_anywhere_on_the_line() {
-        for line in [
-            "shopmirror --config f.toml dead erp drop ",
-            "shopmirror dead --config f.toml erp drop ",
-            "shopmirror dead --config=f.toml --json erp show ",
-            "shopmirror dead --config = f.toml erp show ",
-        ] {
-            assert_eq!(option_of(&words(line), "--config").as_deref(), Some("f.toml"), "{line}");
-        }
-        for line in [
-            "shopmirror --config f.toml dead erp drop ",
-            "shopmirror dead --config f.toml erp drop ",
-            "shopmirror dead --json erp show ",
-        ] {
-            assert_eq!(sink_of(&words(line)).as_deref(), Some("erp"), "{line}");
-        }
-        assert_eq!(sink_of(&words("shopmirror status")), None);
-    }
-}

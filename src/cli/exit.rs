@@ -122,21 +122,3 @@ pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_that_this_user_may_not_use_is_advised_on_also_by_restore() {
-        let open = |kind: io::ErrorKind| OpenError::Io {
-            action: "open",
-            path: "mirror.db-lock".into(),
-            source: kind.into(),
-        };
-        let denied = io::ErrorKind::PermissionDenied;
-        assert!(advice(&open(denied).into()).is_some());
-        assert!(advice(&BackupError::Open(open(denied)).into()).is_some());
-        assert!(advice(&BackupError::Open(open(io::ErrorKind::NotFound)).into()).is_none());
-    }
-}

@@ -355,26 +355,4 @@ mod tests {
             assert!(rate(text).is_err(), "{text}");
         }
     }
-
-    #[test]
-    fn a_replay_of_all_versions_that_ended_early_says_what_it_may_have_left() {
-        for (all_versions, state, refused, said) in [
-            (true, ReplayState::Cancelled, 0, true),
-            (true, ReplayState::Failed, 0, true),
-            (true, ReplayState::Done, 1, true),
-            (true, ReplayState::Done, 0, false),
-            (true, ReplayState::Running, 1, false),
-            (false, ReplayState::Cancelled, 1, false),
-        ] {
-            let choice = ReplayChoice { all_versions, ..ReplayChoice::default() };
-            let replay = Replay { state, refused, ..not_begun("erp", (0, 9), choice, 1.0) };
-            let line = line(&replay);
-            assert_eq!(line.contains("older state"), said, "{line}");
-            assert_eq!(
-                line.contains("run `shopmirror replay erp` to send the newest"),
-                said,
-                "{line}"
-            );
-        }
-    }
 }

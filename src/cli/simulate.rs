@@ -122,28 +122,3 @@ fn traffic(args: &Args) -> anyhow::Result<Traffic> {
         .ok_or_else(|| wrong(format!("there is no shop {name:?}: use quiet, busy or chain")))?;
     Ok(Traffic::shop(shop, hours, args.seed))
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::{Args, too_long};
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    #[test]
-    fn a_simulation_that_would_take_all_memory_is_refused() {
-        let (day_s, year_s) = (86_400.0, 366.0 * 86_400.0);
-        assert_eq!(too_long(year_s, 60), None);
-        let said = too_long(10.0 * year_s, 45).unwrap();
-        assert!(said.contains("use --hours 8784 or fewer"), "{said}");
-        let said = too_long(day_s, 1_000_000).unwrap();
-        assert!(said.starts_with("24.0 hours at 1000000 requests per minute are more"), "{said}");
-        assert!(said.contains("use --hours 0.8 or fewer"), "{said}");
-        assert!(Line::try_parse_from(["simulate", "--requests-per-minute", "4000000000"]).is_err());
-    }
-}

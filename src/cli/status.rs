@@ -178,17 +178,3 @@ fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> [String; HEADS
         poller.gaps.to_string(),
     ]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{HEADS, poller_row};
-    use crate::status::example;
-
-    #[test]
-    fn the_guarantee_is_shown_as_the_latest_time_of_a_poll() {
-        let status = example::with_leads();
-        let row = poller_row(&status.pollers[0], &status);
-        let shown = |head: &str| row[HEADS.iter().position(|name| *name == head).unwrap()].as_str();
-        assert_eq!((shown("interval"), shown("at latest"), shown("next")), ("10s", "24s", "4s"));
-    }
-}

@@ -87,40 +87,6 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Base;
-
-    /// Of the sinks with types that can be left out, those that this program knows are in order.
-    #[test]
-    fn without_the_network_each_type_that_the_program_was_built_without_is_named() {
-        let left_out: Vec<&str> = [
-            ("nats", cfg!(feature = "nats")),
-            ("mqtt", cfg!(feature = "mqtt")),
-            ("postgres", cfg!(feature = "postgres")),
-        ]
-        .into_iter()
-        .filter_map(|(name, is_built)| (!is_built).then_some(name))
-        .collect();
-        let urls = [
-            ("nats", "nats://127.0.0.1:4222\"\nstream = \"s"),
-            ("mqtt", "mqtt://127.0.0.1:1883"),
-            ("postgres", "postgres://u:p@127.0.0.1:5432/db"),
-        ];
-        let sinks = urls.map(|(kind, url)| {
-            format!("[sinks.{kind}]\ntype = \"{kind}\"\nworkspace = \"north\"\nurl = \"{url}\"\n")
-        });
-        let text =
-            format!("[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n{}", sinks.concat());
-        let base = Base { env_key: Some("key".into()), ..Base::default() };
-        let config = Config::parse(&text, "config.toml", &base).unwrap();
-        let mut report = CheckReport::default();
-        check_types(&config, &mut report);
-        let named: Vec<&str> =
-            report.findings.iter().map(|found| found.what.trim_start_matches("sink ")).collect();
-        let mut wanted = left_out;
-        wanted.sort_unstable();
-        assert_eq!(named, wanted);
-        assert!(report.findings.iter().all(|found| !found.ok && found.said.contains("--features")));
-    }
 
     #[test]
     fn a_file_in_a_folder_that_the_first_start_creates_is_no_problem() {
@@ -128,21 +94,5 @@ mod tests {
         let beside = before_file(Path::new("/no/such/folder/audit.ndjson"), store);
         assert!(matches!(beside, Some(Ok(_))), "{beside:?}");
         assert_eq!(before_file(Path::new("/no/other/audit.ndjson"), store), None);
-    }
-
-    #[test]
-    fn a_file_among_the_kernel_s_own_is_refused() {
-        let refused = before_file(Path::new("/proc/x.ndjson"), Path::new("/var/lib/mirror.db"));
-        assert!(matches!(refused, Some(Err((exit::CONFIG, _)))), "{refused:?}");
-    }
-
-    #[test]
-    fn the_interpreter_of_a_script_is_its_first_word() {
-        let dir = tempfile::tempdir().unwrap();
-        let script = dir.path().join("print");
-        std::fs::write(&script, "#! /usr/bin/env -S python3 -u\nprint()\n").unwrap();
-        assert_eq!(interpreter(&script), Some("/usr/bin/env".into()));
-        std::fs::write(&script, [0x7f, b'E', b'L', b'F', 0xff]).unwrap();
-        assert_eq!(interpreter(&script), None);
     }
 }

@@ -127,7 +127,6 @@ mod tests {
     #[test]
     fn the_key_of_a_unit_is_found_in_its_drop_ins() {
         assert_eq!(unit("").key(), None);
-        assert_eq!(unit("#LoadCredential=api-key:/no").key(), None);
         let shipped = include_str!("../../../systemd/drop-ins/credential.conf");
         assert_eq!(unit(shipped).key(), Some(UnitKey::File("/etc/shopmirror/api-key".into())));
         let sealed = "[Service]\nLoadCredentialEncrypted=api-key:/etc/shopmirror/api-key.cred\n";
@@ -141,8 +140,6 @@ mod tests {
         assert!(!unit("").may_execute(print));
         assert!(unit("").may_execute(Path::new("/usr/bin/shopmirror")));
         assert!(unit("[Service]\nExecPaths=/usr/local/bin/print-label\n").may_execute(print));
-        assert!(unit("[Service]\nExecPaths=/usr/local/bin\n").may_execute(print));
-        assert!(Unit { directives: Vec::new() }.may_execute(print));
     }
 
     #[test]
@@ -150,18 +147,8 @@ mod tests {
         let exports = Path::new("/srv/shop-exports/daily");
         assert!(!unit("").may_write(exports));
         assert!(unit("").may_write(Path::new("/var/lib/shopmirror/reports")));
-        assert!(unit("ProtectSystem=full\n").may_write(exports));
         let shipped = include_str!("../../../systemd/drop-ins/file-sink.conf");
         assert!(unit(shipped).may_write(exports));
         assert!(!unit(shipped).may_write(Path::new("/srv/shop-exports-old")));
-        assert!(Unit { directives: Vec::new() }.may_write(exports));
-    }
-
-    #[test]
-    fn a_machine_without_the_unit_has_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let units = ["shopmirror.service".to_owned()];
-        assert!(Unit::read(&[dir.path().to_owned()], &units).is_none());
-        assert!(Unit::of_config(Path::new("/home/me/config.toml")).is_none());
     }
 }

@@ -226,16 +226,4 @@ mod tests {
         let template = include_str!("../../../systemd/shopmirror-key@.path");
         assert!(template.contains("PathChanged=/etc/shopmirror/%i-key\n"));
     }
-
-    #[test]
-    fn a_file_that_appears_meanwhile_is_kept_and_the_key_is_taken_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let files = Files::plan(Some(dir.path().join("config.toml")), false, None).unwrap();
-        fs::write(dir.path().join("config.toml"), "mine").unwrap();
-        let error = files.write("text", &SecretString::from("ak_1")).unwrap_err();
-        assert!(format!("{error:#}").contains("nothing was written"), "{error:#}");
-        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
-        assert_eq!(left.len(), 1, "{left:?}");
-        assert_eq!(fs::read_to_string(dir.path().join("config.toml")).unwrap(), "mine");
-    }
 }

@@ -182,26 +182,4 @@ mod tests {
         assert_eq!(lost + written, 9);
         assert!((4..=5).contains(&written), "{written}");
     }
-
-    #[test]
-    fn a_line_that_cannot_be_written_is_counted_as_lost() {
-        let Gated { queue, permits, taken, told } = gated();
-        for (line, works) in [("one", false), ("two", false), ("three", true)] {
-            permits.send(works).unwrap();
-            queue.add(line.as_bytes());
-        }
-        assert_eq!(told.recv_timeout(LONG), Ok(2));
-        assert_eq!(taken.recv_timeout(LONG), Ok(b"three".to_vec()));
-    }
-
-    #[test]
-    fn a_flush_ends_when_all_is_written_or_its_time_is_over() {
-        let Gated { queue, permits, taken, .. } = gated();
-        queue.add(b"one");
-        queue.flush(Duration::from_millis(1));
-        assert!(taken.try_recv().is_err(), "it did not wait for the reader");
-        drop(permits);
-        queue.flush(LONG);
-        assert_eq!(taken.try_recv(), Ok(b"one".to_vec()));
-    }
 }

@@ -153,22 +153,4 @@ mod tests {
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
         }
     }
-
-    #[test]
-    fn each_page_has_the_sections_that_people_look_for() {
-        for command in ["", "run", "status", "dead"] {
-            let path: Vec<String> =
-                (!command.is_empty()).then(|| command.to_owned()).into_iter().collect();
-            let text = of_command(&path);
-            for heading in ["EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"] {
-                assert!(
-                    text.contains(&format!(".SH \"{heading}\"\n.TP\n")),
-                    "{command}: {heading}"
-                );
-            }
-        }
-        assert!(of_command(&["status".to_owned()]).contains("health is failing"));
-        assert!(of_command(&[]).contains("\\fB/etc/shopmirror/api\\-key\\fR"));
-        assert_eq!(roff(".so \\x"), "\\&.so \\ex");
-    }
 }

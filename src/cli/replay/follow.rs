@@ -99,25 +99,3 @@ fn look(reader: &mut Reader, name: &str) -> anyhow::Result<Replay> {
         ExitError { code: TRY_AGAIN, text }.into()
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::{Operator, ReplayChoice, Store};
-
-    #[test]
-    fn the_progress_can_be_looked_at_for_longer_than_one_read_may_take() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("mirror.db");
-        let _store = Store::open(&path).unwrap();
-        let choice = ReplayChoice::default();
-        let mut operator = Operator::open(&path).unwrap();
-        operator.begin_replay("erp", (0, 9), &choice, 1.0, "2026-01-01T00:00:00Z").unwrap();
-        let mut reader = Reader::open(&path).unwrap();
-        reader.limit_time(Duration::ZERO).unwrap();
-        // SQLite looks at the time once in many steps, which are few per look.
-        for _ in 0..5_000 {
-            assert_eq!(look(&mut reader, "erp").unwrap().to_seq, 9);
-        }
-    }
-}

@@ -182,22 +182,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_leaves_out_the_last_columns_that_have_no_room() {
-        let row = |text: &str| vec![text.to_owned(), "b".to_owned(), "c".to_owned()];
-        let made = |columns| table(&["ONE", "TWO", "THREE"], vec![row("aaaaa")], columns);
-        assert_eq!(made(17), ["ONE    TWO  THREE", "aaaaa  b    c"]);
-        assert_eq!(made(16), ["ONE    TWO", "aaaaa  b"]);
-        assert_eq!(made(1), ["ONE", "aaaaa"]);
-    }
-
-    #[test]
-    fn the_guarantee_stands_beside_the_interval() {
-        let made = pollers(&crate::status::example::with_leads().pollers, 80);
-        assert!(made[0].ends_with("GAPS  INTERVAL  AT LATEST  PER HOUR"), "{made:?}");
-        assert!(made[1].ends_with("0     10s       24s        20"), "{made:?}");
-    }
-
-    #[test]
     fn an_error_cannot_command_the_terminal() {
         let error = anyhow::anyhow!("bad answer \x1b[31m\u{9b}2J");
         let screen = Screen { columns: 200, rows: 24 };
