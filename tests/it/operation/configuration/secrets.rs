@@ -6,28 +6,28 @@ use super::refused;
 
 #[test]
 fn a_secret_in_the_wrong_place_is_refused_and_not_shown() {
-    let address = "base_url = \"https://anna:CANARY@shop.example.com/api\"";
+    let address = r#"base_url = "https://anna:CANARY@shop.example.com/api""#;
     refused("[workspace]", &[(address, &["2:12 holds a user name or password: remove it"])]);
     refused(
         "[workspace]\nbase_url = \"https://shop.example.com/api\"",
         &[
-            ("api_key = \"ak_CANARY\"", &["3:1 name that file with api_key_file"]),
+            (r#"api_key = "ak_CANARY""#, &["3:1 name that file with api_key_file"]),
             ("api_key_file = ak_CANARY", &["3:16 string values must be quoted"]),
-            ("proxy = \"http://anna:CANARY@proxy:3128\"", &["3:9 which are not supported"]),
+            (r#"proxy = "http://anna:CANARY@proxy:3128""#, &["3:9 which are not supported"]),
         ],
     );
     refused(
         "[sinks.erp]\ntype = \"webhook\"\nurl = \"https://erp.example.com/CANARY\"",
         &[
-            ("secret = \"whsec_CANARY\"", &["4:1 did you mean `secret_file`?"]),
-            ("\"whsec_CANARY\" = true", &["4:1 unknown key in [sinks.erp]; the keys here are"]),
-            ("headers = { \"Bearer CANARY\" = \"X-Key\" }", &["4:13 not the name of a header"]),
+            (r#"secret = "whsec_CANARY""#, &["4:1 did you mean `secret_file`?"]),
+            (r#""whsec_CANARY" = true"#, &["4:1 unknown key in [sinks.erp]; the keys here are"]),
+            (r#"headers = { "Bearer CANARY" = "X-Key" }"#, &["4:13 not the name of a header"]),
             ("headers = { whsec_CANARY = 3 }", &["4:28 `headers.(not shown)` must be a string"]),
         ],
     );
     let both = ["1:8 this one is this value", "4:1 unknown key `colour` in [sinks.(not shown)]"];
     let sink = "[sinks.\"https://hooks.example.com/CANARY\"]\ntype = \"file\"\npath = \"a.ndjson\"";
-    refused(sink, &[("colour = \"red\"", &both)]);
+    refused(sink, &[(r#"colour = "red""#, &both)]);
     let clear = "4:7 would cross the network in clear text";
     let database = "postgresql://shop:CANARY@db.example.com/x?sslmode=disable";
     refused(

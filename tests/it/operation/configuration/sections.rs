@@ -35,7 +35,7 @@ routes = ["job"]
         "3:1 unknown key `api_key_fil` in [workspace]; did you mean `api_key_file`?",
         "5:23 `requests_per_minute` must be from 1 to 1000000, not 0",
         "7:11 `timeout` is not a duration",
-        "11:11 `routes` cannot hold \"job\"; did you mean \"jobs\"?",
+        r#"11:11 `routes` cannot hold "job"; did you mean "jobs"?"#,
     ];
     refused("", &[(text, &problems)]);
 }
@@ -45,20 +45,20 @@ fn the_workspace() {
     refused(
         "[workspace]",
         &[
-            ("base_url = \"shop.example.com/api\"", &["2:12 is not a web address"]),
-            ("base_url = \"http://shop.example.com/api\"", &["2:12 must begin with https://"]),
-            ("base_url = \"https://shop.example.com/\"", &["2:12 must end in /api, for example"]),
-            ("base_url = \"https://shop.example.com/api?p=2\"", &["2:12 holds a `?` or `#`"]),
+            (r#"base_url = "shop.example.com/api""#, &["2:12 is not a web address"]),
+            (r#"base_url = "http://shop.example.com/api""#, &["2:12 must begin with https://"]),
+            (r#"base_url = "https://shop.example.com/""#, &["2:12 must end in /api, for example"]),
+            (r#"base_url = "https://shop.example.com/api?p=2""#, &["2:12 holds a `?` or `#`"]),
         ],
     );
     refused(
         "[workspace]\nbase_url = \"https://shop.example.com/api\"",
         &[
-            ("apikeyfile = \"api-key\"", &["3:1 did you mean `api_key_file`?"]),
-            ("auth = \"oauth\"", &["3:8 cannot be \"oauth\"; use one of bearer, x-api-key"]),
-            ("businesses = \"12\"", &["3:14 must be a list in square brackets, not a string"]),
-            ("businesses = [12, \"12\"]", &["3:19 business 12 appears twice"]),
-            ("time_zone = \"Berlin\"", &["3:13 for example \"Europe/Berlin\""]),
+            (r#"apikeyfile = "api-key""#, &["3:1 did you mean `api_key_file`?"]),
+            (r#"auth = "oauth""#, &[r#"3:8 cannot be "oauth"; use one of bearer, x-api-key"#]),
+            (r#"businesses = "12""#, &["3:14 must be a list in square brackets, not a string"]),
+            (r#"businesses = [12, "12"]"#, &["3:19 business 12 appears twice"]),
+            (r#"time_zone = "Berlin""#, &[r#"3:13 for example "Europe/Berlin""#]),
             ("reserve = 5", &["3:1 unknown key `reserve` in [workspace]; `reserve` belongs in"]),
         ],
     );
@@ -69,7 +69,7 @@ fn the_budget_and_the_polls() {
     refused(
         "[budget]",
         &[
-            ("requests_per_minute = \"60\"", &["2:23 must be a whole number, not a string"]),
+            (r#"requests_per_minute = "60""#, &["2:23 must be a whole number, not a string"]),
             ("reserve = 90", &["2:11 otherwise no request is left for polls"]),
         ],
     );
@@ -77,10 +77,10 @@ fn the_budget_and_the_polls() {
         "[poll]",
         &[
             ("limit = 101", &["2:9 `limit` must be from 1 to 100, not 101"]),
-            ("interval = \"5s\"", &["2:1 unknown key `interval` in [poll]; did you mean"]),
-            ("timeout = 20", &["2:11 must be a duration in quotes, for example \"30s\""]),
-            ("timeout = \"20\"", &["2:11 write a number and a unit (ms, s, m, h, d)"]),
-            ("min_interval = \"5m\"", &["2:16 must not be longer than max_interval"]),
+            (r#"interval = "5s""#, &["2:1 unknown key `interval` in [poll]; did you mean"]),
+            ("timeout = 20", &[r#"2:11 must be a duration in quotes, for example "30s""#]),
+            (r#"timeout = "20""#, &["2:11 write a number and a unit (ms, s, m, h, d)"]),
+            (r#"min_interval = "5m""#, &["2:16 must not be longer than max_interval"]),
         ],
     );
 }
@@ -88,15 +88,15 @@ fn the_budget_and_the_polls() {
 #[test]
 fn the_routes() {
     let no_route = "1:9 unknown key `invoices` in [routes]; the keys here are: jobs, customers";
-    refused("[routes.invoices]", &[("every = \"5m\"", &[no_route])]);
-    refused("[routes.payment]", &[("every = \"5m\"", &["1:9 did you mean `payments`?"])]);
+    refused("[routes.invoices]", &[(r#"every = "5m""#, &[no_route])]);
+    refused("[routes.payment]", &[(r#"every = "5m""#, &["1:9 did you mean `payments`?"])]);
     refused(
         "[routes.jobs]",
         &[
-            ("enabled = \"no\"", &["2:11 `enabled` must be true or false, without quotes"]),
+            (r#"enabled = "no""#, &["2:11 `enabled` must be true or false, without quotes"]),
             ("every = \"30s\"\nmax_interval = \"1m\"", &["2:9 `every` sets a fixed interval"]),
             ("weight = 0", &["2:10 `weight` must be above 0 and at most 1000"]),
-            ("ignore = [\"id\"]", &["2:11 `ignore` cannot hold \"id\""]),
+            (r#"ignore = ["id"]"#, &[r#"2:11 `ignore` cannot hold "id""#]),
         ],
     );
     let all = "jobs customers leads payments job_status_changes outsourced_jobs";
@@ -109,11 +109,14 @@ fn the_store_and_its_backup() {
     refused(
         "[store]",
         &[
-            ("path = \"data/\"", &["2:8 must be the path of a file, for example \"mirror.db\""]),
-            ("log_retention = \"5s\"", &["2:17 `log_retention` must be from 1m to 36525d, not 5s"]),
+            (r#"path = "data/""#, &[r#"2:8 must be the path of a file, for example "mirror.db""#]),
+            (
+                r#"log_retention = "5s""#,
+                &["2:17 `log_retention` must be from 1m to 36525d, not 5s"],
+            ),
         ],
     );
-    refused("[backup]", &[("at = \"25:10\"", &["2:6 a time of day from \"00:00\" to \"23:59\""])]);
+    refused("[backup]", &[(r#"at = "25:10""#, &[r#"2:6 a time of day from "00:00" to "23:59""#])]);
 }
 
 #[test]
@@ -121,9 +124,9 @@ fn the_status_page() {
     refused(
         "[status]",
         &[
-            ("listen = \"localhost:7780\"", &["2:10 must be an address and a port, for example"]),
-            ("listen = \"0.0.0.0:7780\"", &["2:10 can reach, so the page needs a token"]),
-            ("listen = \"[::]:7780\"", &["2:10 can reach, so the page needs a token"]),
+            (r#"listen = "localhost:7780""#, &["2:10 must be an address and a port, for example"]),
+            (r#"listen = "0.0.0.0:7780""#, &["2:10 can reach, so the page needs a token"]),
+            (r#"listen = "[::]:7780""#, &["2:10 can reach, so the page needs a token"]),
             ("token_file = \"prose\"\nlisten = \"[::]:80\"", &["2:14 at least 16 letters"]),
             ("listen = \"[::1]:80\"\nhosts = [\"shop:443\"]", &["3:10 is not a host name"]),
         ],
@@ -137,11 +140,14 @@ fn the_alerts() {
     refused(
         &format!("{file}{postgres}[alerts]"),
         &[
-            ("sink = \"adit\"", &["9:8 there is no sink \"adit\"; did you mean \"audit\"?"]),
-            ("sink = [\"db\"]", &["9:9 a sink of type postgres takes records only"]),
+            (r#"sink = "adit""#, &[r#"9:8 there is no sink "adit"; did you mean "audit"?"#]),
+            (r#"sink = ["db"]"#, &["9:9 a sink of type postgres takes records only"]),
         ],
     );
-    refused("[alerts]", &[("sink = \"erp\"", &["2:8 there is no sink \"erp\": add [sinks.NAME]"])]);
+    refused(
+        "[alerts]",
+        &[(r#"sink = "erp""#, &[r#"2:8 there is no sink "erp": add [sinks.NAME]"#])],
+    );
 }
 
 #[test]
@@ -152,9 +158,9 @@ fn the_scheduled_reports() {
     refused(
         &format!("[reports.schedule.till]\n{report}"),
         &[
-            ("sink = \"adit\"", &["4:8 there is no sink \"adit\""]),
+            (r#"sink = "adit""#, &[r#"4:8 there is no sink "adit""#]),
             ("path = \"till.csv\"\nsink = \"erp\"", &["5:8 a scheduled report has one target"]),
-            ("path = \"mirror.db\"", &["4:8 a file that shopmirror uses already"]),
+            (r#"path = "mirror.db""#, &["4:8 a file that shopmirror uses already"]),
             ("path = \"a.csv\"\ndays = [\"monday\"]", &["5:9 use one of mon, tue, wed"]),
             ("path = \"a.csv\"\nperiod = \"tomorrow\"", &["5:10 use one of today, yesterday"]),
         ],

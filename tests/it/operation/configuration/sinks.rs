@@ -10,13 +10,13 @@ fn the_name_and_the_type() {
     refused(
         "[sinks.erp]",
         &[
-            ("url = \"https://erp.example.com/\"", &["1:1 needs `type`: one of webhook, file"]),
-            ("type = \"kafka\"", &["2:8 cannot be \"kafka\"; use one of webhook, file, command"]),
-            ("type = \"web-hook\"", &["2:8 did you mean \"webhook\"?"]),
+            (r#"url = "https://erp.example.com/""#, &["1:1 needs `type`: one of webhook, file"]),
+            (r#"type = "kafka""#, &[r#"2:8 cannot be "kafka"; use one of webhook, file, command"#]),
+            (r#"type = "web-hook""#, &[r#"2:8 did you mean "webhook"?"#]),
         ],
     );
     let name = "1:8 the name of a sink has 1 to 64 characters of a-z, 0-9, _ and -";
-    refused("[sinks.\"My ERP\"]", &[("type = \"file\"\npath = \"a.ndjson\"", &[name])]);
+    refused(r#"[sinks."My ERP"]"#, &[("type = \"file\"\npath = \"a.ndjson\"", &[name])]);
 }
 
 #[test]
@@ -24,14 +24,14 @@ fn which_changes_a_sink_gets_and_when() {
     refused(
         FILE,
         &[
-            ("routes = [\"jobs\", \"leeds\"]", &["4:19 did you mean \"leads\"?"]),
+            (r#"routes = ["jobs", "leeds"]"#, &[r#"4:19 did you mean "leads"?"#]),
             ("routes = []", &["4:10 is empty, so that nothing can match"]),
-            ("changes = [\"deleted\"]", &["4:12 use one of baseline, created, updated, gap"]),
+            (r#"changes = ["deleted"]"#, &["4:12 use one of baseline, created, updated, gap"]),
             ("start = 2026-03-01T08:00:00", &["4:9 a time with its offset, for example"]),
-            ("retries = [\"5s\"]", &["4:1 did you mean `retry`?"]),
-            ("retry = [\"5s\", 300]", &["4:16 must be a duration in quotes"]),
-            ("where = { paid = { \">=\" = 5 } }", &["4:20 knows no comparison \">=\": use"]),
-            ("url = \"https://CANARY\"", &["4:1 unknown key `url` in [sinks.erp]; the keys here"]),
+            (r#"retries = ["5s"]"#, &["4:1 did you mean `retry`?"]),
+            (r#"retry = ["5s", 300]"#, &["4:16 must be a duration in quotes"]),
+            (r#"where = { paid = { ">=" = 5 } }"#, &[r#"4:20 knows no comparison ">=": use"#]),
+            (r#"url = "https://CANARY""#, &["4:1 unknown key `url` in [sinks.erp]; the keys here"]),
         ],
     );
 }
@@ -42,21 +42,21 @@ fn a_webhook() {
         "[sinks.erp]\ntype = \"webhook\"",
         &[
             ("", &["1:1 [sinks.erp] needs `url`: the address to post to"]),
-            ("url = \"http://erp.example.com/CANARY\"", &["3:7 must begin with https://"]),
+            (r#"url = "http://erp.example.com/CANARY""#, &["3:7 must begin with https://"]),
             ("url = \"https://CANARY\"\nurl_file = \"erp-url\"", &["1:1 `url_file`, not both"]),
-            ("url_file = \"absent\"", &["3:12 the user of the service must be able to read it"]),
-            ("url_file = \"writable\"", &["3:12 (mode 0666): run chmod 0640 on it"]),
+            (r#"url_file = "absent""#, &["3:12 the user of the service must be able to read it"]),
+            (r#"url_file = "writable""#, &["3:12 (mode 0666): run chmod 0640 on it"]),
         ],
     );
     refused(
         WEBHOOK,
         &[
-            ("timout = \"5s\"", &["4:1 did you mean `timeout`?"]),
-            ("secret_file = \"prose\"", &["4:15 is not whsec_ and the base64 of 24 to 64 bytes"]),
-            ("headers = [\"X-Token: CANARY\"]", &["4:11 must be a table, for example"]),
-            ("headers = { Webhook-Id = \"1\" }", &["4:13 is set by shopmirror: remove it"]),
-            ("format = \"standart\"", &["4:10 did you mean \"standard\"?"]),
-            ("template = \"CANARY\"", &["4:1 unknown key `template` in [sinks.erp]"]),
+            (r#"timout = "5s""#, &["4:1 did you mean `timeout`?"]),
+            (r#"secret_file = "prose""#, &["4:15 is not whsec_ and the base64 of 24 to 64 bytes"]),
+            (r#"headers = ["X-Token: CANARY"]"#, &["4:11 must be a table, for example"]),
+            (r#"headers = { Webhook-Id = "1" }"#, &["4:13 is set by shopmirror: remove it"]),
+            (r#"format = "standart""#, &[r#"4:10 did you mean "standard"?"#]),
+            (r#"template = "CANARY""#, &["4:1 unknown key `template` in [sinks.erp]"]),
         ],
     );
 }
@@ -81,8 +81,8 @@ fn a_file_and_a_command() {
         "[sinks.audit]\ntype = \"file\"",
         &[
             ("", &["1:1 [sinks.audit] needs `path`: the file to append to"]),
-            ("path = \"audit/\"", &["3:8 must be the path of a file, not of a folder"]),
-            ("path = \"mirror.db\"", &["1:8 this sink would write to the database of [store]"]),
+            (r#"path = "audit/""#, &["3:8 must be the path of a file, not of a folder"]),
+            (r#"path = "mirror.db""#, &["1:8 this sink would write to the database of [store]"]),
             (twice, &["4:8 this sink writes the same file as [sinks.audit]"]),
             ("path = \"a.csv\"\nrotate_size = \"100\"", &["4:15 at least 64 KiB with its unit"]),
         ],
@@ -91,8 +91,8 @@ fn a_file_and_a_command() {
         "[sinks.label]\ntype = \"command\"",
         &[
             ("", &["1:1 [sinks.label] needs `command`: the program and its arguments"]),
-            ("command = \"print-label --now\"", &["3:11 must be a list in square brackets"]),
-            ("command = [\"print-label\"]", &["3:12 must be an absolute path, for example"]),
+            (r#"command = "print-label --now""#, &["3:11 must be a list in square brackets"]),
+            (r#"command = ["print-label"]"#, &["3:12 must be an absolute path, for example"]),
         ],
     );
 }
@@ -103,10 +103,10 @@ fn a_database_a_broker_and_a_bucket() {
     refused(
         "[sinks.bus]\nworkspace = \"north\"",
         &[
-            ("type = \"postgres\"", &["1:1 needs `url_file`: a file that holds postgresql://"]),
-            ("type = \"nats\"", &["1:1 needs `url`: the server"]),
-            ("type = \"mqtt\"", &["1:1 needs `url`: the broker"]),
-            ("type = \"s3\"", &["1:1 needs `bucket`", "1:1 needs `access_key_file`"]),
+            (r#"type = "postgres""#, &["1:1 needs `url_file`: a file that holds postgresql://"]),
+            (r#"type = "nats""#, &["1:1 needs `url`: the server"]),
+            (r#"type = "mqtt""#, &["1:1 needs `url`: the broker"]),
+            (r#"type = "s3""#, &["1:1 needs `bucket`", "1:1 needs `access_key_file`"]),
             (&format!("{nats}\nsubject = \"shop.>\""), &["5:11 use words of a-z"]),
         ],
     );
@@ -116,7 +116,7 @@ fn a_database_a_broker_and_a_bucket() {
 #[test]
 fn a_mail() {
     let missing = ["1:1 needs `server`", "1:1 needs `from`", "1:1 needs `to`: a list"];
-    refused("[sinks.desk]", &[("type = \"email\"", &missing)]);
+    refused("[sinks.desk]", &[(r#"type = "email""#, &missing)]);
     let not_here = "3:10 only for a server on this machine (localhost)";
     refused(
         "[sinks.desk]\ntype = \"email\"\nserver = \"smtp.example.com\"",
@@ -136,10 +136,10 @@ fn an_intake() {
         let rest = format!("base_url = \"{address}\"\n{key}");
         format!("[sinks.new]\ntype = \"intake\"\ncreate = \"lead\"\n{rest}")
     };
-    let contact = "fields = { name = \"a\", email = \"b\" }";
+    let contact = r#"fields = { name = "a", email = "b" }"#;
     let partner = "https://partner.example.com/api";
-    let (key, own) = ("api_key_file = \"partner-key\"", "https://SHOP.example.com:443/api");
-    let polled = lead(partner, "api_key_file = \"api-key\"");
+    let (key, own) = (r#"api_key_file = "partner-key""#, "https://SHOP.example.com:443/api");
+    let polled = lead(partner, r#"api_key_file = "api-key""#);
     refused(
         &polled,
         &[(contact, &["5:16 is the key of [workspace], whose requests the polls use"])],
@@ -149,8 +149,8 @@ fn an_intake() {
     refused(
         &lead(partner, key),
         &[
-            ("fields = { name = \"a\" }", &["6:10 needs `name`, and `mobile_number` or `email`"]),
-            ("fields = { name = \"a\", email = \"b\", serial_number = \"CANARY\" }", &[number]),
+            (r#"fields = { name = "a" }"#, &["6:10 needs `name`, and `mobile_number` or `email`"]),
+            (r#"fields = { name = "a", email = "b", serial_number = "CANARY" }"#, &[number]),
         ],
     );
 }
