@@ -156,32 +156,6 @@ async fn a_raw_body_is_the_record_as_received_and_headers_say_what_it_is() {
     assert_eq!(requests[0]["headers"]["webhook-id"], exact.event_id);
 }
 
-#[tokio::test]
-async fn a_change_that_the_template_cannot_show_is_refused_and_the_next_one_passes() {
-    let receiver = Receiver::start().await;
-    let source = "{\"text\":\n {{ record.name }}}";
-    let template = Template::compile(source, Escape::Json, &NAMES).unwrap();
-    let format = Format::Template { template, content_type: "application/json".into() };
-    let mut sink =
-        Sink::build("test", &SinkKind::Webhook(webhook(receiver.url("/"), format))).unwrap();
-    let mut nameless = change(Route::Leads, "x");
-    nameless.body = "{\"id\":12}".into();
-    let given = [nameless, change(Route::Leads, "second")];
-    let mut verdicts = Vec::new();
-    for one in &given {
-        let one = std::slice::from_ref(one);
-        let now = jiff::Timestamp::now();
-        verdicts.extend(sink.deliver(one, now, &CancellationToken::new()).await);
-    }
-    let Verdict::Refused { reason, for_good: false } = &verdicts[0] else { panic!("{verdicts:?}") };
-    assert!(
-        reason.contains("line 2, column 5 of the template: `record.name` is not defined"),
-        "{reason}"
-    );
-    assert_eq!(verdicts[1], Verdict::Done);
-    assert_eq!(receiver.received().len(), 1);
-}
-
 /// Every file of a kind in a folder of the repository.
 fn files(folder: &str) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);

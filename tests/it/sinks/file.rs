@@ -1,18 +1,25 @@
-//! The file: crashes, torn lines, rotation, links, a full disk.
+//! The file: whole lines after a crash, rotation by others and by itself, foreign files.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use shopmirror::sink::Verdict;
+use flate2::read::MultiGzDecoder;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use shopmirror::config::{FileFormat, FileSettings, SinkKind};
+use shopmirror::shape::{Columns, Format};
+use shopmirror::sink::{Sink, Verdict};
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
-use super::{all_done, build, change, changes, deliver, deliver_one, file, ids, is_fault, reason};
-use crate::support::TinyDisk;
+use super::{all_done, build, change, changes, deliver, deliver_one, ids, is_fault, reason};
+use crate::support::LIMIT_S;
 
 fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -20,105 +27,137 @@ fn place() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-fn lines_in(path: &Path) -> Vec<String> {
-    let text = fs::read_to_string(path).unwrap();
+fn settings(path: &Path) -> FileSettings {
+    FileSettings {
+        path: path.to_owned(),
+        format: FileFormat::Lines(Format::Standard),
+        rotate_size: None,
+        rotate_daily: false,
+        compress: false,
+    }
+}
+
+fn csv(path: &Path, columns: &[&str]) -> FileSettings {
+    let columns = columns.iter().map(|&name| name.to_owned()).collect();
+    FileSettings { format: FileFormat::Csv(Columns::new(columns)), ..settings(path) }
+}
+
+fn sink(settings: FileSettings) -> Sink {
+    build(&SinkKind::File(settings))
+}
+
+fn plain(path: &Path) -> Sink {
+    sink(settings(path))
+}
+
+fn ids_in(text: &str) -> Vec<String> {
     assert!(text.is_empty() || text.ends_with('\n'));
-    text.lines()
-        .map(|line| {
-            let data: serde_json::Value = serde_json::from_str(line).unwrap();
-            data["event_id"].as_str().unwrap().to_owned()
+    let data = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    data.map(|data| data["event_id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn lines_in(path: &Path) -> Vec<String> {
+    ids_in(&fs::read_to_string(path).unwrap())
+}
+
+/// Every file of the folder with its text, the oldest first; the one in use last.
+fn files(path: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(path.parent().unwrap()).unwrap();
+    let mut files: Vec<(String, String)> = entries
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let (mut text, mut file) = (String::new(), File::open(&path).unwrap());
+            if path.extension().is_some_and(|extension| extension == "gz") {
+                MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
+            } else {
+                file.read_to_string(&mut text).unwrap();
+            }
+            (path.file_name().unwrap().to_str().unwrap().to_owned(), text)
         })
-        .collect()
+        .collect();
+    // The number of a file says which is older; the file in use has none.
+    files.sort_by_key(|(name, _)| {
+        let number = |part: &str| part.parse().ok().filter(|_| part.len() == 6);
+        name.split('.').find_map(number).unwrap_or(u32::MAX)
+    });
+    files
 }
 
-fn append(path: &Path, text: &str) {
-    OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
-}
-
-#[tokio::test]
-async fn a_line_is_the_data_object_and_the_file_is_for_owner_and_group() {
-    let (_dir, path) = place();
-    assert_eq!(deliver_one(&mut build(&file(&path)), &change(1)).await, Verdict::Done);
-    assert_eq!(fs::read_to_string(&path).unwrap(), change(1).data_json() + "\n");
-    let mode = fs::metadata(&path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o137, 0, "{mode:o}");
-}
-
-#[tokio::test]
-async fn a_record_sent_with_line_breaks_is_one_line() {
-    let (_dir, path) = place();
-    let mut pretty = change(1);
-    pretty.body = "{\r\n  \"id\": 1,\n  \"note\": \"a\\nb\"\n}".into();
-    assert_eq!(deliver_one(&mut build(&file(&path)), &pretty).await, Verdict::Done);
-    assert_eq!(lines_in(&path), ["evt_0001"]);
-    assert!(fs::read_to_string(&path).unwrap().contains(r"a\nb"));
-}
-
-#[tokio::test]
-async fn a_crash_before_the_position_was_saved_repeats_no_line() {
-    let (_dir, path) = place();
-    let batch = changes(1..=40);
-    assert!(all_done(&deliver(&mut build(&file(&path)), &batch).await));
-    let mut restarted = build(&file(&path));
-    // The same again, then the rest in other portions than before.
-    assert!(all_done(&deliver(&mut restarted, &batch[..1]).await));
-    assert!(all_done(&deliver(&mut restarted, &changes(2..=50)).await));
-    assert_eq!(lines_in(&path), ids(&changes(1..=50)));
+/// The event ids of all files, in order.
+fn all_ids(path: &Path) -> Vec<String> {
+    ids_in(&files(path).into_iter().map(|(_, text)| text).collect::<String>())
 }
 
 #[tokio::test]
 async fn a_crash_at_any_byte_of_a_write_loses_and_repeats_nothing() {
     let (_dir, path) = place();
-    let batch = changes(1..=3);
-    assert!(all_done(&deliver(&mut build(&file(&path)), &batch).await));
-    let whole = fs::read(&path).unwrap();
-    for cut in 0..whole.len() {
-        fs::write(&path, &whole[..cut]).unwrap();
-        let verdicts = deliver(&mut build(&file(&path)), &batch).await;
-        assert!(all_done(&verdicts), "cut at {cut}: {verdicts:?}");
-        assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
+    let mut given = changes(1..=2);
+    given[1].body = "{\r\n\"id\":2,\"name\":\"=1+1\\r\\n,\\\"x\\\"\",\n\"amount\":-1.5}".into();
+    for settings in [settings(&path), csv(&path, &["name", "amount", "gone"])] {
+        let _ = fs::remove_file(&path);
+        assert!(all_done(&deliver(&mut sink(settings.clone()), &given).await));
+        let whole = fs::read_to_string(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o137, 0, "it is for owner and group: {mode:o}");
+        for cut in 0..whole.len() {
+            fs::write(&path, &whole.as_bytes()[..cut]).unwrap();
+            let verdicts = deliver(&mut sink(settings.clone()), &given).await;
+            assert!(all_done(&verdicts), "cut at {cut}: {verdicts:?}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), whole, "cut at {cut}");
+        }
+        let lines: Vec<&str> = whole.lines().collect();
+        if matches!(settings.format, FileFormat::Lines(_)) {
+            assert_eq!(ids_in(&whole), ids(&given));
+            assert_eq!(lines[0], change(1).data_json());
+        } else {
+            assert_eq!(lines.len(), 3, "{whole}");
+            assert!(lines[0].ends_with("observed_at,business,name,amount,gone"), "{whole}");
+            assert!(lines[2].ends_with(r#",,"'=1+1  ,""x""",-1.5,"#), "{whole}");
+        }
     }
 }
 
 #[tokio::test]
-async fn a_position_that_could_not_be_saved_repeats_no_line() {
+async fn what_is_handed_over_again_is_written_once_and_a_replay_of_older_changes_is_written() {
     let (_dir, path) = place();
-    let mut sink = build(&file(&path));
-    for _ in 0..3 {
-        assert!(all_done(&deliver(&mut sink, &changes(1..=4)).await));
+    let mut first = plain(&path);
+    for _ in 0..2 {
+        assert!(all_done(&deliver(&mut first, &changes(1..=40)).await));
     }
-    assert_eq!(lines_in(&path), ids(&changes(1..=4)));
+    // Two sinks cannot write one file.
+    let mut second = plain(&path);
+    let verdict = deliver_one(&mut second, &change(41)).await;
+    assert!(is_fault(&verdict) && reason(&verdict).contains("another process"), "{verdict:?}");
+    drop(first);
+    // After a crash the same comes again, then the rest in other portions than before.
+    assert!(all_done(&deliver(&mut second, &changes(1..=1)).await));
+    assert!(all_done(&deliver(&mut second, &changes(2..=50)).await));
+    assert_eq!(lines_in(&path), ids(&changes(1..=50)));
+    // Lines of others are kept.
+    let marked = fs::read_to_string(&path).unwrap() + "{\"event_id\":\"mark\"}\n";
+    fs::write(&path, marked).unwrap();
+    assert!(all_done(&deliver(&mut second, &changes(51..=51)).await));
+    assert!(all_done(&deliver(&mut second, &changes(1..=2)).await));
+    let found = lines_in(&path);
+    assert_eq!(found[50..], ["mark", "evt_0051", "evt_0001", "evt_0002"]);
 }
 
 #[tokio::test]
-async fn older_changes_are_written_when_they_are_replayed() {
-    let (_dir, path) = place();
-    let mut sink = build(&file(&path));
-    for batch in [changes(1..=2), changes(3..=4), changes(1..=2)] {
-        assert!(all_done(&deliver(&mut sink, &batch).await));
-    }
-    assert_eq!(lines_in(&path), ids(&[changes(1..=4), changes(1..=2)].concat()));
-}
-
-#[tokio::test]
-async fn after_a_rotation_a_new_file_is_started() {
+async fn a_file_that_others_moved_removed_or_emptied_is_begun_anew() {
     let (dir, path) = place();
     let old = dir.path().join("audit.ndjson.1");
-    let mut sink = build(&file(&path));
+    let mut sink = plain(&path);
     assert!(all_done(&deliver(&mut sink, &changes(1..=2)).await));
     fs::rename(&path, &old).unwrap();
+    // As a reload does after logrotate.
+    sink.reopen().await;
+    assert!(path.exists());
     assert!(all_done(&deliver(&mut sink, &changes(3..=4)).await));
     assert_eq!(lines_in(&old), ids(&changes(1..=2)));
     assert_eq!(lines_in(&path), ids(&changes(3..=4)));
     fs::remove_file(&path).unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(5..=5)).await));
     assert_eq!(lines_in(&path), ids(&changes(5..=5)));
-    // Moved away, with another of the same length put in its place.
-    fs::rename(&path, &old).unwrap();
-    fs::copy(&old, &path).unwrap();
-    assert!(all_done(&deliver(&mut sink, &changes(6..=6)).await));
-    assert_eq!(lines_in(&old), ids(&changes(5..=5)));
-    assert_eq!(lines_in(&path), ids(&changes(5..=6)));
     // Copied and truncated in place: what stood in it may have to be written again.
     fs::write(&path, "").unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(6..=7)).await));
@@ -133,11 +172,7 @@ fn rotate(path: &Path, done: &AtomicBool) -> Vec<String> {
         let last = done.load(Ordering::Relaxed);
         if fs::rename(path, &old).is_ok() {
             let text = fs::read_to_string(&old).unwrap();
-            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-            for line in whole.lines() {
-                let data: serde_json::Value = serde_json::from_str(line).unwrap();
-                found.push(data["event_id"].as_str().unwrap().to_owned());
-            }
+            found.extend(ids_in(&text[..text.rfind('\n').map_or(0, |end| end + 1)]));
         }
         if last {
             return found;
@@ -147,15 +182,15 @@ fn rotate(path: &Path, done: &AtomicBool) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_rotated_at_any_moment_loses_no_line() {
+async fn a_file_that_others_rotate_at_any_moment_loses_no_line() {
     let (_dir, path) = place();
     let done = Arc::new(AtomicBool::new(false));
     let rotating = {
         let (path, done) = (path.clone(), done.clone());
         tokio::task::spawn_blocking(move || rotate(&path, &done))
     };
-    let mut sink = build(&file(&path));
-    let given = changes(1..=600);
+    let mut sink = plain(&path);
+    let given = changes(1..=300);
     for change in &given {
         while deliver_one(&mut sink, change).await != Verdict::Done {}
     }
@@ -167,71 +202,79 @@ async fn a_file_rotated_at_any_moment_loses_no_line() {
 }
 
 #[tokio::test]
+async fn own_rotation_by_size_or_day_loses_and_repeats_nothing_whenever_the_sink_ends() {
+    let (_dir, path) = place();
+    let rotating = FileSettings { rotate_size: Some(1000), compress: true, ..settings(&path) };
+    let given = changes(1..=60);
+    // Each sink ends before its position is saved, so that the next one gets a part again; one was
+    // killed while it wrote a line.
+    for end in (3..=60).step_by(3) {
+        if end == 33 {
+            let torn = fs::read_to_string(&path).unwrap() + &change(31).data_json()[..40];
+            fs::write(&path, torn).unwrap();
+        }
+        let again = &given[usize::saturating_sub(end, 5)..end];
+        assert!(all_done(&deliver(&mut sink(rotating.clone()), again).await));
+    }
+    let mut by_size = sink(rotating);
+    // What is handed over again writes nothing. The files of other tests may be compressed first.
+    let begun = Instant::now();
+    let names = || fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    while names().any(|name| name != path && name.extension().is_none_or(|end| end != "gz")) {
+        assert!(begun.elapsed().as_secs() < LIMIT_S, "a file is not compressed");
+        assert!(all_done(&deliver(&mut by_size, &given[57..]).await));
+    }
+    let found = files(&path);
+    assert!(found.len() > 10 && found.iter().all(|(_, text)| text.len() <= 1000), "{found:?}");
+    let parts: Vec<&str> = found[0].0.split('.').collect();
+    assert_eq!((parts[0], parts[2], parts[3]), ("audit", "000001", "ndjson"), "{parts:?}");
+    assert!(parts[1].parse::<jiff::civil::Date>().is_ok(), "{parts:?}");
+    assert_eq!(all_ids(&path), ids(&given));
+
+    let (_dir, path) = place();
+    let mut by_day = sink(FileSettings { rotate_daily: true, ..settings(&path) });
+    let (now, stop) = (Timestamp::now(), CancellationToken::new());
+    // A clock that is set back begins no file.
+    for (seq, days) in [(1, 0), (2, 0), (3, 1), (4, 0), (5, 2)] {
+        let at = now + SignedDuration::from_hours(24 * days);
+        assert_eq!(by_day.deliver(&[change(seq)], at, &stop).await, [Verdict::Done]);
+    }
+    let counts: Vec<usize> = files(&path).iter().map(|(_, text)| text.lines().count()).collect();
+    assert_eq!(counts, [2, 2, 1]);
+    assert_eq!(all_ids(&path), ids(&changes(1..=5)));
+}
+
+#[tokio::test]
 async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
     let (dir, path) = place();
-    let target = dir.path().join("passwd");
+    let (target, table) = (dir.path().join("passwd"), dir.path().join("table.csv"));
     fs::write(&target, "root:x:0:0\n").unwrap();
+    fs::write(&table, "name;amount\n1;2\n").unwrap();
     symlink(&target, &path).unwrap();
-    let refused = async |path: &Path, words: &str| {
-        let verdict = deliver_one(&mut build(&file(path)), &change(1)).await;
-        assert!(is_fault(&verdict) && reason(&verdict).contains(words), "{verdict:?}");
-        let probed = build(&file(path)).probe().await.unwrap_err();
-        assert!(probed.contains(words), "{probed}");
-    };
-    refused(&path, "symbolic link").await;
-    refused(&target, "does not end in a line of this program").await;
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    refused(&pipe, "not a regular file").await;
-    refused(Path::new("/dev/full"), "not a regular file").await;
-    refused(&dir.path().join("missing/audit.ndjson"), "No such file").await;
-    assert_eq!(fs::read_to_string(&target).unwrap(), "root:x:0:0\n");
-}
-
-#[tokio::test]
-async fn two_sinks_cannot_write_the_same_file() {
-    let (_dir, path) = place();
-    let mut first = build(&file(&path));
-    assert_eq!(deliver_one(&mut first, &change(1)).await, Verdict::Done);
-    let mut second = build(&file(&path));
-    let verdict = deliver_one(&mut second, &change(2)).await;
-    assert!(is_fault(&verdict) && reason(&verdict).contains("another process"), "{verdict:?}");
-    drop(first);
-    assert_eq!(deliver_one(&mut second, &change(2)).await, Verdict::Done);
-}
-
-#[tokio::test]
-async fn lines_added_by_others_are_kept() {
-    let (_dir, path) = place();
-    let mut sink = build(&file(&path));
-    assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
-    append(&path, "{\"event_id\":\"mark\"}\n");
-    assert_eq!(deliver_one(&mut sink, &change(2)).await, Verdict::Done);
-    assert_eq!(lines_in(&path), ["evt_0001", "mark", "evt_0002"]);
-}
-
-#[tokio::test]
-async fn a_full_disk_leaves_only_whole_lines_and_delivery_continues_when_there_is_space() {
-    let Some(disk) = TinyDisk::mount() else {
-        eprintln!("SKIPPED: a full disk needs the right to mount a tmpfs");
-        return;
-    };
-    let path = disk.path().join("audit.ndjson");
-    let ballast = disk.path().join("ballast");
-    fs::write(&ballast, vec![0; 40 * 1024]).unwrap();
-    let mut sink = build(&file(&path));
-    let first = changes(1..=20);
-    assert!(all_done(&deliver(&mut sink, &first).await));
-    let before = fs::read(&path).unwrap();
-
-    let second = changes(21..=200);
-    for _ in 0..2 {
-        let verdicts = deliver(&mut sink, &second).await;
-        assert!(verdicts.iter().all(is_fault));
-        assert!(reason(&verdicts[0]).contains("No space left"), "{:?}", verdicts[0]);
-        assert_eq!(fs::read(&path).unwrap(), before, "the batch is in it as a whole or not at all");
+    for (settings, words) in [
+        (settings(&path), "symbolic link"),
+        (settings(&target), "does not end in a line of this program"),
+        (csv(&table, &["name"]), "another file"),
+        (settings(&pipe), "not a regular file"),
+        (settings(Path::new("/dev/full")), "not a regular file"),
+        (settings(&dir.path().join("missing/audit.ndjson")), "No such file"),
+    ] {
+        let verdict = deliver_one(&mut sink(settings.clone()), &change(1)).await;
+        assert!(is_fault(&verdict) && reason(&verdict).contains(words), "{verdict:?}");
+        let probed = sink(settings).probe().await.unwrap_err();
+        assert!(probed.contains(words), "{probed}");
     }
-    fs::remove_file(&ballast).unwrap();
-    assert!(all_done(&deliver(&mut sink, &second).await));
-    assert_eq!(lines_in(&path), ids(&changes(1..=200)));
+    assert_eq!(fs::read_to_string(&target).unwrap(), "root:x:0:0\n");
+    assert_eq!(fs::read_to_string(&table).unwrap(), "name;amount\n1;2\n");
+
+    // Our own file with other columns is put aside.
+    let (_dir, path) = place();
+    for (seq, columns) in [(1, &["name"][..]), (2, &["name", "amount"])] {
+        assert_eq!(deliver_one(&mut sink(csv(&path, columns)), &change(seq)).await, Verdict::Done);
+    }
+    let headers: Vec<usize> =
+        files(&path).iter().map(|(_, text)| text.matches("seq").count()).collect();
+    assert_eq!(headers, [1, 1]);
 }

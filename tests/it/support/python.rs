@@ -8,26 +8,21 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-/// The Python that has the packages of `tests/python-tools`. `None` only if they cannot be installed
-/// and `SHOPMIRROR_LEFT_OUT`, which `tests/run` sets, names `python-tools`.
+use super::servers::is_left_out;
+
+/// The Python that has the packages of `tests/python-tools`; `None` if they are left out.
 pub(crate) fn python() -> Option<PathBuf> {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    if is_left_out("python-tools") {
+        return None;
+    }
     let install = || {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python-tools");
         let made = Command::new(script).output().unwrap();
-        if made.status.success() {
-            return Some(PathBuf::from(String::from_utf8(made.stdout).unwrap().trim()));
-        }
-        let said = String::from_utf8_lossy(&made.stderr).into_owned();
-        let left_out = std::env::var("SHOPMIRROR_LEFT_OUT").unwrap_or_default();
-        assert!(
-            left_out.split(' ').any(|name| name == "python-tools"),
-            "tests/python-tools cannot install its packages: {said}"
-        );
-        eprintln!("SKIPPED: python-tools is left out");
-        None
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        PathBuf::from(String::from_utf8(made.stdout).unwrap().trim())
     };
-    FOUND.get_or_init(install).clone()
+    Some(FOUND.get_or_init(install).clone())
 }
 
 /// What the script prints as JSON, given `input` as JSON; `None` as for [`python`].

@@ -2,8 +2,11 @@
 //!
 //! A shell between the test and the server ends it, by its id, and removes the folder when the test's
 //! process ends in whatever way: it waits for the end of a pipe that this process holds open.
-//! Where a server is left out on purpose, its tests say so and do nothing.
+//! A test of a package that [`is_left_out`] says so and does nothing; a package that is missing without
+//! being left out fails its tests.
 
+#[cfg(feature = "email")]
+pub(crate) mod mail;
 #[cfg(feature = "mqtt")]
 pub(crate) mod mosquitto;
 #[cfg(feature = "s3")]
@@ -24,19 +27,23 @@ use std::time::{Duration, Instant};
 
 use super::LIMIT_S;
 
-/// Names of packages whose tests are left out, separated by spaces; `tests/run` sets it.
-const LEFT_OUT: &str = "SHOPMIRROR_LEFT_OUT";
-
 /// Ends the server when its input ends; a file `keep` in the folder keeps the folder.
 const KEEPER: &str = "folder=$1; signal=$2; shift 2; \"$@\" & server=$!; cat >/dev/null; \
      kill -$signal $server; wait $server; [ -e \"$folder/keep\" ] || rm -rf \"$folder\"";
 
-/// The first of these programs that is there. `None`, with a line about it, if tests of the package
-/// are left out; otherwise a missing program fails the test.
-pub(crate) fn program(package: &str, places: &[&str]) -> Option<PathBuf> {
-    let left_out = std::env::var(LEFT_OUT).unwrap_or_default();
-    if left_out.split(' ').any(|name| name == package) {
+/// Whether `tests/run` could not install this package, so that its tests say so and return.
+pub(crate) fn is_left_out(package: &str) -> bool {
+    let left_out = std::env::var("SHOPMIRROR_LEFT_OUT").unwrap_or_default();
+    let is_left_out = left_out.split(' ').any(|name| name == package);
+    if is_left_out {
         eprintln!("SKIPPED: {package} is left out");
+    }
+    is_left_out
+}
+
+/// The first of these programs that is there; `None` if the package is left out.
+pub(crate) fn program(package: &str, places: &[&str]) -> Option<PathBuf> {
+    if is_left_out(package) {
         return None;
     }
     let found = places.iter().map(Path::new).find(|path| path.exists());
@@ -78,40 +85,27 @@ impl Server {
         port: Option<u16>,
         args: impl Fn(u16) -> Vec<String>,
     ) -> Self {
-        let limit = Instant::now() + Duration::from_secs(LIMIT_S);
-        let mut patience = Duration::from_secs(20);
-        loop {
-            let port = port.unwrap_or_else(kept_port);
-            let log = std::fs::File::create(folder.join("server.log")).unwrap();
-            let mut keeper = Command::new("/bin/sh")
-                .args(["-c", KEEPER, "keeper"])
-                .arg(folder)
-                .arg(signal)
-                .args(args(port))
-                .current_dir("/")
-                .stdin(Stdio::piped())
-                .stdout(log.try_clone().unwrap())
-                .stderr(log)
-                .spawn()
-                .unwrap();
-            // A program that was not made for tests may have taken the port: then not this server
-            // would answer. On a busy machine a start takes long.
-            let until = Instant::now() + patience;
-            while Instant::now() < until {
-                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Self { keeper, port };
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            let said = std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
-            let keep = folder.join("keep");
-            std::fs::write(&keep, "").unwrap();
-            drop(keeper.stdin.take());
-            let _ = keeper.wait();
-            std::fs::remove_file(keep).unwrap();
-            assert!(Instant::now() < limit, "the server does not start:\n{said}");
-            patience *= 2;
+        let port = port.unwrap_or_else(kept_port);
+        let log = std::fs::File::create(folder.join("server.log")).unwrap();
+        let keeper = Command::new("/bin/sh")
+            .args(["-c", KEEPER, "keeper"])
+            .arg(folder)
+            .arg(signal)
+            .args(args(port))
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let server = Self { keeper, port };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let said = || std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
+            assert!(begun.elapsed().as_secs() < LIMIT_S, "the server does not start:\n{}", said());
+            std::thread::sleep(Duration::from_millis(5));
         }
+        server
     }
 }
 
@@ -131,18 +125,7 @@ pub(crate) fn folder_of(user: Option<(u32, u32)>) -> PathBuf {
     folder
 }
 
-/// Makes a certificate authority and a certificate for 127.0.0.1.
-pub(crate) fn certify(folder: &Path, user: Option<(u32, u32)>) {
-    let script = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-         -subj /CN=authority -keyout ca.key -out ca.pem \
-         && openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=server \
-         -keyout server.key -out server.csr \
-         && printf 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n' > server.ext \
-         && openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
-         -extfile server.ext -out server.pem && chmod 0600 server.key && chmod 0644 ca.pem";
-    let made = Command::new("/bin/sh").args(["-c", script]).current_dir(folder).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    if let Some((uid, gid)) = user {
-        chown(folder.join("server.key"), Some(uid), Some(gid)).unwrap();
-    }
+/// A file of `tests/fixtures/tls`: `ca.pem` vouches for `server.pem`, which is for 127.0.0.1.
+pub(crate) fn certificate(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls")).join(name)
 }

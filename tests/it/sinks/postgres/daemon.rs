@@ -1,54 +1,57 @@
-//! The whole daemon with a database: kills, reloads, a server that goes away.
+//! The whole daemon with a database: kills, cut connections, a database that lost what it had.
 
 use std::time::{Duration, Instant};
 
 use sandbox::Route;
 use serde_json::{Value, json};
 
+use super::cells;
 use crate::missed::restart::work;
 use crate::support::servers::postgres::{Postgres, Role};
 use crate::support::{Place, Workspace, wait_until};
 
-const KILLS: usize = 8;
+const KILLS: usize = 6;
 
-/// The text of a sink that writes to the role's schema.
-pub(super) fn section(place: &Place, role: &Role) -> String {
+/// A workspace, and a place whose daemon stores everything in the role's schema.
+async fn mirrored(role: &Role) -> (Workspace, Place) {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
     place.write("url", &role.url);
-    format!(
-        "[sinks.warehouse]\ntype = \"postgres\"\nurl_file = \"url\"\nschema = \"{}\"\nworkspace = \"north\"\n",
+    place.configure(&format!(
+        "[sinks.warehouse]\ntype = \"postgres\"\nurl_file = \"url\"\nschema = \"{}\"\n\
+         workspace = \"north\"\n",
         role.name
-    )
+    ));
+    (workspace, place)
 }
 
 /// Waits until the sink has the whole log.
-pub(super) async fn done(place: &Place) {
+async fn done(place: &Place) {
     let behind = "SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)";
     wait_until("the sink is done", || place.number(behind) == 0).await;
 }
 
+/// Adds leads to the workspace, and waits until the sink has passed them.
+async fn add(workspace: &Workspace, place: &Place, count: usize) {
+    for _ in 0..count {
+        workspace.add(Route::Leads, json!({"name": "Zoë"}));
+    }
+    workspace.polled(Route::Leads).await;
+    done(place).await;
+}
+
 /// The log in the store and the log in the database are the same rows, and so are the mirrors.
 async fn same(place: &Place, role: &Role) {
-    let ours = place
-        .rows("SELECT seq, event_id, route, record_id, kind, version FROM changes ORDER BY seq");
-    let theirs = role
-        .rows(
-            "SELECT json_build_array(seq, event_id, route, coalesce(record_id, ''), kind, version) \
-               FROM {s}.changes ORDER BY seq",
-        )
-        .await;
-    let theirs: Vec<Value> =
-        theirs.iter().map(|row| serde_json::from_str(row[0].as_ref().unwrap()).unwrap()).collect();
-    assert!(ours.len() > 500, "{}", ours.len());
-    assert_eq!(ours, theirs);
-    for route in Route::ALL {
-        let table = route.segment().replace('-', "_");
-        let sql = format!("SELECT id, _seq FROM \"{table}\" ORDER BY _seq");
-        let ours = place.rows(&sql);
-        let theirs = role
-            .rows(&format!("SELECT json_build_array(id, _seq) FROM {{s}}.{table} ORDER BY _seq"))
-            .await;
+    let columns = "seq, event_id, route, coalesce(record_id, ''), kind, version";
+    let mut tables = vec![("changes".to_owned(), columns, "seq")];
+    let of_route = |route: Route| (route.segment().replace('-', "_"), "id, _seq", "_seq");
+    tables.extend(Route::ALL.map(of_route));
+    for (table, columns, order) in tables {
+        let ours = place.rows(&format!("SELECT {columns} FROM \"{table}\" ORDER BY {order}"));
+        let sql = format!("SELECT json_build_array({columns}) FROM {{s}}.{table} ORDER BY {order}");
+        let theirs = cells(role, &sql).await;
         let theirs: Vec<Value> =
-            theirs.iter().map(|r| serde_json::from_str(r[0].as_ref().unwrap()).unwrap()).collect();
+            theirs.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
         assert_eq!(ours, theirs, "{table}");
     }
 }
@@ -57,9 +60,7 @@ async fn same(place: &Place, role: &Role) {
 async fn a_kill_at_any_instant_loses_and_repeats_nothing_in_the_database() {
     let Some(server) = Postgres::shared() else { return };
     let role = server.role().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&section(&place, &role));
+    let (workspace, place) = mirrored(&role).await;
     let mut random = fastrand::Rng::with_seed(11);
     for kill in 0..KILLS {
         let daemon = place.started().await;
@@ -88,46 +89,71 @@ async fn a_kill_at_any_instant_loses_and_repeats_nothing_in_the_database() {
     done(&place).await;
     // What the database refuses twice would become a dead letter in time.
     assert_eq!(place.number("SELECT count(*) FROM deliveries"), 0);
+    assert!(place.number("SELECT count(*) FROM changes") > 500);
     same(&place, &role).await;
     daemon.stop().await;
 }
 
+/// Statements that put every table of the role's schema into another one, or back: a dump and its
+/// restore.
+async fn copied(role: &Role, statements: &str) -> String {
+    let sql = format!("SELECT tablename FROM pg_tables WHERE schemaname = '{}'", role.name);
+    let tables = cells(role, &sql).await;
+    let of = |table: &String| statements.replace("{t}", table).replace("{s}", &role.name);
+    tables.iter().map(of).collect()
+}
+
 #[tokio::test]
-async fn a_forgotten_record_leaves_the_database_and_check_names_the_sink() {
+async fn a_database_that_lost_what_it_had_gets_it_again_before_anything_new() {
     let Some(server) = Postgres::shared() else { return };
     let role = server.role().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&section(&place, &role));
-    let said = place.run(["check", "--sink", "warehouse"]).await;
-    assert!(said.out.contains("will be made by the first delivery"), "{said:?}");
+    let (workspace, place) = mirrored(&role).await;
     let daemon = place.started().await;
     workspace.all_polled().await;
+    add(&workspace, &place, 3).await;
+    role.run(&format!("CREATE SCHEMA dump_{}", role.name)).await;
+    let dump = copied(&role, "CREATE TABLE dump_{s}.{t} AS SELECT * FROM {s}.{t};").await;
+    role.run(&dump).await;
+    let kept = role.number("SELECT max(seq) FROM {s}.positions").await;
+    add(&workspace, &place, 15).await;
+    let lost = place.number("SELECT max(seq) FROM changes");
+    // An older dump is restored; the connection stays open.
+    let restore = "DELETE FROM {s}.{t}; INSERT INTO {s}.{t} SELECT * FROM dump_{s}.{t};";
+    let restore = copied(&role, restore).await;
+    role.run(&format!("BEGIN; {restore} COMMIT")).await;
+    assert_eq!(role.number("SELECT max(seq) FROM {s}.changes").await, kept);
+    add(&workspace, &place, 1).await;
+    same(&place, &role).await;
+    let words = format!("up to change {kept} only: {} to {lost}", kept + 1);
+    assert_eq!(place.log().matches(&words).count(), 1, "it is said once: {}", place.log());
+    let delivered = place.number("SELECT delivered FROM sinks");
+    assert_eq!(delivered, place.number("SELECT count(*) FROM changes"), "counted once");
+    // The schema is gone after a kill, and then the log alone, under an open connection.
+    daemon.kill().await;
+    role.run(&format!("DROP SCHEMA {} CASCADE", role.name)).await;
+    let daemon = place.started().await;
+    for gone in [
+        "SELECT 1",
+        "DROP TABLE {s}.changes",
+        "DELETE FROM {s}.positions",
+        "DROP TABLE {s}.leads",
+        "ALTER TABLE {s}.leads DROP COLUMN name",
+    ] {
+        role.run(&gone.replace("{s}", &role.name)).await;
+        workspace.all_polled().await;
+        add(&workspace, &place, 1).await;
+        same(&place, &role).await;
+    }
+    let said = place.run(["verify"]).await;
+    assert_eq!(said.code, Some(0), "the accounts of the sink agree: {said:?}");
+    // What is forgotten is forgotten there as well.
     let id = workspace.add(Route::Leads, json!({"name": "Ann Private"}));
-    workspace.polled(Route::Leads).await;
-    done(&place).await;
+    add(&workspace, &place, 1).await;
     let named = "SELECT count(*) FROM {s}.changes WHERE body::text LIKE '%Ann Private%'";
     assert_eq!(role.number(named).await, 1);
-    let said = place.run(["forget", "leads", &id]).await;
-    assert_eq!(said.code, Some(0), "{said:?}");
-    workspace.polled(Route::Leads).await;
-    done(&place).await;
+    assert_eq!(place.run(["forget", "leads", &id]).await.code, Some(0));
+    add(&workspace, &place, 1).await;
     assert_eq!(role.number(named).await, 0);
-    same(&place, &role).await;
-    // Down: the status names the sink and its remedy, and the daemon goes on.
-    role.admit(false).await;
-    workspace.add(Route::Leads, json!({}));
-    let status = place
-        .status_when("the fault shows", |status| {
-            status["sinks"][0]["last_error"]
-                .as_str()
-                .is_some_and(|error| error.contains("SQLSTATE"))
-        })
-        .await;
-    assert_eq!(status["sinks"][0]["name"], "warehouse");
-    role.admit(true).await;
-    daemon.signal(rustix::process::Signal::HUP);
-    done(&place).await;
     same(&place, &role).await;
     daemon.stop().await;
 }

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rumqttc::{AsyncClient, Event, Incoming, MqttOptions, QoS};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Server, certify, folder_of, program};
+use super::{Server, certificate, folder_of, program};
 
 const PLACES: [&str; 2] = ["/usr/sbin/mosquitto", "/usr/bin/mosquitto"];
 
@@ -27,9 +26,6 @@ impl Mosquitto {
         let program = program("mosquitto", &PLACES)?;
         let mut broker =
             Self { server: None, program, folder: folder_of(None), encrypted, port: 0 };
-        if encrypted {
-            certify(&broker.folder, None);
-        }
         broker.begin();
         Some(broker)
     }
@@ -38,7 +34,8 @@ impl Mosquitto {
     pub(crate) fn begin(&mut self) {
         let folder = self.folder.display().to_string();
         let tls = if self.encrypted {
-            format!("certfile {folder}/server.pem\nkeyfile {folder}/server.key\n")
+            let [cert, key] = ["server.pem", "server.key"].map(certificate);
+            format!("certfile {}\nkeyfile {}\n", cert.display(), key.display())
         } else {
             String::new()
         };
@@ -47,8 +44,7 @@ impl Mosquitto {
             "user all\ntopic readwrite #\nuser few\ntopic write open/#\n",
         )
         .unwrap();
-        let passwords = std::process::Command::new("/usr/bin/mosquitto_passwd");
-        let mut passwords = passwords;
+        let mut passwords = std::process::Command::new("/usr/bin/mosquitto_passwd");
         std::fs::write(self.folder.join("passwords"), "all:right\nfew:right\n").unwrap();
         let made = passwords.arg("-U").arg(self.folder.join("passwords")).output().unwrap();
         assert!(made.status.success(), "{made:?}");
@@ -76,11 +72,6 @@ impl Mosquitto {
         std::fs::remove_file(keep).unwrap();
     }
 
-    /// The certificate authority that vouches for the broker.
-    pub(crate) fn ca_file(&self) -> PathBuf {
-        self.folder.join("ca.pem")
-    }
-
     /// The address for a user, whose password is `right`.
     pub(crate) fn url(&self, user: &str, password: &str) -> String {
         let scheme = if self.encrypted { "mqtts" } else { "mqtt" };
@@ -91,9 +82,11 @@ impl Mosquitto {
         self.port
     }
 
-    /// Collects every message from now on, also those that came while the broker was away.
+    /// Collects every message from now on, also those that came while the broker was away, and what the
+    /// broker has kept.
     pub(crate) async fn listen(&self) -> Heard {
-        let mut options = MqttOptions::new("listener", ("127.0.0.1".to_owned(), self.port));
+        let name = format!("listener-{}", fastrand::u64(..));
+        let mut options = MqttOptions::new(name, ("127.0.0.1".to_owned(), self.port));
         options.set_credentials("all", "right").set_clean_start(false);
         options.set_session_expiry_interval(Some(3600));
         let (client, mut connection) = AsyncClient::builder(options).capacity(10).build();
@@ -121,34 +114,6 @@ impl Mosquitto {
         is_ready.await.unwrap();
         Heard { messages, _client: client, task }
     }
-
-    /// Every message from now on, and what the broker has kept.
-    pub(crate) async fn messages(&self) -> Messages {
-        let mut options = MqttOptions::new("reader", ("127.0.0.1".to_owned(), self.port));
-        options.set_credentials("all", "right");
-        let (client, mut connection) = AsyncClient::builder(options).capacity(10).build();
-        client.subscribe("#", QoS::AtLeastOnce).await.unwrap();
-        let (tell, told) = mpsc::channel(10_000);
-        let (ready, is_ready) = tokio::sync::oneshot::channel();
-        let mut ready = Some(ready);
-        let task = tokio::spawn(async move {
-            while let Ok(event) = connection.poll().await {
-                match event {
-                    Event::Incoming(Incoming::SubAck(_)) => {
-                        let _ = ready.take().map(|ready| ready.send(()));
-                    }
-                    Event::Incoming(Incoming::Publish(message)) => {
-                        let topic = String::from_utf8(message.topic.to_vec()).unwrap();
-                        let text = String::from_utf8(message.payload.to_vec()).unwrap();
-                        let _ = tell.send((topic, text)).await;
-                    }
-                    _ => {}
-                }
-            }
-        });
-        is_ready.await.unwrap();
-        Messages { told, _client: client, task }
-    }
 }
 
 /// What a subscriber of every topic was told so far: topic and text.
@@ -165,25 +130,6 @@ impl Heard {
 }
 
 impl Drop for Heard {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// What a subscriber of every topic is told: topic and text.
-pub(crate) struct Messages {
-    told: mpsc::Receiver<(String, String)>,
-    _client: AsyncClient,
-    task: JoinHandle<()>,
-}
-
-impl Messages {
-    pub(crate) async fn next(&mut self) -> (String, String) {
-        self.told.recv().await.expect("the subscriber is connected")
-    }
-}
-
-impl Drop for Messages {
     fn drop(&mut self) {
         self.task.abort();
     }

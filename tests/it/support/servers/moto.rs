@@ -60,14 +60,6 @@ impl Moto {
         lines
     }
 
-    /// Deletes the objects of a bucket.
-    pub(crate) async fn empty(&self, bucket: &str) {
-        for name in self.objects(bucket).await {
-            let (deleted, _) = self.request("DELETE", &format!("{bucket}/{name}")).await;
-            assert!(deleted, "deleting {name}");
-        }
-    }
-
     async fn request(&self, method: &str, path: &str) -> (bool, String) {
         let client =
             shopmirror::tls::client_builder().tls_certs_only(std::iter::empty()).build().unwrap();

@@ -83,6 +83,11 @@ impl Nats {
     }
 
     /// Subject and JSON of every message of a stream, in order.
+    pub(crate) async fn messages(&self, name: &str) -> Vec<(String, serde_json::Value)> {
+        Self::messages_at(&self.url("all", "right"), name).await
+    }
+
+    /// As [`Self::messages`], of the server at this address.
     pub(crate) async fn messages_at(url: &str, name: &str) -> Vec<(String, serde_json::Value)> {
         use async_nats::jetstream::consumer::pull::OrderedConfig;
         use futures_util::StreamExt;
@@ -112,22 +117,6 @@ impl Nats {
     /// The address for a user, whose password is `right`.
     pub(crate) fn url(&self, user: &str, password: &str) -> String {
         format!("nats://{user}:{password}@127.0.0.1:{}", self.port)
-    }
-
-    /// What a stream says of itself, and every message of it as JSON, in order.
-    pub(crate) async fn stream(&self, name: &str) -> (u64, Vec<(String, serde_json::Value)>) {
-        let user = async_nats::ConnectOptions::with_user_and_password("all".into(), "right".into());
-        let client = user.connect(format!("nats://127.0.0.1:{}", self.port)).await.unwrap();
-        let context = async_nats::jetstream::new(client);
-        let Ok(stream) = context.get_stream(name).await else { return (0, Vec::new()) };
-        let info = stream.get_info().await.unwrap();
-        let mut messages = Vec::new();
-        for sequence in info.state.first_sequence..=info.state.last_sequence {
-            let message = stream.get_raw_message(sequence).await.unwrap();
-            let body = serde_json::from_slice(&message.payload).unwrap();
-            messages.push((message.subject.to_string(), body));
-        }
-        (info.state.messages, messages)
     }
 }
 

@@ -1,5 +1,7 @@
 //! PostgreSQL: one server for all tests, a role and a schema for each.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -9,15 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 
-use super::{Server, certify, folder_of, program};
+use super::{Server, certificate, folder_of, program};
 use crate::support::LIMIT_S;
 
-const PLACES: [&str; 4] = [
-    "/usr/lib/postgresql/17/bin/postgres",
-    "/usr/lib/postgresql/16/bin/postgres",
-    "/usr/lib/postgresql/15/bin/postgres",
-    "/usr/lib/postgresql/14/bin/postgres",
-];
 /// Members of the role `locked` need a password.
 const ACCESS: &str =
     "host all +locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
@@ -40,7 +36,11 @@ impl Postgres {
 
     /// A server of its own, for a test that stops it.
     pub(crate) fn start() -> Option<Self> {
-        let program = program("postgresql", &PLACES)?;
+        // Debian has each version in a folder of its own.
+        let versions = (12..30).map(|number| format!("/usr/lib/postgresql/{number}/bin/postgres"));
+        let versions: Vec<String> = versions.rev().collect();
+        let places: Vec<&str> = versions.iter().map(String::as_str).collect();
+        let program = program("postgresql", &places)?;
         // PostgreSQL refuses to run as root.
         let user = rustix::process::geteuid().is_root().then(|| (id("-u"), id("-g")));
         let data = folder_of(user).join("data");
@@ -54,7 +54,14 @@ impl Postgres {
         let made = made.unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         std::fs::write(data.join("pg_hba.conf"), ACCESS).unwrap();
-        certify(data.parent().unwrap(), user);
+        // The server takes a key only from its own user, who alone may read it.
+        for name in ["server.pem", "server.key"] {
+            let copy = data.join(name);
+            std::fs::copy(certificate(name), &copy).unwrap();
+            std::fs::set_permissions(&copy, Permissions::from_mode(0o600)).unwrap();
+            let (uid, gid) = user.unzip();
+            chown(&copy, uid, gid).unwrap();
+        }
         let mut postgres = Self { server: None, program, data, user, port: 0 };
         postgres.begin(None);
         Some(postgres)
@@ -71,8 +78,8 @@ impl Postgres {
                 "listen_addresses=127.0.0.1",
                 "unix_socket_directories=",
                 "ssl=on",
-                "ssl_cert_file=../server.pem",
-                "ssl_key_file=../server.key",
+                "ssl_cert_file=server.pem",
+                "ssl_key_file=server.key",
                 "fsync=off",
                 "shared_buffers=32MB",
                 "max_connections=300",
@@ -97,11 +104,6 @@ impl Postgres {
     /// The port it listens on, or did.
     pub(crate) fn port(&self) -> u16 {
         self.port
-    }
-
-    /// The certificate authority that vouches for the server.
-    pub(crate) fn ca_file(&self) -> PathBuf {
-        self.data.parent().unwrap().join("ca.pem")
     }
 
     /// A role with the right to make its schema, which has its name.
@@ -163,12 +165,6 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    /// The same role, with a new connection after a restart of the server.
-    pub(crate) async fn again(&self) -> Self {
-        let (admin, connection) = connected(&self.url.replacen(&self.name, "admin", 1)).await;
-        Self { name: self.name.clone(), url: self.url.clone(), admin, _connection: connection }
-    }
-
     /// Runs statements as the administrator.
     pub(crate) async fn run(&self, sql: &str) {
         self.admin.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
