@@ -144,16 +144,4 @@ mod tests {
         assert_eq!(row("{\"id\":1}", &["missing", "id"]), ",1");
         assert_eq!(row("{\"id\":1,\n\"a\":2}", &[]), r#""{""id"":1, ""a"":2}""#);
     }
-
-    #[test]
-    fn the_header_names_the_same_columns_as_a_row() {
-        let columns = |fields: &[&str]| {
-            Columns::new(fields.iter().map(|&name| name.to_owned()).collect()).header()
-        };
-        assert_eq!(
-            columns(&["id", "=x"]),
-            "event_id,seq,route,record_id,kind,version,observed_at,business,id,\"'=x\""
-        );
-        assert!(columns(&[]).ends_with(",business,record"));
-    }
 }

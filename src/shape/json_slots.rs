@@ -57,22 +57,3 @@ fn push_inside(text: &mut String, value: &str) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn filled(before: &str, value: &str, after: &str) -> String {
-        fill(&format!("{before}{OPEN}{value}{CLOSE}{after}"))
-    }
-
-    #[test]
-    fn a_value_has_quotes_only_where_none_are_written() {
-        let name = r#""a \"b\" \\ \n""#;
-        assert_eq!(filled(r#"{"n":"#, name, "}"), r#"{"n":"a \"b\" \\ \n"}"#);
-        assert_eq!(filled(r#"{"n":"x "#, name, r#" y"}"#), r#"{"n":"x a \"b\" \\ \n y"}"#);
-        assert_eq!(filled(r#"{"n":"x\\"#, "null", r#""}"#), r#"{"n":"x\\"}"#);
-        assert_eq!(filled(r#"{"n":"\""#, r#"{"a":"b"}"#, r#""}"#), r#"{"n":"\"{\"a\":\"b\"}"}"#);
-        assert_eq!(filled(r#"["x","#, "1.5", "]"), r#"["x",1.5]"#);
-    }
-}

@@ -51,11 +51,19 @@ impl Resolve for BoundedLookup {
 }
 
 #[cfg(test)]
-#[cfg(all(
-    feature = "email",
-    feature = "postgres",
-    feature = "nats",
-    feature = "mqtt",
-    feature = "s3"
-))]
-mod tests;
+mod tests {
+    use futures_util::future::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_ip_address_waits_for_no_turn() {
+        let _all = TURNS.acquire_many(u32::try_from(MOST).unwrap()).await.unwrap();
+        for host in ["192.0.2.7", "2001:db8::7"] {
+            // Polled once: with a turn to wait for, it would not be ready.
+            let found = addresses(host, 80).now_or_never();
+            let found = found.unwrap_or_else(|| panic!("{host} waits for a turn")).unwrap();
+            assert_eq!(found, [SocketAddr::new(host.parse().unwrap(), 80)]);
+        }
+    }
+}

@@ -363,42 +363,6 @@ fn told(error: &ConnectionError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Base, Config, SinkKind};
-    use crate::record::Route;
-
-    fn change() -> Change {
-        Change {
-            seq: 1,
-            event_id: "evt_1".into(),
-            kind: Kind::Created,
-            route: Route::Leads,
-            record_id: Some("7".into()),
-            business: None,
-            version: 1,
-            body: r#"{"id":7}"#.into(),
-            before: None,
-            observed_at: "2026-01-02T03:04:05.000000Z".into(),
-        }
-    }
-
-    /// A sink whose connection has ended and says why a moment later; `None`: it never says.
-    fn ending(end: Option<End>) -> MqttSink {
-        let (client, connection) =
-            AsyncClient::builder(MqttOptions::new("x", ("127.0.0.1", 9))).capacity(2).build();
-        drop(connection);
-        let task = tokio::spawn(async move {
-            for _ in 0..5 {
-                tokio::task::yield_now().await;
-            }
-            end.expect("the test asks for a task that fails")
-        });
-        let text = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.x]\ntype = \"mqtt\"\n\
-                    url = \"mqtt://127.0.0.1:9\"\nworkspace = \"north\"\n";
-        let base = Base { env_key: Some("key".into()), ..Base::default() };
-        let config = Config::parse(text, "config.toml", &base).unwrap_or_else(|p| panic!("{p}"));
-        let SinkKind::Mqtt(settings) = &config.sinks["x"].kind else { unreachable!("as written") };
-        MqttSink { open: Some(Open { client, task }), ..MqttSink::build("x", settings).unwrap() }
-    }
 
     #[test]
     fn a_change_that_is_larger_than_the_broker_takes_is_told_with_its_remedy() {
@@ -413,24 +377,6 @@ mod tests {
             let error = ConnectionError::MqttState(state);
             assert!(is_too_large(&error), "{error}");
             assert!(told(&error).contains("raise max_packet_size"), "{}", told(&error));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_connection_that_ends_while_the_last_change_is_given_to_it_says_why() {
-        for (end, changes, expected) in [
-            (Some(End { reason: "why".into(), too_large: false }), 1, Verdict::fault("why")),
-            (
-                Some(End { reason: "large".into(), too_large: true }),
-                1,
-                Verdict::refused(Reason::too_large(&change(), "the broker", TOO_LARGE)),
-            ),
-            (Some(End { reason: "large".into(), too_large: true }), 2, Verdict::fault("large")),
-            (None, 1, Verdict::fault(CLOSED)),
-        ] {
-            let given = vec![change(); changes];
-            let verdicts = ending(end).publish(&given).await;
-            assert_eq!(verdicts, vec![expected; changes]);
         }
     }
 }

@@ -377,16 +377,4 @@ mod tests {
             assert_eq!(takes(pattern, "shop.north.leads.created"), taken, "{pattern}");
         }
     }
-
-    #[test]
-    fn an_address_of_this_machine_is_known_as_such() {
-        for (url, local) in [
-            ("nats://127.0.0.1:4222", true),
-            ("nats://[::1]:4222", true),
-            ("nats://localhost", true),
-            ("nats://bus.example.com", false),
-        ] {
-            assert_eq!(is_loopback(&http(&Url::parse(url).unwrap())), local, "{url}");
-        }
-    }
 }

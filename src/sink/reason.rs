@@ -65,12 +65,6 @@ mod tests {
     #[cfg(any(feature = "nats", feature = "mqtt"))]
     use crate::record::{Kind, Route};
 
-    #[test]
-    fn control_and_direction_characters_are_shown_as_escapes() {
-        let hostile = "a\n<0>FAKE \u{1b}[31m\u{202e}b\u{7f}";
-        assert_eq!(Reason::of(hostile), r"a\u{a}<0>FAKE \u{1b}[31m\u{202e}b\u{7f}");
-    }
-
     #[cfg(any(feature = "nats", feature = "mqtt"))]
     #[test]
     fn an_edit_whose_values_before_are_too_large_is_told_apart_from_a_large_record() {
@@ -91,22 +85,19 @@ mod tests {
             |body, before| Reason::too_large(&change(body, before), "the server", "raise it");
         let shortened = told(r#"{"id":7}"#, &long);
         assert!(shortened.starts_with("larger than the server takes, 100"), "{shortened}");
-        assert!(
-            shortened.ends_with("the record has 8 bytes, the rest are the values in `changed`")
-        );
-        assert!(told(&long, r#"{"id":7}"#).contains("`changed`"), "the value stands in it twice");
+        assert!(shortened.ends_with("the rest are the values in `changed`"), "{shortened}");
         let other = long.replacen("\"id\":7", "\"id\":7,\"a\":1", 1);
         assert!(told(&other, &long).ends_with(": raise it"), "{}", told(&other, &long));
-        assert!(shortened.chars().count() <= Reason::MAX_CHARS);
     }
 
     #[test]
-    fn a_reason_is_never_longer_than_its_cap() {
-        for text in ["é".repeat(256), "é".repeat(257), "\n".repeat(257), "é".repeat(10_000)] {
-            let reason = Reason::of(&text);
-            assert!(reason.chars().count() <= Reason::MAX_CHARS, "{}", reason.chars().count());
+    fn a_reason_is_escaped_and_never_longer_than_its_cap() {
+        let hostile = "a\n<0>FAKE \u{1b}[31m\u{202e}b\u{7f}";
+        assert_eq!(Reason::of(hostile), r"a\u{a}<0>FAKE \u{1b}[31m\u{202e}b\u{7f}");
+        for text in ["é".repeat(257), "\n".repeat(257), "é".repeat(10_000)] {
+            assert!(Reason::of(&text).chars().count() <= Reason::MAX_CHARS);
+            assert!(Reason::of(&text).ends_with('…'));
         }
         assert_eq!(Reason::of("é".repeat(256)), "é".repeat(256));
-        assert!(Reason::of("é".repeat(257)).ends_with('…'));
     }
 }

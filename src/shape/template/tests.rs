@@ -39,15 +39,6 @@ fn problem(source: &str) -> String {
 }
 
 #[test]
-fn one_title_fits_alerts_and_records() {
-    let source = "\"{{ record.title|default(record.name) }}\"";
-    for body in [r#"{"title":"Ada"}"#, r#"{"name":"Ada"}"#] {
-        let template = compile(source, Escape::Json).unwrap();
-        assert_eq!(template.render(&Context::of(&change(body))).unwrap(), "\"Ada\"", "{body}");
-    }
-}
-
-#[test]
 fn hostile_text_stays_one_value_in_a_string_and_outside_of_one() {
     let source = r#"{"a": "Lead {{ record.name }}!", "b": {{ record.name }}, "c": {{ record }},
         {% set twice %}{{ record.name }}{% endset %}"d": {{ twice }}, "e": "{{ twice }}",
@@ -68,31 +59,21 @@ fn hostile_text_stays_one_value_in_a_string_and_outside_of_one() {
 
 #[test]
 fn a_list_in_a_text_has_commas_and_what_is_nested_is_json() {
-    let body = r#"{"none":[],"one":["a"],"tags":["a, b",1,true,null,"<c>"],"deep":[["a"],{"b":null}],
-        "object":{"city":"Köln","n":1.50},"null":null,"text":"x"}"#;
-    for (source, text) in [
-        ("{{ record.none }}|{{ record.null }}|{{ record.one }}", "||a"),
-        ("{{ record.tags }}", "a, b, 1, true, <c>"),
-        ("{{ record.tags|reverse }}", "<c>, true, 1, a, b"),
-        ("{{ record.deep }}", r#"[["a"],{"b":null}]"#),
-        ("{{ record.object }}", r#"{"city":"Köln","n":1.5}"#),
-        ("{{ record.text }} {{ 1.0 }} {{ 1 == 1 }}", "x 1.0 true"),
+    let body =
+        r#"{"none":[],"tags":["a, b",1,true,null,"<c>"],"deep":[["a"],{"b":null}],"null":null}"#;
+    for (source, escape, text) in [
+        (
+            "{{ record.none }}|{{ record.null }}|{{ record.tags }}",
+            Escape::Text,
+            "||a, b, 1, true, <c>",
+        ),
+        ("{{ record.deep }}", Escape::Text, r#"[["a"],{"b":null}]"#),
+        ("{{ record.tags }}", Escape::Html, "a, b, 1, true, &lt;c&gt;"),
+        (r#"{{ record.nme|default("-") }}"#, Escape::Text, "-"),
     ] {
-        let shown = compile(source, Escape::Text).unwrap().render(&Context::of(&change(body)));
+        let shown = compile(source, escape).unwrap().render(&Context::of(&change(body)));
         assert_eq!(shown.unwrap(), text, "{source}");
     }
-    let html = compile("{{ record.tags }} {{ record.object }}", Escape::Html).unwrap();
-    let shown = html.render(&Context::of(&change(body))).unwrap();
-    assert!(shown.starts_with("a, b, 1, true, &lt;c&gt; {&quot;city"), "{shown}");
-}
-
-#[test]
-fn hostile_text_is_text_in_html_and_nothing_switches_that_off() {
-    let source =
-        "<b>{{ record.name }}</b>{% autoescape false %}{{ record.name }}{% endautoescape %}";
-    let text = rendered(source, Escape::Html).unwrap();
-    assert_eq!(text.matches("</b>").count(), 1, "{text}");
-    assert!(compile("{{ record.name|safe }}", Escape::Html).is_err());
 }
 
 #[test]
@@ -102,49 +83,26 @@ fn a_problem_has_its_line_and_column() {
         ("{\"a\": \"{{ route|uper }}\"}", (1, 17), "no filter `uper`"),
         ("{% if false %}{{ route|uper }}{% endif %}1", (1, 24), "no filter `uper`"),
         ("{% if route is strng %}1{% endif %}", (1, 16), "no test `strng`"),
-        ("{\"a\": {{ route }", (1, 0), ""),
-        ("1\n{% fi %}", (2, 0), "fi"),
         ("{\"a\": {{ record.nme }}}", (1, 10), "`record.nme` is not defined"),
-        ("{\"a\": {{ record.nme|entities }}}", (1, 21), "`record.nme` is not defined"),
-        ("{\"a\": {{ record.nme | entities }}}", (1, 23), "`record.nme` is not defined"),
         ("{\"a\": {{ record.nme|upper }}}", (1, 21), "`record.nme` is not defined"),
         ("{{ debug() }}", (1, 4), "there is no `debug`"),
         ("\u{1}", (1, 1), "control character"),
     ] {
         let error = rendered(source, Escape::Json).unwrap_err();
         let (line, column) = error.at.unwrap();
-        assert_eq!(line, at.0, "{error}");
-        assert!(at.1 == 0 || column == at.1, "{error}");
+        assert_eq!((line, column), at, "{error}");
         assert!(error.to_string().contains(words), "{error}");
     }
 }
 
 #[test]
-fn a_field_that_may_be_absent_is_asked_for() {
-    let source = r#"{{ record.nme|default("-") }}{% if record.nme is defined %}x{% endif %}"#;
-    assert_eq!(rendered(source, Escape::Text).unwrap(), "-");
-    let source = "{% for name, sides in changed|items %}{{ name }}: {{ sides.after }};{% endfor %}";
-    assert!(rendered(source, Escape::Text).unwrap().contains("status: Won;"));
-}
-
-#[test]
 fn work_and_output_are_bounded() {
-    let list = "{{ [\"a\", none] * 50000000 }}";
-    for (source, escape) in [
-        (list, Escape::Text),
-        (list, Escape::Html),
-        (list, Escape::Json),
-        ("{{ [[1]] * 50000000 }}", Escape::Text),
-        // What is left out counts as well.
-        ("{{ [none] * 50000000 }}", Escape::Text),
-    ] {
-        let said = rendered(source, escape).unwrap_err().problem;
+    for escape in [Escape::Text, Escape::Html, Escape::Json] {
+        let said = rendered("{{ [\"a\", none] * 50000000 }}", escape).unwrap_err().problem;
         assert!(said.contains("longer than 256 KiB"), "{said}");
     }
     let endless = "{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}1";
     assert!(problem(endless).contains("steps"), "{}", problem(endless));
-    let long = "\"{% for a in range(9000) %}0123456789012345678901234567890123456789{% endfor %}\"";
-    assert!(problem(long).contains("256 KiB"), "{}", problem(long));
     let deep = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}";
     assert!(rendered(deep, Escape::Text).is_err());
     assert!(problem("{% include \"/etc/passwd\" %}").contains("one piece"));
@@ -153,29 +111,28 @@ fn work_and_output_are_bounded() {
 
 #[test]
 fn a_text_that_is_cut_anyway_may_be_longer_than_the_output_and_keeps_its_beginning() {
-    // Two and four bytes a character: the bound lies within one of them.
-    for one in ["ä", "😀", "x"] {
-        let mut long = change("{}");
-        long.body = serde_json::json!({"x": format!("-{}", one.repeat(300_000))}).to_string();
-        let template = compile("{{ record.x }}", Escape::Text).unwrap();
-        assert!(template.render(&Context::of(&long)).is_err());
-        let start = template.render_start(&Context::of(&long), 10_000).unwrap();
-        let wanted = format!("-{}", one.repeat(9_999));
-        assert!(start.starts_with(&wanted) && start.len() <= 256 * 1024, "{}", start.len());
-    }
-    // What cannot be written in part is refused, and so is what leaves too little.
-    for source in [
-        "{{ [[1]] * 50000000 }}",
-        &format!("{{% for a in range(9000) %}}{}{{% endfor %}}x", " ".repeat(40)),
+    let long = change(&format!(r#"{{"x":"{}"}}"#, "ä".repeat(300_000)));
+    let template = compile("{{ record.x }}", Escape::Text).unwrap();
+    assert!(template.render(&Context::of(&long)).is_err());
+    let start = template.render_start(&Context::of(&long), 10_000).unwrap();
+    assert!(start.starts_with(&"ä".repeat(10_000)) && start.len() <= 256 * 1024);
+}
+
+#[test]
+fn the_media_type_says_what_is_escaped_and_nothing_switches_that_off() {
+    for (media_type, escape) in [
+        ("application/vnd.x+json; charset=utf-8", Escape::Json),
+        ("Text/HTML", Escape::Html),
+        ("application/xml", Escape::Html),
+        ("application/x-www-form-urlencoded", Escape::Text),
     ] {
-        let template = compile(source, Escape::Text).unwrap();
-        let said = template.render_start(&Context::of(&change("{}")), 10).unwrap_err().problem;
-        assert!(said.contains("longer than 256 KiB"), "{said}");
+        assert_eq!(Escape::of_media_type(media_type), escape, "{media_type}");
     }
-    let short = compile(" a ", Escape::Text).unwrap();
-    assert_eq!(short.render_start(&Context::of(&change("{}")), 10).unwrap(), " a ");
-    let wrong = compile("{{ record.nothing }}", Escape::Text).unwrap();
-    assert!(wrong.render_start(&Context::of(&change("{}")), 10).is_err());
+    let source =
+        "<b>{{ record.name }}</b>{% autoescape false %}{{ record.name }}{% endautoescape %}";
+    let text = rendered(source, Escape::Html).unwrap();
+    assert_eq!(text.matches("</b>").count(), 1, "{text}");
+    assert!(compile("{{ record.name|safe }}", Escape::Html).is_err());
 }
 
 #[test]
@@ -184,34 +141,5 @@ fn an_output_that_is_not_json_is_refused_and_no_problem_quotes_a_record() {
     for source in ["{{ record.name + 1 }}", "{{ record.name.x.y }}", "{{ record.name|int }}"] {
         let problem = problem(source);
         assert!(!problem.contains("7*7") && !problem.contains("=1"), "{problem}");
-    }
-}
-
-#[test]
-fn the_media_type_says_what_is_escaped() {
-    for (media_type, escape) in [
-        ("application/json", Escape::Json),
-        ("application/vnd.x+json; charset=utf-8", Escape::Json),
-        ("Text/HTML", Escape::Html),
-        ("application/xml", Escape::Html),
-        ("text/plain", Escape::Text),
-        ("application/x-www-form-urlencoded", Escape::Text),
-    ] {
-        assert_eq!(Escape::of_media_type(media_type), escape, "{media_type}");
-    }
-}
-
-proptest::proptest! {
-    #[test]
-    fn any_text_stays_one_string(text in ".*", before in "[a-z \\\\\"]{0,6}") {
-        let mut body = change("{}");
-        body.body = format!(r#"{{"x":{}}}"#, serde_json::Value::from(text.clone()));
-        let before = serde_json::Value::from(before).to_string();
-        let source = format!(r#"[{}{{{{ record.x }}}}", {{{{ record.x }}}}]"#, &before[..before.len() - 1]);
-        let template = compile(&source, Escape::Json).unwrap();
-        let output = template.render(&Context::of(&body)).unwrap();
-        let json: serde_json::Value = serde_json::from_str(&output).unwrap();
-        proptest::prop_assert!(json[0].as_str().unwrap().ends_with(&text));
-        proptest::prop_assert_eq!(json[1].as_str().unwrap(), text);
     }
 }

@@ -142,52 +142,35 @@ mod tests {
     use crate::record::{Kind, Route};
     use crate::shape::Format;
 
-    fn changes(count: i64) -> Vec<Change> {
-        let change = |seq: i64| Change {
-            seq,
-            event_id: format!("evt_{seq}"),
+    #[tokio::test]
+    async fn a_program_that_always_hangs_is_given_few_runs_and_is_at_fault() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        let script = format!("echo run >> {}; exec sleep 600", runs.display());
+        let settings = CommandSettings {
+            argv: ["/bin/sh", "-c", &script].map(str::to_owned).to_vec(),
+            timeout: Duration::from_millis(300),
+            batch: 8,
+            format: Format::Standard,
+        };
+        let change = Change {
+            seq: 1,
+            event_id: "evt_1".into(),
             route: Route::Leads,
-            record_id: Some(seq.to_string()),
+            record_id: Some("1".into()),
             kind: Kind::Created,
             version: 1,
             observed_at: "2026-01-01T00:00:00.000000Z".into(),
             business: None,
-            body: format!(r#"{{"id":"lead {seq} "}}"#),
+            body: "{}".into(),
             before: None,
-        };
-        (1..=count).map(change).collect()
-    }
-
-    /// What a program that hangs when its input holds `bad` makes of 32 changes, and how often it ran.
-    async fn tried(bad: &str) -> (Vec<Verdict>, usize) {
-        let dir = tempfile::tempdir().unwrap();
-        let runs = dir.path().join("runs");
-        let script =
-            format!("echo run >> {}; if grep -q '{bad}'; then exec sleep 600; fi", runs.display());
-        let settings = CommandSettings {
-            argv: ["/bin/sh", "-c", &script].map(str::to_owned).to_vec(),
-            timeout: Duration::from_millis(400),
-            batch: 32,
-            format: Format::Standard,
         };
         let mut sink = CommandBatchSink::build("label", &settings).unwrap();
         let stop = CancellationToken::new();
-        let verdicts = sink.deliver(&changes(32), Timestamp::UNIX_EPOCH, &stop).await;
-        (verdicts, std::fs::read_to_string(&runs).unwrap().lines().count())
-    }
-
-    #[tokio::test]
-    async fn a_program_that_always_hangs_is_given_few_runs_and_is_at_fault() {
-        let (verdicts, runs) = tried("lead").await;
-        assert!(runs <= 7, "{runs} runs for 32 changes");
+        let verdicts = sink.deliver(&vec![change; 8], Timestamp::UNIX_EPOCH, &stop).await;
         assert!(verdicts.iter().all(|v| matches!(v, Verdict::Fault { .. })), "{verdicts:?}");
-    }
-
-    #[tokio::test]
-    async fn one_change_that_makes_a_program_hang_is_refused_alone() {
-        let (verdicts, _) = tried("lead 32 ").await;
-        let refused = |verdict: &Verdict| matches!(verdict, Verdict::Refused { .. });
-        assert!(verdicts[..31].iter().all(|v| *v == Verdict::Done), "{verdicts:?}");
-        assert!(refused(&verdicts[31]), "{verdicts:?}");
+        // On a busy machine the time may be over before a program has begun.
+        let runs = std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
+        assert!(runs <= 5, "{runs} runs for 8 changes");
     }
 }

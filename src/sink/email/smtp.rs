@@ -266,36 +266,6 @@ mod tests {
         assert!(offers("STARTTLS").is_some() && offers("X").is_none());
     }
 
-    #[tokio::test]
-    async fn an_answer_that_is_too_long_or_none_is_an_error() {
-        let lines = |count: usize| format!("220 x\r\n{}250 x\r\n", "250-x\r\n".repeat(count));
-        assert!(begun(lines(MOST_LINES - 1)).await.is_ok());
-        assert!(matches!(begun(lines(MOST_LINES)).await, Err(SmtpError::Endless)));
-        let long = |bytes: usize| format!("220 {}\r\n250 x\r\n", "x".repeat(bytes - 6));
-        assert!(begun(long(LONGEST_LINE)).await.is_ok());
-        assert!(matches!(begun(long(LONGEST_LINE + 1)).await, Err(SmtpError::Endless)));
-        for said in
-            ["", "220 x", "22", "hello\r\n", "2200 x\r\n", "220 x\r\n350 x\r\n", "ü20 x\r\n"]
-        {
-            assert!(matches!(begun(said).await, Err(SmtpError::NotSmtp)), "{said:?}");
-        }
-        assert!(matches!(begun("554 no\r\n").await, Err(SmtpError::Refused(_))));
-    }
-
-    #[tokio::test]
-    async fn what_comes_behind_the_answer_to_starttls_is_not_taken_for_encrypted() {
-        let said = b"220 x\r\n250-x\r\n250 STARTTLS\r\n220 go\r\n250-x\r\n250 AUTH PLAIN\r\n";
-        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
-        theirs.write_all(said).await.unwrap();
-        let begun = Conversation::begin(Box::new(ours)).await;
-        let conversation = begun.unwrap_or_else(|error| panic!("{error}"));
-        let authorities = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls/ca.pem");
-        let config = crate::tls::client_config_now(Some(authorities.as_ref())).unwrap();
-        let config = Arc::new(config);
-        let outcome = conversation.start_tls("localhost", &config).await;
-        assert!(matches!(outcome, Err(SmtpError::NotSmtp)));
-    }
-
     #[test]
     fn no_line_of_a_mail_ends_it() {
         for (text, sent) in [

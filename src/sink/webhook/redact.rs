@@ -98,17 +98,6 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_quoted_on_one_line_and_cut() {
-        assert_eq!(
-            quote("{\"error\":\n  \"no such job\"}").unwrap(),
-            r#"{"error": "no such job"}"#
-        );
-        assert_eq!(quote(" \n"), None);
-        assert_eq!(quote("a\u{1b}[31m\u{202e}b").unwrap(), r"a\u{1b}[31m\u{202e}b");
-        assert_eq!(quote(&"é".repeat(500)).unwrap().chars().count(), 300);
-    }
-
-    #[test]
     fn no_secret_is_repeated_however_it_is_written() {
         for body in [
             URL.to_owned(),
@@ -127,14 +116,6 @@ mod tests {
                 .filter(|secret| quoted.contains(*secret))
                 .count();
             assert!(leaks == 0 && quoted.contains(REPLACEMENT), "{quoted}");
-        }
-    }
-
-    #[test]
-    fn a_secret_that_the_end_of_what_was_read_cuts_is_not_repeated() {
-        for cut in 1..URL.len() {
-            let quoted = redactor().quote(&URL.as_bytes()[..cut], false).unwrap_or_default();
-            assert!(!quoted.contains("CANARY") && !quoted.contains("pass"), "{quoted}");
         }
     }
 }

@@ -20,11 +20,6 @@ fn line(layout: &Layout, seq: usize, length: usize) -> Line {
     })
 }
 
-fn appended(path: &Path, layout: &Layout, lines: &[Line]) -> Result<bool, FileError> {
-    let rotate = Rotate { size: None, daily: false };
-    Appender::new("a", path, layout, rotate).append(lines, TODAY)
-}
-
 /// What a power failure leaves of bytes that were written at `start` and not synced: each sector may
 /// be on the disk or not, and the length may be on the disk before the bytes are.
 fn torn(synced: &[u8], written: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
@@ -70,58 +65,10 @@ fn after_a_power_failure_the_file_has_every_line_once_and_in_order() {
         let mut again = lines;
         let after = String::from_utf8(whole).unwrap() + &more.text;
         again.push(more);
-        appended(&path, layout, &again[before..]).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        let rotate = Rotate { size: None, daily: false };
+        let written = Appender::new("a", &path, layout, rotate).append(&again[before..], TODAY);
+        written.unwrap_or_else(|error| panic!("{seed}: {error}"));
         let found = std::fs::read(&path).unwrap();
         assert_eq!(String::from_utf8_lossy(&found), after, "seed {seed}");
-    }
-}
-
-#[test]
-fn lines_behind_damaged_ones_stay_unless_they_are_handed_over_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("audit");
-    let layout = Layout::Json(Format::Standard);
-    let lines: Vec<Line> = (0..5).map(|seq| line(&layout, seq, 10)).collect();
-    let text = |range: std::ops::Range<usize>| -> String {
-        lines[range].iter().map(|line| line.text.as_str()).collect()
-    };
-    let damaged = text(0..1) + &text(1..2).replace("xx", "\0\0") + &text(2..4);
-    for (handed_over, expected) in [
-        (4..5, damaged.clone() + &text(4..5)),
-        (1..5, text(0..5)),
-        (2..5, text(0..1) + &text(2..5)),
-        (1..3, damaged.clone() + &text(1..2)),
-        (3..5, damaged.clone() + &text(4..5)),
-    ] {
-        std::fs::write(&path, &damaged).unwrap();
-        appended(&path, &layout, &lines[handed_over.clone()]).unwrap();
-        let found = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(found, expected, "{handed_over:?} handed over");
-    }
-}
-
-#[test]
-fn a_small_first_write_behind_damaged_lines_loses_and_repeats_no_line() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("audit");
-    let layout = Layout::Json(Format::Standard);
-    let lines: Vec<Line> = (0..6).map(|seq| line(&layout, seq, 10)).collect();
-    let text = |numbers: &[usize]| -> String {
-        numbers.iter().map(|number| lines[*number].text.as_str()).collect()
-    };
-    for reopened in [false, true] {
-        let damaged = text(&[0]) + &text(&[1, 2]).replace("xx", "\0\0") + &text(&[3, 4]);
-        std::fs::write(&path, &damaged).unwrap();
-        let rotate = Rotate { size: None, daily: false };
-        let mut appender = Appender::new("a", &path, &layout, rotate);
-        appender.append(&lines[1..2], TODAY).unwrap();
-        if reopened {
-            drop(appender);
-            appender = Appender::new("a", &path, &layout, rotate);
-        }
-        appender.append(&lines[2..4], TODAY).unwrap();
-        appender.append(&lines[4..6], TODAY).unwrap();
-        let found = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(found, damaged + &text(&[1, 2, 5]), "reopened: {reopened}");
     }
 }

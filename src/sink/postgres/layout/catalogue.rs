@@ -116,28 +116,3 @@ fn ensure_ours(
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::MIRROR;
-    use super::*;
-
-    #[test]
-    fn a_table_of_another_program_is_refused_with_what_is_wrong() {
-        let ours: HashMap<String, String> =
-            MIRROR.iter().map(|(name, kind)| ((*name).to_owned(), (*kind).to_owned())).collect();
-        assert_eq!(ensure_ours("r", &ours, &MIRROR), Ok(()));
-        let without = HashMap::from([("id".to_owned(), "integer".to_owned())]);
-        for (kind, columns, words) in
-            [("v", &ours, "is not a table"), ("r", &without, "has no column workspace")]
-        {
-            assert_eq!(ensure_ours(kind, columns, &MIRROR), Err(words.to_owned()));
-        }
-        let mut other = ours;
-        other.insert("id".to_owned(), "integer".to_owned());
-        let what = ensure_ours("r", &other, &MIRROR).unwrap_err();
-        assert_eq!(what, "has a column id of type integer, not text");
-        let error = foreign("s", "jobs", &what).to_string();
-        assert!(error.contains("s.jobs has a") && error.contains("another `schema`"), "{error}");
-    }
-}
