@@ -85,7 +85,7 @@ async fn each_unusable_sink_is_named_with_its_remedy() {
     ]);
     let mut text = Place::file_sink("good", "");
     for (name, lines, ..) in &wrong {
-        text += &format!("[sinks.{name}]\n{lines}\n");
+        text += &format!("[sinks.{name}]\nroutes = [\"leads\"]\n{lines}\n");
     }
     place.configure(&text);
 
@@ -101,6 +101,5 @@ async fn each_unusable_sink_is_named_with_its_remedy() {
         assert!(said.contains(remedy) && !said.contains("CANARY"), "{name}: {said}");
     }
     assert!(line("good").starts_with("ok"), "{checked:?}");
-
     assert_eq!(fs::read_to_string(place.path("passwd")).unwrap(), "root:x:0:0\n");
 }
