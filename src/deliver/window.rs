@@ -16,7 +16,7 @@ pub(super) enum Row {
     Delivered,
     /// It was refused while an earlier one was not settled.
     Refused,
-    /// It waits for one that was refused or is stored. It was not handed over.
+    /// It waits for one that was refused or is stored, and is to be stored. It was not handed over.
     Behind,
     /// It was stored so that the mark can pass it.
     Aside,
@@ -37,12 +37,13 @@ impl Row {
     }
 }
 
-/// A row that no longer holds the mark back; it has to be stored as a delivery.
+/// A row that has to be stored as a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aside {
-    /// It is handed over, or is to be handed over next, and stays in the window.
+    /// It is handed over, or is to be handed over next. It stays in the window, and no longer holds
+    /// the mark back.
     UnderWay(i64),
-    /// It waits for one that is under way, and has left the window.
+    /// It waits for an earlier one of its record, and has left the window with all later ones of it.
     Waiting(i64),
 }
 
@@ -203,9 +204,7 @@ impl<K: Clone + Eq + Hash> Window<K> {
         }
         for seq in &behind {
             self.keys.remove(seq);
-            if let Some(entry) = self.rows.get_mut(seq) {
-                entry.row = Row::Behind;
-            }
+            self.set_row(*seq, Row::Behind);
         }
         self.settle_rows();
         behind
@@ -221,7 +220,8 @@ impl<K: Clone + Eq + Hash> Window<K> {
         self.settle_rows();
     }
 
-    /// Moves the mark up to the last change that was answered. Returns the rows that held it back.
+    /// Moves the mark up to the last change that was answered. Returns the rows that held it back, and
+    /// those that wait for one of them.
     pub(super) fn set_aside(&mut self) -> Vec<Aside> {
         let last = self.rows.iter().rev().find(|(_, entry)| entry.row.was_answered());
         let Some(last) = last.map(|(seq, _)| *seq) else { return Vec::new() };
@@ -233,20 +233,30 @@ impl<K: Clone + Eq + Hash> Window<K> {
             .collect();
         let mut aside = Vec::with_capacity(open.len());
         for seq in open {
-            if let Some(entry) = self.rows.get_mut(&seq) {
-                entry.row = Row::Aside;
-            }
             let key = self.keys.get(&seq).and_then(Option::as_ref);
             let waiting = key.and_then(|key| self.waiting.get_mut(key));
-            if waiting.is_some_and(|waiting| waiting.remove(&seq)) {
-                self.keys.remove(&seq);
-                aside.push(Aside::Waiting(seq));
-            } else {
+            // None of its record may pass it in the window while it waits in the store.
+            let later = waiting.filter(|waiting| waiting.contains(&seq));
+            let later = later.map(|waiting| waiting.split_off(&seq)).unwrap_or_default();
+            for seq in &later {
+                self.keys.remove(seq);
+                self.set_row(*seq, Row::Behind);
+                aside.push(Aside::Waiting(*seq));
+            }
+            let is_open = self.rows.get(&seq).is_some_and(|entry| entry.row == Row::Open);
+            if is_open {
+                self.set_row(seq, Row::Aside);
                 aside.push(Aside::UnderWay(seq));
             }
         }
         self.settle_rows();
         aside
+    }
+
+    fn set_row(&mut self, seq: i64, row: Row) {
+        if let Some(entry) = self.rows.get_mut(&seq) {
+            entry.row = row;
+        }
     }
 
     fn release(&mut self, seq: i64) {

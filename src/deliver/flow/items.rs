@@ -62,7 +62,7 @@ pub(super) struct Items {
     /// Deliveries to be stored as soon as the mark has passed them, by the number of their change: a
     /// row that is stored while the position is before it would be handed over twice.
     held: BTreeMap<i64, PendingDelivery>,
-    /// Records of which a delivery was not stored when the last read began.
+    /// Records of which a delivery was not stored when the last read began, or was parked since.
     parked: HashSet<Key>,
     /// Nothing further is handed over.
     pub(super) ending: bool,
@@ -221,6 +221,7 @@ impl Items {
     fn park_behind(&mut self, seq: i64) {
         let Some(item) = self.items.remove(&seq) else { return };
         self.bytes -= item.change.as_ref().map_or(0, InHand::weight);
+        self.parked.insert((item.delivery.route.clone(), item.delivery.record_id.clone()));
         if !item.stored {
             self.held.insert(seq, waiting(item.delivery));
         }

@@ -11,32 +11,31 @@ enum Fate {
     Handed,
     Delivered,
     Refused,
-    /// It waits behind one that was refused.
-    Gone,
+    /// It is stored, or is to be stored, behind an earlier one of its record.
+    Parked,
 }
 
-/// One row as the model knows it; `aside` if the mark may pass it although it is under way.
+/// One row as the model knows it; `aside` if the mark may pass it although it is not settled.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     seq: i64,
     key: Option<u8>,
     fate: Fate,
     aside: bool,
-    due: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Pass,
     Add(Option<u8>),
-    AddDue(Option<u8>),
     HandOver,
     /// The change that was handed over at this place of those in flight.
     Deliver(usize),
     RefuseAlone(usize),
     Refuse(usize),
-    AddBehind,
     SetAside,
+    /// The first parked change of this record comes out of the store again.
+    Return(u8),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -44,13 +43,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         1 => Just(Step::Pass),
         6 => key().prop_map(Step::Add),
-        1 => key().prop_map(Step::AddDue),
         6 => Just(Step::HandOver),
         5 => (0_usize..8).prop_map(Step::Deliver),
         1 => (0_usize..8).prop_map(Step::RefuseAlone),
         1 => (0_usize..8).prop_map(Step::Refuse),
         1 => Just(Step::SetAside),
-        1 => Just(Step::AddBehind),
+        3 => (0_u8..4).prop_map(Step::Return),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -59,7 +57,6 @@ struct Model {
     window: Window<u8>,
     rows: Vec<Known>,
     next: i64,
-    next_due: i64,
     delivered: usize,
     taken: usize,
     unwanted: Vec<i64>,
@@ -72,7 +69,6 @@ impl Model {
             window: Window::after(1000),
             rows: Vec::new(),
             next: 1001,
-            next_due: 1,
             delivered: 0,
             taken: 0,
             unwanted: Vec::new(),
@@ -84,18 +80,14 @@ impl Model {
         self.rows.iter_mut().find(|row| row.seq == seq).unwrap()
     }
 
+    fn of(&self, key: Option<u8>) -> impl Iterator<Item = &Known> {
+        self.rows.iter().filter(move |row| row.key.is_some() && row.key == key)
+    }
+
     fn in_flight(&self, place: usize) -> Option<i64> {
         let flying: Vec<i64> =
             self.rows.iter().filter(|row| row.fate == Fate::Handed).map(|row| row.seq).collect();
         (!flying.is_empty()).then(|| flying[place % flying.len()])
-    }
-
-    fn add(&mut self, key: Option<u8>, due: bool) {
-        let next = if due { &mut self.next_due } else { &mut self.next };
-        let seq = *next;
-        *next += 1;
-        self.rows.push(Known { seq, key, fate: Fate::Held, aside: due, due });
-        if due { self.window.add_due(seq, key) } else { self.window.add(seq, key) }
     }
 
     fn take(&mut self, step: Step) {
@@ -105,18 +97,13 @@ impl Model {
                 self.window.pass(self.next);
                 self.next += 1;
             }
-            Step::Add(key) => self.add(key, false),
-            Step::AddDue(key) => self.add(key, true),
+            Step::Add(key) => self.add(key),
             Step::HandOver => self.hand_over(),
             Step::Deliver(place) => {
                 let Some(seq) = self.in_flight(place) else { return };
                 self.row(seq).fate = Fate::Delivered;
                 self.delivered += 1;
                 self.window.delivered(seq);
-            }
-            Step::AddBehind => {
-                self.window.add_behind(self.next);
-                self.next += 1;
             }
             Step::RefuseAlone(place) => {
                 let Some(seq) = self.in_flight(place) else { return };
@@ -128,24 +115,45 @@ impl Model {
                 let key = self.row(seq).key;
                 self.row(seq).fate = Fate::Refused;
                 let behind = self.window.refused(seq);
-                let mut expected: Vec<i64> = self
-                    .rows
-                    .iter_mut()
-                    .filter(|row| row.fate == Fate::Held && row.key.is_some() && row.key == key)
-                    .map(|row| {
-                        row.fate = Fate::Gone;
-                        row.seq
-                    })
-                    .collect();
-                expected.sort_unstable();
-                assert_eq!(behind, expected, "what waited for {seq}");
+                let held = self.of(key).filter(|row| row.fate == Fate::Held);
+                let held: Vec<i64> = held.map(|row| row.seq).collect();
+                assert_eq!(behind, held, "what waited for {seq}");
+                behind.into_iter().for_each(|seq| self.park(seq));
             }
             Step::SetAside => self.set_aside(),
+            Step::Return(key) => self.bring_back(key),
+        }
+    }
+
+    /// A change whose record has a parked one is parked as well.
+    fn add(&mut self, key: Option<u8>) {
+        let seq = self.next;
+        self.next += 1;
+        let is_behind = self.of(key).any(|row| row.fate == Fate::Parked);
+        let fate = if is_behind { Fate::Parked } else { Fate::Held };
+        self.rows.push(Known { seq, key, fate, aside: is_behind });
+        if is_behind { self.window.add_behind(seq) } else { self.window.add(seq, key) }
+    }
+
+    fn park(&mut self, seq: i64) {
+        let row = self.row(seq);
+        assert_eq!(row.fate, Fate::Held);
+        (row.fate, row.aside) = (Fate::Parked, true);
+    }
+
+    /// A parked change is due when it is stored and nothing of its record is stored before it.
+    fn bring_back(&mut self, key: u8) {
+        let mark = self.window.mark();
+        let parked = self.of(Some(key)).find(|row| row.fate == Fate::Parked);
+        let Some(first) = parked.map(|row| row.seq) else { return };
+        let is_stored = |row: &&Known| row.aside && matches!(row.fate, Fate::Held | Fate::Handed);
+        if first <= mark && !self.of(Some(key)).any(|row| is_stored(&row)) {
+            self.row(first).fate = Fate::Held;
+            self.window.add_due(first, Some(key));
         }
     }
 
     fn hand_over(&mut self) {
-        let handed = self.window.hand_over();
         let busy: Vec<u8> = self
             .rows
             .iter()
@@ -154,17 +162,13 @@ impl Model {
             .collect();
         let may_go =
             |row: &&Known| row.fate == Fate::Held && row.key.is_none_or(|key| !busy.contains(&key));
-        match handed {
+        match self.window.hand_over() {
             Some(seq) => {
                 let row = *self.row(seq);
                 assert!(may_go(&&row), "{row:?}, busy {busy:?}");
-                if let (Some(key), false) = (row.key, row.due) {
-                    let before = |other: &&Known| {
-                        other.key == Some(key) && !other.due && other.fate == Fate::Held
-                    };
-                    let first = self.rows.iter().filter(before).map(|row| row.seq).min();
-                    assert_eq!(first, Some(seq), "out of order");
-                }
+                let is_open = |row: &Known| matches!(row.fate, Fate::Held | Fate::Parked);
+                let first = self.of(row.key).find(|row| is_open(row)).map_or(seq, |row| row.seq);
+                assert_eq!(first, seq, "an earlier one of its record is not settled");
                 self.row(seq).fate = Fate::Handed;
             }
             None => {
@@ -174,23 +178,17 @@ impl Model {
     }
 
     fn set_aside(&mut self) {
-        let answered = |row: &&Known| {
-            matches!(row.fate, Fate::Delivered | Fate::Refused) && !row.due && !row.aside
-        };
+        let answered =
+            |row: &&Known| matches!(row.fate, Fate::Delivered | Fate::Refused) && !row.aside;
         let last = self.rows.iter().filter(answered).map(|row| row.seq).max();
         for aside in self.window.set_aside() {
-            let seq = match aside {
+            match aside {
                 Aside::UnderWay(seq) => {
+                    assert!(Some(seq) < last);
                     self.row(seq).aside = true;
-                    seq
                 }
-                Aside::Waiting(seq) => {
-                    assert_eq!(self.row(seq).fate, Fate::Held);
-                    self.row(seq).fate = Fate::Gone;
-                    seq
-                }
-            };
-            assert!(Some(seq) < last);
+                Aside::Waiting(seq) => self.park(seq),
+            }
         }
         assert_eq!(self.window.answered_above(), 0);
     }
@@ -230,33 +228,37 @@ proptest! {
         }
         // Whatever is left can be handed over and settled to the end.
         loop {
+            (0..4).for_each(|key| model.bring_back(key));
             while model.window.ready() > 0 {
                 model.hand_over();
             }
-            let Some(seq) = model.in_flight(0) else { break };
-            model.row(seq).fate = Fate::Delivered;
-            model.delivered += 1;
-            model.window.delivered(seq);
+            if model.in_flight(0).is_none() {
+                break;
+            }
+            model.take(Step::Deliver(0));
             model.check();
         }
+        prop_assert!(model.rows.iter().all(|row| matches!(row.fate, Fate::Delivered | Fate::Refused)));
         prop_assert_eq!(model.window.held(), 0);
         prop_assert_eq!(model.window.mark(), model.next - 1);
     }
 }
 
 #[test]
-fn a_slow_change_holds_the_mark_until_it_is_set_aside() {
+fn a_slow_change_holds_the_mark_until_it_is_set_aside_with_all_that_waits_for_it() {
     let mut window: Window<&str> = Window::after(10);
-    for (seq, key) in [(11, "slow"), (12, "a"), (13, "slow"), (14, "b")] {
+    for (seq, key) in [(11, "slow"), (12, "a"), (13, "slow"), (14, "b"), (15, "slow")] {
         window.add(seq, Some(key));
     }
     assert_eq!([11, 12, 14].map(|_| window.hand_over().unwrap()), [11, 12, 14]);
     window.delivered(12);
     window.delivered(14);
     assert_eq!((window.mark(), window.answered_above(), window.take_delivered()), (10, 2, 0));
-    assert_eq!(window.set_aside(), [Aside::UnderWay(11), Aside::Waiting(13)]);
-    assert_eq!((window.mark(), window.take_delivered()), (14, 2));
+    let aside = [Aside::UnderWay(11), Aside::Waiting(13), Aside::Waiting(15)];
+    assert_eq!(window.set_aside(), aside);
+    assert_eq!((window.mark(), window.take_delivered()), (15, 2));
     assert_eq!(window.held(), 1, "the slow one is still under way");
     window.delivered(11);
-    assert_eq!((window.mark(), window.take_delivered(), window.held()), (14, 1, 0));
+    assert_eq!((window.mark(), window.take_delivered(), window.held()), (15, 1, 0));
+    assert_eq!(window.ready(), 0, "what waited comes out of the store");
 }

@@ -14,6 +14,7 @@ mod world;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use crate::support::relay::LATE;
 use judge::Arrival;
 
 /// What a destination does with what reaches it.
@@ -27,6 +28,8 @@ enum Mood {
     Held,
     /// Takes everything, more slowly.
     Slow,
+    /// Takes everything, and keeps back the answer to what [`LATE`] marks.
+    Late,
 }
 
 /// Every destination refuses a change whose record has this in its name, if it can refuse one.
@@ -80,6 +83,7 @@ trait Destination: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scenario {
     Order,
+    Late,
     TimeOut,
     Refusal,
     Down,
@@ -92,7 +96,12 @@ enum Scenario {
 }
 
 /// The cells without a meaning, and why.
-const NO_MEANING: [(&[&str], Scenario, &str); 6] = [
+const NO_MEANING: [(&[&str], Scenario, &str); 7] = [
+    (
+        &["file", "csv", "batch", "digest", "postgres", "nats", "mqtt", "s3"],
+        Scenario::Late,
+        "it takes one batch after the other",
+    ),
     (&["file", "csv"], Scenario::TimeOut, "a write to a disk has no time-out"),
     (&["file", "csv"], Scenario::Refusal, "a file takes every line"),
     (

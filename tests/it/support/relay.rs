@@ -1,9 +1,9 @@
-//! A relay in front of a server: it can take the server away, hold every byte back, slow the bytes
-//! down, or cut all connections in the middle of what a client sends.
+//! A relay in front of a server: it can take the server away, hold every byte or one answer back, slow
+//! the bytes down, or cut all connections in the middle of what a client sends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,7 +22,12 @@ pub(crate) enum Line {
     Held,
     /// Passes everything on, a little later.
     Slow,
+    /// Passes everything on but the answer to what has [`LATE`] in it.
+    Late,
 }
+
+/// What [`Line::Late`] looks for.
+pub(crate) const LATE: &str = "ANSWER-LATE";
 
 /// How much later [`Line::Slow`] passes a piece on.
 const LATER: Duration = Duration::from_millis(5);
@@ -108,10 +113,11 @@ async fn join(client: TcpStream, target: SocketAddr, shared: Arc<Shared>) {
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
+        let is_late = AtomicBool::new(false);
         // A side that ends its direction ends the connection: no client here goes on after that.
         tokio::select! {
-            () = pump(from_client, to_server, &shared, true) => {}
-            () = pump(from_server, to_client, &shared, false) => {}
+            () = pump(from_client, to_server, &shared, &is_late, true) => {}
+            () = pump(from_server, to_client, &shared, &is_late, false) => {}
         }
     };
     tokio::select! {
@@ -124,14 +130,21 @@ async fn pump(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     shared: &Shared,
+    is_late: &AtomicBool,
     of_client: bool,
 ) {
     let mut line = shared.line.subscribe();
     let mut piece = vec![0; 8 * 1024];
     while let Ok(length @ 1..) = from.read(&mut piece).await {
-        let Ok(now) = line.wait_for(|line| *line != Line::Held).await.map(|line| *line) else {
-            return;
+        let passes = |line: &Line| match line {
+            Line::Held => false,
+            Line::Late => of_client || !is_late.load(Ordering::SeqCst),
+            _ => true,
         };
+        let Ok(now) = line.wait_for(passes).await.map(|line| *line) else { return };
+        if of_client && piece[..length].windows(LATE.len()).any(|part| part == LATE.as_bytes()) {
+            is_late.store(true, Ordering::SeqCst);
+        }
         if now == Line::Slow {
             tokio::time::sleep(LATER).await;
         }

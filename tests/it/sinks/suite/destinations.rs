@@ -22,6 +22,7 @@ pub(super) fn line_of(mood: Mood) -> Line {
         Mood::Down => Line::Cut,
         Mood::Held => Line::Held,
         Mood::Slow => Line::Slow,
+        Mood::Late => Line::Late,
     }
 }
 
@@ -272,6 +273,7 @@ while [ -e held ]; do /bin/sleep 0.02; done
 case $lines in *REFUSE-ME*) exit 1;; esac
 printf '%s\n' "$lines" >> taken
 if [ -e crash ]; then /bin/rm crash; kill -9 $$; fi
+case $lines in *ANSWER-LATE*) while [ -e late ]; do /bin/sleep 0.02; done;; esac
 exit 0
 "#;
 
@@ -309,6 +311,7 @@ impl Destination for Program {
     fn be(&self, mood: Mood) {
         self.mark("down", mood == Mood::Down);
         self.mark("held", mood == Mood::Held);
+        self.mark("late", mood == Mood::Late);
         self.mark("begun", false);
     }
 

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::destinations::all;
 use super::judge::Arrival;
 use super::world::World;
-use super::{Destination, Mood, NO_MEANING, REFUSED, Scenario, no_meaning};
+use super::{Destination, LATE, Mood, NO_MEANING, REFUSED, Scenario, no_meaning};
 
 /// Enough for several rounds of every sink, and few enough for a process each.
 const RECORDS: usize = 40;
@@ -31,6 +31,31 @@ async fn world(scenario: Scenario) -> World {
 async fn the_versions_of_a_record_arrive_in_order_and_once() {
     let world = World::of(Scenario::Order, all(false).await, 12, 12).await;
     let daemon = world.place.started().await;
+    world.done().await;
+    daemon.stop().await;
+    world.judge(once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_answer_lets_no_version_of_its_record_pass_an_earlier_one() {
+    // Of three versions the first is answered when everything else was: the second one was stored
+    // behind it by then, because more than 64 changes passed both, and the third one was not.
+    let (others, last) = (1..=102, 102);
+    let other = |record: usize| (record, 0, format!("Name {record}"));
+    let mut rows: Vec<_> = others.map(other).collect();
+    rows.push((0, 2, "Third".to_owned()));
+    rows.insert(40, (0, 1, "Second".to_owned()));
+    rows.insert(0, (0, 0, LATE.to_owned()));
+    let world = World::filled(Scenario::Late, all(false).await, rows).await;
+    world.cells().for_each(|one| one.be(Mood::Late));
+    let daemon = world.place.started().await;
+    let is_asked = async |one: &dyn Destination| !one.received().await.is_empty();
+    world.each("it has the first version", world.cells(), is_asked).await;
+    // The calls of the other sinks do not overlap.
+    let webhook = world.cells().filter(|one| one.name() == "webhook");
+    let has_others = async |one: &dyn Destination| one.received().await.len() > last;
+    world.each("it has all other records", webhook, has_others).await;
+    world.be(Mood::Well);
     world.done().await;
     daemon.stop().await;
     world.judge(once).await;
