@@ -28,15 +28,6 @@ pub struct FileSettings {
     pub compress: bool,
 }
 
-#[cfg(test)]
-impl FileSettings {
-    /// The usual settings of a file.
-    pub(crate) fn usual(path: PathBuf) -> Self {
-        let format = FileFormat::Lines(Format::Standard);
-        Self { path, format, rotate_size: None, rotate_daily: false, compress: false }
-    }
-}
-
 /// What a line of a file looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileFormat {

@@ -90,15 +90,4 @@ mod tests {
         assert_eq!((reports, counted + log.rest().map_or(0, |report| report.count)), (10, 1000));
         assert_eq!(log.wait(now), None);
     }
-
-    #[test]
-    fn the_first_is_reported_at_once_and_the_next_after_a_minute() {
-        let mut log = DeadLog::default();
-        log.add(&letter(1));
-        assert_eq!(log.due(Duration::ZERO).map(|report| report.count), Some(1));
-        log.add(&letter(2));
-        let now = Duration::from_secs(20);
-        assert_eq!((log.due(now), log.wait(now)), (None, Some(Duration::from_secs(40))));
-        assert_eq!(log.due(REPORT_EVERY).map(|report| report.last.seq), Some(2));
-    }
 }

@@ -287,13 +287,6 @@ mod tests {
     }
 
     #[test]
-    fn each_comparison_looks_twice_as_far_up_to_512_changes() {
-        let reach = |changes| Attempt::Compare { changes, in_turn: false }.reach(1);
-        assert_eq!([2, 3, 4, 8, 9, 10, 11, 60].map(reach), [2, 4, 8, 128, 256, 512, 512, 512]);
-        assert_eq!((Attempt::Probe.reach(9), Attempt::Batch.reach(9)), (1, 9));
-    }
-
-    #[test]
     fn a_pause_grows_with_each_fault_up_to_a_quarter_of_an_hour() {
         let pause = |faults: usize| {
             after(&vec![failed(None, false, None); faults]).pause(NOW).unwrap().as_secs()
@@ -310,48 +303,5 @@ mod tests {
         assert_eq!(health.pause(NOW), Some(Duration::from_secs(600)), "not for an operator");
         assert_eq!(health.ends_with_more_than(), None, "not for new changes");
         assert_eq!(health.pause(NOW + Duration::from_secs(600)), None);
-    }
-
-    #[test]
-    fn an_operator_ends_a_pause_that_the_endpoint_did_not_ask_for() {
-        for uncompared in [None, Some(1)] {
-            let mut health = after(&vec![failed(None, false, uncompared); 9]);
-            health.end_pause(NOW);
-            assert_eq!(health.pause(NOW), None);
-            let compares = health.attempt(Comparing::Patient).compares();
-            assert!(compares, "what is known of the endpoint is kept");
-        }
-    }
-
-    #[test]
-    fn new_changes_end_the_pause_of_a_change_that_failed_alone() {
-        assert_eq!(after(&[failed(None, false, Some(1))]).ends_with_more_than(), Some(1));
-        assert_eq!(after(&[failed(None, false, None)]).ends_with_more_than(), None);
-    }
-
-    #[test]
-    fn a_vanished_endpoint_says_why_and_has_no_pause() {
-        let health = after(&[Observed::Gone { reason: "answered 410".into() }]);
-        assert_eq!((health.reason(), health.pause(NOW)), (Some("answered 410"), None));
-    }
-
-    #[test]
-    fn the_change_that_failed_is_compared_last() {
-        let order = |changes, count| Attempt::Compare { changes, in_turn: false }.order(count);
-        assert_eq!(order(2, 2), [1, 0]);
-        assert_eq!(order(40, 3), [2, 1, 0]);
-    }
-
-    #[test]
-    fn each_change_is_first_in_some_round_if_the_first_that_fails_ends_it() {
-        let order = |changes, count| Attempt::Compare { changes, in_turn: true }.order(count);
-        assert_eq!(order(2, 2), [1, 0]);
-        assert_eq!(order(3, 3), [2, 1, 0]);
-        assert_eq!(order(8, 8), [7, 6, 5, 4, 3, 2, 1, 0]);
-        assert_eq!(order(5, 0), [0_usize; 0]);
-        let first: Vec<usize> = (8..16).map(|changes| order(changes, 8)[0]).collect();
-        assert_eq!(first, [7, 6, 5, 4, 3, 2, 1, 0]);
-        // The log may hold fewer.
-        assert_eq!([order(2, 2)[0], order(3, 2)[0], order(4, 2)[0]], [1, 0, 1]);
     }
 }

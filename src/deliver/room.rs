@@ -114,26 +114,3 @@ impl Deliverer {
 pub(super) fn large(changes: &[Change]) -> usize {
     changes.iter().map(weight).filter(|bytes| *bytes > SMALL).sum()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: usize = 1024 * 1024;
-
-    #[test]
-    fn what_needs_more_than_there_is_gets_all_and_the_next_waits_for_its_end() {
-        let room = Room::default();
-        let whole = room.try_take(100 * MIB).expect("all of it is free");
-        assert!(room.try_take(MIB).is_none());
-        drop(whole);
-        assert_eq!(room.try_take(MIB).expect("it is free again").bytes, MIB);
-    }
-
-    #[test]
-    fn shares_are_taken_side_by_side_while_there_is_room() {
-        let room = Room::default();
-        let shares: Vec<Share> = std::iter::from_fn(|| room.try_take(2 * MIB)).collect();
-        assert_eq!(shares.len(), TOTAL_KIB as usize / 1024 / (2 * COPIES));
-    }
-}

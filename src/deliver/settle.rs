@@ -252,6 +252,3 @@ pub(super) fn wait_until(due: Option<&str>, now: Timestamp) -> Option<Duration> 
     let due: Timestamp = due?.parse().ok()?;
     Some(Duration::try_from(due.duration_since(now)).unwrap_or_default())
 }
-
-#[cfg(test)]
-mod tests;

@@ -45,11 +45,6 @@ impl Scripted {
         Self { delay: Arc::new(delay), ..self }
     }
 
-    /// The same sink, which takes so many changes at once.
-    pub(crate) fn taking(self, at_once: usize) -> Self {
-        Self { at_once, ..self }
-    }
-
     /// From now on, gives these verdicts.
     pub(crate) fn now_returns(&self, verdict_on: impl FnMut(&Change) -> Verdict + Send + 'static) {
         *self.verdict_on.lock().unwrap() = Box::new(verdict_on);

@@ -44,29 +44,3 @@ fn for_shell(word: &str) -> String {
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_that_goes_on_asks_for_the_same() {
-        let mut replay: Replay = serde_json::from_value(serde_json::json!({
-            "sink": "erp", "id": "1", "from_seq": 0, "to_seq": 90, "rate": 2.0 / 60.0, "position": 4,
-            "choice": {
-                "routes": ["jobs", "leads"], "kinds": ["created"],
-                "wheres": [["name", "O'Hara Ltd"], ["id", "5"]], "all_versions": true,
-            },
-            "sent": 4, "refused": 0, "left_out": 0, "state": "failed",
-            "last_error": null, "begun_at": "", "ended_at": null,
-        }))
-        .unwrap();
-        let text = going_on(&replay);
-        let command = r"`shopmirror replay erp --from 5 --to 90 --route jobs --route leads --kind created --where 'name=O'\''Hara Ltd' --where id=5 --rate 2/m --all-versions`";
-        assert!(text.starts_with(command) && text.contains("store.log_retention"), "{text}");
-        replay.choice = crate::store::ReplayChoice::default();
-        replay.rate = 0.5;
-        let command = "`shopmirror replay erp --from 5 --to 90 --rate 30/m`";
-        assert_eq!(going_on(&replay), command);
-    }
-}

@@ -72,28 +72,3 @@ pub fn replay_rule(
     let is_left_out = reader.is_erased(change.seq)? || parked(change.seq)? || is_old()?;
     Ok(if is_left_out { ReplayRule::LeftOut } else { ReplayRule::HandedOver })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::Route;
-
-    #[test]
-    fn fields_that_the_operator_names_leave_out_what_has_no_fields() {
-        let sink = SinkFilter {
-            routes: vec![Route::Leads],
-            changes: vec![Kind::Created, Kind::Gap, Kind::Forgotten],
-            businesses: Vec::new(),
-            conditions: Vec::new(),
-        };
-        let all = ReplayChoice {
-            routes: Vec::new(),
-            kinds: Vec::new(),
-            wheres: Vec::new(),
-            all_versions: false,
-        };
-        assert_eq!(replay_filter(&sink, &all).changes, sink.changes);
-        let some = ReplayChoice { wheres: vec![("id".into(), "5".into())], ..all };
-        assert_eq!(replay_filter(&sink, &some).changes, [Kind::Created]);
-    }
-}

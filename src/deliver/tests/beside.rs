@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::Kind;
-use crate::store::{NewNotice, Operator};
+use crate::store::NewNotice;
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -10,52 +10,6 @@ fn millis(millis: u64) -> Duration {
 
 fn refused() -> Verdict {
     Verdict::Refused { reason: "answered 422".into(), for_good: false }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dead_letter_is_not_sent_again_while_a_newer_version_is_under_way() {
-    // With so many changes of other records in between, the newer one is set aside in the store.
-    for (woken, between) in [(true, 0), (false, 0), (true, 150), (false, 150)] {
-        let shop = Shop::new().await;
-        let once = config::SinkSettings { retry: Arc::from([]), ..settings() };
-        let slow = |change: &Change| if name(change) == "New" { MINUTE } else { millis(1) };
-        let sink = refusing(4, "Old", refused()).slow(slow);
-        let task = shop.start("erp", sink, once.clone()).await;
-        shop.see("1", "Old").await;
-        until("it is dead", MINUTE, || task.status().dead == 1).await;
-        shop.see("1", "New").await;
-        until("the newer one is under way", MINUTE, || task.sink.under_way() == 1).await;
-        let others: Vec<_> =
-            (10..10 + between).map(|id| (id.to_string(), "More".to_owned())).collect();
-        shop.see_all(&others).await;
-        tokio::time::sleep(millis(5_000)).await;
-        assert_eq!(shop.open("erp").await.len(), usize::from(between > 0));
-        task.sink
-            .now_returns(|change| if name(change) == "Other" { refused() } else { Verdict::Done });
-
-        let path = shop.dir.path().join("mirror.db");
-        let reader = Reader::open(&path).unwrap();
-        let row = reader.sink("erp").unwrap().unwrap();
-        let wanted = Redrive { filter: Some(&once.filter), seq: None, all_versions: false };
-        let mut operator = Operator::open(&path).unwrap();
-        let at = shop.clock.now().stamp();
-        let done = redrive(&mut operator, &reader, &row, &wanted, &at).unwrap();
-        assert_eq!(done.changes, 1, "the store does not say that the newer one is being sent");
-        if woken {
-            task.wake.send_replace(());
-        }
-        // What is parked meanwhile makes the task look at what is due.
-        shop.see("2", "Other").await;
-        until("the other is dead too", HOUR, || task.status().dead == 2).await;
-        tokio::time::sleep(HOUR).await;
-        let of_it = || task.taken().into_iter().filter(|name| name != "More");
-        assert!(of_it().eq(["New"]), "woken: {woken}, {between} between: {:?}", task.taken());
-        let letters = shop.store.read(|reader| reader.dead_letters("erp", 10)).await.unwrap();
-        let why = letters[0].last_error.as_deref().unwrap();
-        assert!(why.contains("--all-versions"), "{why}");
-        assert_eq!(shop.row("erp").await.delivered, 1 + between);
-        task.stop().await;
-    }
 }
 
 /// A notice about this, made now.
@@ -148,37 +102,6 @@ async fn a_notice_that_is_refused_for_good_is_kept_and_sent_again_once_an_operat
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_notices_that_wait_for_their_next_attempt_hold_up_no_new_one() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(4, "Notice bad", refused()), settings()).await;
-    for number in 0..100 {
-        tokio::time::sleep(millis(number)).await;
-        post(&shop, &task, "bad").await;
-    }
-    tokio::time::sleep(MINUTE).await;
-    assert_eq!(task.attempts("Notice bad").len(), 200, "each was tried twice");
-    post(&shop, &task, "good").await;
-    until("the new one comes", millis(500), || task.taken() == ["Notice good"]).await;
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_notice_that_waits_says_why_from_its_first_failed_attempt_on() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(4, "Notice bad", fault()), settings()).await;
-    let counts = || async { shop.store.read(|reader| reader.notice_counts("erp")).await.unwrap() };
-    assert_eq!(counts().await, crate::store::NoticeCounts::default());
-    post(&shop, &task, "bad").await;
-    until("it was tried", MINUTE, || !task.attempts("Notice bad").is_empty()).await;
-    post(&shop, &task, "good").await;
-    tokio::time::sleep(MINUTE).await;
-    let known = counts().await;
-    assert_eq!((known.waiting, known.refused), (1, 0), "{known:?}");
-    assert_eq!(known.waiting_error.as_deref(), Some("answered 503"));
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_notice_is_meant() {
     let shop = Shop::new().await;
     let task = shop.start("erp", refusing(4, "Notice bad", wait_for(600)), settings()).await;
@@ -201,37 +124,5 @@ async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_n
     let attempts = task.attempts("Notice bad");
     assert!(attempts.windows(2).all(|two| two[1] - two[0] >= Duration::from_secs(600)));
     assert!(attempts.len() >= 6, "{attempts:?}");
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sink_that_asks_for_a_wait_whenever_it_gets_a_notice_is_left_alone_and_loses_nothing() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", Scripted::new(4, |_| wait_for(3_600)), settings()).await;
-    post(&shop, &task, "one").await;
-    tokio::time::sleep(10 * HOUR).await;
-    let tries = task.sink.given().len();
-    assert!((9..=11).contains(&tries), "{tries} attempts in ten hours");
-    shop.see("1", "Change").await;
-    task.sink.now_returns(|_| Verdict::Done);
-    until("both arrive", 2 * HOUR, || task.taken().len() == 2).await;
-    let mut taken = task.taken();
-    // Which of the two is first is not promised.
-    taken.sort();
-    assert_eq!(taken, ["Change", "Notice one"]);
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_single_run_that_is_told_to_wait_by_a_notice_sends_nothing_more() {
-    let shop = Shop::new().await;
-    let sink = Scripted::new(1, |_| wait_for(60));
-    let (deliverer, _poke) = shop.deliverer("erp", &sink, settings());
-    deliverer.open().await.unwrap();
-    let task = shop.start("other", Scripted::new(1, |_| Verdict::Done), settings()).await;
-    post(&shop, &task, "one").await;
-    shop.see("1", "Change").await;
-    let status = deliverer.once(&CancellationToken::new()).await.unwrap();
-    assert_eq!((status.delivered, status.behind, sink.given().len()), (0, 1, 1));
     task.stop().await;
 }

@@ -77,7 +77,7 @@ async fn what_is_parked_or_dead_of_a_forgotten_record_is_skipped_and_the_sink_to
         assert_eq!(given_after(&task, before), told);
         let row = shop.row("erp").await;
         assert_eq!((row.retrying, row.dead, row.skipped), (0, 0, 1 + 3), "and the baseline");
-        assert_eq!(shop.redrive(&task).changes, 0);
+        assert_eq!(shop.redrive(&task, false).changes, 0);
         tokio::time::sleep(24 * HOUR).await;
         assert_eq!(given_after(&task, before), told, "{in_order:?}");
         assert_sound(&shop).await;
@@ -85,97 +85,9 @@ async fn what_is_parked_or_dead_of_a_forgotten_record_is_skipped_and_the_sink_to
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_a_sink_has_not_reached_of_a_forgotten_record_is_never_sent() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", Scripted::new(4, |_| fault()), asking(true)).await;
-    shop.see("9", "First").await;
-    until("the endpoint is down", MINUTE, || task.status().state == SinkActivity::Paused).await;
-    for (id, name) in [("1", "One"), ("2", "Two"), ("1", "Uno"), ("3", "Three")] {
-        shop.see(id, name).await;
-    }
-    let before = task.sink.given().len();
-    let last = forget(&shop, &task, &["1"]);
-    tokio::time::sleep(5 * MINUTE).await;
-    task.sink.now_returns(|_| Verdict::Done);
-    until("all is passed", HOUR, || task.status().position == last).await;
-    let given = task.sink.given().split_off(before);
-    let of_one: Vec<Kind> = given
-        .iter()
-        .filter(|(_, change, _)| change.record_id.as_deref() == Some("1"))
-        .map(|(_, change, _)| change.kind)
-        .collect();
-    assert!(!of_one.is_empty() && of_one.iter().all(|kind| *kind == Kind::Forgotten), "{of_one:?}");
-    let row = shop.row("erp").await;
-    assert_eq!((row.delivered, row.skipped), (4, 1 + 2), "{row:?}");
-    assert_sound(&shop).await;
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_change_under_way_while_its_record_is_forgotten_is_counted_once() {
-    for (answer, delivered) in [(Verdict::Done, 3), (refused(false), 2), (refused(true), 2)] {
-        // One that is handed over for the first time, and one that was parked before.
-        for parked_before in [false, true] {
-            let shop = Shop::new().await;
-            let sink = Scripted::new(4, |_| refused(false));
-            let sink = sink
-                .slow(|change| if name_of(change) == "Ada" { 2 * MINUTE } else { Duration::ZERO });
-            if !parked_before {
-                sink.now_returns(|_| Verdict::Done);
-            }
-            let task = shop.start("erp", sink, asking(true)).await;
-            shop.see("1", "Ada").await;
-            tokio::time::sleep(if parked_before { 3 * MINUTE } else { MINUTE }).await;
-            if parked_before {
-                assert_eq!(task.status().retrying, 1, "it waits for its next attempt");
-                let due = "UPDATE deliveries SET next_attempt_at = '2026-01-01T00:00:00.000000Z'";
-                shop.sql(due);
-                task.wake.send_replace(());
-                tokio::time::sleep(MINUTE).await;
-            }
-            let verdict = answer.clone();
-            task.sink.now_returns(move |change| {
-                if name_of(change) == "Ada" { verdict.clone() } else { Verdict::Done }
-            });
-            shop.see("2", "Bob").await;
-            let last = forget(&shop, &task, &["1"]);
-            until("all is passed", HOUR, || task.status().position == last).await;
-            tokio::time::sleep(24 * HOUR).await;
-            let row = shop.row("erp").await;
-            let case = format!("{answer:?} {parked_before}: {row:?}");
-            assert_eq!((row.delivered, row.retrying, row.dead), (delivered, 0, 0), "{case}");
-            assert_eq!(row.skipped, 1 + 3 - delivered, "{case}");
-            assert_sound(&shop).await;
-            task.stop().await;
-        }
-    }
-}
-
 fn name_of(change: &Change) -> String {
     let body: serde_json::Value = serde_json::from_str(&change.body).unwrap();
     body["name"].as_str().unwrap_or_default().to_owned()
-}
-
-#[tokio::test(start_paused = true)]
-async fn changes_of_forgotten_records_do_not_count_as_a_flood() {
-    let shop = Shop::new().await;
-    let gated = || config::SinkSettings { hold_above: Some(20), ..asking(false) };
-    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), gated()).await;
-    let sink = task.sink.clone();
-    task.stop().await;
-    // The daemon is down, and of 30 changes 15 are of records that are forgotten.
-    let all: Vec<_> = (1..=30).map(|id| (id.to_string(), format!("Lead {id}"))).collect();
-    shop.see_all(&all).await;
-    let ids: Vec<String> = (1..=15).map(|id| id.to_string()).collect();
-    let at = shop.clock.now().stamp();
-    shop.operator().forget_records(Route::Leads, &ids, &at).unwrap();
-    let task = shop.start("erp", sink, gated()).await;
-    let last = shop.count("SELECT max(seq) FROM changes");
-    until("all is passed", MINUTE, || task.status().position == last).await;
-    assert_eq!((task.status().state, task.taken().len()), (SinkActivity::Active, 15));
-    assert_sound(&shop).await;
-    task.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

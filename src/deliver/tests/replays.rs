@@ -1,7 +1,5 @@
 //! Replays: older changes once more, beside new ones, faults, kills and operators.
 
-mod waits;
-
 use std::collections::BTreeMap;
 
 use super::shop::Task;
@@ -93,46 +91,6 @@ async fn a_replay_that_is_cancelled_leaves_no_record_in_an_older_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_of_which_the_newest_versions_are_refused_leaves_no_record_in_an_older_state() {
-    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
-    let before = held(&task);
-    task.sink.now_returns(|change| match name(change).as_str() {
-        "Round 2" => Verdict::Refused { reason: "answered 422".into(), for_good: false },
-        _ => Verdict::Done,
-    });
-    begin(&shop, &task, &ReplayChoice::default(), 1_000.0);
-    let done = until_done(&shop).await;
-    assert_eq!((done.sent, done.refused, done.left_out), (70, 20, 60), "{done:?}");
-    assert_eq!(held(&task), before);
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_replay_of_all_versions_that_ends_early_is_shown_until_the_next_replay() {
-    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
-    let before = held(&task);
-    begin(&shop, &task, &history(), 10.0);
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let at = shop.clock.now().stamp();
-    assert!(shop.operator().cancel_replay("erp", &at).unwrap());
-    task.wake.send_replace(());
-    tokio::time::sleep(MINUTE).await;
-    assert_ne!(held(&task), before, "the operator asked for older versions");
-    let shown = task.status().replay.expect("the operator has to see it");
-    assert!(shown.state == ReplayState::Cancelled && shown.may_leave_older(), "{shown:?}");
-    // A restart shows it as well, and the newest versions put it right.
-    let sink = task.sink.clone();
-    task.stop().await;
-    let task = shop.start("erp", sink, settings()).await;
-    until("it is shown", MINUTE, || task.status().replay.is_some()).await;
-    begin(&shop, &task, &ReplayChoice::default(), 1_000.0);
-    assert_eq!(until_done(&shop).await.sent, 90);
-    assert_eq!(held(&task), before);
-    until("nothing is shown", MINUTE, || task.status().replay.is_none()).await;
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_replay_sends_the_same_events_in_order_at_its_rate_and_changes_no_count() {
     let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done).slow(|_| millis(20))).await;
     let before = shop.row("erp").await;
@@ -185,15 +143,6 @@ async fn new_changes_go_first_and_no_record_ends_in_an_older_state() {
         let id = change.record_id.unwrap();
         assert!(last[&id] >= change.version, "lead {id} ends with version {}", last[&id]);
     }
-    // Who wants older versions as well gets them.
-    let choice = ReplayChoice { all_versions: true, ..ReplayChoice::default() };
-    let path = shop.dir.path().join("mirror.db");
-    let mut operator = Operator::open(&path).unwrap();
-    let at = shop.clock.now().stamp();
-    operator.begin_replay("erp", (0, 20), &choice, 100.0, &at).unwrap();
-    task.wake.send_replace(());
-    let done = until_done(&shop).await;
-    assert_eq!((done.left_out, done.sent), (0, 18), "the first rows are the baseline and a gap");
     task.stop().await;
 }
 
@@ -215,53 +164,6 @@ async fn a_replay_waits_for_an_endpoint_that_is_down_and_passes_a_change_that_fa
     assert_eq!((done.sent, done.refused), (89, 1), "{done:?}");
     shop.see("95", "After").await;
     until("new changes go on", MINUTE, || task.taken().contains(&"After".to_owned())).await;
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_replay_goes_on_after_a_kill_and_repeats_at_most_one_round() {
-    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done).slow(|_| millis(30))).await;
-    begin(&shop, &task, &ReplayChoice::default(), 40.0);
-    let first = task.sink.clone();
-    tokio::time::sleep(millis(1_730)).await;
-    task.handle.abort();
-    let _ = task.handle.await;
-    let half = replay(&shop).await;
-    assert!(half.sent > 20 && half.sent < 80, "{half:?}");
-    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
-    let done = until_done(&shop).await;
-    assert_eq!((done.sent, done.id), (90, half.id));
-    let repeated = first.given().len() + task.sink.given().len() - 240;
-    assert!(repeated <= 16, "{repeated} were sent once more");
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operator_ends_a_replay_and_chooses_what_it_sends() {
-    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
-    let given = task.sink.given().len();
-    begin(&shop, &task, &ReplayChoice::default(), 2.0);
-    tokio::time::sleep(millis(10_050)).await;
-    let path = shop.dir.path().join("mirror.db");
-    let at = shop.clock.now().stamp();
-    assert!(Operator::open(&path).unwrap().cancel_replay("erp", &at).unwrap());
-    task.wake.send_replace(());
-    tokio::time::sleep(HOUR).await;
-    let sent = task.sink.given().len() - given;
-    assert!((18..=21).contains(&sent), "{sent}");
-    assert_eq!(replay(&shop).await.state, ReplayState::Cancelled);
-    // The baseline, which the sink never asked for, and one field of the records.
-    let choice = ReplayChoice {
-        kinds: vec!["baseline".into(), "created".into()],
-        wheres: vec![("name".into(), "Lead 29".into())],
-        ..ReplayChoice::default()
-    };
-    begin(&shop, &task, &choice, 100.0);
-    assert_eq!(until_done(&shop).await.sent, 1);
-    let choice = ReplayChoice { kinds: vec!["baseline".into()], ..ReplayChoice::default() };
-    begin(&shop, &task, &choice, 100.0);
-    assert_eq!(until_done(&shop).await.sent, 1);
-    assert_eq!(task.taken().last().unwrap(), "baseline");
     task.stop().await;
 }
 
@@ -290,69 +192,6 @@ async fn a_replay_with_a_filter_leaves_out_what_is_older_than_the_sink_has() {
         let done = until_done(&shop).await;
         assert_eq!((done.sent, done.left_out), (sent, left_out), "{choice:?}");
     }
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_change_of_a_replay_is_passed_if_the_sink_takes_others_meanwhile() {
-    let bad = |change: &Change| if name(change) == "Lead 90" { fault() } else { Verdict::Done };
-    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
-    task.sink.now_returns(bad);
-    let seq = shop.count("SELECT seq FROM changes WHERE record_id = '90'");
-    let path = shop.dir.path().join("mirror.db");
-    let at = shop.clock.now().stamp();
-    let choice = ReplayChoice::default();
-    let mut operator = Operator::open(&path).unwrap();
-    operator.begin_replay("erp", (0, seq), &choice, 1_000.0, &at).unwrap();
-    task.wake.send_replace(());
-    tokio::time::sleep(HOUR).await;
-    let waiting = replay(&shop).await;
-    assert_eq!((waiting.state, waiting.position), (ReplayState::Running, seq - 1), "{waiting:?}");
-    shop.see("95", "Another").await;
-    let done = until_done(&shop).await;
-    assert_eq!((done.state, done.refused), (ReplayState::Done, 1), "{done:?}");
-    assert!(task.attempts("Lead 90").len() < 20);
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_replay_that_gets_nowhere_is_given_up_also_across_restarts_and_frees_the_log() {
-    let (shop, mut task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
-    let position = shop.row("erp").await.position;
-    begin(&shop, &task, &ReplayChoice::default(), 1_000.0);
-    task.sink.now_returns(|_| fault());
-    // The machine is off for most of each day, and only the time that the daemon runs counts.
-    for day in 0..3 {
-        tokio::time::sleep(9 * HOUR).await;
-        let waiting = replay(&shop).await;
-        assert_eq!(waiting.state, ReplayState::Running, "day {day}: {waiting:?}");
-        task.stop().await;
-        let days = config::SinkSettings { retry: Arc::from([28 * HOUR]), ..settings() };
-        tokio::time::sleep(15 * HOUR).await;
-        task = shop.start("erp", Scripted::new(4, |_| fault()), days).await;
-    }
-    let given_up = until_done(&shop).await;
-    assert_eq!((given_up.state, given_up.sent), (ReplayState::Failed, 0), "{given_up:?}");
-    assert!(given_up.ended_at.is_some() && given_up.last_error.unwrap().contains("503"));
-    let tries = task.sink.given().len();
-    // At most one comparison with others in a quarter of an hour.
-    assert!(tries < 120, "{tries} attempts after the start");
-    let shown = task.status().replay.expect("an operator has to see it");
-    assert_eq!((shown.state, shown.position), (ReplayState::Failed, 2));
-    tokio::time::sleep(HOUR).await;
-    assert_eq!(task.sink.given().len(), tries, "nothing is tried any more");
-    let late = shop.clock.now().wall + 48 * HOUR;
-    shop.store.upkeep(Some(late), HOUR).await.unwrap();
-    let left = shop.count("SELECT count(*) FROM changes WHERE kind IN ('created', 'updated')");
-    assert_eq!(left, 90, "the log is free: the older versions go");
-    // Another start shows it as well, and the operator goes on from there or lets it be.
-    task.stop().await;
-    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
-    until("it is shown", MINUTE, || task.status().replay.is_some()).await;
-    assert_eq!(begin(&shop, &task, &ReplayChoice::default(), 1_000.0), None);
-    let done = until_done(&shop).await;
-    assert_eq!((done.state, done.sent, done.position), (ReplayState::Done, left, position));
-    until("nothing is shown", MINUTE, || task.status().replay.is_none()).await;
     task.stop().await;
 }
 

@@ -1,8 +1,6 @@
 //! A store that tests fill, delivery tasks over it, and the time they take.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +9,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, stamp};
+use crate::clock::Clock;
 use crate::config::{self, CommandSettings, InOrder, SinkFilter, SinkKind, Start};
 use crate::deliver::{Deliverer, FloodGate, Redrive, Redriven, Room, SinkStatus, redrive};
 use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
 use crate::sink::{Scripted, Verdict, WindowedSink};
-use crate::store::{
-    DueBy, Operator, PendingDelivery, PollFacts, Reader, SinkRow, Store, StoreError,
-};
+use crate::store::{Operator, PollFacts, Reader, SinkRow, Store, StoreError};
 
 /// A store with one poller, and the sinks that deliver from it.
 pub(super) struct Shop {
@@ -53,11 +49,11 @@ impl Shop {
     }
 
     /// Sends the dead letters of `erp` again.
-    pub(super) fn redrive(&self, task: &Task) -> Redriven {
+    pub(super) fn redrive(&self, task: &Task, all_versions: bool) -> Redriven {
         let reader = Reader::open(&self.dir.path().join("mirror.db")).unwrap();
         let row = reader.sink("erp").unwrap().unwrap();
         let filter = settings().filter;
-        let wanted = Redrive { filter: Some(&filter), seq: None, all_versions: false };
+        let wanted = Redrive { filter: Some(&filter), seq: None, all_versions };
         let at = self.clock.now().stamp();
         let done = redrive(&mut self.operator(), &reader, &row, &wanted, &at).unwrap();
         task.wake.send_replace(());
@@ -142,17 +138,6 @@ impl Shop {
         self.store.read(move |reader| reader.sink(sink)).await.unwrap().unwrap()
     }
 
-    /// The deliveries of a sink that are due within a day.
-    pub(super) async fn open(&self, sink: &'static str) -> Vec<PendingDelivery> {
-        let later = stamp(self.clock.now().wall + Duration::from_secs(86_400));
-        self.store
-            .read(move |reader| {
-                reader.due_deliveries(sink, &DueBy { now: &later, latest: &later }, 1000)
-            })
-            .await
-            .unwrap()
-    }
-
     pub(super) fn sql(&self, sql: &str) {
         rusqlite::Connection::open(self.dir.path().join("mirror.db"))
             .unwrap()
@@ -165,15 +150,6 @@ impl Shop {
             .unwrap()
             .query_row(sql, [], |row| row.get(0))
             .unwrap()
-    }
-
-    /// Transactions in the write-ahead log; each has cost one `fsync`.
-    pub(super) fn commits(&self) -> usize {
-        let wal = fs::read(PathBuf::from(self.dir.path()).join("mirror.db-wal")).unwrap();
-        let number = |at: usize| u32::from_be_bytes(wal[at..at + 4].try_into().unwrap());
-        let frame = 24 + number(8) as usize;
-        let frames = (32..wal.len()).step_by(frame);
-        frames.filter(|at| wal[at + 8..at + 16] == wal[16..24] && number(at + 4) > 0).count()
     }
 }
 

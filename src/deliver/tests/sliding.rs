@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 use super::{fault, wait_for};
 use crate::config::{self, InOrder, Start};
@@ -21,19 +19,6 @@ fn beginning() -> config::SinkSettings {
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
-}
-
-#[tokio::test(start_paused = true)]
-async fn as_many_changes_are_under_way_as_the_sink_takes_all_the_time() {
-    let shop = Shop::new().await;
-    shop.see_all(&leads(1_000)).await;
-    let begun = Instant::now();
-    let sink = Scripted::new(8, |_| Verdict::Done).slow(|_| millis(50));
-    let task = shop.start("erp", sink, beginning()).await;
-    until("all have arrived", MINUTE, || task.status().delivered == 1_000).await;
-    let (took, ideal) = (begun.elapsed(), millis(50) * (1_000 / 8));
-    assert!(took <= ideal.mul_f64(1.1), "{took:?} instead of {ideal:?}");
-    task.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,18 +180,4 @@ async fn a_sink_that_wants_all_in_order_gets_nothing_past_a_change_that_fails() 
     assert!(seqs.is_sorted(), "{seqs:?}");
     assert_eq!(shop.row("erp").await.dead, 1);
     task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stop_lets_what_is_under_way_end_and_saves_it() {
-    let shop = Shop::new().await;
-    shop.see_all(&leads(200)).await;
-    let sink = Scripted::new(8, |_| Verdict::Done).slow(|_| millis(700));
-    let task = shop.start("erp", sink.clone(), beginning()).await;
-    tokio::time::sleep(millis(1_000)).await;
-    task.stop().await;
-    assert_eq!(acknowledged(&sink).len(), 16);
-    let row = shop.row("erp").await;
-    assert_eq!((row.delivered, row.retrying), (16, 0));
-    assert_eq!(Some(&row.position), acknowledged(&sink).iter().max());
 }
