@@ -128,9 +128,9 @@ fn no_meaning(name: &str, scenario: Scenario) -> Option<&'static str> {
     found.map(|(.., reason)| *reason)
 }
 
-/// The destinations whose changes each cost a process or a connection get this many of the 10,000.
-const COSTLY: [(&str, usize, &str); 3] = [
-    ("command", 100, "a process for each change"),
-    ("email", 100, "a conversation with the mail server for each change"),
-    ("intake", 1000, "the other workspace compares each lead with all leads"),
+/// The destinations that get only the first part of the long backlog, and why.
+const COSTLY: [(&str, &str); 3] = [
+    ("command", "a process for each change"),
+    ("email", "a conversation with the mail server for each change"),
+    ("intake", "the other workspace compares each lead with all leads"),
 ];

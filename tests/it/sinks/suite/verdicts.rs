@@ -55,104 +55,66 @@ async fn holds(one: &dyn Destination, given: &[Change], once: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn acknowledged_changes_arrived_complete_and_in_order() {
+async fn every_sink_answers_truly_what_became_of_each_change() {
     for one in all(false).await {
         let one = one.as_ref();
+        let name = one.name();
         let mut sink = sink(one);
-        let given = several(1..=9);
-        for part in given.chunks(3) {
-            let verdicts = deliver(&mut sink, part).await;
-            assert!(all_done(&verdicts), "{}: {verdicts:?}", one.name());
-        }
-        holds(one, &given, true).await;
-        let whole: Vec<Value> =
-            given.iter().map(|change| serde_json::from_str(&change.data_json()).unwrap()).collect();
-        if let Some(mut data) = one.data().await {
-            // Several records are under way at the same time.
-            data.sort_by_key(|data| data["seq"].as_i64());
-            assert_eq!(data, whole, "{}", one.name());
-        }
-    }
-}
 
-#[tokio::test(flavor = "multi_thread")]
-async fn after_a_fault_of_the_destination_every_change_is_delivered_later() {
-    for one in all(false).await {
-        let one = one.as_ref();
-        let mut sink = sink(one);
-        let given = several(1..=4);
-        assert!(all_done(&deliver(&mut sink, &given[..1]).await), "{}", one.name());
-        one.be(Mood::Down);
-        let verdicts = deliver(&mut sink, &given[1..]).await;
-        // What was on its way when the connection was cut may have arrived.
-        let done = verdicts.iter().take_while(|verdict| **verdict == Verdict::Done).count();
-        assert!(stopped_at_a_fault(&verdicts[done..]), "{}: {verdicts:?}", one.name());
-        one.be(Mood::Well);
-        assert!(all_done(&deliver(&mut sink, &given[1 + done..]).await), "{}", one.name());
-        holds(one, &given, !one.shows_repeats()).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refused_change_does_not_stop_the_next_one() {
-    for one in all(false).await {
-        let one = one.as_ref();
-        if no_meaning(one.name(), Scenario::Refusal).is_some() {
-            continue;
-        }
-        let mut sink = sink(one);
-        // Each destination has its own reason to refuse it.
-        let body = format!(
-            r#"{{"id":"1","name":"{REFUSED}","mobile":"1","follow":"no date","note":"{}"}}"#,
-            "n".repeat(40_000)
-        );
-        let verdicts = deliver(&mut sink, &[Change { body, ..given(1) }]).await;
-        assert!(matches!(&verdicts[0], Verdict::Refused { .. }), "{}: {verdicts:?}", one.name());
-        let next = several(2..=2);
-        assert!(all_done(&deliver(&mut sink, &next).await), "{}", one.name());
-        holds(one, &next, true).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_change_repeated_after_a_restart_has_the_same_event_id() {
-    for one in all(false).await {
-        let one = one.as_ref();
-        let given = several(1..=3);
-        assert!(all_done(&deliver(&mut sink(one), &given).await), "{}", one.name());
-        assert!(all_done(&deliver(&mut sink(one), &given).await), "{}", one.name());
-        holds(one, &given, !one.shows_repeats()).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_delivery_starts_after_a_stop() {
-    for one in all(false).await {
-        let one = one.as_ref();
+        // A probe, an empty batch and what comes after a stop send nothing.
+        let said = sink.probe().await;
+        assert!(said.is_ok(), "{name}: {said:?}");
+        assert_eq!(deliver(&mut sink, &[]).await, [], "{name}");
         let stop = CancellationToken::new();
         stop.cancel();
-        let verdicts = sink(one).deliver(&several(1..=3), at(0), &stop).await;
-        assert_eq!(verdicts, vec![Verdict::CutShort; 3], "{}", one.name());
-        assert_eq!(one.received().await, [], "{}", one.name());
-    }
-}
+        let verdicts = sink.deliver(&several(1..=3), at(0), &stop).await;
+        assert_eq!(verdicts, vec![Verdict::CutShort; 3], "{name}");
+        assert_eq!(one.received().await, [], "{name}");
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_probe_delivers_and_creates_nothing() {
-    for one in all(false).await {
-        let one = one.as_ref();
-        let said = sink(one).probe().await;
-        assert!(said.is_ok(), "{}: {said:?}", one.name());
-        assert_eq!(one.received().await, [], "{}", one.name());
-    }
-}
+        // What is acknowledged has arrived, complete and in order.
+        let mut given = several(1..=9);
+        for part in given.chunks(3) {
+            let verdicts = deliver(&mut sink, part).await;
+            assert!(all_done(&verdicts), "{name}: {verdicts:?}");
+        }
+        holds(one, &given, true).await;
+        if let Some(mut data) = one.data().await {
+            let read = |change: &Change| serde_json::from_str(&change.data_json()).unwrap();
+            let whole: Vec<Value> = given.iter().map(read).collect();
+            // Several records are under way at the same time.
+            data.sort_by_key(|data| data["seq"].as_i64());
+            assert_eq!(data, whole, "{name}");
+        }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_empty_batch_sends_nothing() {
-    for one in all(false).await {
-        let one = one.as_ref();
-        assert_eq!(deliver(&mut sink(one), &[]).await, [], "{}", one.name());
-        assert!(sink(one).batch() > 0);
-        assert_eq!(one.received().await, [], "{}", one.name());
+        // A repeat after a restart has the same event ids.
+        drop(sink);
+        let mut sink = self::sink(one);
+        assert!(all_done(&deliver(&mut sink, &given[6..]).await), "{name}");
+        holds(one, &given, !one.shows_repeats()).await;
+
+        // A refused change does not stop the next one.
+        if no_meaning(name, Scenario::Refusal).is_none() {
+            // Each destination has its own reason to refuse it.
+            let body = format!(
+                r#"{{"id":"10","name":"{REFUSED}","mobile":"1","follow":"no date","note":"{}"}}"#,
+                "n".repeat(40_000)
+            );
+            let verdicts = deliver(&mut sink, &[Change { body, ..self::given(10) }]).await;
+            assert!(matches!(&verdicts[0], Verdict::Refused { .. }), "{name}: {verdicts:?}");
+        }
+        given.push(self::given(11));
+        assert!(all_done(&deliver(&mut sink, &given[9..]).await), "{name}");
+
+        // After a fault of the destination every change is delivered later.
+        one.be(Mood::Down);
+        let later = several(12..=14);
+        let verdicts = deliver(&mut sink, &later).await;
+        // What was on its way when the connection was cut may have arrived.
+        let done = verdicts.iter().take_while(|verdict| **verdict == Verdict::Done).count();
+        assert!(stopped_at_a_fault(&verdicts[done..]), "{name}: {verdicts:?}");
+        one.be(Mood::Well);
+        assert!(all_done(&deliver(&mut sink, &later[done..]).await), "{name}");
+        given.extend(later);
+        holds(one, &given, !one.shows_repeats()).await;
     }
 }

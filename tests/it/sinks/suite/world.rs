@@ -21,9 +21,8 @@ const NAMES: [&str; 10] = [
     "<script>alert(1)</script>&amp;",
     "nul \0 end",
 ];
-/// Of a long log, these first records are payments, and the next ones customers.
+/// Of a long log, these first records are payments.
 const FIRST: usize = 100;
-const SECOND: usize = 1000;
 /// Polls are rare: all changes are in the log already.
 const CALM: &str = "[poll]\nmin_interval = \"30s\"\nmax_interval = \"60s\"\n";
 
@@ -85,15 +84,13 @@ impl World {
 
     /// What this destination is to get.
     pub(super) fn wanted(&self, name: &str) -> &[Arrival] {
-        let share = self.share(name).unwrap_or(self.log.len());
-        &self.log[..share.min(self.log.len())]
+        let most = if self.is_cut(name) { FIRST } else { self.log.len() };
+        &self.log[..most]
     }
 
-    /// How many of the changes a costly destination gets; `None`: all.
-    fn share(&self, name: &str) -> Option<usize> {
-        let whole = std::env::var_os("SHOPMIRROR_WHOLE_BACKLOG").is_some();
-        let costly = COSTLY.iter().find(|(costly, ..)| *costly == name);
-        costly.filter(|_| self.scenario == Scenario::Backlog && !whole).map(|(_, share, _)| *share)
+    /// Whether the destination gets only the first part of the log.
+    fn is_cut(&self, name: &str) -> bool {
+        self.scenario == Scenario::Backlog && COSTLY.iter().any(|(costly, _)| *costly == name)
     }
 
     /// Writes the configuration: every destination with this time-out.
@@ -101,11 +98,7 @@ impl World {
         let retry = format!("retry = [\"500ms\", \"1s\", {}\"1h\"]\n", "\"4s\", ".repeat(RETRIES));
         let sinks = self.all.iter().map(|one| {
             let (name, keys) = (one.name(), one.keys(timeout));
-            let routes = match self.share(name) {
-                Some(FIRST) => "routes = [\"payments\"]\n",
-                Some(_) => "routes = [\"payments\", \"customers\"]\n",
-                None => "",
-            };
+            let routes = if self.is_cut(name) { "routes = [\"payments\"]\n" } else { "" };
             format!("[sinks.{name}]\n{keys}\n{USUAL}{retry}{routes}\n")
         });
         let sinks: String = sinks.collect();
@@ -227,7 +220,7 @@ fn fill(place: &Place, rows: &[(usize, usize, String)]) -> Vec<Arrival> {
         let kind = if *version == 0 { "created" } else { "updated" };
         let route = match *record {
             first if first < FIRST => "payments",
-            second if second < SECOND => "customers",
+            third if third % 3 == 0 => "customers",
             even if even % 2 == 0 => "leads",
             _ => "jobs",
         };
