@@ -1,10 +1,10 @@
 //! Delivery: every sink gets every change it asked for, in order per record, whatever the others do.
 
 mod alerts;
-mod crossed;
 mod endpoint;
 mod exceptions;
 mod flood;
+mod reloads;
 mod replay;
 mod shapes;
 
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, ClosedPort, Daemon, Place, Receiver, Workspace, wait_until};
+use crate::support::{Answer, Daemon, Place, Receiver, Workspace, wait_until};
 
 /// A receiver, and a daemon that has read everything once and whose one sink posts to it, with
 /// `rest` in the sink's section.
@@ -81,56 +81,6 @@ async fn each_version_arrives_in_order_under_one_event_id_despite_faults() {
     assert!(ids_of.values().all(|ids| ids.len() == 1), "{ids_of:?}");
     let distinct: HashSet<_> = ids_of.values().flatten().collect();
     assert_eq!(distinct.len(), 25);
-}
-
-#[tokio::test]
-async fn a_sink_that_is_down_does_not_delay_the_others() {
-    let hangs = Receiver::start_held().await;
-    let well = Receiver::start().await;
-    let closed = ClosedPort::new();
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    // Longer than this test waits: nothing may wait until it is over.
-    let patient = "timeout = \"10m\"";
-    place.configure(&format!(
-        "{}{}{}{}",
-        Place::webhook_sink("hangs", &hangs.url("/"), patient),
-        Place::webhook_sink("away", &format!("http://{}/", closed.address), ""),
-        Place::webhook_sink("well", &well.url("/"), ""),
-        Place::file_sink("audit", ""),
-    ));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    for _ in 0..3 {
-        workspace.sandbox.burst(Route::Payments, 10);
-        workspace.polled(Route::Payments).await;
-    }
-    let expected = logged(&place, NEW);
-    assert_eq!(expected.len(), 30);
-    wait_until("the others have everything", || {
-        well.received().len() == 30 && place.lines("audit.ndjson").len() == 30
-    })
-    .await;
-    assert_eq!(seqs(&place.lines("audit.ndjson")), expected);
-    let sink = |status: &Value, name: &str| -> (Value, Value) {
-        let sinks = status["sinks"].as_array().unwrap();
-        let sink = sinks.iter().find(|sink| sink["name"] == name).unwrap();
-        (sink["behind"].clone(), sink["state"].clone())
-    };
-    place
-        .status_when("each is where it must be", |status| {
-            sink(status, "hangs").0 == 30
-                && sink(status, "away") == (json!(30), json!("paused"))
-                && sink(status, "well").0 == 0
-        })
-        .await;
-    assert_eq!(
-        place.number("SELECT count(*) FROM deliveries"),
-        0,
-        "an endpoint's fault fills no table"
-    );
-    hangs.release();
-    drop(daemon);
 }
 
 #[tokio::test]
@@ -279,86 +229,4 @@ async fn a_command_that_is_stopped_together_with_the_service_is_run_again() {
     let daemon = place.started().await;
     wait_until("it is run again", || place.lines("pid").len() == 1).await;
     daemon.stop().await;
-}
-
-#[tokio::test]
-async fn a_sink_removed_from_the_configuration_gets_its_backlog_when_it_is_added_again() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    let sink = |name: &str| Place::webhook_sink(name, &hook.url("/"), "");
-    place.configure(&sink("erp"));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    workspace.add(Route::Leads, json!({}));
-    wait_until("the first arrives", || hook.events().len() == 1).await;
-    hook.always(Answer::status(503));
-    workspace.add(Route::Leads, json!({}));
-    wait_until("the second is refused", || hook.events().len() == 2).await;
-    place.configure(&sink("erp-new"));
-    daemon.signal(Signal::HUP);
-    let said = || place.log().contains("no longer configured");
-    wait_until("it is said", said).await;
-    let line = place.log().lines().find(|line| line.contains("no longer")).unwrap().to_owned();
-    assert!(line.contains("sink=erp behind=1"), "{line}");
-
-    hook.always(Answer::status(204));
-    let tried = hook.events().len();
-    place.configure(&sink("erp"));
-    daemon.signal(Signal::HUP);
-    wait_until("the second arrives", || hook.events().len() > tried).await;
-    let events = hook.events();
-    assert_eq!(events.last(), events.get(1), "under the same event id");
-    daemon.stop().await;
-}
-
-#[tokio::test]
-async fn a_command_gets_each_change_on_its_standard_input() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.write("take", "cat >> \"$1\"\n");
-    let (program, taken) = (place.path("take"), place.path("taken.ndjson"));
-    place.configure(&format!(
-        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\n{}",
-        program.display(),
-        taken.display(),
-        Place::file_sink("audit", ""),
-    ));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    workspace.sandbox.burst(Route::Leads, 3);
-    wait_until("both have the changes", || place.lines("audit.ndjson").len() == 3).await;
-    wait_until("the program has them", || place.lines("taken.ndjson").len() == 3).await;
-    assert_eq!(place.lines("taken.ndjson"), place.lines("audit.ndjson"));
-    daemon.stop().await;
-}
-
-#[tokio::test]
-async fn a_program_that_outlives_a_killed_daemon_gets_its_input_whole() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    // It reads its input only when the daemon is dead.
-    let script = "touch \"$1/begun\"\nwhile [ -e \"$1/held\" ]; do sleep 0.02; done\n\
-                  cat > \"$1/input\"\nmv \"$1/input\" \"$1/taken\"\n";
-    place.write("take", script);
-    place.write("held", "");
-    let (program, dir) = (place.path("take"), place.path(""));
-    place.configure(&format!(
-        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]",
-        program.display(),
-        dir.display(),
-    ));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    // More than a pipe holds.
-    let text = "y".repeat(300_000);
-    workspace.add(Route::Leads, json!({"name": "Whole", "notes": text}));
-    wait_until("the program runs", || place.path("begun").exists()).await;
-    daemon.kill().await;
-    std::fs::remove_file(place.path("held")).unwrap();
-    wait_until("the program has read its input", || place.path("taken").exists()).await;
-    let taken = std::fs::read_to_string(place.path("taken")).unwrap();
-    let change: Value = serde_json::from_str(&taken).expect("one whole change");
-    assert_eq!(change["record"]["notes"], json!(text));
-    assert!(taken.ends_with("}\n"), "the line has its end");
 }

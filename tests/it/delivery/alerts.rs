@@ -134,28 +134,3 @@ async fn a_refused_report_is_sent_again_or_dropped_by_command() {
     daemon.stop().await;
     assert_eq!(hook.received().len(), 1);
 }
-
-#[tokio::test]
-async fn check_names_a_template_that_does_not_show_an_alert_or_a_report() {
-    let place = Place::new("http://127.0.0.1:1/api", "ak_1");
-    let part = "{% if kind in [\"alert\", \"report\"] %}{{ record.title }}{% else %}{{ record.name }}{% endif %}";
-    for (text, kinds) in [
-        ("{{ record.name }}", ["cannot send the kind alert", "the kind report without its title"]),
-        (
-            "{{ event_id }}",
-            ["the kind alert without its title", "the kind report without its title"],
-        ),
-        (part, ["", ""]),
-    ] {
-        let rest = format!("format = \"template\"\ntemplate = '{{\"text\": {text}}}'\n");
-        let sink = Place::webhook_sink("chat", "http://127.0.0.1:9/", &rest);
-        let report =
-            "[reports.schedule.till]\nreport = \"payments\"\nat = \"07:30\"\nsink = \"chat\"\n";
-        place.configure(&format!("[alerts]\nsink = \"chat\"\n{sink}{report}"));
-        let ended = place.run(["check", "--offline"]).await;
-        let is_right = kinds[0].is_empty();
-        assert_eq!(ended.code, Some(if is_right { 0 } else { 78 }), "{text}: {ended:?}");
-        assert!(kinds.iter().all(|kind| ended.out.contains(kind)), "{text}: {ended:?}");
-        assert_eq!(ended.out.contains("WRONG"), !is_right, "{text}: {ended:?}");
-    }
-}

@@ -1,4 +1,4 @@
-//! Failures that only a process can show: a full disk, a backlog in little memory, single runs.
+//! What only a process can show: a backlog in little memory, single runs.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Pages, Place, Receiver, TinyDisk, Workspace, wait_until};
+use crate::support::{Answer, Pages, Place, Receiver, Workspace, wait_until};
 
 fn names(hook: &Receiver) -> Vec<String> {
     let name = |event: &Value| event["record"]["name"].as_str().unwrap_or_default().to_owned();
@@ -19,33 +19,6 @@ fn count(hook: &Receiver, name: &str) -> usize {
 
 fn exceptions(place: &Place) -> Vec<Value> {
     place.rows("SELECT state, attempts FROM deliveries ORDER BY seq")
-}
-
-#[tokio::test]
-async fn a_line_that_does_not_fit_on_the_disk_is_not_refused_when_a_shorter_one_fits() {
-    let Some(disk) = TinyDisk::mount() else {
-        eprintln!("SKIPPED: a full disk needs the right to mount a tmpfs");
-        return;
-    };
-    let path = disk.path().join("audit.ndjson");
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&format!("[sinks.audit]\ntype = \"file\"\npath = \"{}\"\n", path.display()));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    let written = || fs::read_to_string(&path).unwrap_or_default().lines().count();
-    workspace.add(Route::Leads, json!({"name": "Small"}));
-    wait_until("the first line is written", || written() == 1).await;
-    let ballast = disk.path().join("ballast");
-    let _ = fs::write(&ballast, vec![0; 64 * 1024]);
-    workspace.add(Route::Leads, json!({"name": "Large".repeat(2000)}));
-    workspace.polled(Route::Leads).await;
-    workspace.add(Route::Leads, json!({"name": "Small"}));
-    place.status_when("it is paused", |status| status["sinks"][0]["state"] == "paused").await;
-    assert_eq!(exceptions(&place), [] as [Value; 0]);
-    fs::remove_file(&ballast).unwrap();
-    wait_until("both are written", || written() == 3).await;
-    daemon.stop().await;
 }
 
 /// A figure of the process's memory in KiB.
@@ -61,7 +34,7 @@ async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
     let place = pages.place();
     let daemon = place.started().await;
     for note in ["a", "b"] {
-        for first in [1, 101, 201] {
+        for first in [1, 101] {
             let records: Vec<Value> = (first..first + 100)
                 .map(|id| json!({"id": id, "note": note.repeat(70_000)}))
                 .collect();
@@ -69,7 +42,7 @@ async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
         }
     }
     pages.shown("leads", "[]").await;
-    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind <> 'gap'"), 600);
+    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind <> 'gap'"), 400);
     let last = place.number("SELECT max(seq) FROM changes");
     let changes = "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\"]";
     place.configure(&Place::file_sink("audit", changes));
@@ -78,7 +51,7 @@ async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
     daemon.signal(Signal::HUP);
     wait_until("the sink is done", || place.number("SELECT position FROM sinks") == last).await;
     let grown = memory(daemon.pid(), "VmHWM") - before;
-    assert!(grown < 64 * 1024, "{grown} KiB on top of {before}");
+    assert!(grown < 24 * 1024, "{grown} KiB on top of {before}");
     daemon.stop().await;
 }
 
@@ -114,21 +87,4 @@ async fn once_delivers_around_a_failing_change_and_a_dead_sink_delays_no_other()
         ended = run => panic!("the silent sink is still asked: {ended:?}"),
         () = delivered => {}
     }
-}
-
-#[tokio::test]
-async fn an_interrupt_ends_a_single_run_that_waits_for_a_sink() {
-    let silent = Receiver::start_held().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("silent", &silent.url("/"), "timeout = \"10m\""));
-    assert_eq!(place.run(["once"]).await.code, Some(0));
-    workspace.add(Route::Leads, json!({}));
-    let mut once = place.background(["once"]);
-    wait_until("the sink has it", || silent.received().len() == 1).await;
-    once.signal(Signal::INT);
-    assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
-    assert!(place.log().contains("interrupted"), "{}", place.log());
-    let lock = fs::read_to_string(place.path("mirror.db-lock")).unwrap();
-    assert_eq!(lock, "", "the store was closed in order");
 }

@@ -56,60 +56,6 @@ async fn a_refused_change_delays_only_its_own_record() {
 }
 
 #[tokio::test]
-async fn later_versions_in_a_backlog_wait_for_the_refused_one() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    let bad = workspace.add(Route::Leads, json!({"name": "Poison"}));
-    let good = workspace.add(Route::Leads, json!({"name": "Good"}));
-    workspace.polled(Route::Leads).await;
-    for round in 0..3 {
-        for id in [&bad, &good] {
-            workspace.edit(Route::Leads, id, json!({"name": format!("Round {round}")}));
-        }
-        workspace.polled(Route::Leads).await;
-    }
-    hook.refuse("\"name\":\"Poison\"", Answer::status(400));
-    let rest = "start = \"beginning\"\nconcurrency = 8\nretry = [\"1h\"]";
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), rest));
-    daemon.signal(Signal::HUP);
-    let last = place.number("SELECT max(seq) FROM changes");
-    wait_until("the sink is done", || place.number("SELECT position FROM sinks") == last).await;
-    assert_eq!(versions(&hook, &bad)[0], 1);
-    assert!(versions(&hook, &good).is_sorted());
-    let waiting = json!([bad, "waiting", 0]);
-    let refused = json!([bad, "retrying", 1]);
-    assert_eq!(states(&place), [refused, waiting.clone(), waiting.clone(), waiting]);
-    assert_eq!(versions(&hook, &good), [1, 2, 3, 4]);
-}
-
-#[tokio::test]
-async fn a_refused_change_is_retried_under_its_event_id_before_later_versions() {
-    // Two attempts at once, and then for two minutes: on a busy machine the test takes its time.
-    let waits = format!("[\"300ms\", \"300ms\", {}\"1h\"]", "\"4s\", ".repeat(29));
-    let (hook, workspace, place, _daemon) = hooked(&format!("retry = {waits}")).await;
-    let id = poison(&hook, &workspace, &place, "retrying").await;
-    workspace.edit(Route::Leads, &id, json!({"name": "Mended"}));
-    wait_until("it was tried again", || versions(&hook, &id).len() >= 2).await;
-    workspace.polled(Route::Leads).await;
-    hook.forgive();
-    wait_until("nothing is left to retry", || states(&place).is_empty()).await;
-    wait_until("the follower has come", || versions(&hook, &id).last() == Some(&2)).await;
-    let versions = versions(&hook, &id);
-    assert!(
-        versions.is_sorted() && versions.iter().filter(|v| **v == 2).count() == 1,
-        "{versions:?}"
-    );
-    let events = hook.events();
-    let mut first: Vec<&Value> =
-        events.iter().filter(|e| e["version"] == 1).map(|e| &e["event_id"]).collect();
-    first.dedup();
-    assert_eq!(first.len(), 1);
-}
-
-#[tokio::test]
 async fn dead_letters_are_listed_shown_sent_again_and_dropped_by_command() {
     let (hook, workspace, place, _daemon) = hooked("retry = []").await;
     let bad = poison(&hook, &workspace, &place, "dead").await;

@@ -139,23 +139,6 @@ async fn what_is_dropped_is_counted_as_skipped_and_the_sink_goes_on() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_is_delivered_again_while_new_changes_are_held() {
-    let (hook, workspace, place, _daemon) = hooked("hold_above = 5\nretry = []").await;
-    hook.refuse("Poison", Answer::status(400));
-    workspace.add(Route::Leads, json!({"name": "Poison"}));
-    let dead = || place.number("SELECT dead FROM sinks") == 1;
-    wait_until("it is dead", dead).await;
-    workspace.sandbox.burst(Route::Payments, 10);
-    held(&place, "hook").await;
-    hook.forgive();
-    place.run(["dead", "hook", "redrive", "--all"]).await;
-    wait_until("it is delivered", || place.number("SELECT delivered FROM sinks") == 1).await;
-    held(&place, "hook").await;
-    assert_eq!(hook.received().len(), 2);
-    assert!(account(&place, "hook").await.contains("1 delivered + 10 pending"));
-}
-
-#[tokio::test]
 async fn the_baseline_of_a_sink_that_starts_at_the_beginning_is_no_flood() {
     let workspace = Workspace::start().await;
     let place = workspace.place();

@@ -131,54 +131,6 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
 }
 
 #[tokio::test]
-async fn a_command_that_waits_for_a_replay_ends_when_the_daemon_stops() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    filled(&workspace, &place, &hook).await;
-    let daemon = place.started().await;
-    let waiting = place.follow(["replay", "hook", "--rate", "2/s"]);
-    wait_until("some are sent", || hook.received().len() > 60).await;
-    daemon.stop().await;
-    let (code, said) = waiting.ended().await;
-    assert_eq!(code, Some(75), "{said}");
-    assert!(said.contains("start the daemon, and the replay goes on"), "{said}");
-    assert!(is(&place, "running"));
-}
-
-#[tokio::test]
-async fn a_command_that_waits_for_a_replay_ends_when_its_sink_takes_nothing_any_more() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    filled(&workspace, &place, &hook).await;
-    let daemon = place.started().await;
-    let waiting = place.follow(["replay", "hook", "--rate", "2/s"]);
-    wait_until("some are sent", || hook.received().len() > 60).await;
-    place.configure(&Place::file_sink("audit", ""));
-    daemon.signal(Signal::HUP);
-    let (code, said) = waiting.ended().await;
-    assert_eq!(code, Some(75), "{said}");
-    assert!(said.contains("removed from the configuration") && said.contains("--cancel"), "{said}");
-    assert!(is(&place, "running"), "it goes on when the sink is back");
-    assert_eq!(place.run(["replay", "hook", "--cancel"]).await.code, Some(0));
-
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), ""));
-    daemon.signal(Signal::HUP);
-    let active = "SELECT count(*) FROM sinks WHERE name = 'hook' AND state = 'active'";
-    let active = || place.number(active) == 1;
-    wait_until("the sink is back", active).await;
-    let waiting = place.follow(["replay", "hook", "--rate", "2/s"]);
-    wait_until("it has begun", || is(&place, "running")).await;
-    hook.always(Answer::status(410));
-    workspace.add(Route::Leads, json!({ "name": "Gone" }));
-    let (code, said) = waiting.ended().await;
-    assert_eq!(code, Some(75), "{said}");
-    assert!(said.contains("410") && said.contains("correct its url"), "{said}");
-    daemon.stop().await;
-}
-
-#[tokio::test]
 async fn a_replay_that_was_given_up_is_shown_until_an_operator_does_something() {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;
