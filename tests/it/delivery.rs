@@ -16,13 +16,17 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Daemon, Place, Receiver, Workspace, wait_until};
 
+/// Longer than any answer takes on a busy machine.
+const PATIENT: &str = "timeout = \"10m\"";
+
 /// A receiver, and a daemon that has read everything once and whose one sink posts to it, with
 /// `rest` in the sink's section.
 async fn hooked(rest: &str) -> (Receiver, Workspace, Place, Daemon) {
     let hook = Receiver::start().await;
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), rest));
+    let rest = format!("{PATIENT}\n{rest}");
+    place.configure(&Place::webhook_sink("hook", &hook.url("/"), &rest));
     let daemon = place.started().await;
     workspace.all_polled().await;
     (hook, workspace, place, daemon)

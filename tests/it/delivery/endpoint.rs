@@ -8,13 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Pages, Place, Receiver, Workspace, wait_until};
 
-fn names(hook: &Receiver) -> Vec<String> {
-    let name = |event: &Value| event["record"]["name"].as_str().unwrap_or_default().to_owned();
-    hook.events().iter().map(name).collect()
-}
-
 fn count(hook: &Receiver, name: &str) -> usize {
-    names(hook).iter().filter(|found| *found == name).count()
+    hook.events().iter().filter(|event| event["record"]["name"] == name).count()
 }
 
 fn exceptions(place: &Place) -> Vec<Value> {

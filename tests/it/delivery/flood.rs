@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use super::{NEW, hooked, logged, seqs};
+use super::{NEW, PATIENT, hooked, logged, seqs};
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
 /// Waits until the sink `name` is held, and returns the status.
@@ -32,7 +32,7 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
     let sinks = |most: &str| {
         format!(
             "{}{}{}",
-            Place::webhook_sink("hook", &hook.url("/"), most),
+            Place::webhook_sink("hook", &hook.url("/"), &format!("{PATIENT}\n{most}")),
             Place::file_sink("copy", most),
             Place::file_sink("audit", ""),
         )

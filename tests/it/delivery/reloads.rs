@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::json;
 
+use super::PATIENT;
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
 #[tokio::test]
@@ -14,7 +15,7 @@ async fn other_settings_of_a_sink_in_the_middle_of_a_backlog_lose_and_double_not
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let sink = |rest: &str| {
-        let rest = format!("retry = [\"1h\", \"1h\"]\n{rest}");
+        let rest = format!("retry = [\"1h\", \"1h\"]\n{PATIENT}\n{rest}");
         Place::webhook_sink("hook", &hook.url("/"), &rest)
     };
     place.configure(&sink("concurrency = 1"));

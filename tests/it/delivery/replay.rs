@@ -5,10 +5,8 @@ use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::{Value, json};
 
+use super::PATIENT;
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
-
-/// Longer than a request is held by a test.
-const PATIENT: &str = "timeout = \"10m\"";
 
 /// A shop whose sink `hook` has got 60 leads, and the ids of these events.
 async fn filled(workspace: &Workspace, place: &Place, hook: &Receiver) -> Vec<String> {
