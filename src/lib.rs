@@ -24,6 +24,7 @@
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
 //! | `file_lock` | locks a file that somebody may hold for a moment only |
+//! | `file_owner` | gives what root makes in the folder of another user to that user |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
 //! | [`shape`] | writes a change as a sink's destination wants it: JSON, CloudEvents, CSV, a template; pure |
 //! | [`config`] | reads and checks the TOML file, and reports every problem at once |
@@ -71,6 +72,7 @@ pub mod deliver;
 pub mod duration;
 pub mod escape;
 mod file_lock;
+mod file_owner;
 pub mod page;
 pub mod plan;
 pub mod poll;

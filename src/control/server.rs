@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::address::SocketAddress;
 use super::{ControlReply, ControlRequest, QUICK};
 use crate::connections;
+use crate::file_owner;
 use crate::sysexits::{PERMISSION, TRY_AGAIN};
 
 /// How long a client may take to send its request.
@@ -51,6 +52,7 @@ where
     }
     let listener = UnixListener::bind(&address.path)?;
     fs::set_permissions(&address.path, fs::Permissions::from_mode(0o660))?;
+    file_owner::give_path_to_folder(&address.path);
     let places = Arc::new(Semaphore::new(WAITING_MAX));
     connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
         converse(stream, reply_to.clone(), Arc::clone(&places))

@@ -1,9 +1,8 @@
 //! A scheduled report on its way: the question that its settings ask, its text in their form, the file
 //! that it replaces, and what a sink is given.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -19,6 +18,7 @@ use super::text::text;
 use super::timetable::period_of;
 use super::value::objects;
 use crate::config::{CountedBy, ReportFormat, ScheduledReport};
+use crate::file_owner;
 
 /// Why an answer cannot be written in a form.
 #[derive(Debug, thiserror::Error)]
@@ -157,8 +157,8 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
     let written = (|| {
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&part)?;
+        let mut file = file_owner::open_or_make(&part)?;
+        file.set_len(0)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&part, path)?;

@@ -73,6 +73,10 @@ pub fn back_up(
     refuse_unfit(store, target, replace)?;
     let (source, _) = open::open_reader_of_any_schema(store)?;
     let partial = Partial::create(target)?;
+    // A copy for another folder stays root's: its owner may not be meant to read customers' data.
+    if store.parent().is_some_and(|folder| is_below(target, folder)) {
+        partial.give_to_folder();
+    }
     let facts = copy(&source, &partial, control)?;
     drop(source);
     partial.publish(target, replace)?;
@@ -102,6 +106,13 @@ pub(super) fn same_file(one: &Path, other: &Path) -> bool {
         (Ok(one), Ok(other)) => one == other,
         _ => std::path::absolute(one).ok() == std::path::absolute(other).ok(),
     }
+}
+
+/// Whether a file that need not exist lies in this folder or in one below it.
+fn is_below(file: &Path, folder: &Path) -> bool {
+    let real = |path: &Path| Path::new(".").join(path).canonicalize().ok();
+    let both = file.parent().and_then(real).zip(real(folder));
+    both.is_some_and(|(of_file, folder)| of_file.starts_with(folder))
 }
 
 /// Copies one snapshot of `source` into `partial`, checks it and syncs it.

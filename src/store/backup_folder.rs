@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::partial;
+use crate::file_owner;
 
 /// The time in a name: `20261121T033000Z`.
 const STAMP: &str = "%Y%m%dT%H%M%SZ";
@@ -66,8 +67,7 @@ impl BackupFolder {
     /// # Errors
     /// If the folder cannot be made or read.
     pub fn prepare(&self) -> io::Result<()> {
-        use std::os::unix::fs::DirBuilderExt;
-        fs::DirBuilder::new().recursive(true).mode(0o750).create(&self.folder)?;
+        file_owner::make_folder(&self.folder)?;
         for name in self.names()? {
             let own = name.strip_suffix(partial::SUFFIX).and_then(|name| self.time_of(name));
             if own.is_some() {

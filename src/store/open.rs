@@ -2,9 +2,9 @@
 //!
 //! The file is the only copy of the history: nothing here deletes or recreates it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::error::{OpenError, StoreError};
 use super::{full_text, mirror, restore, views};
 use crate::file_lock::lock_soon;
+use crate::file_owner;
 
 /// `shmr`, in the file's header.
 const APPLICATION_ID: i64 = 0x7368_6d72;
@@ -57,14 +58,11 @@ pub(super) struct Lock {
 impl Lock {
     pub(super) fn take(store: &Path) -> Result<(Self, bool), OpenError> {
         let path = with_suffix(store, "-lock");
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o640)
-            .open(&path)
-            .map_err(|source| OpenError::Io { action: "open", path: path.clone(), source })?;
+        let mut file = file_owner::open_or_make(&path).map_err(|source| OpenError::Io {
+            action: "open",
+            path: path.clone(),
+            source,
+        })?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
         let said = named_in(&mut file).map_err(|source| OpenError::Io {
@@ -150,23 +148,20 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
         return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
     }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o750)
-        .create(folder)
-        .map_err(|source| OpenError::Io { action: "make", path: folder.to_owned(), source })?;
+    file_owner::make_folder(folder).map_err(|source| OpenError::Io {
+        action: "make",
+        path: folder.to_owned(),
+        source,
+    })?;
     refuse_network_file_system(path, folder)?;
     let (lock, was_closed) = Lock::take(path)?;
 
-    // Created here, so that SQLite gives its side files the same mode.
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o640)
-        .open(path)
-        .map_err(|source| OpenError::Io { action: "open", path: path.to_owned(), source })?;
+    // Created here, so that SQLite gives its side files the same mode and owner.
+    let file = file_owner::open_or_make(path).map_err(|source| OpenError::Io {
+        action: "open",
+        path: path.to_owned(),
+        source,
+    })?;
     let found = file.metadata().map_err(|source| OpenError::Io {
         action: "read",
         path: path.to_owned(),
@@ -426,10 +421,10 @@ pub(super) fn probe_room(store: &Path) -> std::io::Result<()> {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let largest = size(store).max(size(&with_suffix(store, "-wal")));
     let path = with_suffix(store, "-probe");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&path)?;
+    let mut file = file_owner::open_or_make(&path)?;
     let outcome = file
-        .seek(std::io::SeekFrom::Start(largest))
+        .set_len(0)
+        .and_then(|()| file.seek(std::io::SeekFrom::Start(largest)))
         .and_then(|_| file.write_all(&GROWTH))
         .and_then(|()| file.sync_data());
     fs::remove_file(&path)?;

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::backup_error::BackupError;
 use super::open;
 use crate::file_lock::lock_soon;
+use crate::file_owner;
 
 /// What a file that is being written is called beside its own name.
 pub(super) const SUFFIX: &str = ".partial";
@@ -70,15 +71,9 @@ impl Partial {
         Ok(synced.map_err(BackupError::io("write", &self.path))?.len())
     }
 
-    /// Gives the file to another user and group; nothing is done if it is theirs already.
-    pub(super) fn give_to(&self, user: u32, group: u32) -> Result<(), BackupError> {
-        use std::os::unix::fs::MetadataExt;
-        let failed = |error| BackupError::io("change the owner of", &self.path)(error);
-        let now = self.file.metadata().map_err(failed)?;
-        if (now.uid(), now.gid()) == (user, group) {
-            return Ok(());
-        }
-        std::os::unix::fs::fchown(&self.file, Some(user), Some(group)).map_err(failed)
+    /// Gives the file to the owner of its folder, if this process is root.
+    pub(super) fn give_to_folder(&self) {
+        file_owner::give_to_folder(&self.file, &self.path);
     }
 
     /// Gives the synced file its name, durably.

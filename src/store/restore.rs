@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use super::forgotten::{self, ForgottenRecord};
 use super::partial::{Partial, sync_folder_of};
 use super::reader::{Reader, STEPS};
 use super::{backup_folder, identity, log, open};
+use crate::file_owner;
 
 /// Names tried for the replaced store.
 const NAMES_MAX: u32 = 100;
@@ -67,14 +68,10 @@ pub fn restore(
         return Err(BackupError::NotABackup { path: file.to_owned(), reason });
     }
     let folder = store.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o750)
-        .create(folder)
-        .map_err(BackupError::io("make", folder))?;
+    file_owner::make_folder(folder).map_err(BackupError::io("make", folder))?;
     let (mut lock, was_clean) = open::Lock::take(store)?;
     let restored = copy_checked(store, file, accept_damage, control)
-        .and_then(|copied| replace(store, folder, copied, now));
+        .and_then(|copied| replace(store, copied, now));
     // A store that was not closed in order and stays must still be checked at its next start.
     if restored.is_ok() || was_clean {
         lock.release();
@@ -99,6 +96,7 @@ fn copy_checked(
     let (source, _) =
         open::open_reader_of_any_schema(file).map_err(|error| not_a_backup(file, error))?;
     let partial = Partial::create(store)?;
+    partial.give_to_folder();
     let facts = copy(&source, &partial, control).map_err(|error| match error {
         BackupError::Unsound(reason)
         | BackupError::Copy { source: StoreError::Corrupt(reason), .. } => {
@@ -119,16 +117,8 @@ fn copy_checked(
 }
 
 /// Swaps the copy for the store.
-fn replace(
-    store: &Path,
-    folder: &Path,
-    copied: Copied,
-    now: Timestamp,
-) -> Result<Restored, BackupError> {
+fn replace(store: &Path, copied: Copied, now: Timestamp) -> Result<Restored, BackupError> {
     let Copied { partial, facts, forgotten } = copied;
-    let owner = fs::metadata(store).or_else(|_| fs::metadata(folder));
-    let owner = owner.map_err(BackupError::io("read", folder))?;
-    partial.give_to(owner.uid(), owner.gid())?;
     let replaced = set_aside(store, now).and_then(|kept| {
         partial.publish(store, true)?;
         Ok(kept)

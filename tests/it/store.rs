@@ -5,4 +5,5 @@ mod disk;
 mod instance;
 mod locked;
 mod mirror;
+mod root;
 mod search_index;

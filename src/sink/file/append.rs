@@ -19,6 +19,7 @@ use super::layout::{Layout, Line};
 use super::tail::{Damage, Tail, TailError};
 use super::{BATCH, FileError, Rotate, directory, rotation};
 use crate::file_lock::lock_soon;
+use crate::file_owner;
 
 /// How often the file may be moved away during one write.
 const ROTATIONS: usize = 3;
@@ -164,7 +165,8 @@ impl OpenFile {
         options.append(true).mode(0o640);
         let file = match options.open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                options.create_new(true).open(path)
+                let made = options.create_new(true).open(path);
+                made.inspect(|file| file_owner::give_to_folder(file, path))
             }
             other => other,
         }

@@ -18,6 +18,7 @@ use jiff::civil::Date;
 use rustix::fs::OFlags;
 
 use super::{FileError, directory, stream, tail};
+use crate::file_owner;
 
 const DIGITS: usize = 6;
 /// A longer number is not ours; the one after it might not fit.
@@ -203,6 +204,7 @@ fn compress(plain: &Path, stop: &AtomicBool) -> io::Result<bool> {
         _ => {}
     }
     let target = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&half)?;
+    file_owner::give_to_folder(&target, &half);
     target.set_permissions(fs::Permissions::from_mode(
         source.metadata()?.permissions().mode() & 0o777,
     ))?;

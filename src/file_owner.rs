@@ -1,0 +1,68 @@
+//! Files and folders that root makes in a folder of another user belong to that user.
+//!
+//! The state folder belongs to the service's user. A file of root in it, made by `restore` or by a first
+//! `once`, would keep the service from starting. SQLite does the same for its side files.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown, lchown};
+use std::path::Path;
+
+/// Opens a file to read and write it; if there is none, makes it with mode 0640.
+pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o640);
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            options.create(true).truncate(false).open(path)
+        }
+        made => {
+            let file = made?;
+            give_to_folder(&file, path);
+            Ok(file)
+        }
+    }
+}
+
+/// Gives a file that was just made to the owner of its folder. Only for a file that `create_new` made:
+/// any other could be the target of a link that the folder's owner laid.
+pub(crate) fn give_to_folder(file: &File, path: &Path) {
+    give(path, |user, group| fchown(file, Some(user), Some(group)));
+}
+
+/// Gives a folder or a socket that was just made to the owner of its folder.
+pub(crate) fn give_path_to_folder(path: &Path) {
+    give(path, |user, group| lchown(path, Some(user), Some(group)));
+}
+
+/// Makes a folder and those above it, with mode 0750, unless they are there.
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    folder.parent().map_or(Ok(()), make_folder)?;
+    match DirBuilder::new().mode(0o750).create(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {}
+        made => {
+            made?;
+            give_path_to_folder(folder);
+        }
+    }
+    Ok(())
+}
+
+/// Calls `change` with the user and group of the folder in which `path` lies, if this process is root and
+/// the folder belongs to another user. As SQLite does, it goes on where the owner cannot be changed.
+fn give(path: &Path, change: impl FnOnce(u32, u32) -> io::Result<()>) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let given = fs::metadata(folder).and_then(|folder| match folder.uid() {
+        0 => Ok(()),
+        user => change(user, folder.gid()),
+    });
+    if let Err(error) = given {
+        tracing::warn!(%error, path = %path.display(), "could not give a new file to the owner of its folder");
+    }
+}

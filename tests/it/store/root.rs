@@ -1,0 +1,96 @@
+//! Root in the folder of the service's user: what root makes there belongs to that user, so that the
+//! service can go on with it. Only root can run this test.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use crate::support::{Place, Workspace};
+
+/// Stands for the service's user and group.
+const SERVICE: u32 = 65_534;
+const AS_SERVICE: [&str; 6] = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+
+/// What lies below a folder and does not belong to the service.
+fn of_others(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        // A file that was only there for a moment.
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        if metadata.is_dir() {
+            found.extend(of_others(&path));
+        }
+        if (metadata.uid(), metadata.gid()) != (SERVICE, SERVICE) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A place whose store lies in a folder of the service; `None` where this user cannot make one.
+async fn of_the_service(workspace: &Workspace) -> Option<Place> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can act for two users");
+        return None;
+    }
+    let place = workspace.place();
+    place.configure(
+        "[store]\npath = \"state/mirror.db\"\n[sinks.audit]\ntype = \"file\"\n\
+         path = \"state/audit.ndjson\"\nstart = \"beginning\"\nchanges = [\"baseline\"]\n",
+    );
+    fs::create_dir(place.path("state")).unwrap();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    for name in ["state", "config.toml", "api-key"] {
+        chown(place.path(name), Some(SERVICE), Some(SERVICE)).unwrap();
+    }
+    let tried = place.run_by(&AS_SERVICE, &["--version"]).await;
+    if tried.code != Some(0) {
+        eprintln!("SKIPPED: another user cannot run the program of this build: {tried:?}");
+        return None;
+    }
+    Some(place)
+}
+
+#[tokio::test]
+async fn what_root_makes_in_the_folder_of_the_service_belongs_to_the_service() {
+    let workspace = Workspace::start().await;
+    let Some(place) = of_the_service(&workspace).await else { return };
+    let state = place.path("state");
+    let none: [PathBuf; 0] = [];
+
+    let first = place.run(["once"]).await;
+    assert_eq!(first.code, Some(0), "{first:?}");
+    assert!(place.path("state/audit.ndjson").exists());
+    assert_eq!(of_others(&state), none, "after the first `once`");
+
+    // A lost disk: nothing is left but the backup.
+    assert_eq!(place.run(["backup", "copy.db"]).await.code, Some(0));
+    fs::remove_dir_all(&state).unwrap();
+    fs::create_dir(&state).unwrap();
+    chown(&state, Some(SERVICE), Some(SERVICE)).unwrap();
+    let restored = place.run(["restore", "copy.db"]).await;
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    assert_eq!(of_others(&state), none, "after the restore");
+    let next = place.run_by(&AS_SERVICE, &["once"]).await;
+    assert_eq!(next.code, Some(0), "{next:?}");
+
+    // A daily backup is due.
+    Connection::open(place.path("state/mirror.db"))
+        .unwrap()
+        .execute_batch("UPDATE pollers SET first_polled_at = '2020-01-01T00:00:00.000000Z'")
+        .unwrap();
+    let daemon = place.started().await;
+    place
+        .status_when("a backup was made", |status| status["backup"]["last_file"].is_string())
+        .await;
+    assert!(place.path("state/mirror.db-sock").exists() && place.path("state/backups").exists());
+    assert_eq!(of_others(&state), none, "while root runs the daemon");
+    daemon.stop().await;
+
+    let daemon = place.daemon_by(&AS_SERVICE);
+    workspace.all_polled().await;
+    daemon.stop().await;
+    assert_eq!(of_others(&state), none);
+}
