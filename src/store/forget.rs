@@ -7,11 +7,10 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::StoreError;
-use super::full_text::{self, SearchIndex};
 use super::identity::Identities;
 use super::log::{self, NewChange};
 use super::operate::Operator;
-use super::{checkpoint, deliveries, mirror, quotes};
+use super::{checkpoint, deliveries, full_text, mirror, quotes};
 use crate::record::{Kind, Route, field};
 
 /// What forgetting a record came to.
@@ -66,13 +65,15 @@ impl Operator {
     ) -> Result<Vec<Forgotten>, StoreError> {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
-        match self.forget_rows(route, ids, at, IndexUse::Remove) {
-            // A damaged index is emptied, so that no word of a record stays in it.
-            Err(error) if error.may_be_damage() => {
-                self.forget_rows(route, ids, at, IndexUse::Empty)
-            }
-            forgotten => forgotten,
+        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let forgotten = ids.iter().map(|id| remove(&tx, route, id, at));
+        let forgotten = forgotten.collect::<Result<Vec<_>, _>>()?;
+        if forgotten.contains(&Forgotten::Unknown) {
+            return Ok(forgotten);
         }
+        full_text::make_again(&tx)?;
+        tx.commit()?;
+        Ok(forgotten)
     }
 
     /// Writes the whole file anew and empties the write-ahead log.
@@ -113,31 +114,15 @@ impl Operator {
         }
         Ok(forgotten)
     }
-
-    fn forget_rows(
-        &mut self,
-        route: Route,
-        ids: &[String],
-        at: &str,
-        index: IndexUse,
-    ) -> Result<Vec<Forgotten>, StoreError> {
-        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let forgotten = ids.iter().map(|id| remove(&tx, route, id, at, index));
-        let forgotten = forgotten.collect::<Result<Vec<_>, _>>()?;
-        if !forgotten.contains(&Forgotten::Unknown) {
-            tx.commit()?;
-        }
-        Ok(forgotten)
-    }
 }
 
-/// Removes a record's data in the caller's transaction and tells the sinks.
+/// Removes a record's data in the caller's transaction and tells the sinks. The caller makes the index of
+/// all words again, which may hold the record's words.
 pub(super) fn remove(
     tx: &Transaction<'_>,
     route: Route,
     id: &str,
     at: &str,
-    index: IndexUse,
 ) -> Result<Forgotten, StoreError> {
     let Some(Latest { seq, version, kind, body, business }) = latest(tx, route, id)? else {
         return Ok(Forgotten::Unknown);
@@ -149,15 +134,6 @@ pub(super) fn remove(
     // A tool may have deleted the table.
     if mirror::tables(tx)?.contains(route.as_str()) {
         mirror::delete(tx, route, id)?;
-    }
-    let seen = SearchIndex::read(tx)?;
-    match index {
-        IndexUse::Remove if seen.is_used() => full_text::remove(tx, seen, seq, &body)?,
-        // An index that is not used may still hold words of the record.
-        _ => {
-            full_text::reset(tx)?;
-            full_text::set_aside(tx)?;
-        }
     }
     quotes::remove(tx, route, id)?;
     let versions = log::erase(tx, route, id, &tombstone)?;
@@ -188,15 +164,6 @@ pub(super) fn note(
         (tombstone.route.as_str(), tombstone.record_id, tombstone.observed_at),
     )?;
     Ok(())
-}
-
-/// What becomes of the record's words in the index of all words.
-#[derive(Clone, Copy)]
-pub(super) enum IndexUse {
-    /// They are removed.
-    Remove,
-    /// The whole index is emptied and made again later.
-    Empty,
 }
 
 struct Latest {

@@ -8,9 +8,9 @@ use std::path::Path;
 use rusqlite::{Connection, Row, TransactionBehavior};
 
 use super::error::StoreError;
-use super::forget::{self, Forgotten, IndexUse};
+use super::forget::{self, Forgotten};
 use super::log::NewChange;
-use super::open;
+use super::{full_text, open};
 use crate::record::{Kind, Route};
 
 /// One record that was forgotten.
@@ -63,7 +63,7 @@ pub(super) fn forget_again(
     let mut held = 0;
     for record in records {
         let ForgottenRecord { route, id, at, business, tombstone } = record;
-        match forget::remove(&tx, *route, id, at, IndexUse::Empty)? {
+        match forget::remove(&tx, *route, id, at)? {
             Forgotten::Now { .. } => held += 1,
             Forgotten::Before => {}
             // It is younger than the backup. Only a row of the log keeps the next page from storing it.
@@ -81,6 +81,9 @@ pub(super) fn forget_again(
                 },
             )?,
         }
+    }
+    if held > 0 {
+        full_text::make_again(&tx)?;
     }
     tx.commit()?;
     if held > 0 {

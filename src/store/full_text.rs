@@ -2,6 +2,7 @@
 //!
 //! A row belongs to the newest version of a record and has that version's number. FTS5 keeps no
 //! text, so a row is removed by giving it the same words again, which follow from the version's body.
+//! The words stay in the file until FTS5 merges them away; `forget` makes the whole index again.
 //! The index follows from the log: damage to it costs searches for a while, and nothing else.
 
 mod keeping;
@@ -15,10 +16,11 @@ use super::log;
 use super::meta;
 use super::reader::Reader;
 use crate::record::{Change, Route};
-pub(super) use renewal::{elsewhere, is_damage, is_named_by, reset, step};
+use renewal::reset;
+pub(super) use renewal::{elsewhere, is_damage, is_named_by, step};
 
-/// Changes when [`words::of_record`] does: the index is then made again at the next start.
-const FORM: &str = "2";
+/// Changes when [`words::of_record`] or the format of the index does: it is then made again at the next start.
+const FORM: &str = "3";
 /// The row of `meta` that holds the state of the index.
 const MADE_AS: &str = "search_form";
 /// The state of an index that is not used because it is damaged.
@@ -139,7 +141,7 @@ pub(super) fn put(
 }
 
 /// Removes the version `seq` with this body.
-pub(super) fn remove(
+fn remove(
     connection: &Connection,
     index: SearchIndex,
     seq: i64,

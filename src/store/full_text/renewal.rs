@@ -7,13 +7,11 @@ use super::{SearchIndex, fill};
 use crate::store::error::StoreError;
 use crate::store::log;
 
-/// As the migration makes it.
+/// As the migration makes it. FTS5's option `secure-delete` would keep SQLite before 3.42, and with it
+/// Datasette on Debian 12, from reading the file.
 const CREATE: &str = "CREATE VIRTUAL TABLE _search USING fts5( \
      text, content='', columnsize=0, detail=none, tokenize='unicode61 remove_diacritics 2')";
-/// What is deleted is removed from the index at once, not only marked.
-const SECURE_DELETE: &str = "INSERT INTO _search (_search, rank) VALUES ('secure-delete', 1)";
-
-/// Without its version, FTS5 does not open the table, not even to empty it.
+/// Without its version, FTS5 does not open the table, not even to drop it.
 const VERSION: &str = "INSERT OR REPLACE INTO _search_config (k, v) VALUES ('version', 4)";
 
 /// Whether an error can come from a damaged index: SQLite calls it corrupt, or the table of the
@@ -30,22 +28,14 @@ pub(in crate::store) fn is_named_by(error: &rusqlite::Error) -> bool {
     is_damage(error) && error.to_string().contains("_search")
 }
 
-/// Empties the index, whatever it holds.
-pub(in crate::store) fn reset(connection: &Connection) -> rusqlite::Result<()> {
-    let emptied = connection
-        .execute_batch(VERSION)
-        .and_then(|()| {
-            connection.execute_batch("INSERT INTO _search (_search) VALUES ('delete-all')")
-        })
-        .and_then(|()| connection.execute_batch(SECURE_DELETE));
-    match emptied {
+/// Makes an empty index in place of this one, whatever it holds.
+pub(super) fn reset(connection: &Connection) -> rusqlite::Result<()> {
+    match connection.execute_batch(VERSION) {
         Err(error) if is_damage(&error) => {}
-        emptied => return emptied,
+        repaired => repaired?,
     }
-    // A table whose own settings are damaged has to be made anew.
     connection.execute_batch("DROP TABLE IF EXISTS _search")?;
-    connection.execute_batch(CREATE)?;
-    connection.execute_batch(SECURE_DELETE)
+    connection.execute_batch(CREATE)
 }
 
 /// Makes the next part of an index that is not whole: what changed in `span` rows of the log.

@@ -3,5 +3,3 @@
 CREATE VIRTUAL TABLE _search USING fts5(
     text, content='', columnsize=0, detail=none, tokenize='unicode61 remove_diacritics 2'
 );
--- What is deleted is removed from the index at once, not only marked, so that `forget` forgets it.
-INSERT INTO _search (_search, rank) VALUES ('secure-delete', 1);
