@@ -1,6 +1,5 @@
-//! Backups, restored stores and `verify`: through the real program, on stores in use.
+//! Backups: made by command beside a running daemon, and by the daemon once a day.
 
-mod daily;
 mod restored;
 mod verified;
 
@@ -8,10 +7,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use jiff::tz::TimeZone;
 use rusqlite::{Connection, OpenFlags};
+use rustix::process::Signal;
 use sandbox::Route;
+use serde_json::Value;
 
-use crate::support::{Place, TinyDisk, Workspace};
+use crate::support::{Place, Workspace, far_time_of_day, wait_until};
 
 /// Opens a database as a tool does that must not write beside it.
 fn opened(path: &Path) -> Connection {
@@ -68,14 +70,18 @@ async fn a_backup_beside_a_running_daemon_is_one_whole_file_for_owner_and_group(
     assert!(before <= last && last <= place.number(LAST), "{before} {last}");
     assert!(made.out.contains(&format!("{last} changes")), "{made:?}");
     drop(copy);
+    daemon.stop().await;
 
     let kept = fs::read(&file).unwrap();
     let refused = place.run(["backup", path]).await;
     assert_eq!(refused.code, Some(64), "{refused:?}");
     assert!(refused.err.contains("--replace"), "{refused:?}");
-    assert_eq!(fs::read(&file).unwrap(), kept, "nothing was overwritten");
-
-    daemon.stop().await;
+    // Every write past 64 KiB of a file fails.
+    let limit = "trap '' XFSZ; ulimit -f 128; exec \"$@\"";
+    let failed = place.run_by(&["sh", "-c", limit, "sh"], &["backup", path, "--replace"]).await;
+    assert!(matches!(failed.code, Some(74 | 75)), "{failed:?}");
+    assert!(failed.err.contains("could not copy the store"), "{failed:?}");
+    assert_eq!(fs::read(&file).unwrap(), kept, "the one before stays");
     let replaced = place.run(["backup", path, "--replace"]).await;
     assert_eq!(replaced.code, Some(0), "without a daemon: {replaced:?}");
     assert_eq!(one::<i64>(&opened(&file), LAST), place.number(LAST));
@@ -83,63 +89,86 @@ async fn a_backup_beside_a_running_daemon_is_one_whole_file_for_owner_and_group(
 }
 
 #[tokio::test]
-async fn a_backup_never_takes_the_place_of_the_store_or_of_what_is_no_file() {
+async fn a_backup_never_takes_the_place_of_the_store_or_of_what_is_no_backup() {
     let (_workspace, place) = filled().await;
+    place.write("notes.txt", "not a backup");
     let before = place.files();
-    fs::create_dir(place.path("folder")).unwrap();
-    for file in ["mirror.db", "./mirror.db", "mirror.db-wal", "mirror.db-lock", "folder"] {
+    for file in ["mirror.db", "./mirror.db", "mirror.db-wal", "mirror.db-lock", "notes.txt"] {
         let refused = place.run(["backup", file, "--replace"]).await;
         assert_eq!(refused.code, Some(64), "{file}: {refused:?}");
     }
-    fs::remove_dir(place.path("folder")).unwrap();
     assert_eq!(place.files(), before);
 }
 
-#[tokio::test]
-async fn a_backup_without_room_leaves_no_file() {
-    let (_workspace, place) = filled().await;
-    let Some(disk) = TinyDisk::mount() else {
-        eprintln!("SKIPPED: this user may not mount a small disk");
-        return;
-    };
-    let file = disk.path().join("copy.db");
-    let full = place.run(["backup", file.to_str().unwrap()]).await;
-    assert_eq!(full.code, Some(75), "{full:?}");
-    assert!(full.err.contains("too little room"), "{full:?}");
-    assert!(names(disk.path()).is_empty());
+/// A store that looks as old as if its first page had been read in 2020.
+async fn aged(backup: &str) -> (Workspace, Place) {
+    let (workspace, place) = filled().await;
+    place.configure(&format!("[backup]\n{backup}\n"));
+    let sql = "UPDATE pollers SET first_polled_at = '2020-01-01T00:00:00.000000Z'";
+    place.writer().execute_batch(sql).unwrap();
+    (workspace, place)
+}
+
+/// Whether the failure of a backup is among the reasons of the health.
+fn told_of_backups(status: &Value) -> bool {
+    status["reasons"].to_string().contains("the last backup failed")
 }
 
 #[tokio::test]
-async fn a_backup_that_fails_half_way_leaves_the_one_before_and_no_partial_file() {
-    let (_workspace, place) = filled().await;
-    let folder = place.path("kept");
+async fn a_backup_that_was_missed_is_made_at_the_start_and_only_old_backups_go() {
+    let at = far_time_of_day(TimeZone::system());
+    let (_workspace, place) = aged(&format!("keep = 3\nat = \"{at}\"")).await;
+    let folder = place.path("backups");
     fs::create_dir(&folder).unwrap();
-    let file = folder.join("copy.db");
-    let path = file.to_str().unwrap();
-    assert_eq!(place.run(["backup", path]).await.code, Some(0));
-    let kept = fs::read(&file).unwrap();
-    // Every write past 64 KiB of a file fails.
-    let limit = "trap '' XFSZ; ulimit -f 128; exec \"$@\"";
-    let failed = place.run_by(&["sh", "-c", limit, "sh"], &["backup", path, "--replace"]).await;
-    assert!(matches!(failed.code, Some(74 | 75)), "{failed:?}");
-    assert!(failed.err.contains("could not copy the store"), "{failed:?}");
-    assert_eq!(names(&folder), ["copy.db"]);
-    assert_eq!(fs::read(&file).unwrap(), kept);
+    for day in 1..=4 {
+        fs::write(folder.join(format!("mirror-2019010{day}T033000Z.db")), "").unwrap();
+    }
+    fs::write(folder.join("notes.txt"), "").unwrap();
+    fs::write(folder.join("mirror-20190101T033000Z.db.partial"), "").unwrap();
+    let daemon = place.started().await;
+    let made = place
+        .status_when("a backup was made", |status| {
+            status["backup"]["last_file"].as_str().is_some_and(|file| !file.contains("-2019"))
+        })
+        .await;
+    assert!(!told_of_backups(&made), "{made}");
+    assert!(made["backup"]["next_at"].as_str() > made["backup"]["last_at"].as_str(), "{made}");
+    let file = made["backup"]["last_file"].as_str().unwrap().to_owned();
+    let newest = file.rsplit('/').next().unwrap();
+    assert!(one::<i64>(&opened(&folder.join(newest)), LAST) > 0);
+    let left = [newest, "notes.txt", "mirror-20190103T033000Z.db", "mirror-20190104T033000Z.db"];
+    let mut left = left.map(str::to_owned).to_vec();
+    left.sort();
+    wait_until("only old backups go", || names(&folder) == left).await;
+    daemon.stop().await;
+    // Nothing is due again before the next day.
+    let daemon = place.started().await;
+    place.status_when("it knows the next", |status| status["backup"]["next_at"].is_string()).await;
+    assert_eq!(names(&folder), left);
+    daemon.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn check_names_a_folder_that_can_hold_no_backup() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.write("taken", "a file");
-    for (path, said) in [
-        ("taken", Some("taken is a file: name a folder")),
-        ("taken/below", Some("could not write to")),
-        ("made/by/the/daemon", None),
-    ] {
-        place.configure(&format!("[backup]\npath = \"{path}\"\n"));
-        let ended = place.run(["check"]).await;
-        assert_eq!(ended.code, Some(if said.is_some() { 78 } else { 0 }), "{path}: {ended:?}");
-        assert!(said.is_none_or(|said| ended.out.contains(said)), "{path}: {ended:?}");
-    }
+#[tokio::test]
+async fn a_backup_that_fails_is_a_reason_of_health_and_polling_goes_on() {
+    // The folder cannot be made: a file has its name.
+    let (workspace, place) = aged("path = \"api-key\"").await;
+    let daemon = place.started().await;
+    let failed = place
+        .status_when("the failure is told", |status| status["backup"]["last_error"].is_string())
+        .await;
+    assert_ne!(failed["health"], "ok", "{failed}");
+    assert!(told_of_backups(&failed), "{failed}");
+    let leads = place.number("SELECT count(*) FROM leads");
+    workspace.sandbox.burst(Route::Leads, 3);
+    let more = || place.number("SELECT count(*) FROM leads") == leads + 3;
+    wait_until("the new leads are mirrored", more).await;
+    // A reload tries again at once.
+    place.configure("");
+    daemon.signal(Signal::HUP);
+    let over = place
+        .status_when("a backup was made", |status| status["backup"]["last_file"].is_string())
+        .await;
+    assert_eq!(over["backup"]["last_error"], Value::Null);
+    assert!(!told_of_backups(&over), "{over}");
+    daemon.stop().await;
 }
