@@ -2,30 +2,23 @@
 
 use serde_json::json;
 
-use crate::support::{BUDGET, Daemon, EAGER, Pages, Place};
+use crate::support::{Pages, Place};
 
 const ANN: &str = r#"[{"id":1,"name":"Ann"}]"#;
 const ANNA: &str = r#"[{"id":1,"name":"Anna"}]"#;
 const ANNE: &str = r#"[{"id":1,"name":"Anne"}]"#;
-
-/// A daemon that has stored Ann; `businesses` as they stand in the configuration.
-async fn stored(businesses: &str) -> (Pages, Place, Daemon) {
-    let pages = Pages::start().await;
-    pages.show("customers", ANN);
-    let place = pages.place();
-    place.configure_all(&format!("{businesses}{BUDGET}{EAGER}"));
-    let daemon = place.started().await;
-    pages.polled("customers").await;
-    (pages, place, daemon)
-}
 
 fn versions(place: &Place) -> Vec<serde_json::Value> {
     place.rows("SELECT version, body FROM changes WHERE route = 'customers' ORDER BY seq")
 }
 
 #[tokio::test]
-async fn a_search_answered_late_brings_no_older_state_back() {
-    let (pages, place, _daemon) = stored("").await;
+async fn a_search_or_a_page_answered_late_brings_no_older_state_back() {
+    let pages = Pages::start().await;
+    pages.show("customers", ANN);
+    let place = pages.place();
+    let _daemon = place.started().await;
+    pages.polled("customers").await;
     pages.show("search", ANN);
     let release = pages.hold_next("search");
     let search = async { place.run(["search", "Ann", "--store", "--json"]).await };
@@ -52,20 +45,4 @@ async fn a_search_answered_late_brings_no_older_state_back() {
     asked.notify_one();
     pages.polled("customers").await;
     assert_eq!(versions(&place).len(), 3);
-}
-
-#[tokio::test]
-async fn a_page_answered_late_brings_no_older_state_back() {
-    let (pages, place, _daemon) = stored("businesses = [\"1\", \"2\"]\n").await;
-    // Both branches show the customer; one of them answers late.
-    let release = pages.hold_next("customers");
-    pages.held("customers").await;
-    pages.shown("customers", ANNA).await;
-    assert_eq!(versions(&place).len(), 2);
-    release.notify_one();
-    pages.polled_for("customers", &["1", "2"]).await;
-    assert_eq!(versions(&place).len(), 2, "{:?}", versions(&place));
-    pages.show("customers", ANN);
-    pages.polled_for("customers", &["1", "2"]).await;
-    assert_eq!(versions(&place).last(), Some(&json!([3, r#"{"id":1,"name":"Ann"}"#])));
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Daemon, Place, Receiver, Workspace, text, wait_until};
 
 /// How often the daemon is killed.
-const KILLS: usize = 15;
+const KILLS: usize = 8;
 
 fn table(route: Route) -> String {
     route.segment().replace('-', "_")
@@ -131,25 +131,4 @@ async fn the_truth_the_mirror_the_log_and_the_sinks_agree_after_kills_at_any_ins
     at_hook.dedup();
     assert_eq!(at_hook, expected.into_iter().collect::<Vec<_>>(), "the webhook");
     println!("{last} changes, {repeats} came twice");
-}
-
-#[tokio::test]
-async fn the_age_of_a_success_from_a_clock_that_was_ahead_is_unknown_and_not_never() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    assert_eq!(place.run(["once"]).await.code, Some(0));
-    let ahead =
-        "UPDATE pollers SET last_success_at = '2136-01-01T00:00:00.000000Z' WHERE route = 'jobs'";
-    place.writer().execute(ahead, []).unwrap();
-    let status = place.run(["status"]).await;
-    assert_eq!(status.out.matches("unknown (the clock was ahead)").count(), 1, "{status:?}");
-    assert!(!status.out.contains("never"), "{status:?}");
-    let status = place.run(["status", "--json"]).await.json();
-    let unknown: Vec<bool> = status["pollers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|poller| poller["last_success_unknown"].as_bool().unwrap())
-        .collect();
-    assert_eq!(unknown.iter().filter(|unknown| **unknown).count(), 1, "{status}");
 }
