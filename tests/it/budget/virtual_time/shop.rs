@@ -5,7 +5,6 @@
 //! during which tokio does not let virtual time pass.
 
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use jiff::Timestamp;
 use sandbox::{Options, Received, Route, Sandbox};
 use shopmirror::api::{Client, Transport};
 use shopmirror::clock::Clock;
-use shopmirror::config::{Base, Config, KeySource};
+use shopmirror::config::{Base, Config};
 use shopmirror::daemon::{deliverers, dispatcher};
 use shopmirror::poll::{BackgroundClient, DispatcherRequest, Handover, PollingStatus};
 use shopmirror::store::Store;
@@ -30,7 +29,7 @@ pub(crate) const HOUR: f64 = 3600.0;
 /// One sandbox and its clock.
 pub(crate) struct VirtualShop {
     pub(crate) sandbox: Sandbox,
-    pub(crate) transport: Arc<RouterTransport>,
+    transport: Arc<RouterTransport>,
     clock: Clock,
     start: Timestamp,
 }
@@ -126,24 +125,6 @@ impl<'a> VirtualDaemon<'a> {
         Self { shop, config, dir, running: None }
     }
 
-    /// From the next start or reload on, the workspace has this address.
-    pub(crate) fn move_to(&mut self, base_url: &str) {
-        self.config.workspace.base_url = base_url.parse().unwrap();
-    }
-
-    /// Keeps the key in a file from now on, which holds this one.
-    pub(crate) fn write_key(&mut self, key: &str) {
-        let path = self.dir.path().join("key");
-        fs::write(&path, key).unwrap();
-        self.config.workspace.key = KeySource::File(path);
-    }
-
-    /// Has the key read again, as a reload that is refused does.
-    pub(crate) async fn read_key_again(&self) {
-        let running = self.running.as_ref().unwrap();
-        running.requests.send(DispatcherRequest::Resume).await.ok().unwrap();
-    }
-
     /// Opens the store and starts polling and delivery.
     pub(crate) async fn start(&mut self) {
         let path = self.config.store.path.clone();
@@ -192,10 +173,6 @@ impl<'a> VirtualDaemon<'a> {
         running.polling.abort();
         assert!(running.polling.await.unwrap_err().is_cancelled());
         running.delivering.shutdown().await;
-    }
-
-    pub(crate) fn store_path(&self) -> &Path {
-        &self.config.store.path
     }
 
     pub(crate) async fn status(&self) -> PollingStatus {
