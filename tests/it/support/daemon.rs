@@ -17,9 +17,6 @@ use tokio::process::{Child, Command};
 
 use super::{LIMIT_S, look_again, wait_until};
 
-/// What a busy machine may add to a time that is promised.
-const BUSY: Duration = Duration::from_secs(20);
-
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shopmirror");
 
 /// What a process that ended left behind.
@@ -344,17 +341,6 @@ impl Daemon {
         let ended = tokio::time::timeout(Duration::from_secs(LIMIT_S), self.child.wait()).await;
         let said = fs::read_to_string(&self.log).unwrap_or_default();
         ended.unwrap_or_else(|_| panic!("the daemon does not end:\n{said}")).unwrap()
-    }
-
-    /// As [`Self::wait`], for a daemon that was told to stop: it takes no more than its own limits
-    /// allow, which together keep the promise of ten seconds. What a busy machine adds is not judged.
-    pub(crate) async fn wait_as_promised(&mut self) -> ExitStatus {
-        let begun = Instant::now();
-        let status = self.wait().await;
-        let (took, said) = (begun.elapsed(), fs::read_to_string(&self.log).unwrap_or_default());
-        assert!(!said.contains("it is abandoned"), "{said}");
-        assert!(took < Duration::from_secs(10) + BUSY, "{took:?}\n{said}");
-        status
     }
 
     /// Ends it as the service manager does.

@@ -1,6 +1,6 @@
 //! A workspace that answers each poll with the exact text a test wrote.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -18,15 +18,14 @@ use super::{Place, wait_until};
 /// What one route answers, and how often it was asked.
 struct Shown {
     body: String,
-    /// For each business; without one the key is empty.
-    asked: BTreeMap<String, u64>,
+    asked: u64,
     /// What the next answer waits for.
     held: Option<Arc<Notify>>,
 }
 
 impl Shown {
     fn new(body: String) -> Self {
-        Self { body, asked: BTreeMap::new(), held: None }
+        Self { body, asked: 0, held: None }
     }
 }
 
@@ -98,12 +97,7 @@ impl Pages {
     }
 
     pub(crate) fn asked(&self, route: &str) -> u64 {
-        self.routes.lock().unwrap().get(route).map_or(0, |shown| shown.asked.values().sum())
-    }
-
-    fn asked_for(&self, route: &str, business: &str) -> u64 {
-        let routes = self.routes.lock().unwrap();
-        routes.get(route).and_then(|shown| shown.asked.get(business).copied()).unwrap_or(0)
+        self.routes.lock().unwrap().get(route).map_or(0, |shown| shown.asked)
     }
 
     /// Waits until a page that was asked for from now on has been stored: a poller asks again only
@@ -111,14 +105,6 @@ impl Pages {
     pub(crate) async fn polled(&self, route: &str) {
         let before = self.asked(route);
         wait_until("the route has been polled", || self.asked(route) >= before + 2).await;
-    }
-
-    /// As [`Self::polled`], for each of these businesses.
-    pub(crate) async fn polled_for(&self, route: &str, businesses: &[&str]) {
-        let asked = || businesses.iter().map(|business| self.asked_for(route, business));
-        let before: Vec<u64> = asked().collect();
-        let all = || asked().zip(&before).all(|(now, before)| now >= before + 2);
-        wait_until("each business has been polled", all).await;
     }
 }
 
@@ -154,11 +140,10 @@ async fn page(
     if !headers.contains_key(header::AUTHORIZATION) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    let business = headers.get("x-business").map_or("", |value| value.to_str().unwrap()).to_owned();
     let (body, held) = {
         let mut routes = routes.lock().unwrap();
         let shown = routes.entry(route).or_insert_with(|| Shown::new("[]".to_owned()));
-        *shown.asked.entry(business).or_default() += 1;
+        shown.asked += 1;
         (shown.body.clone(), shown.held.take())
     };
     if let Some(release) = held {

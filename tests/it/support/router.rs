@@ -20,24 +20,11 @@ const ON_THE_WAY_MS: std::ops::Range<u64> = 10..90;
 pub(crate) struct RouterTransport {
     router: Router,
     delays: Mutex<fastrand::Rng>,
-    /// The end of the path of the next request whose answer is late, and by how much.
-    late: Mutex<Option<(String, Duration)>>,
 }
 
 impl RouterTransport {
     pub(crate) fn new(router: Router, seed: u64) -> Self {
-        let delays = Mutex::new(fastrand::Rng::with_seed(seed));
-        Self { router, delays, late: Mutex::default() }
-    }
-
-    /// Lets the answer to the next request whose path ends so arrive this much later.
-    pub(crate) fn delay_next(&self, path: &str, by: Duration) {
-        *self.late.lock().unwrap_or_else(PoisonError::into_inner) = Some((path.to_owned(), by));
-    }
-
-    fn lateness(&self, path: &str) -> Duration {
-        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        late.take_if(|(end, _)| path.ends_with(end.as_str())).map_or(Duration::ZERO, |(_, by)| by)
+        Self { router, delays: Mutex::new(fastrand::Rng::with_seed(seed)) }
     }
 
     async fn travel(&self) {
@@ -47,7 +34,6 @@ impl RouterTransport {
 
     async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let broken = |error: &dyn std::fmt::Display| TransportError::Other(error.to_string());
-        let lateness = self.lateness(request.url.path());
         let mut sent = axum::http::Request::get(request.url.as_str())
             .body(Body::empty())
             .map_err(|error| broken(&error))?;
@@ -57,7 +43,6 @@ impl RouterTransport {
         let (head, body) = answer.into_parts();
         let body = to_bytes(body, MAX_BODY).await.map_err(|_| TransportError::TooLarge)?;
         self.travel().await;
-        tokio::time::sleep(lateness).await;
         Ok(ApiResponse { status: head.status.as_u16(), headers: head.headers, body })
     }
 }
