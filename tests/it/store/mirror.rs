@@ -8,30 +8,6 @@ use serde_json::json;
 
 use crate::support::{Pages, Place, Workspace, text, wait_until};
 
-#[tokio::test]
-async fn every_route_has_a_table_with_every_record_the_workspace_shows() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    let daemon = place.daemon();
-    workspace.all_polled().await;
-    for route in Route::ALL {
-        let table = route.segment().replace('-', "_");
-        let mut truth: Vec<String> =
-            workspace.sandbox.truth(route).iter().map(|t| t.record.get().to_owned()).collect();
-        assert!(!truth.is_empty(), "the shop has {route}");
-        truth.sort();
-        let sql = format!(
-            "SELECT c.body FROM \"{table}\" m JOIN changes c ON c.seq = m._seq ORDER BY c.body"
-        );
-        let mirrored: Vec<String> =
-            place.rows(&sql).iter().map(|row| row[0].as_str().unwrap().to_owned()).collect();
-        // A page shows the newest hundred.
-        assert_eq!(mirrored.len(), truth.len().min(100), "{route}");
-        assert!(mirrored.iter().all(|body| truth.binary_search(body).is_ok()), "{route}");
-    }
-    daemon.stop().await;
-}
-
 /// A daemon that has stored one page of leads.
 async fn leads(body: &str) -> (Pages, Place, crate::support::Daemon) {
     let pages = Pages::start().await;
