@@ -4,8 +4,6 @@
 //! daemon it is read from the store. It holds counts and states, and no content of a record.
 
 mod backup;
-#[cfg(test)]
-pub(crate) mod example;
 mod health;
 mod last_run;
 mod reports;

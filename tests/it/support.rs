@@ -78,33 +78,6 @@ impl ClosedPort {
     }
 }
 
-/// A file system of 64 KiB, gone with the value.
-pub(crate) struct TinyDisk(TempDir);
-
-impl TinyDisk {
-    /// `None` where this user may not mount one.
-    pub(crate) fn mount() -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=64k", "none"])
-            .arg(dir.path())
-            .status()
-            .is_ok_and(|status| status.success());
-        mounted.then_some(Self(dir))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for TinyDisk {
-    fn drop(&mut self) {
-        // Lazily: a process that was killed may still hold a file on it for a moment.
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 /// One request as it arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {

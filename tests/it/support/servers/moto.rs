@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::{Server, folder_of, program};
 
 const PLACES: [&str; 1] =
-    [concat!(env!("CARGO_MANIFEST_DIR"), "/target/moto-venv/bin/moto_server")];
+    [concat!(env!("CARGO_MANIFEST_DIR"), "/target/python-tools/bin/moto_server")];
 
 /// The server.
 pub(crate) struct Moto {
@@ -13,14 +13,14 @@ pub(crate) struct Moto {
 }
 
 impl Moto {
-    /// The server that tests share; `None` if moto is left out.
+    /// The server that tests share; `None` if the Python packages are left out.
     pub(crate) fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Moto>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
     }
 
     fn start() -> Option<Self> {
-        let program = program("moto", &PLACES)?.display().to_string();
+        let program = program("python-tools", &PLACES)?.display().to_string();
         let server = Server::start(&folder_of(None), "TERM", None, |port| {
             let words = [program.as_str(), "-H", "127.0.0.1", "-p", &port.to_string()];
             words.map(str::to_owned).to_vec()
