@@ -15,7 +15,7 @@ use crate::store::StoreError;
 /// How often the key is read again while the workspace refuses it.
 const KEY_READ_EVERY: Duration = Duration::from_secs(2);
 /// How often a write to a full disk is tried.
-const DISK_PROBE: Duration = Duration::from_secs(30);
+const DISK_PROBE: Duration = Duration::from_secs(10);
 /// How often a write to a locked store is tried.
 const LOCK_PROBE: Duration = Duration::from_secs(1);
 

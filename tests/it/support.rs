@@ -11,8 +11,6 @@ mod workspace;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,7 +20,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use jiff::tz::TimeZone;
-use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;

@@ -5,8 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Instant;
 
 use flate2::read::MultiGzDecoder;
@@ -164,12 +163,17 @@ async fn a_file_that_others_moved_removed_or_emptied_is_begun_anew() {
     assert_eq!(lines_in(&path), ids(&changes(6..=7)));
 }
 
-/// Takes the file away as fast as it can, each time reading it once: what it misses is lost.
-fn rotate(path: &Path, done: &AtomicBool) -> Vec<String> {
+/// Takes the file away once for each word of `told` and once at its end, and reads it once each time: what it
+/// misses is lost.
+fn rotate(path: &Path, told: &mpsc::Receiver<()>) -> Vec<String> {
     let old = path.with_extension("old");
     let mut found = Vec::new();
     loop {
-        let last = done.load(Ordering::Relaxed);
+        let last = told.recv().is_err();
+        // Any moment of the delivery that goes on.
+        for _ in 0..fastrand::u32(..100) {
+            std::thread::yield_now();
+        }
         if fs::rename(path, &old).is_ok() {
             let text = fs::read_to_string(&old).unwrap();
             found.extend(ids_in(&text[..text.rfind('\n').map_or(0, |end| end + 1)]));
@@ -177,24 +181,24 @@ fn rotate(path: &Path, done: &AtomicBool) -> Vec<String> {
         if last {
             return found;
         }
-        std::thread::yield_now();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_others_rotate_at_any_moment_loses_no_line() {
     let (_dir, path) = place();
-    let done = Arc::new(AtomicBool::new(false));
+    let (tell, told) = mpsc::channel();
     let rotating = {
-        let (path, done) = (path.clone(), done.clone());
-        tokio::task::spawn_blocking(move || rotate(&path, &done))
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || rotate(&path, &told))
     };
     let mut sink = plain(&path);
     let given = changes(1..=300);
     for change in &given {
+        tell.send(()).unwrap();
         while deliver_one(&mut sink, change).await != Verdict::Done {}
     }
-    done.store(true, Ordering::Relaxed);
+    drop(tell);
     let mut found = rotating.await.unwrap();
     found.sort();
     found.dedup();
