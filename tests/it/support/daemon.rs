@@ -262,7 +262,7 @@ impl Place {
 }
 
 /// As fast as the configuration can ask; keys of `[poll]` may follow.
-pub(crate) const EAGER: &str = "[poll]\nmin_interval = \"100ms\"\nmax_interval = \"100ms\"\n";
+pub(crate) const EAGER: &str = "[poll]\nmin_interval = \"300ms\"\nmax_interval = \"300ms\"\n";
 
 /// More than the tests ask for, so that the pace is what they set.
 pub(crate) const BUDGET: &str = "[budget]\nrequests_per_minute = 60000\nreserve = 0\n";
