@@ -81,7 +81,7 @@ impl Site {
                 return reply;
             }
             assert!(begun.elapsed().as_secs() < LIMIT_S, "waited in vain until {what}: {reply:?}");
-            look_again(begun, 20).await;
+            look_again(begun, 60).await;
         }
     }
 

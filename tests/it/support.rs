@@ -38,7 +38,7 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) 
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed().as_secs() < LIMIT_S, "waited in vain until {what}");
-        look_again(begun, 2).await;
+        look_again(begun, 10).await;
     }
 }
 

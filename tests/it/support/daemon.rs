@@ -214,7 +214,7 @@ impl Place {
                 "waited in vain until {what}: {said:?}\n{}",
                 self.log()
             );
-            look_again(begun, 20).await;
+            look_again(begun, 60).await;
         }
     }
 

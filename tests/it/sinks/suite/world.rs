@@ -161,7 +161,7 @@ impl World {
                 self.place.log()
             );
             left = still;
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
@@ -183,7 +183,7 @@ impl World {
             while found.as_ref().is_some_and(|text| text.contains("missing"))
                 && Instant::now() < limit
             {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
                 found = wrong(self.wanted(one.name()), &one.received().await, once(one));
             }
             let found = match found {
