@@ -28,7 +28,7 @@ async fn most_at_once(tasks: &[Task], done: usize) -> usize {
     while tasks.iter().any(|task| task.taken().len() < done) {
         assert!(begun.elapsed() < HOUR, "they wait for ever");
         most = most.max(tasks.iter().filter(|task| task.sink.under_way() > 0).count());
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     most
 }
