@@ -130,22 +130,6 @@ async fn a_sink_that_is_paused_is_told_after_an_hour_and_a_day_and_when_it_is_ov
 }
 
 #[tokio::test]
-async fn nothing_about_a_sink_is_said_through_that_sink() {
-    let mut shop = Shop::new();
-    let own = status("degraded", &[], &[sink("erp", "active"), sink("ops", "paused")]);
-    shop.sees(&own, &[], 30 * HOUR, 0).await;
-    assert_eq!(shop.said().await, []);
-    // What else is wrong is said.
-    let both = status("degraded", &["leads: http_503"], &[sink("ops", "paused")]);
-    shop.sees(&both, &[], HOUR, 0).await;
-    let said = shop.said().await;
-    assert_eq!(said.len(), 1, "{said:?}");
-    let notices = shop.store.read(|reader| reader.notices("ops")).await.unwrap();
-    let body: Value = serde_json::from_str(&notices[0].change.body).unwrap();
-    assert_eq!(body["reasons"], json!(["leads: http_503"]));
-}
-
-#[tokio::test]
 async fn health_that_turns_is_told_when_it_lasts_and_again_when_it_gets_worse() {
     let mut shop = Shop::new();
     let degraded = status("degraded", &["leads: http_503"], &[]);

@@ -106,32 +106,6 @@ async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_is_down_for_an_hour_slows_no_other_and_then_gets_everything() {
-    let shop = Shop::new().await;
-    let down = shop.start("down", Scripted::new(4, |_| fault()), settings()).await;
-    let well = shop.start("well", Scripted::new(4, |_| Verdict::Done), settings()).await;
-    // A record every minute, and an edit of one of five others.
-    for minute in 1..61 {
-        shop.see(&minute.to_string(), &format!("Lead {minute}")).await;
-        shop.see(&(1_000 + minute % 5).to_string(), &format!("Edit {minute}")).await;
-        let both = || well.taken().len() == 2 * minute;
-        until("the other has them", Duration::from_secs(2), both).await;
-        tokio::time::sleep(MINUTE).await;
-    }
-    let attempts = down.sink.given().len();
-    // Whatever the waits are drawn: ten rounds until they are a quarter of an hour, then no two within
-    // 90 seconds, and each compares eight changes at most.
-    assert!(attempts < (10 + 40) * 8, "{attempts} attempts in an hour");
-    assert_eq!(shop.row("down").await.retrying, 0, "an endpoint's fault parks nothing");
-    down.sink.now_returns(|_| Verdict::Done);
-    until("it has everything", 20 * MINUTE, || down.taken().len() == 120).await;
-    assert_eq!(down.sink.given().len(), attempts + 120, "each is sent once");
-    down.assert_once_in_order();
-    down.stop().await;
-    well.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_sink_with_too_many_dead_letters_takes_nothing_new_until_they_are_dropped() {
     let shop = Shop::new().await;
     let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;

@@ -82,17 +82,12 @@ mod tests {
     use std::convert::Infallible;
 
     use axum::body::Body;
-    use axum::response::IntoResponse;
     use axum::routing::get;
     use futures_util::stream;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
     use tokio::time::{Instant, sleep};
 
     use super::*;
-    use crate::config;
-    use crate::page::access::Access;
-    use crate::page::large::Explain;
-    use crate::page::respond::guarded;
 
     /// How long a client that sends `text` and then only reads stays connected, in seconds.
     async fn connected(text: &str, router: Router) -> u64 {
@@ -144,42 +139,5 @@ mod tests {
         let begun = Instant::now();
         converse(server, big, Large::default()).await;
         assert_eq!(begun.elapsed(), REQUEST_LIMIT);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn large_answers_that_are_read_slowly_are_few_and_leave_room_for_small_ones() {
-        let router = Router::new()
-            .route("/large", get(|| async { vec![b'x'; 12 * 1024 * 1024] }))
-            .route("/small", get(|| async { vec![b'x'; 100 * 1024] }));
-        let settings = config::StatusSettings {
-            listen: "127.0.0.1:7780".parse().unwrap(),
-            token: None,
-            hosts: Vec::new(),
-            show_records: false,
-        };
-        let explain: Explain = Arc::new(|code, text| (code, text.to_owned()).into_response());
-        let router = guarded(router, Access::new(&settings), explain);
-        let large = Large::default();
-        let ask = |path: &'static str| {
-            let (mut client, server) = tokio::io::duplex(1024);
-            tokio::spawn(converse(server, router.clone(), large.clone()));
-            async move {
-                let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-                client.write_all(request.as_bytes()).await.unwrap();
-                let mut head = [0; 12];
-                client.read_exact(&mut head).await.unwrap();
-                (String::from_utf8_lossy(&head).into_owned(), client)
-            }
-        };
-        let mut slow = Vec::new();
-        for wanted in [200, 200, 200, 200, 200, 503, 503] {
-            let (head, client) = ask("/large").await;
-            assert_eq!(head, format!("HTTP/1.1 {wanted}"));
-            slow.push(client);
-            assert_eq!(ask("/small").await.0, "HTTP/1.1 200");
-        }
-        drop(slow);
-        sleep(REQUEST_LIMIT).await;
-        assert_eq!(ask("/large").await.0, "HTTP/1.1 200", "the room was given back");
     }
 }

@@ -176,56 +176,6 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_made_once_if_it_is_less_than_a_day_old() {
-        let zone = TimeZone::UTC;
-        let table = Timetable { at: Time::constant(7, 0, 0, 0), days: &Day::ALL, zone: &zone };
-        let missed = |handled, now| table.missed(at(handled), at(now));
-        let due = at("2026-05-04T07:00:00Z");
-        assert_eq!(missed("2026-05-01T07:00:00Z", "2026-05-05T06:59:59Z"), Some(due));
-        assert_eq!(missed("2026-05-04T07:00:00Z", "2026-05-05T06:59:59Z"), None, "made already");
-        let monday = [Day(Weekday::Monday)];
-        let weekly = Timetable { days: &monday, ..table };
-        assert_eq!(weekly.missed(at("2026-04-27T07:00:00Z"), at("2026-05-05T07:00:00Z")), None);
-    }
-
-    #[test]
-    fn a_report_that_fails_is_tried_again_and_given_up_in_the_end() {
-        let zone = TimeZone::UTC;
-        let table = Timetable { at: Time::constant(7, 0, 0, 0), days: &Day::ALL, zone: &zone };
-        let mut now = at("2026-05-04T06:59:00Z");
-        let mut run = ReportRun::new(now);
-        let due = at("2026-05-04T07:00:00Z");
-        assert_eq!(table.step(&run, now), ReportStep::Wait(due));
-        now = due;
-        let mut tries = 0;
-        let last = loop {
-            match table.step(&run, now) {
-                ReportStep::Make(made) => {
-                    assert_eq!(made, due);
-                    tries += 1;
-                    if !note_failed(&mut run, due, now, "why".to_owned()) {
-                        break now;
-                    }
-                }
-                ReportStep::Wait(until) => {
-                    assert!(until > now);
-                    now = until;
-                }
-            }
-        };
-        assert_eq!((tries, last), (6, at("2026-05-04T11:21:00Z")));
-        let next = at("2026-05-05T07:00:00Z");
-        assert_eq!(table.step(&run, now), ReportStep::Wait(next), "given up for this day");
-        assert_eq!(table.step(&run, next), ReportStep::Make(next), "the next day is a new one");
-        assert_eq!(run.error.as_deref(), Some("why"));
-        let wrong = ReportRun::new(at("2090-01-01T00:00:00Z"));
-        assert_eq!(table.step(&wrong, next), ReportStep::Make(next), "the clock was wrong once");
-        note_made(&mut run, next);
-        assert_eq!((run.error.as_deref(), run.failures, run.made), (None, 0, 1));
-        assert_eq!(table.step(&run, next), ReportStep::Wait(at("2026-05-06T07:00:00Z")));
-    }
-
-    #[test]
     fn the_days_of_a_scheduled_report_are_seen_from_its_day() {
         // A Wednesday.
         let today = Date::constant(2026, 3, 4);

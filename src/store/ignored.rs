@@ -134,35 +134,3 @@ pub(super) fn save(
 fn meta_name(route: Route) -> String {
     format!("moving_fields:{route}")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seen(shared: usize, changed: usize) -> IgnoredChanges {
-        IgnoredChanges { shared, changed: vec![changed] }
-    }
-
-    #[test]
-    fn a_field_changes_by_itself_if_nearly_all_records_show_it_on_three_pages() {
-        let mut fields = IgnoredFields::new(&["age".to_owned()], &[]);
-        for (shared, changed, moving) in [
-            (100, 100, false),
-            (100, 0, false),
-            (4, 4, false),
-            (100, 90, false),
-            (100, 95, true),
-            (100, 0, true),
-            // As an edit does it.
-            (100, 1, false),
-            (100, 100, false),
-            (100, 89, false),
-            (100, 100, false),
-            (100, 100, false),
-            (10, 9, true),
-        ] {
-            fields.observe(&seen(shared, changed));
-            assert_eq!(fields.moving() == ["age"], moving, "{shared} {changed}");
-        }
-    }
-}

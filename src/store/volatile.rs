@@ -119,37 +119,3 @@ fn changed<'a>(
     let fields = changed_field_names(change.before.as_deref()?, &change.body, ignored);
     Some((change.record_id.as_deref()?, fields, change.observed_at.parse().ok()?))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + second).unwrap()
-    }
-
-    /// Names, as an update tells them.
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|&name| name.to_owned()).collect()
-    }
-
-    #[test]
-    fn a_busy_day_of_edits_makes_no_field_volatile_but_repeated_changes_do() {
-        let mut fields = VolatileFields::default();
-        for minute in 0..600 {
-            // Two records a minute get another status, one of them a second time soon after.
-            for id in [2 * minute, 2 * minute + 1, 2 * minute - 6] {
-                fields.note(&id.to_string(), &names(&["status"]), at(60 * minute));
-                assert_eq!(fields.field(at(60 * minute)), None);
-            }
-        }
-        // A field that changes on the same records again and again is, for ten minutes.
-        for second in 0..4 {
-            for id in 0..10 {
-                fields.note(&id.to_string(), &names(&["age"]), at(36_000 + second));
-            }
-        }
-        assert_eq!(fields.field(at(36_004)), Some("age"));
-        assert_eq!(fields.field(at(36_700)), None);
-    }
-}

@@ -31,25 +31,3 @@ pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Opti
     let advice = sink::file_advice(&error);
     Some(format!("could not write to {}: {error}{advice}", shown.display()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_writable_only_in_a_folder_that_exists_and_takes_files() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Path::new("/no/such/folder/mirror.db");
-        let said = |file: &Path| unwritable(file, store, None);
-        assert_eq!(said(&dir.path().join("till.html")), None);
-        let absent = said(&dir.path().join("absent/till.html")).unwrap();
-        assert!(absent.ends_with("; create the folder"), "{absent}");
-        let folder = said(dir.path()).unwrap();
-        assert!(folder.contains("is a folder: name a file"), "{folder}");
-        std::fs::write(dir.path().join("file"), "").unwrap();
-        let below = said(&dir.path().join("file/till.html")).unwrap();
-        assert!(below.ends_with("; name another path"), "{below}");
-        // The first start creates the folder of the database.
-        assert_eq!(said(Path::new("/no/such/folder/till.html")), None);
-    }
-}

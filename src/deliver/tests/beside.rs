@@ -45,30 +45,6 @@ async fn a_notice_arrives_beside_a_backlog_and_counts_as_no_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_that_fails_is_tried_again_and_holds_up_no_change() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(4, "Notice bad", fault()), settings()).await;
-    post(&shop, &task, "bad").await;
-    until("it was tried", MINUTE, || !task.attempts("Notice bad").is_empty()).await;
-    for id in 1..=20 {
-        shop.see(&id.to_string(), "Lead").await;
-        until("the change arrives", millis(1_500), || task.taken().len() == id).await;
-        tokio::time::sleep(MINUTE).await;
-    }
-    let tries = task.attempts("Notice bad").len();
-    assert!((5..40).contains(&tries), "{tries} attempts in 20 minutes");
-    assert_eq!(task.status().state, SinkActivity::Active);
-    // A restart forgets nothing, and the notice arrives once.
-    task.stop().await;
-    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
-    until("it arrives", HOUR, || task.taken() == ["Notice bad"]).await;
-    task.wake.send_replace(());
-    tokio::time::sleep(HOUR).await;
-    assert_eq!(task.taken(), ["Notice bad"]);
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_notice_that_is_refused_for_good_is_kept_and_sent_again_once_an_operator_asks() {
     let shop = Shop::new().await;
     let task = shop.start("erp", refusing(4, "Notice bad", refused()), settings()).await;

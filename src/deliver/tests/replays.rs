@@ -64,32 +64,6 @@ fn history() -> ReplayChoice {
     ReplayChoice { all_versions: true, ..ReplayChoice::default() }
 }
 
-/// The version of each record that the sink acknowledged last.
-fn held(task: &Task) -> BTreeMap<String, i64> {
-    let taken = acknowledged(task).into_iter();
-    taken.filter_map(|change| Some((change.record_id?, change.version))).collect()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_replay_that_is_cancelled_leaves_no_record_in_an_older_state() {
-    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
-    let before = held(&task);
-    begin(&shop, &task, &ReplayChoice::default(), 10.0);
-    for _ in 0..80 {
-        tokio::time::sleep(millis(100)).await;
-        assert_eq!(held(&task), before, "whenever it is ended");
-    }
-    let at = shop.clock.now().stamp();
-    assert!(shop.operator().cancel_replay("erp", &at).unwrap());
-    task.wake.send_replace(());
-    tokio::time::sleep(HOUR).await;
-    assert_eq!(held(&task), before);
-    let cancelled = replay(&shop).await;
-    assert!(cancelled.sent > 50 && cancelled.sent < 90, "{cancelled:?}");
-    assert!(!cancelled.may_leave_older() && task.status().replay.is_none(), "{cancelled:?}");
-    task.stop().await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_replay_sends_the_same_events_in_order_at_its_rate_and_changes_no_count() {
     let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done).slow(|_| millis(20))).await;
@@ -147,27 +121,6 @@ async fn new_changes_go_first_and_no_record_ends_in_an_older_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_waits_for_an_endpoint_that_is_down_and_passes_a_change_that_fails_alone() {
-    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
-    let given = task.sink.given().len();
-    task.sink.now_returns(|_| fault());
-    begin(&shop, &task, &ReplayChoice::default(), 1_000.0);
-    tokio::time::sleep(3 * HOUR).await;
-    let waiting = replay(&shop).await;
-    assert_eq!((waiting.state, waiting.sent, waiting.refused), (ReplayState::Running, 0, 0));
-    assert!(waiting.last_error.unwrap().contains("503"));
-    let tries = task.sink.given().len() - given;
-    assert!(tries < 150, "{tries} attempts in three hours");
-    assert_eq!(shop.row("erp").await.retrying, 0);
-    task.sink.now_returns(|change| if name(change) == "Lead 70" { fault() } else { Verdict::Done });
-    let done = until_done(&shop).await;
-    assert_eq!((done.sent, done.refused), (89, 1), "{done:?}");
-    shop.see("95", "After").await;
-    until("new changes go on", MINUTE, || task.taken().contains(&"After".to_owned())).await;
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_replay_with_a_filter_leaves_out_what_is_older_than_the_sink_has() {
     let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
     let kinds = |kinds: &[&str]| ReplayChoice {
@@ -192,19 +145,5 @@ async fn a_replay_with_a_filter_leaves_out_what_is_older_than_the_sink_has() {
         let done = until_done(&shop).await;
         assert_eq!((done.sent, done.left_out), (sent, left_out), "{choice:?}");
     }
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_replay_ends_although_the_last_rows_of_its_range_are_pruned() {
-    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
-    shop.sql("DELETE FROM changes WHERE seq BETWEEN 100 AND 120");
-    let path = shop.dir.path().join("mirror.db");
-    let at = shop.clock.now().stamp();
-    let mut operator = Operator::open(&path).unwrap();
-    operator.begin_replay("erp", (90, 115), &ReplayChoice::default(), 1_000.0, &at).unwrap();
-    task.wake.send_replace(());
-    let done = until_done(&shop).await;
-    assert_eq!((done.state, done.position), (ReplayState::Done, 115), "{done:?}");
     task.stop().await;
 }

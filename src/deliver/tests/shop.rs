@@ -1,6 +1,5 @@
 //! A store that tests fill, delivery tasks over it, and the time they take.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,18 +162,6 @@ impl Task {
         let given = self.sink.given();
         let taken = given.iter().filter(|(_, _, verdict)| *verdict == Verdict::Done);
         taken.map(|(_, change, _)| name(change)).collect()
-    }
-
-    /// Asserts that the sink took no change twice, and each record's versions in order.
-    pub(super) fn assert_once_in_order(&self) {
-        let mut seen = HashSet::new();
-        let mut newest: HashMap<Option<String>, i64> = HashMap::new();
-        let given = self.sink.given().into_iter();
-        for (_, change, _) in given.filter(|(_, _, verdict)| *verdict == Verdict::Done) {
-            assert!(seen.insert(change.seq), "twice: {change:?}");
-            let before = newest.insert(change.record_id.clone(), change.version);
-            assert!(before < Some(change.version), "after version {before:?}: {change:?}");
-        }
     }
 
     pub(super) fn attempts(&self, wanted: &str) -> Vec<Duration> {

@@ -2,8 +2,7 @@
 
 use crate::record::Route;
 use crate::store::fixtures::{Poll, open, record, records};
-use crate::store::operate::Operator;
-use crate::store::{Forgotten, Reader, SearchIndex, Store, StoreError, rebuild};
+use crate::store::{Reader, SearchIndex, Store, StoreError};
 
 /// Damages every block of the index that holds words, or what says where they are.
 fn damage(path: &std::path::Path, what: &str) {
@@ -14,7 +13,6 @@ fn damage(path: &std::path::Path, what: &str) {
 
 const WORDS: &str = "UPDATE _search_data SET block = zeroblob(length(block)) WHERE id > 10";
 const STRUCTURE: &str = "UPDATE _search_data SET block = x'00' WHERE id = 10";
-const LOST: &str = "DELETE FROM _search_data WHERE id > 10";
 const SETTINGS: &str = "DELETE FROM _search_config";
 const DAMAGES: [&str; 3] = [WORDS, STRUCTURE, SETTINGS];
 
@@ -63,69 +61,5 @@ async fn a_damaged_index_stops_no_page_and_is_made_again() {
         assert_eq!(ids(&reader, "edited39"), ["1"], "{what}");
         assert_eq!(ids(&reader, "n").len(), 49, "{what}");
         assert!(ids(&reader, "edited38").is_empty());
-    }
-}
-
-#[tokio::test]
-async fn what_changes_while_the_index_is_made_again_is_found_by_its_newest_words_only() {
-    let (dir, store) = open();
-    let path = dir.path().join("mirror.db");
-    for from in 0..30 {
-        let shown = records(from * 50 + 1..=from * 50 + 50);
-        Poll { limit: 100, second: from, ..Poll::USUAL }.shows(&store, &shown).await;
-    }
-    store.set_search_aside().await.unwrap();
-    assert_eq!(store.renew_search_index().await.unwrap(), SearchIndex::UpTo(0));
-    let made = store.renew_search_index().await.unwrap();
-    assert!(matches!(made, SearchIndex::UpTo(500)), "{made:?}");
-    // One record that is in the index by now, and one that is not.
-    let shown = [record(1_500, "Later"), record(1, "Quetzal")];
-    Poll { limit: 100, second: 99, ..Poll::USUAL }.shows(&store, &shown).await;
-    while store.renew_search_index().await.unwrap() != SearchIndex::Whole {}
-    let reader = Reader::open(&path).unwrap();
-    assert_eq!(
-        (ids(&reader, "later"), ids(&reader, "quetzal")),
-        (vec!["1500".into()], vec!["1".into()])
-    );
-    let plain: Vec<i64> = {
-        let tool = rusqlite::Connection::open(&path).unwrap();
-        let mut statement =
-            tool.prepare("SELECT count(*) FROM _search WHERE _search MATCH 'n'").unwrap();
-        let rows = statement.query_map([], |row| row.get(0)).unwrap();
-        rows.collect::<rusqlite::Result<_>>().unwrap()
-    };
-    assert_eq!(plain, [1_498], "no record is in the index twice");
-}
-
-#[tokio::test]
-async fn a_damaged_index_is_no_damage_of_the_store() {
-    for what in [WORDS, LOST] {
-        let (dir, store) = open();
-        let path = dir.path().join("mirror.db");
-        Poll { limit: 100, ..Poll::USUAL }.shows(&store, &records(1..=50)).await;
-        drop(store);
-        damage(&path, what);
-        // Not closed in order, so that it is checked.
-        let store = Store::open(&path).unwrap();
-        store.check().await.unwrap();
-        assert_eq!(*store.search_index().borrow(), SearchIndex::UpTo(0), "{what}");
-    }
-}
-
-#[tokio::test]
-async fn a_record_is_forgotten_and_a_mirror_rebuilt_with_a_damaged_index() {
-    for what in DAMAGES {
-        let (dir, store) = open();
-        let path = dir.path().join("mirror.db");
-        Poll { limit: 100, ..Poll::USUAL }.shows(&store, &records(1..=50)).await;
-        store.close().await.unwrap();
-        drop(store);
-        damage(&path, what);
-        let now = Operator::open(&path).unwrap().forget(Route::Leads, "7", "2026").unwrap();
-        assert!(matches!(now, Forgotten::Now { .. }), "{what}");
-        damage(&path, "UPDATE _search_data SET block = x'00' WHERE id = 10");
-        rebuild(&path, &mut |_, _| ()).unwrap();
-        let reader = Reader::open(&path).unwrap();
-        assert_eq!(ids(&reader, "n").len(), 49, "{what}");
     }
 }

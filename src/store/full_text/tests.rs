@@ -1,5 +1,5 @@
-use crate::record::{PollerId, Route};
-use crate::store::fixtures::{self, Poll, open, record};
+use crate::record::Route;
+use crate::store::fixtures::{Poll, open, record};
 use crate::store::operate::Operator;
 use crate::store::{Forgotten, Reader, Store, rebuild};
 
@@ -112,24 +112,6 @@ async fn no_character_of_a_term_is_taken_for_damage() {
         let asked = reader.find(&term, None, 1);
         assert!(asked.is_ok(), "{:04X}: {asked:?}", u32::from(character));
     }
-}
-
-#[tokio::test]
-async fn a_record_of_a_rare_route_is_found_behind_a_thousand_newer_ones_of_another() {
-    let (dir, store) = open();
-    for (route, ids) in [(Route::Customers, 1..=2), (Route::Leads, 1..=1_200)] {
-        let key = PollerId { route, business: None };
-        let shown = fixtures::page(&ids.map(|id| record(id, "Ann")).collect::<Vec<_>>());
-        store.store_page(key, shown, Poll::USUAL.facts(&store), None).await.unwrap();
-    }
-    let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
-    let routes = |route, limit| -> Vec<Route> {
-        reader.find("ann", route, limit).unwrap().iter().map(|change| change.route).collect()
-    };
-    assert_eq!(routes(Some(Route::Customers), 20), [Route::Customers; 2]);
-    assert_eq!(routes(Some(Route::Customers), 1), [Route::Customers]);
-    assert_eq!(routes(Some(Route::Payments), 20), []);
-    assert_eq!(routes(None, 2), [Route::Leads; 2]);
 }
 
 #[tokio::test]

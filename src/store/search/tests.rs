@@ -84,25 +84,6 @@ async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_f
 }
 
 #[tokio::test]
-async fn an_answer_with_other_fields_or_another_spelling_of_the_id_changes_nothing() {
-    let (_dir, store) = open();
-    store.store_page(customers(), page(&[(1, "Ann")]), facts(100), None).await.unwrap();
-    for record in [
-        r#"{"id":1,"name":"Anna"}"#,
-        r#"{"id":1,"name":"Ann","email":null,"city":"Bonn"}"#,
-        r#"{"id":"1","name":"Ann","email":null}"#,
-    ] {
-        let id = RecordId::from_text("1").unwrap();
-        let span = 1..record.len() + 1;
-        let body = format!("[{record}]");
-        let shown = crate::record::Record::at(span, &body, id);
-        let shown = Page::new(body, vec![shown]);
-        let found = store.store_found(search(shown, Kind::Created)).await.unwrap();
-        assert_eq!(found, SearchOutcome::default(), "{record}");
-    }
-}
-
-#[tokio::test]
 async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     let (_dir, store) = open();
     store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), None).await.unwrap();
@@ -124,26 +105,4 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     store.store_found(search(page(&[(6, "F"), (5, "E"), (3, "C")]), Kind::Baseline)).await.unwrap();
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
     assert_eq!((gap.state.as_str(), gap.repaired), ("repaired", 4));
-}
-
-#[tokio::test]
-async fn a_poll_sees_what_a_search_changed_behind_its_page() {
-    let (_dir, store) = open();
-    let before = page(&[(1, "Ann")]);
-    store.store_page(customers(), before.clone(), facts(100), None).await.unwrap();
-    store.store_found(search(page(&[(1, "Anna")]), Kind::Created)).await.unwrap();
-    let stored = store.store_page(customers(), before, facts(100), None).await.unwrap();
-    assert_eq!((stored.unchanged, stored.updated), (false, 1));
-}
-
-#[tokio::test]
-async fn what_the_poller_of_another_branch_adopts_proves_nothing_to_this_one() {
-    let (_dir, store) = open();
-    let other = PollerId { business: Some("2".to_owned()), ..customers() };
-    store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), None).await.unwrap();
-    store.store_found(search(page(&[(7, "G")]), Kind::Created)).await.unwrap();
-    let both = page(&[(8, "H"), (7, "G")]);
-    store.store_page(other, both.clone(), facts(2), None).await.unwrap();
-    let stored = store.store_page(customers(), both, facts(2), None).await.unwrap();
-    assert_eq!(stored.contiguity, Contiguity::Gap);
 }

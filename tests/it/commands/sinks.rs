@@ -82,18 +82,6 @@ async fn a_preview_sends_nothing_and_hides_what_is_secret() {
 }
 
 #[tokio::test]
-async fn a_sink_can_be_tried_before_there_is_a_store() {
-    let receiver = Receiver::start().await;
-    let place = Place::new("http://127.0.0.1:1/api", "ak_1");
-    let rest = "format = \"template\"\ntemplate = '{\"text\": \"{{ record.name }} {{ test }}\"}'\n";
-    place.configure(&Place::webhook_sink("chat", &receiver.url("/"), rest));
-    let ended = place.run(["sinks", "test", "chat"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(receiver.received()[0].body, "{\"text\": \"Test of shopmirror true\"}");
-    assert!(!place.store().exists());
-}
-
-#[tokio::test]
 async fn a_test_of_an_intake_sink_creates_nothing_unless_it_is_asked_to() {
     let (workspace, other) = (Workspace::start().await, Workspace::start().await);
     let place = workspace.place();

@@ -1,14 +1,11 @@
 //! `status`: health with a daemon and without, what a monitor reads, and the live status.
 
-use std::process::Command;
-
 use rustix::process::Signal;
 use sandbox::{FaultKind, Route};
 use serde_json::{Value, json};
 
 use super::filled;
-use super::terminal::Terminal;
-use crate::support::{Pages, Place, Workspace};
+use crate::support::{Pages, Workspace};
 
 const ONCE: &str = "[once]\nevery = \"1h\"\n";
 
@@ -74,35 +71,4 @@ async fn a_daemon_that_does_not_answer_is_not_reported_as_stopped() {
     assert!(reasons.contains("does not answer"), "{reasons}");
     assert!(!reasons.contains("no daemon is running"), "{reasons}");
     daemon.stop().await;
-}
-
-#[tokio::test]
-async fn the_watched_status_is_live_and_leaves_the_terminal_as_it_was() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::file_sink("audit", ""));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    for end in ["q", "\x03"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_shopmirror"));
-        command.args(["status", "--watch", "--config", "config.toml"]);
-        command.env("NO_COLOR", "1").current_dir(place.path(""));
-        let mut terminal = Terminal::start(&command);
-        for shown in ["health ", "job_status_changes", "audit"] {
-            terminal.until(shown).await;
-        }
-        assert!(!terminal.shows_typing());
-        let status = place.status().await;
-        let next = format!("{} changes in the log", status["last_seq"].as_i64().unwrap() + 1);
-        workspace.add(Route::Leads, json!({"name": "Ann"}));
-        terminal.until(&next).await;
-        terminal.press(end);
-        assert_eq!(terminal.end().await, Some(0), "{}", terminal.shown());
-        // The cursor is shown again, and the screen that was there before.
-        terminal.until("\x1b[?25h\x1b[?1049l").await;
-        assert!(terminal.shows_typing(), "the terminal shows again what is typed");
-    }
-    daemon.stop().await;
-    let refused = place.run(["status", "--watch"]).await;
-    assert_eq!(refused.code, Some(64), "it needs a terminal: {refused:?}");
 }

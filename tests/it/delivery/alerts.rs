@@ -108,29 +108,3 @@ async fn a_refused_alert_is_shown_everywhere_until_a_reload_delivers_it() {
     assert_eq!(ids.len(), 1, "under one event id: {ids:?}");
     daemon.stop().await;
 }
-
-#[tokio::test]
-async fn a_refused_report_is_sent_again_or_dropped_by_command() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::webhook_sink("ops", &hook.url("/"), ""));
-    let daemon = place.started().await;
-    let add = |id: i64| {
-        let row = "INSERT INTO _notices (sink, event_id, kind, about, version, made_at, body, given_up_at, last_error) \
-                   VALUES ('ops', 'report_' || ?1, 'report', 'till', ?1, '2026-01-01T00:00:00.000000Z', '{}', \
-                   '2026-01-01T00:00:00.000000Z', 'answered 422')";
-        assert_eq!(place.writer().execute(row, [id]).unwrap(), 1);
-    };
-    add(1);
-    let sent = place.run(["dead", "ops", "redrive", "--notices", "--json"]).await;
-    assert_eq!(sent.json(), json!({"changes": 0, "notices": 1, "superseded": 0}));
-    wait_until("the report arrives", || hook.received().len() == 1).await;
-    assert_eq!(hook.events()[0]["event_id"], "report_1");
-    add(2);
-    let dropped = place.run(["dead", "ops", "drop", "--notices"]).await;
-    assert_eq!((dropped.code, dropped.out.as_str()), (Some(0), "1 alert or report dropped\n"));
-    wait_until("none is left", || place.number("SELECT count(*) FROM _notices") == 0).await;
-    daemon.stop().await;
-    assert_eq!(hook.received().len(), 1);
-}

@@ -137,25 +137,3 @@ async fn what_is_dropped_is_counted_as_skipped_and_the_sink_goes_on() {
     let unknown = place.run(["sinks", "release", "nothing"]).await;
     assert_eq!(unknown.code, Some(64), "{unknown:?}");
 }
-
-#[tokio::test]
-async fn the_baseline_of_a_sink_that_starts_at_the_beginning_is_no_flood() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::file_sink("audit", "start = \"beginning\"\nhold_above = 1"));
-    let once = place.run(["once"]).await;
-    assert_eq!(once.code, Some(0), "{once:?}");
-    let baseline = place.number("SELECT count(*) FROM changes");
-    assert!(baseline > 1);
-    assert_eq!(i64::try_from(place.lines("audit.ndjson").len()).unwrap(), baseline);
-    // A single run says why it leaves a flood undelivered, and so does the status after it.
-    workspace.sandbox.burst(Route::Payments, 2);
-    let once = place.run(["once"]).await;
-    assert_eq!(once.code, Some(75), "{once:?}");
-    assert!(once.err.contains("shopmirror sinks release audit"), "{once:?}");
-    held(&place, "audit").await;
-    let released = place.run(["sinks", "release", "audit"]).await;
-    assert_eq!(released.out, "2 changes will be delivered when the daemon runs\n", "{released:?}");
-    assert_eq!(place.run(["once"]).await.code, Some(0));
-    assert_eq!(i64::try_from(place.lines("audit.ndjson").len()).unwrap(), baseline + 2);
-}

@@ -1,6 +1,5 @@
 //! Changes: what counts as one, in which version, and what the sink is told of it.
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Daemon, Pages, Place, wait_until};
@@ -100,34 +99,4 @@ async fn a_record_that_leaves_the_page_is_not_taken_for_deleted() {
     let lines = delivered(&place, 2).await;
     assert_eq!((&lines[0]["kind"], &lines[0]["record_id"]), (&json!("created"), &json!("3")));
     assert_eq!(lines[1]["changed"], json!({"n": {"before": 1, "after": 2}}));
-}
-
-#[tokio::test]
-async fn a_field_that_keeps_changing_by_itself_is_named_until_it_is_ignored() {
-    let aged = |age: u32| {
-        let record = |id| format!(r#"{{"id":{id},"name":"N","age":"{age} min ago"}}"#);
-        format!("[{}]", (1..=20).map(record).collect::<Vec<_>>().join(","))
-    };
-    let (pages, place, daemon) = stored(&aged(0)).await;
-    for age in 1..4 {
-        assert!(!place.status().await["reasons"].to_string().contains("age"), "{age}");
-        pages.shown("leads", aged(age)).await;
-    }
-    let advice = r#"add \"age\" to the list routes.leads.ignore"#;
-    let says = |status: &Value| status["reasons"].to_string().contains(advice);
-    let status = place.status_when("the field is named", says).await;
-    assert_eq!(status["health"], "degraded");
-    let check = place.run(["check", "--json"]).await;
-    assert!(check.out.contains("ignore"), "{check:?}");
-
-    place.configure("[routes.leads]\nignore = [\"age\"]\n");
-    daemon.signal(Signal::HUP);
-    place.status_when("it is ignored", |status| !says(status)).await;
-    let versions = place.number("SELECT count(*) FROM changes WHERE kind = 'updated'");
-    for age in 4..9 {
-        pages.shown("leads", aged(age)).await;
-    }
-    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'updated'"), versions);
-    let check = place.run(["check", "--json"]).await;
-    assert!(!check.out.contains("ignore"), "{check:?}");
 }
