@@ -61,7 +61,7 @@ use secrecy::SecretString;
 
 use crate::config::Config;
 use crate::store::Reader;
-use exit::{USAGE, code_of};
+use exit::{SOFTWARE, USAGE, code_of};
 
 /// The places of the configuration if `--config` is not given.
 const PLACES: [&str; 2] = ["config.toml", "/etc/shopmirror/config.toml"];
@@ -176,7 +176,12 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    let code = match execute(cli) {
+    // A task that panicked ends the process; the lines before it are still written.
+    let Ok(outcome) = std::panic::catch_unwind(|| execute(cli)) else {
+        logging::flush();
+        return ExitCode::from(SOFTWARE);
+    };
+    let code = match outcome {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

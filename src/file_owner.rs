@@ -30,6 +30,17 @@ pub(crate) fn give_to_folder(file: &File, path: &Path) {
     give(path, |user, group| fchown(file, Some(user), Some(group)));
 }
 
+/// Gives a file that takes the place of another one to the owner of that one.
+///
+/// # Errors
+/// If the owner cannot be changed.
+pub(crate) fn give_as(file: &File, replaced: &fs::Metadata) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        fchown(file, Some(replaced.uid()), Some(replaced.gid()))?;
+    }
+    Ok(())
+}
+
 /// Gives a folder or a socket that was just made to the owner of its folder.
 pub(crate) fn give_path_to_folder(path: &Path) {
     give(path, |user, group| lchown(path, Some(user), Some(group)));

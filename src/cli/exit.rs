@@ -6,8 +6,10 @@ use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
 use crate::sink::SinkBuildError;
 use crate::store::{BackupError, OpenError, StoreError};
-pub(super) use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE, USAGE};
-use crate::sysexits::{IO, SOFTWARE};
+use crate::sysexits::IO;
+pub(super) use crate::sysexits::{
+    CONFIG, DATA, PERMISSION, SOFTWARE, TRY_AGAIN, UNAVAILABLE, USAGE,
+};
 
 /// An error with its own text and exit code.
 #[derive(Debug, thiserror::Error)]

@@ -269,8 +269,10 @@ fn lines(plot: &Plot<'_>) -> Markup {
         let mut draws = false;
         for (index, value) in values.iter().enumerate() {
             if let Some(value) = value {
-                let command = if draws { 'L' } else { 'M' };
-                path.push_str(&format!("{command}{:.1} {:.1}", plot.x(index), plot.y(*value)));
+                // A point between two unknown values is a dot.
+                let (command, dot) = if draws { ("L", "") } else { ("M", "h0") };
+                let (x, y) = (plot.x(index), plot.y(*value));
+                path.push_str(&format!("{command}{x:.1} {y:.1}{dot}"));
             }
             draws = value.is_some();
         }
@@ -367,7 +369,8 @@ fn axis_labels(answer: &Answer, column: usize) -> Vec<String> {
             labels.push(label);
         }
     }
-    let numbers: Option<Vec<usize>> = labels.iter().map(|label| label.parse().ok()).collect();
+    let number = |label: &String| label.parse().ok().filter(|n: &usize| n.to_string() == *label);
+    let numbers: Option<Vec<usize>> = labels.iter().map(number).collect();
     let bounds = numbers.and_then(|n| Some((*n.iter().min()?, *n.iter().max()?)));
     match bounds {
         Some((low, high)) if high - low < CATEGORIES_MAX => {

@@ -71,7 +71,9 @@ impl Operator {
         if forgotten.contains(&Forgotten::Unknown) {
             return Ok(forgotten);
         }
-        full_text::make_again(&tx)?;
+        if forgotten.iter().any(|one| matches!(one, Forgotten::Now { .. })) {
+            full_text::make_again(&tx)?;
+        }
         tx.commit()?;
         Ok(forgotten)
     }

@@ -76,6 +76,18 @@ impl Partial {
         file_owner::give_to_folder(&self.file, &self.path);
     }
 
+    /// Gives the file to the owner of the store that it replaces; without one, to the owner of its folder.
+    pub(super) fn give_as(&self, store: &Path) -> Result<(), BackupError> {
+        match fs::metadata(store) {
+            Ok(replaced) => file_owner::give_as(&self.file, &replaced)
+                .map_err(BackupError::io("give its owner", &self.path)),
+            Err(_) => {
+                self.give_to_folder();
+                Ok(())
+            }
+        }
+    }
+
     /// Gives the synced file its name, durably.
     pub(super) fn publish(mut self, target: &Path, replace: bool) -> Result<(), BackupError> {
         if replace {

@@ -96,7 +96,7 @@ fn copy_checked(
     let (source, _) =
         open::open_reader_of_any_schema(file).map_err(|error| not_a_backup(file, error))?;
     let partial = Partial::create(store)?;
-    partial.give_to_folder();
+    partial.give_as(store)?;
     let facts = copy(&source, &partial, control).map_err(|error| match error {
         BackupError::Unsound(reason)
         | BackupError::Copy { source: StoreError::Corrupt(reason), .. } => {

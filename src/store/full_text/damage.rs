@@ -2,7 +2,8 @@
 
 use crate::record::Route;
 use crate::store::fixtures::{Poll, open, record, records};
-use crate::store::{Reader, SearchIndex, Store, StoreError};
+use crate::store::operate::Operator;
+use crate::store::{Forgotten, Reader, SearchIndex, Store, StoreError, rebuild};
 
 /// Damages every block of the index that holds words, or what says where they are.
 fn damage(path: &std::path::Path, what: &str) {
@@ -61,5 +62,23 @@ async fn a_damaged_index_stops_no_page_and_is_made_again() {
         assert_eq!(ids(&reader, "edited39"), ["1"], "{what}");
         assert_eq!(ids(&reader, "n").len(), 49, "{what}");
         assert!(ids(&reader, "edited38").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_record_is_forgotten_and_a_mirror_rebuilt_with_a_damaged_index() {
+    for what in DAMAGES {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        Poll { limit: 100, ..Poll::USUAL }.shows(&store, &records(1..=50)).await;
+        store.close().await.unwrap();
+        drop(store);
+        damage(&path, what);
+        let now = Operator::open(&path).unwrap().forget(Route::Leads, "7", "2026").unwrap();
+        assert!(matches!(now, Forgotten::Now { .. }), "{what}");
+        damage(&path, "UPDATE _search_data SET block = x'00' WHERE id = 10");
+        rebuild(&path, &mut |_, _| ()).unwrap();
+        let reader = Reader::open(&path).unwrap();
+        assert_eq!(ids(&reader, "n").len(), 49, "{what}");
     }
 }
