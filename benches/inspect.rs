@@ -59,13 +59,13 @@ fn inspect(path: &str) -> rusqlite::Result<Value> {
         ]))
     })?;
     let log = rows.collect::<rusqlite::Result<Vec<Value>>>()?;
-    let mut statement = store.prepare("SELECT name, position FROM sinks")?;
+    let mut statement = store.prepare("SELECT name, position FROM _sinks")?;
     let positions = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let positions = positions.collect::<rusqlite::Result<BTreeMap<String, i64>>>()?;
-    let mut statement = store.prepare("SELECT seq FROM deliveries WHERE sink = 'hook'")?;
+    let mut statement = store.prepare("SELECT seq FROM _deliveries WHERE sink = 'hook'")?;
     let parked =
         statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
-    let restored = number("SELECT count(*) FROM meta WHERE name GLOB 'identity_after_*'")?;
+    let restored = number("SELECT count(*) FROM _meta WHERE name GLOB 'identity_after_*'")?;
     Ok(json!({
         "integrity": integrity, "has_log": true, "log": log, "positions": positions,
         "parked": parked, "restored": restored,

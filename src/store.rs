@@ -320,7 +320,7 @@ impl Store {
         self.write(|writer| {
             writer.refuse_long_wal()?;
             writer.connection.execute(
-                "INSERT OR REPLACE INTO meta (name, value) VALUES ('room', hex(randomblob(4096)))",
+                "INSERT OR REPLACE INTO _meta (name, value) VALUES ('room', hex(randomblob(4096)))",
                 [],
             )?;
             Ok(())

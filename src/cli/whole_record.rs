@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use crate::store::Reader;
 
 /// The columns that the mirror adds: their names never show a field of the workspace.
-const OF_THE_MIRROR: [&str; 5] = ["_business", "_first_seen_at", "_changed_at", "_seq", "_via"];
+const OF_THE_MIRROR: [&str; 6] =
+    ["_business", "_first_seen_at", "_changed_at", "_last_seen_at", "_seq", "_via"];
 
 /// A record's fields, each with its exact JSON text: a number keeps all of its digits.
 pub(super) type WholeRecord = BTreeMap<String, Box<RawValue>>;
@@ -29,6 +30,8 @@ pub(super) struct RecordDocument {
     _first_seen_at: String,
     /// When its latest state was first seen (RFC 3339, UTC).
     _changed_at: String,
+    /// When a page showed the record last (RFC 3339, UTC); null while it is one of the newest of its route.
+    _last_seen_at: Option<String>,
     /// The number of the change in the log that holds this state.
     _seq: i64,
     /// `search` if a search found the record and no poll has shown it since; null otherwise.

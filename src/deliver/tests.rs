@@ -109,11 +109,11 @@ async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
 async fn a_sink_with_too_many_dead_letters_takes_nothing_new_until_they_are_dropped() {
     let shop = Shop::new().await;
     let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
-    shop.sql("UPDATE sinks SET dead = 1000000");
+    shop.sql("UPDATE _sinks SET dead = 1000000");
     shop.see("1", "First").await;
     until("it holds", MINUTE, || task.status().state == SinkActivity::Holding).await;
     assert_eq!(task.taken(), [""; 0]);
-    shop.sql("UPDATE sinks SET dead = 999999");
+    shop.sql("UPDATE _sinks SET dead = 999999");
     task.wake.send_replace(());
     until("it goes on", MINUTE, || task.taken() == ["First"]).await;
     task.stop().await;

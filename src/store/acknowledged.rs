@@ -47,5 +47,5 @@ pub(super) fn set(
 }
 
 pub(super) fn forget(connection: &Connection, sink: &str) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM meta WHERE name = ?1", [name_of(sink)]).map(|_| ())
+    connection.execute("DELETE FROM _meta WHERE name = ?1", [name_of(sink)]).map(|_| ())
 }

@@ -210,7 +210,7 @@ struct Contents {
 fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
     Ok(Contents {
         identity: connection.query_row(
-            "SELECT value FROM meta WHERE name = 'identity'",
+            "SELECT value FROM _meta WHERE name = 'identity'",
             [],
             |row| row.get(0),
         )?,

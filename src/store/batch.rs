@@ -20,6 +20,8 @@ pub(super) struct NewVersion<'a> {
     pub(super) business: Option<&'a str>,
     /// How the record was found; `None` for a poll.
     pub(super) via: Option<&'a str>,
+    /// Whether a page shows the record; a search does not show until when it is one of the newest.
+    pub(super) is_on_page: bool,
     /// The record is known, and its mirror row was deleted by hand.
     pub(super) is_missing: bool,
 }
@@ -57,6 +59,7 @@ impl Batch<'_> {
                 business: version.business,
                 first_seen_at: first_seen_at.as_deref().unwrap_or(at),
                 at,
+                last_seen_at: (!version.is_on_page).then_some(at),
                 seq,
                 via: version.via,
             };
@@ -89,7 +92,7 @@ impl Batch<'_> {
         let at = &log::observed_at(self.tx, seq)?;
         self.mirror.put(
             self.tx,
-            &RowFacts { id, business, first_seen_at, at, seq, via: None },
+            &RowFacts { id, business, first_seen_at, at, last_seen_at: None, seq, via: None },
             &fields,
         )?;
         Ok(())

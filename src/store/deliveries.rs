@@ -46,10 +46,10 @@ pub struct DueBy<'a> {
     pub latest: &'a str,
 }
 
-const COLUMNS: &str = "seq, route, record_id, state, attempts, next_attempt_at, last_error, since, only_if_newest FROM deliveries d";
+const COLUMNS: &str = "seq, route, record_id, state, attempts, next_attempt_at, last_error, since, only_if_newest FROM _deliveries d";
 
 /// Skips a delivery while an older one of its record is open, for example after a redrive.
-const OLDEST_OPEN: &str = "(record_id = '' OR NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.sink = d.sink \
+const OLDEST_OPEN: &str = "(record_id = '' OR NOT EXISTS (SELECT 1 FROM _deliveries e WHERE e.sink = d.sink \
      AND e.route = d.route AND e.record_id = d.record_id AND e.state IN ('retrying', 'waiting') AND e.seq < d.seq))";
 
 fn due_sql() -> String {
@@ -66,44 +66,45 @@ fn mistimed_sql() -> String {
     )
 }
 
-const NEXT_DUE: &str = "SELECT min(next_attempt_at) FROM deliveries \
+const NEXT_DUE: &str = "SELECT min(next_attempt_at) FROM _deliveries \
      WHERE sink = ?1 AND state = 'retrying' AND next_attempt_at > ?2";
 
-const PARKED_SINCE: &str = "SELECT min(since) FROM deliveries INDEXED BY deliveries_state WHERE sink = ?1 AND state IN ('retrying', 'waiting')";
+const PARKED_SINCE: &str = "SELECT min(since) FROM _deliveries INDEXED BY _deliveries_state WHERE sink = ?1 AND state IN ('retrying', 'waiting')";
 
-const OPEN_FOR_RECORD: &str = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE sink = ?1 AND route = ?2 \
+const OPEN_FOR_RECORD: &str = "SELECT EXISTS (SELECT 1 FROM _deliveries WHERE sink = ?1 AND route = ?2 \
      AND record_id = ?3 AND state IN ('retrying', 'waiting'))";
 
-const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE sink = ?1 AND seq = ?2)";
+const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM _deliveries WHERE sink = ?1 AND seq = ?2)";
 
-const PUT: &str = "INSERT INTO deliveries (sink, seq, route, record_id, state, attempts, next_attempt_at, last_error, since) \
+const PUT: &str = "INSERT INTO _deliveries (sink, seq, route, record_id, state, attempts, next_attempt_at, last_error, since) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (sink, seq) DO UPDATE SET state = excluded.state, \
      attempts = excluded.attempts, next_attempt_at = excluded.next_attempt_at, last_error = excluded.last_error";
 
-const DELETE: &str = "DELETE FROM deliveries WHERE sink = ?1 AND seq = ?2";
+const DELETE: &str = "DELETE FROM _deliveries WHERE sink = ?1 AND seq = ?2";
 
-const DELETE_OPEN: &str = "DELETE FROM deliveries WHERE sink = ?1 AND seq = ?2 AND state <> 'dead'";
+const DELETE_OPEN: &str =
+    "DELETE FROM _deliveries WHERE sink = ?1 AND seq = ?2 AND state <> 'dead'";
 
 /// A trigger counts the dead ones.
-const COUNT_SKIPPED: &str = "UPDATE sinks SET skipped = skipped + (SELECT count(*) FROM deliveries d \
-     WHERE d.sink = sinks.name AND d.route = ?1 AND d.record_id = ?2 AND d.state <> 'dead')";
+const COUNT_SKIPPED: &str = "UPDATE _sinks SET skipped = skipped + (SELECT count(*) FROM _deliveries d \
+     WHERE d.sink = _sinks.name AND d.route = ?1 AND d.record_id = ?2 AND d.state <> 'dead')";
 
-const DELETE_RECORD: &str = "DELETE FROM deliveries WHERE route = ?1 AND record_id = ?2";
+const DELETE_RECORD: &str = "DELETE FROM _deliveries WHERE route = ?1 AND record_id = ?2";
 
 /// Sends a record's `retrying` row back to `waiting` if an older row waits.
-const HOLD_BACK: &str = "UPDATE deliveries SET state = 'waiting', next_attempt_at = NULL \
+const HOLD_BACK: &str = "UPDATE _deliveries SET state = 'waiting', next_attempt_at = NULL \
      WHERE sink = ?1 AND route = ?2 AND record_id = ?3 AND state = 'retrying' \
-     AND seq > (SELECT seq FROM deliveries WHERE sink = ?1 AND route = ?2 AND record_id = ?3 AND state = 'waiting' ORDER BY seq LIMIT 1)";
+     AND seq > (SELECT seq FROM _deliveries WHERE sink = ?1 AND route = ?2 AND record_id = ?3 AND state = 'waiting' ORDER BY seq LIMIT 1)";
 
 /// Makes a record's oldest `waiting` row due if no row is `retrying`.
-const RELEASE: &str = "UPDATE deliveries SET state = 'retrying', next_attempt_at = ?4 WHERE sink = ?1 \
-     AND seq = (SELECT seq FROM deliveries WHERE sink = ?1 AND route = ?2 AND record_id = ?3 AND state = 'waiting' ORDER BY seq LIMIT 1) \
-     AND NOT EXISTS (SELECT 1 FROM deliveries WHERE sink = ?1 AND route = ?2 AND record_id = ?3 AND state = 'retrying')";
+const RELEASE: &str = "UPDATE _deliveries SET state = 'retrying', next_attempt_at = ?4 WHERE sink = ?1 \
+     AND seq = (SELECT seq FROM _deliveries WHERE sink = ?1 AND route = ?2 AND record_id = ?3 AND state = 'waiting' ORDER BY seq LIMIT 1) \
+     AND NOT EXISTS (SELECT 1 FROM _deliveries WHERE sink = ?1 AND route = ?2 AND record_id = ?3 AND state = 'retrying')";
 
 /// Dead letters by number. The planner would otherwise read past all other rows of the sink.
 fn dead_sql() -> String {
     format!(
-        "SELECT {COLUMNS} INDEXED BY deliveries_state WHERE sink = ?1 AND state = 'dead' AND next_attempt_at IS NULL \
+        "SELECT {COLUMNS} INDEXED BY _deliveries_state WHERE sink = ?1 AND state = 'dead' AND next_attempt_at IS NULL \
          AND seq > ?2 ORDER BY seq LIMIT ?3"
     )
 }
@@ -112,15 +113,15 @@ fn dead_letter_sql() -> String {
     format!("SELECT {COLUMNS} WHERE sink = ?1 AND seq = ?2 AND state = 'dead'")
 }
 
-const DROP_DEAD: &str = "DELETE FROM deliveries WHERE sink = ?1 AND seq IN (SELECT seq FROM deliveries INDEXED BY deliveries_state \
+const DROP_DEAD: &str = "DELETE FROM _deliveries WHERE sink = ?1 AND seq IN (SELECT seq FROM _deliveries INDEXED BY _deliveries_state \
      WHERE sink = ?1 AND state = 'dead' AND next_attempt_at IS NULL ORDER BY seq LIMIT ?2)";
 
-const DROP_ONE: &str = "DELETE FROM deliveries WHERE sink = ?1 AND seq = ?2 AND state = 'dead'";
+const DROP_ONE: &str = "DELETE FROM _deliveries WHERE sink = ?1 AND seq = ?2 AND state = 'dead'";
 
-const REVIVE: &str = "UPDATE deliveries SET state = 'waiting', attempts = 0, only_if_newest = ?3 \
+const REVIVE: &str = "UPDATE _deliveries SET state = 'waiting', attempts = 0, only_if_newest = ?3 \
      WHERE sink = ?1 AND seq = ?2 AND state = 'dead'";
 
-const REVIVE_GAP: &str = "UPDATE deliveries SET state = 'retrying', attempts = 0, next_attempt_at = ?3 \
+const REVIVE_GAP: &str = "UPDATE _deliveries SET state = 'retrying', attempts = 0, next_attempt_at = ?3 \
      WHERE sink = ?1 AND seq = ?2 AND state = 'dead'";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<PendingDelivery> {

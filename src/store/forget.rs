@@ -162,7 +162,7 @@ pub(super) fn note(
     let identities = Identities::read(tx)?;
     log::append(tx, identities.for_next(before), tombstone)?;
     tx.execute(
-        "INSERT OR REPLACE INTO forgotten (route, record_id, forgotten_at) VALUES (?1, ?2, ?3)",
+        "INSERT OR REPLACE INTO _forgotten (route, record_id, forgotten_at) VALUES (?1, ?2, ?3)",
         (tombstone.route.as_str(), tombstone.record_id, tombstone.observed_at),
     )?;
     Ok(())
@@ -222,11 +222,11 @@ mod tests {
         drop(store);
         let tool = rusqlite::Connection::open(&path).unwrap();
         tool.execute_batch(
-            "INSERT INTO sinks (name, type, state, position, delivered, created_at, last_error)
+            "INSERT INTO _sinks (name, type, state, position, delivered, created_at, last_error)
                VALUES ('erp', 'webhook', 'active', 0, 0, '2026', 'down for Quetzal');
              INSERT INTO _notices (sink, event_id, kind, about, version, made_at, body, attempts)
                VALUES ('ops', 'r', 'report', 'late', 1, '2026', 'Quetzal owes 3', 0);
-             INSERT INTO backfill_terms (business, term, returned, asked_at)
+             INSERT INTO _backfill_terms (business, term, returned, asked_at)
                VALUES ('', 'Quetzal', 1, '2026');",
         )
         .unwrap();

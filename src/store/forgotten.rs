@@ -24,7 +24,7 @@ pub(super) struct ForgottenRecord {
 }
 
 const SELECT: &str = "SELECT f.route, f.record_id, f.forgotten_at, c.business, c.body \
-     FROM forgotten f JOIN changes c ON c.route = f.route AND c.record_id = f.record_id \
+     FROM _forgotten f JOIN changes c ON c.route = f.route AND c.record_id = f.record_id \
      WHERE c.kind = 'forgotten' ORDER BY c.seq";
 
 impl ForgottenRecord {

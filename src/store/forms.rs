@@ -88,7 +88,7 @@ fn store(
     let stored_business = business.as_deref().unwrap_or("");
     let known: Option<String> = connection
         .prepare_cached(
-            "SELECT definition FROM custom_fields WHERE form_type = ?1 AND business = ?2",
+            "SELECT definition FROM _custom_fields WHERE form_type = ?1 AND business = ?2",
         )?
         .query_row([&form_type, stored_business], |row| row.get(0))
         .optional()?;
@@ -99,7 +99,7 @@ fn store(
     };
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     tx.prepare_cached(
-            "INSERT INTO custom_fields (form_type, business, definition, changed_at) VALUES (?1, ?2, ?3, ?4) \
+            "INSERT INTO _custom_fields (form_type, business, definition, changed_at) VALUES (?1, ?2, ?3, ?4) \
              ON CONFLICT (form_type, business) DO UPDATE SET definition = excluded.definition, changed_at = excluded.changed_at",
         )?
         .execute((&form_type, stored_business, definition, stamp(at)))?;
@@ -118,13 +118,13 @@ fn keep(
     let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let stored_business = business.unwrap_or("");
     let mut known: Vec<String> = tx
-        .prepare_cached("SELECT form_type FROM custom_fields WHERE business = ?1")?
+        .prepare_cached("SELECT form_type FROM _custom_fields WHERE business = ?1")?
         .query_map([stored_business], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     known.retain(|form_type| !listed.contains(form_type));
     for form_type in &known {
         tx.execute(
-            "DELETE FROM custom_fields WHERE form_type = ?1 AND business = ?2",
+            "DELETE FROM _custom_fields WHERE form_type = ?1 AND business = ?2",
             [form_type.as_str(), stored_business],
         )?;
     }
@@ -146,7 +146,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn forms(&self) -> Result<Vec<Form>, StoreError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT form_type, changed_at, definition, nullif(business, '') FROM custom_fields \
+            "SELECT form_type, changed_at, definition, nullif(business, '') FROM _custom_fields \
              ORDER BY form_type, business LIMIT 1000",
         )?;
         let mut rows = statement.query([])?;

@@ -18,7 +18,7 @@ pub(super) struct Identities(Vec<(i64, String)>);
 impl Identities {
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare(
-            "SELECT name, value FROM meta WHERE name = ?1 OR name GLOB ?2 || '*' LIMIT 100000",
+            "SELECT name, value FROM _meta WHERE name = ?1 OR name GLOB ?2 || '*' LIMIT 100000",
         )?;
         let rows = statement.query_map((FIRST, LATER), |row| Ok((row.get(0)?, row.get(1)?)))?;
         let rows = rows.collect::<rusqlite::Result<Vec<(String, String)>>>()?;
@@ -55,7 +55,7 @@ impl Identities {
 /// Gives a store another identity for the rows that follow.
 pub(super) fn renew(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT OR REPLACE INTO meta (name, value) \
+        "INSERT OR REPLACE INTO _meta (name, value) \
          SELECT ?1 || coalesce(max(seq), 0), lower(hex(randomblob(16))) FROM changes",
         [LATER],
     )?;
@@ -71,9 +71,9 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         connection
             .execute_batch(
-                "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT);
+                "CREATE TABLE _meta (name TEXT PRIMARY KEY, value TEXT);
                  CREATE TABLE changes (seq INTEGER PRIMARY KEY);
-                 INSERT INTO meta VALUES ('identity', 'a'), ('identity_after_10', 'c'), ('identity_after_9', 'b');",
+                 INSERT INTO _meta VALUES ('identity', 'a'), ('identity_after_10', 'c'), ('identity_after_9', 'b');",
             )
             .unwrap();
         let identities = Identities::read(&connection).unwrap();

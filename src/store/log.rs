@@ -227,7 +227,7 @@ pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// Whether a row is a version of a record that was forgotten. The row that tells of it is none.
-pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN forgotten f ON f.route = c.route \
+pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN _forgotten f ON f.route = c.route \
      AND f.record_id = c.record_id WHERE c.seq = ?1 AND c.kind <> 'forgotten')";
 
 /// See [`IS_ERASED`].
@@ -285,13 +285,13 @@ pub(super) const NEXT_OBSERVED: &str =
 /// configured and not forgotten, and every replay that is under way: an update that is still
 /// to be delivered is compared with the version before it.
 pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM \
-     (SELECT position FROM sinks UNION ALL SELECT position FROM _replays WHERE state = 'running')) \
+     (SELECT position FROM _sinks UNION ALL SELECT position FROM _replays WHERE state = 'running')) \
      DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
-     AND seq <= (SELECT seq FROM behind) AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.seq = changes.seq) \
+     AND seq <= (SELECT seq FROM behind) AND NOT EXISTS (SELECT 1 FROM _deliveries d WHERE d.seq = changes.seq) \
      AND (kind = 'gap' OR EXISTS (SELECT 1 FROM changes n WHERE n.route = changes.route \
           AND n.record_id = changes.record_id AND n.version > changes.version \
           AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
-          AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.seq = n.seq)))";
+          AND NOT EXISTS (SELECT 1 FROM _deliveries d WHERE d.seq = n.seq)))";
 
 /// When a row was observed.
 pub(super) fn observed_at(connection: &Connection, seq: i64) -> rusqlite::Result<String> {

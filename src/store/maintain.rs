@@ -83,13 +83,13 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
     let polls_cutoff = before(POLLS_KEPT);
     let old_polls: bool = writer
         .connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM polls WHERE to_at < ?1)")?
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM _polls WHERE to_at < ?1)")?
         .query_row([&polls_cutoff], |row| row.get(0))?;
     if old_polls {
         pruned += writer
             .connection
             .prepare_cached(
-                "DELETE FROM polls WHERE id IN (SELECT id FROM polls WHERE to_at < ?1 LIMIT ?2)",
+                "DELETE FROM _polls WHERE id IN (SELECT id FROM _polls WHERE to_at < ?1 LIMIT ?2)",
             )?
             .execute((&polls_cutoff, POLLS_STEP))?;
     }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(versions(&store, "2").await, [9]);
         assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
         let tool = rusqlite::Connection::open(&path).unwrap();
-        let old = "SELECT count(*) FROM polls WHERE to_at < '2026-08'";
+        let old = "SELECT count(*) FROM _polls WHERE to_at < '2026-08'";
         let old: i64 = tool.query_row(old, (), |row| row.get(0)).unwrap();
         assert_eq!(old, 0, "polls are noted for a month");
     }

@@ -20,9 +20,10 @@ use serde_json::value::RawValue;
 use crate::record::{FieldName, Route};
 
 /// Our own columns in every mirror table, after the fields.
-const OWN: [&str; 5] = ["_business", "_first_seen_at", "_changed_at", "_seq", "_via"];
+const OWN: [&str; 6] =
+    ["_business", "_first_seen_at", "_changed_at", "_last_seen_at", "_seq", "_via"];
 const OWN_DEFINITIONS: &str = "_business, _first_seen_at TEXT NOT NULL, \
-     _changed_at TEXT NOT NULL, _seq INTEGER NOT NULL, _via";
+     _changed_at TEXT NOT NULL, _last_seen_at TEXT, _seq INTEGER NOT NULL, _via";
 /// SQLite's names for the row number, unless a column has that name.
 const ROW_NUMBER: [&str; 3] = ["rowid", "oid", "_rowid_"];
 /// A field past this many columns is kept in the log's body only.
@@ -119,6 +120,8 @@ pub(super) struct RowFacts<'a> {
     /// Only used for a new row.
     pub(super) first_seen_at: &'a str,
     pub(super) at: &'a str,
+    /// `None` while the record is on the newest page of its poller.
+    pub(super) last_seen_at: Option<&'a str>,
     pub(super) seq: i64,
     pub(super) via: Option<&'a str>,
 }
@@ -144,7 +147,7 @@ impl Mirror {
     pub(super) fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
         let mut mirror = Self::empty(route);
         let mut statement = connection
-            .prepare("SELECT field, \"column\" FROM columns WHERE route = ?1 ORDER BY position")?;
+            .prepare("SELECT field, \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?;
         let rows = statement
             .query_map([route.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
         for row in rows {
@@ -214,6 +217,7 @@ impl Mirror {
         cells.push(facts.business.map_or(Cell::Null, |b| Cell::Text(Cow::Borrowed(b))));
         cells.push(Cell::Text(Cow::Borrowed(facts.first_seen_at)));
         cells.push(Cell::Text(Cow::Borrowed(facts.at)));
+        cells.push(facts.last_seen_at.map_or(Cell::Null, |at| Cell::Text(Cow::Borrowed(at))));
         cells.push(Cell::Integer(facts.seq));
         cells.push(facts.via.map_or(Cell::Null, |v| Cell::Text(Cow::Borrowed(v))));
         connection.prepare_cached(&self.upsert)?.execute(rusqlite::params_from_iter(cells))?;
@@ -313,7 +317,7 @@ impl Mirror {
 
     fn save_columns(&self, connection: &Connection, from: usize) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
-            "INSERT INTO columns (route, field, \"column\", position) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO _columns (route, field, \"column\", position) VALUES (?1, ?2, ?3, ?4)",
         )?;
         for (position, (field, column)) in self.columns.iter().enumerate().skip(from) {
             let position = i64::try_from(position).expect("capped");
@@ -333,7 +337,8 @@ impl Mirror {
         let marks = vec!["?"; names.len() + 1 + OWN.len()].join(", ");
         self.upsert = format!(
             "INSERT INTO \"{}\" ({list}, {}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \
-             {sets}_business = excluded._business, _changed_at = excluded._changed_at, _seq = excluded._seq, _via = excluded._via",
+             {sets}_business = excluded._business, _changed_at = excluded._changed_at, \
+             _last_seen_at = iif(_last_seen_at IS NULL, NULL, excluded._last_seen_at), _seq = excluded._seq, _via = excluded._via",
             self.route,
             OWN.join(", "),
         );

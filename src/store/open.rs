@@ -36,18 +36,7 @@ const STABLE_PLANS: (DbConfig, bool) = (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, t
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Numbered schema steps; `user_version` is the number of steps that a file has.
-const MIGRATIONS: [&str; 10] = [
-    include_str!("migrations/0001_init.sql"),
-    include_str!("migrations/0002_pollers.sql"),
-    include_str!("migrations/0003_deliveries.sql"),
-    include_str!("migrations/0004_reports.sql"),
-    include_str!("migrations/0005_find.sql"),
-    include_str!("migrations/0006_accounts.sql"),
-    include_str!("migrations/0007_flood_gate.sql"),
-    include_str!("migrations/0008_beside_the_log.sql"),
-    include_str!("migrations/0009_replay_bound.sql"),
-    include_str!("migrations/0010_kept_notices.sql"),
-];
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_init.sql")];
 
 /// The lock of the process that uses the store; its file names that process.
 #[derive(Debug)]
@@ -329,7 +318,7 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
     if from == 0 {
         mirror::create_tables(&tx)?;
         tx.execute(
-            "INSERT INTO meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
+            "INSERT INTO _meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
             [],
         )?;
     }

@@ -296,7 +296,18 @@ fn write_records(
         };
         let business = business.as_deref();
         let via = None;
-        versions.push(NewVersion { id, text, kind, version, before, business, via, is_missing });
+        let is_on_page = true;
+        versions.push(NewVersion {
+            id,
+            text,
+            kind,
+            version,
+            before,
+            business,
+            via,
+            is_on_page,
+            is_missing,
+        });
     }
     batch.append(*route, &arrival.stamp, &versions)?;
     open_gaps.save(batch.tx)?;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::error::StoreError;
 
 pub(super) const PASS: &str =
-    "UPDATE sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
+    "UPDATE _sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
 
 /// A position that passed only changes its sink did not ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -111,7 +111,7 @@ impl Reader {
     /// When the file cannot be read.
     pub fn backfill_terms(&self, business: Option<&str>) -> Result<Vec<(String, u32)>, StoreError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT term, returned FROM backfill_terms WHERE business = ?1 ORDER BY asked_at LIMIT 100000",
+            "SELECT term, returned FROM _backfill_terms WHERE business = ?1 ORDER BY asked_at LIMIT 100000",
         )?;
         let rows =
             statement.query_map([business.unwrap_or("")], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -99,7 +99,7 @@ const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_succes
      emptied_at, served_business";
 
 pub(super) fn find_sql() -> String {
-    format!("SELECT {COLUMNS} FROM pollers WHERE route = ?1 AND business = ?2")
+    format!("SELECT {COLUMNS} FROM _pollers WHERE route = ?1 AND business = ?2")
 }
 
 pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
@@ -111,7 +111,7 @@ pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<O
 
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM pollers ORDER BY route, business LIMIT 10000"
+        "SELECT {COLUMNS} FROM _pollers ORDER BY route, business LIMIT 10000"
     ))?;
     let rows = statement.query_map([], PollerRow::read)?;
     rows.collect()
@@ -143,16 +143,17 @@ pub(super) fn times_since(
 }
 
 const TIMES_SINCE: &str =
-    "SELECT from_at, to_at, polls FROM polls WHERE to_at >= ?1 ORDER BY to_at DESC LIMIT ?2";
+    "SELECT from_at, to_at, polls FROM _polls WHERE to_at >= ?1 ORDER BY to_at DESC LIMIT ?2";
 
 pub(super) fn save(
     connection: &Connection,
     id: &PollerId,
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
+    note_sightings(connection, id, &row.head)?;
     connection
         .prepare_cached(
-            "INSERT INTO pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
+            "INSERT INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
              head_seq, emptied_at, served_business) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (route, business) DO UPDATE SET \
              last_success_at = excluded.last_success_at, last_change_at = excluded.last_change_at, \
@@ -177,6 +178,49 @@ pub(super) fn save(
     Ok(())
 }
 
+/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them last.
+fn note_sightings(connection: &Connection, id: &PollerId, head: &str) -> rusqlite::Result<()> {
+    let before: Option<(String, String)> = connection
+        .prepare_cached(
+            "SELECT head, last_success_at FROM _pollers WHERE route = ?1 AND business = ?2",
+        )?
+        .query_row((id.route.as_str(), business_text(id)), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((before, last_success_at)) = before.filter(|(before, _)| before != head) else {
+        return Ok(());
+    };
+    connection.prepare_cached(&left_page_sql(id.route))?.execute((
+        &before,
+        head,
+        last_success_at,
+    ))?;
+    connection.prepare_cached(&on_page_sql(id.route))?.execute([head])?;
+    Ok(())
+}
+
+fn left_page_sql(route: Route) -> String {
+    format!(
+        "UPDATE \"{route}\" SET _last_seen_at = ?3 WHERE id IN \
+         (SELECT value FROM json_each(?1) EXCEPT SELECT value FROM json_each(?2))"
+    )
+}
+
+fn on_page_sql(route: Route) -> String {
+    format!(
+        "UPDATE \"{route}\" SET _last_seen_at = NULL \
+         WHERE id IN (SELECT value FROM json_each(?1)) AND _last_seen_at IS NOT NULL"
+    )
+}
+
+/// Removes a poller, for example because another one goes on with its list.
+pub(super) fn remove(connection: &Connection, id: &PollerId) -> rusqlite::Result<()> {
+    note_sightings(connection, id, "[]")?;
+    connection
+        .prepare_cached("DELETE FROM _pollers WHERE route = ?1 AND business = ?2")?
+        .execute((id.route.as_str(), business_text(id)))?;
+    Ok(())
+}
+
 /// Notes since when a route shows no record.
 pub(super) fn set_emptied(
     connection: &Connection,
@@ -184,7 +228,7 @@ pub(super) fn set_emptied(
     at: &str,
 ) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("UPDATE pollers SET emptied_at = ?3 WHERE route = ?1 AND business = ?2")?
+        .prepare_cached("UPDATE _pollers SET emptied_at = ?3 WHERE route = ?1 AND business = ?2")?
         .execute((id.route.as_str(), business_text(id), at))?;
     Ok(())
 }
@@ -247,7 +291,7 @@ const RECENT_POLLS: i64 = 10_000;
 /// The last poll of every poller, from the newest rows of the table.
 pub(super) fn last_polls(connection: &Connection) -> rusqlite::Result<Vec<LastPoll>> {
     let mut statement = connection.prepare_cached(
-        "SELECT route, nullif(business, ''), outcome, detail, to_at, created, updated FROM polls \
+        "SELECT route, nullif(business, ''), outcome, detail, to_at, created, updated FROM _polls \
          ORDER BY id DESC LIMIT ?1",
     )?;
     let mut rows = statement.query([RECENT_POLLS])?;
@@ -364,7 +408,7 @@ fn insert_poll(
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     connection
         .prepare_cached(
-            "INSERT INTO polls (route, business, outcome, detail, polls, from_at, to_at, records, created, updated, \
+            "INSERT INTO _polls (route, business, outcome, detail, polls, from_at, to_at, records, created, updated, \
              overlap, latency_ms, remaining) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(rusqlite::params![
@@ -396,6 +440,6 @@ mod tests {
         let plan: String = connection
             .query_row(&format!("EXPLAIN QUERY PLAN {TIMES_SINCE}"), ("", 1), |row| row.get(3))
             .unwrap();
-        assert!(plan.starts_with("SEARCH polls USING INDEX polls_to_at"), "{plan}");
+        assert!(plan.starts_with("SEARCH _polls USING INDEX _polls_to_at"), "{plan}");
     }
 }

@@ -28,13 +28,13 @@ pub(super) fn remove(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::
         [REMOVED],
     )?;
     tx.execute("UPDATE _replays SET last_error = NULL", [])?;
-    tx.execute("UPDATE sinks SET last_error = NULL, last_error_at = NULL", [])?;
+    tx.execute("UPDATE _sinks SET last_error = NULL, last_error_at = NULL", [])?;
     let said = texts(tx, route, id)?;
     for (business, term) in terms(tx)? {
         let wanted = letters(&term);
         let tells = wanted.chars().count() >= TERM_MIN;
         if tells && said.iter().any(|text| text.contains(&wanted)) {
-            tx.prepare_cached("DELETE FROM backfill_terms WHERE business = ?1 AND term = ?2")?
+            tx.prepare_cached("DELETE FROM _backfill_terms WHERE business = ?1 AND term = ?2")?
                 .execute((business, term))?;
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn remove(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::
 }
 
 fn terms(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
-    let mut statement = connection.prepare_cached("SELECT business, term FROM backfill_terms")?;
+    let mut statement = connection.prepare_cached("SELECT business, term FROM _backfill_terms")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     rows.collect()
 }

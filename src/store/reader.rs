@@ -289,7 +289,7 @@ impl Reader {
                 let count = self
                     .connection
                     .prepare_cached(&format!(
-                        "SELECT CASE WHEN EXISTS (SELECT 1 FROM forgotten WHERE route = '{route}') \
+                        "SELECT CASE WHEN EXISTS (SELECT 1 FROM _forgotten WHERE route = '{route}') \
                          THEN (SELECT count(*) FROM \"{route}\") \
                          ELSE (SELECT coalesce(max(rowid), 0) FROM \"{route}\") END"
                     ))?

@@ -98,6 +98,7 @@ fn latest_after(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::Resul
 struct OldRow {
     first_seen_at: Option<String>,
     business: Option<String>,
+    last_seen_at: Option<String>,
     via: Option<String>,
 }
 
@@ -139,6 +140,7 @@ fn rebuild_route(
                 business: if is_known { &old_row.business } else { &latest.business }.as_deref(),
                 first_seen_at: &first_seen_at,
                 at: &latest.observed_at,
+                last_seen_at: old_row.last_seen_at.as_deref(),
                 seq: latest.seq,
                 via: old_row.via.as_deref(),
             };
@@ -157,10 +159,15 @@ fn rebuild_route(
 
 fn old_row(tx: &Transaction<'_>, old: &str, id: &str) -> rusqlite::Result<Option<OldRow>> {
     tx.prepare_cached(&format!(
-        "SELECT _first_seen_at, _business, _via FROM \"{old}\" WHERE id = ?1"
+        "SELECT _first_seen_at, _business, _last_seen_at, _via FROM \"{old}\" WHERE id = ?1"
     ))?
     .query_row([id], |row| {
-        Ok(OldRow { first_seen_at: row.get(0)?, business: row.get(1)?, via: row.get(2)? })
+        Ok(OldRow {
+            first_seen_at: row.get(0)?,
+            business: row.get(1)?,
+            last_seen_at: row.get(2)?,
+            via: row.get(3)?,
+        })
     })
     .optional()
 }

@@ -57,7 +57,7 @@ impl Reader {
     pub fn report_runs(&self) -> Result<BTreeMap<String, ReportRun>, StoreError> {
         let mut statement = self
             .connection
-            .prepare_cached("SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2")?;
+            .prepare_cached("SELECT name, value FROM _meta WHERE name >= ?1 AND name < ?2")?;
         let end = format!("{PREFIX}\u{7f}");
         let rows = statement.query_map((PREFIX, end), |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
@@ -87,13 +87,13 @@ impl Store {
                 .connection
                 .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             tx.execute(
-                "DELETE FROM meta WHERE name >= ?1 AND name < ?2",
+                "DELETE FROM _meta WHERE name >= ?1 AND name < ?2",
                 (PREFIX, format!("{PREFIX}\u{7f}")),
             )?;
             for (name, run) in &runs {
                 let value = serde_json::to_string(run).expect("plain values");
                 tx.execute(
-                    "INSERT INTO meta (name, value) VALUES (?1, ?2)",
+                    "INSERT INTO _meta (name, value) VALUES (?1, ?2)",
                     (format!("{PREFIX}{name}"), value),
                 )?;
             }

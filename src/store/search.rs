@@ -160,6 +160,7 @@ fn write(
                         before: None,
                         business,
                         via: Some("search"),
+                        is_on_page: false,
                         is_missing: false,
                     }
                 }
@@ -171,6 +172,7 @@ fn write(
                     before: Some(*before),
                     business: business.as_deref(),
                     via: via.as_deref(),
+                    is_on_page: false,
                     is_missing: *is_missing,
                 },
             });
@@ -186,7 +188,7 @@ fn write(
 
 fn note_term(tx: &Connection, search: &Search, term: &str, at: &str) -> rusqlite::Result<()> {
     tx.prepare_cached(
-        "INSERT INTO backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4) \
+        "INSERT INTO _backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (business, term) DO UPDATE SET returned = excluded.returned, asked_at = excluded.asked_at",
     )?
     .execute((

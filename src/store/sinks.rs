@@ -177,28 +177,28 @@ impl Store {
 }
 
 const SELECT: &str = "SELECT name, type, state, position, delivered, last_success_at, last_error, last_error_at, \
-     retrying, dead, filtered, skipped, gate, released_to FROM sinks";
+     retrying, dead, filtered, skipped, gate, released_to FROM _sinks";
 
 /// Every change ever stored that the log no longer holds after the position is skipped: those before
 /// the position, and those that were pruned.
-const INSERT: &str = "INSERT INTO sinks (name, type, state, position, skipped, created_at, released_to) \
+const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, skipped, created_at, released_to) \
      VALUES (?1, ?2, 'active', ?3, \
      coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
      - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
 
-const POSITION: &str = "SELECT position FROM sinks WHERE name = ?1";
+const POSITION: &str = "SELECT position FROM _sinks WHERE name = ?1";
 
-const HOLD: &str = "UPDATE sinks SET gate = 'held' WHERE name = ?1";
+const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
 
 const RELEASE: &str =
-    "UPDATE sinks SET gate = 'open', released_to = ?2 WHERE name = ?1 AND gate = 'held'";
+    "UPDATE _sinks SET gate = 'open', released_to = ?2 WHERE name = ?1 AND gate = 'held'";
 
-const SKIP: &str = "UPDATE sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
+const SKIP: &str = "UPDATE _sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
      filtered = filtered + ?3 - ?2 - ?4 WHERE name = ?1 AND gate = 'held' AND position = ?2";
 
 /// A change that is refused when a database is filled counts no longer as delivered. Where another type of
 /// sink was given the changes before, it may have been counted as filtered instead.
-const SAVE: &str = "UPDATE sinks SET position = max(position, coalesce(?2, position)), delivered = max(0, delivered + ?3), \
+const SAVE: &str = "UPDATE _sinks SET position = max(position, coalesce(?2, position)), delivered = max(0, delivered + ?3), \
      last_success_at = CASE WHEN ?3 > 0 THEN ?4 ELSE last_success_at END, \
      last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
      state = CASE WHEN ?6 THEN 'disabled' ELSE state END, \
@@ -258,12 +258,12 @@ pub(super) fn open(
         }
         // While it was removed the log may have lost changes that it did not get.
         tx.execute(
-            "UPDATE sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
-             - (SELECT count(*) FROM changes c WHERE c.seq > sinks.position)) WHERE name = ?1 AND state = 'removed'",
+            "UPDATE _sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
+             - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)) WHERE name = ?1 AND state = 'removed'",
             [name],
         )?;
         tx.execute(
-            "UPDATE sinks SET type = ?2, state = 'active' WHERE name = ?1",
+            "UPDATE _sinks SET type = ?2, state = 'active' WHERE name = ?1",
             (name, type_name),
         )?;
     } else {
@@ -298,7 +298,7 @@ pub(super) fn retire(
     }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for row in &gone {
-        tx.execute("UPDATE sinks SET state = 'removed' WHERE name = ?1", [&row.name])?;
+        tx.execute("UPDATE _sinks SET state = 'removed' WHERE name = ?1", [&row.name])?;
     }
     tx.commit()?;
     Ok(gone)
@@ -369,11 +369,11 @@ pub(super) fn skip(
 pub(super) fn forget(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let forgotten =
-        tx.execute("DELETE FROM sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
+        tx.execute("DELETE FROM _sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
     if forgotten {
         acknowledged::forget(&tx, name)?;
         state_topics::forget(&tx, name)?;
-        for table in ["deliveries", "_notices", "_alerts", "_replays"] {
+        for table in ["_deliveries", "_notices", "_alerts", "_replays"] {
             tx.execute(&format!("DELETE FROM {table} WHERE sink = ?1"), [name])?;
         }
     }

@@ -99,9 +99,5 @@ pub(super) fn take_over(
         "UPDATE gaps SET business = ?3 WHERE route = ?1 AND business = ?2",
         (poller.route.as_str(), old, new),
     )?;
-    connection.execute(
-        "DELETE FROM pollers WHERE route = ?1 AND business = ?2",
-        (poller.route.as_str(), old),
-    )?;
-    Ok(())
+    pollers::remove(connection, &predecessor.poller)
 }

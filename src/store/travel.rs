@@ -86,6 +86,8 @@ impl Reader {
                 business: business.as_deref(),
                 first_seen_at: &first_seen_at,
                 at: &at,
+                // The log does not know until when the page showed it.
+                last_seen_at: Some(&at),
                 seq: row.get(3)?,
                 via: None,
             };

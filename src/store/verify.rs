@@ -148,7 +148,7 @@ fn changes(
     let mut statement = connection.prepare(
         // The text of a record whose data was removed is gone, and its event ids stay.
         "SELECT seq, event_id, route, record_id, kind, version, body FROM changes c \
-         WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.route = c.route AND f.record_id = c.record_id) \
+         WHERE NOT EXISTS (SELECT 1 FROM _forgotten f WHERE f.route = c.route AND f.record_id = c.record_id) \
          ORDER BY seq",
     )?;
     let mut rows = statement.query([])?;
@@ -242,7 +242,7 @@ fn mirror(
         &format!(
             "SELECT count(DISTINCT record_id) FROM changes WHERE route = '{route}' \
              AND record_id <> '' AND record_id NOT IN (SELECT id FROM \"{route}\") \
-             AND record_id NOT IN (SELECT record_id FROM forgotten WHERE route = '{route}')"
+             AND record_id NOT IN (SELECT record_id FROM _forgotten WHERE route = '{route}')"
         ),
         [],
         |row| row.get(0),
@@ -269,16 +269,16 @@ fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFindin
         .unwrap_or(0);
     let pending = number(
         "SELECT count(*) FROM changes WHERE seq > ?2 \
-         AND seq NOT IN (SELECT seq FROM deliveries WHERE sink = ?1)",
+         AND seq NOT IN (SELECT seq FROM _deliveries WHERE sink = ?1)",
     )?;
     let retrying = number(
-        "SELECT count(*) FROM deliveries WHERE sink = ?1 AND state <> 'dead' AND ?2 IS NOT NULL",
+        "SELECT count(*) FROM _deliveries WHERE sink = ?1 AND state <> 'dead' AND ?2 IS NOT NULL",
     )?;
     let dead = number(
-        "SELECT count(*) FROM deliveries WHERE sink = ?1 AND state = 'dead' AND ?2 IS NOT NULL",
+        "SELECT count(*) FROM _deliveries WHERE sink = ?1 AND state = 'dead' AND ?2 IS NOT NULL",
     )?;
     let lost = number(
-        "SELECT count(*) FROM deliveries d WHERE d.sink = ?1 AND ?2 IS NOT NULL AND NOT EXISTS \
+        "SELECT count(*) FROM _deliveries d WHERE d.sink = ?1 AND ?2 IS NOT NULL AND NOT EXISTS \
          (SELECT 1 FROM changes c WHERE c.seq = d.seq AND c.route = d.route AND c.record_id = d.record_id)",
     )?;
     let (delivered, position, filtered) = (row.delivered, row.position, row.filtered);

@@ -85,7 +85,7 @@ impl Plan {
 
 /// As [`refresh`], even if nothing is known to have changed: the tables were made again.
 pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM meta WHERE name = ?1", [MADE_FROM])?;
+    connection.execute("DELETE FROM _meta WHERE name = ?1", [MADE_FROM])?;
     refresh(connection)
 }
 

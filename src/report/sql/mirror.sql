@@ -2,7 +2,7 @@
 -- about: How fresh each route is, and what may have been missed.
 WITH counted AS MATERIALIZED (
     SELECT l.route, l.business, sum(l.polls) AS polls
-    FROM polls l
+    FROM _polls l
     WHERE l.to_at >= (SELECT min(from_at) FROM days) AND l.to_at < (SELECT max(to_at) FROM days)
     GROUP BY l.route, l.business
 )
@@ -17,6 +17,6 @@ SELECT p.route, nullif(p.business, '') AS business,
     -- Each + keeps SQLite from making an index of these few rows.
     coalesce((SELECT c.polls FROM counted c WHERE +c.route = p.route
         AND +c.business = p.business), 0) AS polls
-FROM pollers p
+FROM _pollers p
 WHERE :business IS NULL OR p.business = :business
 ORDER BY p.route, p.business

@@ -154,7 +154,7 @@ async fn an_older_index_is_made_again_at_the_next_start_in_the_format_that_every
         "INSERT INTO _search (_search, rank) VALUES ('secure-delete', 1); \
          INSERT INTO _search (_search, rowid, text) SELECT 'delete', seq, '2 Bob ' FROM changes \
          WHERE record_id = '2'; \
-         UPDATE meta SET value = '2' WHERE name = 'search_form'",
+         UPDATE _meta SET value = '2' WHERE name = 'search_form'",
     )
     .unwrap();
     let settings = || {

@@ -1,10 +1,5 @@
--- The store's own tables. The six mirror tables are made by `mirror.rs`, since their columns grow.
-
--- Facts about this file: the random identity that event ids are derived from.
-CREATE TABLE meta (
-    name  TEXT PRIMARY KEY NOT NULL,
-    value TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+-- The program's own tables. The six mirror tables are made by `mirror.rs`, since their columns grow.
+-- `changes` and `gaps` are for everyone; the names of the others begin with `_`.
 
 -- The append-only log. `record_id` is '' for a gap, whose number is then `version`.
 CREATE TABLE changes (
@@ -20,8 +15,38 @@ CREATE TABLE changes (
 ) STRICT;
 CREATE UNIQUE INDEX changes_version ON changes (route, record_id, version);
 
--- What each poller knows; `business` is '' for the workspace default.
-CREATE TABLE pollers (
+-- Intervals in which records may have been missed. `certainty` is 'gap' or 'suspect'; `state` is
+-- 'open', 'partly_repaired', 'repaired' or 'accepted'. The log was searched for names up to `searched_seq`.
+CREATE TABLE gaps (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    route          TEXT NOT NULL,
+    business       TEXT NOT NULL,
+    certainty      TEXT NOT NULL,
+    found_at       TEXT NOT NULL,
+    from_at        TEXT NOT NULL,
+    to_at          TEXT NOT NULL,
+    after_id       TEXT,
+    before_id      TEXT,
+    estimate       INTEGER,
+    estimate_error INTEGER,
+    state          TEXT NOT NULL DEFAULT 'open',
+    repaired       INTEGER NOT NULL DEFAULT 0,
+    note           TEXT,
+    searched_seq   INTEGER NOT NULL DEFAULT 0,
+    searches       INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX gaps_state ON gaps (state, route, business);
+
+-- Facts about this file: the random identity that event ids are derived from.
+CREATE TABLE _meta (
+    name  TEXT PRIMARY KEY NOT NULL,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What each poller knows; `business` is '' for the workspace default. A record that was changed after the row
+-- `head_seq` of the log proves nothing. `emptied_at` is since when the route shows no record although it showed
+-- some before. `served_business` is the business that answered, as `X-Business` of the last page said.
+CREATE TABLE _pollers (
     route           TEXT NOT NULL,
     business        TEXT NOT NULL,
     first_polled_at TEXT NOT NULL,
@@ -30,12 +55,15 @@ CREATE TABLE pollers (
     high_id         INTEGER,
     page_limit      INTEGER NOT NULL,
     head            TEXT NOT NULL,
+    head_seq        INTEGER NOT NULL,
     learned         TEXT,
+    emptied_at      TEXT,
+    served_business TEXT,
     PRIMARY KEY (route, business)
 ) STRICT, WITHOUT ROWID;
 
 -- Runs of polls with the same outcome, newest last; pruned.
-CREATE TABLE polls (
+CREATE TABLE _polls (
     id         INTEGER PRIMARY KEY,
     route      TEXT NOT NULL,
     business   TEXT NOT NULL,
@@ -51,45 +79,42 @@ CREATE TABLE polls (
     latency_ms INTEGER NOT NULL,
     remaining  INTEGER
 ) STRICT;
-CREATE INDEX polls_to_at ON polls (to_at);
+CREATE INDEX _polls_to_at ON _polls (to_at);
 
--- Intervals in which records may have been missed. `certainty` is 'gap' or 'suspect'; `state` is
--- 'open', 'partly_repaired', 'repaired' or 'accepted'. The log was searched for names up to `searched_seq`.
-CREATE TABLE gaps (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    route      TEXT NOT NULL,
-    business   TEXT NOT NULL,
-    certainty  TEXT NOT NULL,
-    found_at   TEXT NOT NULL,
-    from_at    TEXT NOT NULL,
-    to_at      TEXT NOT NULL,
-    after_id   TEXT,
-    before_id  TEXT,
-    estimate   INTEGER,
-    estimate_error INTEGER,
-    state      TEXT NOT NULL DEFAULT 'open',
-    repaired   INTEGER NOT NULL DEFAULT 0,
-    note       TEXT,
-    searched_seq INTEGER NOT NULL DEFAULT 0,
-    searches   INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE INDEX gaps_state ON gaps (state, route, business);
+-- Records whose data the operator had removed. They are not mirrored again.
+CREATE TABLE _forgotten (
+    route        TEXT NOT NULL,
+    record_id    TEXT NOT NULL,
+    forgotten_at TEXT NOT NULL,
+    PRIMARY KEY (route, record_id)
+) STRICT, WITHOUT ROWID;
 
--- One row a sink: everything up to `position` is delivered, filtered out, or in `deliveries`.
-CREATE TABLE sinks (
+-- One row a sink: everything up to `position` is delivered, filtered out, skipped, or in `_deliveries`.
+-- Triggers keep `retrying` and `dead`. `skipped` counts changes before the place where the sink began, dead
+-- letters that were dropped, and changes that were no longer in the log. A sink with `hold_above` is held when
+-- too many changes come at once, until an operator releases it; those up to `released_to` are not counted.
+CREATE TABLE _sinks (
     name            TEXT PRIMARY KEY NOT NULL,
     type            TEXT NOT NULL,
     state           TEXT NOT NULL,
     position        INTEGER NOT NULL,
     delivered       INTEGER NOT NULL DEFAULT 0,
+    retrying        INTEGER NOT NULL DEFAULT 0,
+    dead            INTEGER NOT NULL DEFAULT 0,
+    filtered        INTEGER NOT NULL DEFAULT 0,
+    skipped         INTEGER NOT NULL DEFAULT 0,
+    gate            TEXT NOT NULL DEFAULT 'open',
+    released_to     INTEGER NOT NULL DEFAULT 0,
     created_at      TEXT NOT NULL,
     last_success_at TEXT,
     last_error      TEXT,
     last_error_at   TEXT
 ) STRICT, WITHOUT ROWID;
 
--- Exceptions only: what a sink is retrying, what waits behind it, what is dead.
-CREATE TABLE deliveries (
+-- Exceptions only: what a sink is retrying, what waits behind it, what is dead. Only a `retrying` row has
+-- `next_attempt_at`. `only_if_newest` is 1 for a revived dead letter, which is delivered only while the sink has
+-- no newer version of its record.
+CREATE TABLE _deliveries (
     sink            TEXT NOT NULL,
     seq             INTEGER NOT NULL,
     route           TEXT NOT NULL,
@@ -99,15 +124,85 @@ CREATE TABLE deliveries (
     next_attempt_at TEXT,
     last_error      TEXT,
     since           TEXT NOT NULL,
+    only_if_newest  INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (sink, seq)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX deliveries_seq ON deliveries (seq);
-CREATE INDEX deliveries_open ON deliveries (sink, seq) WHERE state <> 'dead';
-CREATE INDEX deliveries_dead ON deliveries (sink) WHERE state = 'dead';
-CREATE INDEX deliveries_record ON deliveries (sink, route, record_id);
+CREATE INDEX _deliveries_seq ON _deliveries (seq);
+CREATE INDEX _deliveries_state ON _deliveries (sink, state, next_attempt_at);
+CREATE INDEX _deliveries_record ON _deliveries (sink, route, record_id, state);
+
+CREATE TRIGGER _deliveries_added AFTER INSERT ON _deliveries BEGIN
+    UPDATE _sinks SET retrying = retrying + (new.state <> 'dead'), dead = dead + (new.state = 'dead')
+    WHERE name = new.sink;
+END;
+CREATE TRIGGER _deliveries_removed AFTER DELETE ON _deliveries BEGIN
+    UPDATE _sinks SET retrying = retrying - (old.state <> 'dead'), dead = dead - (old.state = 'dead')
+    WHERE name = old.sink;
+END;
+CREATE TRIGGER _deliveries_moved AFTER UPDATE OF state ON _deliveries WHEN old.state <> new.state BEGIN
+    UPDATE _sinks SET retrying = retrying + (new.state <> 'dead') - (old.state <> 'dead'),
+        dead = dead + (new.state = 'dead') - (old.state = 'dead')
+    WHERE name = new.sink;
+END;
+CREATE TRIGGER _deliveries_dropped AFTER DELETE ON _deliveries WHEN old.state = 'dead' BEGIN
+    UPDATE _sinks SET skipped = skipped + 1 WHERE name = old.sink;
+END;
+
+-- What this program says by itself, until the sink has taken it. One that the sink refused for good is kept:
+-- a reload, or an operator, has it handed over again.
+CREATE TABLE _notices (
+    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    sink            TEXT NOT NULL,
+    event_id        TEXT NOT NULL,
+    kind            TEXT NOT NULL,
+    about           TEXT NOT NULL,
+    version         INTEGER NOT NULL,
+    made_at         TEXT NOT NULL,
+    body            TEXT NOT NULL,
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    next_attempt_at TEXT,
+    last_error      TEXT,
+    given_up_at     TEXT
+) STRICT;
+CREATE UNIQUE INDEX _notices_event ON _notices (sink, event_id);
+-- How many notices of a sink wait or were refused, and why, without reading their bodies.
+CREATE INDEX _notices_of_sink ON _notices (sink, given_up_at, last_error);
+-- Which of them are due, likewise.
+CREATE INDEX _notices_due ON _notices (sink, given_up_at, next_attempt_at);
+
+-- What is wrong now, for each sink that is told; `told` is how bad it was then, 0 before.
+CREATE TABLE _alerts (
+    sink  TEXT NOT NULL,
+    about TEXT NOT NULL,
+    since TEXT NOT NULL,
+    told  INTEGER NOT NULL,
+    PRIMARY KEY (sink, about)
+) STRICT, WITHOUT ROWID;
+
+-- One row a sink: the changes after `from_seq` up to `to_seq` that it is given once more. Those up to
+-- `position` were handed over. `state` is 'running', 'done', 'cancelled' or 'failed'. The daemon has run for
+-- `failing_for_ms` since `failing_since`, since when the next change fails.
+CREATE TABLE _replays (
+    sink           TEXT PRIMARY KEY NOT NULL,
+    id             TEXT NOT NULL,
+    from_seq       INTEGER NOT NULL,
+    to_seq         INTEGER NOT NULL,
+    wanted         TEXT NOT NULL,
+    rate           REAL NOT NULL,
+    position       INTEGER NOT NULL,
+    sent           INTEGER NOT NULL DEFAULT 0,
+    refused        INTEGER NOT NULL DEFAULT 0,
+    left_out       INTEGER NOT NULL DEFAULT 0,
+    state          TEXT NOT NULL,
+    last_error     TEXT,
+    failing_since  TEXT,
+    failing_for_ms INTEGER NOT NULL DEFAULT 0,
+    begun_at       TEXT NOT NULL,
+    ended_at       TEXT
+) STRICT, WITHOUT ROWID;
 
 -- The search terms a backfill has asked, so that it can go on where it was.
-CREATE TABLE backfill_terms (
+CREATE TABLE _backfill_terms (
     business TEXT NOT NULL,
     term     TEXT NOT NULL,
     returned INTEGER NOT NULL,
@@ -116,7 +211,7 @@ CREATE TABLE backfill_terms (
 ) STRICT, WITHOUT ROWID;
 
 -- Field definitions as `integrations/custom-fields` showed them last.
-CREATE TABLE custom_fields (
+CREATE TABLE _custom_fields (
     form_type  TEXT NOT NULL,
     business   TEXT NOT NULL,
     definition TEXT NOT NULL,
@@ -125,10 +220,32 @@ CREATE TABLE custom_fields (
 ) STRICT, WITHOUT ROWID;
 
 -- Which column of a mirror table holds which field.
-CREATE TABLE columns (
+CREATE TABLE _columns (
     route    TEXT NOT NULL,
     field    TEXT NOT NULL,
     "column" TEXT NOT NULL,
     position INTEGER NOT NULL,
     PRIMARY KEY (route, field)
 ) STRICT, WITHOUT ROWID;
+
+-- The offsets of the shop's time zone from UTC, for plain SQL. A time counts from the row with the latest
+-- `from_at` (UTC) that is not after it.
+CREATE TABLE _time_zone_offsets (
+    from_at TEXT PRIMARY KEY NOT NULL,
+    seconds INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO _time_zone_offsets (from_at, seconds) VALUES ('0001-01-01T00:00:00', 0);
+
+-- What each table, view and column holds; `column_name` is '' for a table or a view itself.
+CREATE TABLE _about (
+    name        TEXT NOT NULL,
+    column_name TEXT NOT NULL,
+    about       TEXT NOT NULL,
+    PRIMARY KEY (name, column_name)
+) STRICT, WITHOUT ROWID;
+
+-- The words of every record's newest version, for `shopmirror find`; a row's number is the number of
+-- that version in `changes`. It holds no text, only which words stand where.
+CREATE VIRTUAL TABLE _search USING fts5(
+    text, content='', columnsize=0, detail=none, tokenize='unicode61 remove_diacritics 2'
+);

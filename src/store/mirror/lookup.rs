@@ -82,7 +82,7 @@ pub(in crate::store) fn has_customer(
     text: &str,
 ) -> rusqlite::Result<bool> {
     let column: Option<String> = connection
-        .prepare_cached("SELECT \"column\" FROM columns WHERE route = 'customers' AND field = ?1")?
+        .prepare_cached("SELECT \"column\" FROM _columns WHERE route = 'customers' AND field = ?1")?
         .query_row([field.field()], |row| row.get(0))
         .optional()?;
     let Some(column) = column else { return Ok(false) };

@@ -50,7 +50,7 @@ pub(in crate::store) struct View {
 /// Reads the columns of all mirror tables and the definitions of the custom fields.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns>> {
     let mut fields = connection
-        .prepare_cached("SELECT \"column\" FROM columns WHERE route = ?1 ORDER BY position")?;
+        .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?;
     let custom = custom_labels(connection)?;
     Route::ALL
         .into_iter()
@@ -69,7 +69,7 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns
 fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Vec<String>>> {
     let mut custom: BTreeMap<Route, Vec<String>> = BTreeMap::new();
     let mut statement = connection.prepare_cached(
-        "SELECT form_type, definition FROM custom_fields ORDER BY form_type, business",
+        "SELECT form_type, definition FROM _custom_fields ORDER BY form_type, business",
     )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

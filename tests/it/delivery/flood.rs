@@ -63,7 +63,7 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
     for (mark, most) in [("one", "hold_above = 50"), ("two", ""), ("three", "hold_above = 5")] {
         place.configure(&format!("{}{}", sinks(most), Place::file_sink(mark, "")));
         daemon.signal(Signal::HUP);
-        let sql = format!("SELECT count(*) FROM sinks WHERE name = '{mark}'");
+        let sql = format!("SELECT count(*) FROM _sinks WHERE name = '{mark}'");
         wait_until("it reloads", || place.number(&sql) == 1).await;
         held(&place, "hook").await;
     }
@@ -88,7 +88,7 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
     let failed = hook.received().len();
     hook.always(Answer::status(204));
     let _daemon = place.started().await;
-    let taken = || place.number("SELECT delivered FROM sinks WHERE name = 'hook'") == 14;
+    let taken = || place.number("SELECT delivered FROM _sinks WHERE name = 'hook'") == 14;
     wait_until("all have arrived", taken).await;
     let events = hook.events();
     let mut arrived = seqs(&[&events[..3], &events[failed..]].concat());
@@ -109,7 +109,7 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
 async fn what_is_dropped_is_counted_as_skipped_and_the_sink_goes_on() {
     let (hook, workspace, place, daemon) = hooked("hold_above = 5\nroutes = [\"payments\"]").await;
     // What was there before the sink is skipped, or not asked for, if the sink began before it.
-    let before = place.number("SELECT skipped FROM sinks");
+    let before = place.number("SELECT skipped FROM _sinks");
     // What the sink did not ask for is no flood.
     workspace.sandbox.burst(Route::Leads, 20);
     workspace.polled(Route::Leads).await;

@@ -23,7 +23,7 @@ async fn other_settings_of_a_sink_in_the_middle_of_a_backlog_lose_and_double_not
     workspace.all_polled().await;
     hook.refuse("Parked", Answer::status(422));
     let parked = workspace.add(Route::Leads, json!({"name": "Parked"}));
-    let retrying = || place.number("SELECT retrying FROM sinks WHERE name = 'hook'");
+    let retrying = || place.number("SELECT retrying FROM _sinks WHERE name = 'hook'");
     wait_until("it is parked", || retrying() == 1).await;
     workspace.edit(Route::Leads, &parked, json!({"name": "Later"}));
     let mut delivers = true;
@@ -53,11 +53,11 @@ async fn other_settings_of_a_sink_in_the_middle_of_a_backlog_lose_and_double_not
     hook.forgive();
     workspace.all_polled().await;
     // An hour later.
-    let due = "UPDATE deliveries SET next_attempt_at = '2020-01-01T00:00:00.000000Z' WHERE state = 'retrying'";
+    let due = "UPDATE _deliveries SET next_attempt_at = '2020-01-01T00:00:00.000000Z' WHERE state = 'retrying'";
     assert!(place.writer().execute(due, []).unwrap() > 0);
     daemon.signal(Signal::HUP);
     let last = place.number("SELECT max(seq) FROM changes");
-    let position = || place.number("SELECT position FROM sinks WHERE name = 'hook'");
+    let position = || place.number("SELECT position FROM _sinks WHERE name = 'hook'");
     wait_until("all has arrived", || position() == last && retrying() == 0).await;
     daemon.stop().await;
     let mut times: BTreeMap<String, usize> = BTreeMap::new();

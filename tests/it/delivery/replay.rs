@@ -14,7 +14,7 @@ async fn filled(workspace: &Workspace, place: &Place, hook: &Receiver) -> Vec<St
     let daemon = place.started().await;
     workspace.all_polled().await;
     workspace.sandbox.burst(Route::Leads, 60);
-    let delivered = || place.number("SELECT delivered FROM sinks") == 60;
+    let delivered = || place.number("SELECT delivered FROM _sinks") == 60;
     wait_until("the sink has all", delivered).await;
     daemon.stop().await;
     event_ids(&hook.events())
@@ -123,7 +123,7 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     let refused = place.run(["replay", "hook", "--where", &filter, "--rate", "100/s"]).await;
     assert_eq!(refused.code, Some(65), "{refused:?}");
     assert!(refused.out.contains("1 refused") && refused.out.contains("422"), "{refused:?}");
-    assert_eq!(place.number("SELECT retrying + dead FROM sinks"), 0);
+    assert_eq!(place.number("SELECT retrying + dead FROM _sinks"), 0);
     let none = place.run(["replay", "hook", "--from", "999999"]).await;
     assert_eq!(none.code, Some(65), "{none:?}");
 }
@@ -191,7 +191,7 @@ async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
     daemon.stop().await;
     let forgotten = place.run(["sinks", "forget", "hook"]).await;
     assert!(forgotten.out.contains("3 changes that it never got"), "{forgotten:?}");
-    assert_eq!(place.number("SELECT count(*) FROM sinks"), 1);
+    assert_eq!(place.number("SELECT count(*) FROM _sinks"), 1);
     let verified = place.run(["verify"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }

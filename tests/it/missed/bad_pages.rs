@@ -53,7 +53,7 @@ async fn whatever_is_no_page_is_refused_counted_and_told_and_changes_nothing() {
         assert!(place.changes().contains(&expected), "{route}");
         let (_, word) = &faults[Route::ALL.iter().position(|r| *r == route).unwrap()];
         let sql = format!(
-            "SELECT count(*) FROM polls WHERE route = '{}' AND outcome = 'failed' AND detail = '{word}'",
+            "SELECT count(*) FROM _polls WHERE route = '{}' AND outcome = 'failed' AND detail = '{word}'",
             table(route)
         );
         wait_until("the reason is kept", || place.number(&sql) > 0).await;

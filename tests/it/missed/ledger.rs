@@ -115,7 +115,7 @@ async fn a_burst_while_the_daemon_was_down_is_a_gap_and_an_overlap_is_none() {
 async fn an_empty_page_after_records_proves_nothing_and_the_next_page_is_judged_by_those_before() {
     let (pages, place, daemon) = baseline("").await;
     pages.shown("leads", "[]").await;
-    let read = "SELECT last_success_at FROM pollers WHERE route = 'leads'";
+    let read = "SELECT last_success_at FROM _pollers WHERE route = 'leads'";
     daemon.stop().await;
     let before = place.rows(read);
     let daemon = place.daemon();
@@ -131,7 +131,7 @@ async fn an_empty_page_after_records_proves_nothing_and_the_next_page_is_judged_
     daemon.stop().await;
     // A poll that a stop has cut is noted as failed.
     let told = place.rows(
-        "SELECT DISTINCT outcome FROM polls \
+        "SELECT DISTINCT outcome FROM _polls \
          WHERE route = 'leads' AND records = 0 AND outcome <> 'failed'",
     );
     assert_eq!(told, [json!(["suspect"])]);

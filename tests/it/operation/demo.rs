@@ -16,7 +16,7 @@ fn is_complete(dir: &Path) -> bool {
     };
     let tables = Route::ALL.map(|route| route.segment().replace('-', "_"));
     let counts = tables.map(|table| format!("SELECT count(*) FROM \"{table}\""));
-    let delivered = "SELECT delivered FROM sinks WHERE name = 'hook'".to_owned();
+    let delivered = "SELECT delivered FROM _sinks WHERE name = 'hook'".to_owned();
     let number = |sql: String| store.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap_or(0);
     counts.into_iter().chain([delivered]).all(|sql| number(sql) > 0)
 }

@@ -32,7 +32,7 @@ fn lead_to(place: &Place, workspace: &Workspace) {
 }
 
 fn name(place: &Place) -> Option<String> {
-    let rows = place.rows("SELECT value ->> 'name' FROM meta WHERE name = 'workspace'");
+    let rows = place.rows("SELECT value ->> 'name' FROM _meta WHERE name = 'workspace'");
     rows.first().map(|row| row[0].as_str().unwrap().to_owned())
 }
 

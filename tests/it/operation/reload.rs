@@ -42,7 +42,7 @@ async fn reloads_under_load_lose_and_repeat_nothing_and_are_no_outage() {
     }
     let created = "SELECT count(*) FROM changes WHERE kind = 'created'";
     wait_until("everything is stored", || place.number(created) == 5 * 6 * 3).await;
-    let behind = "SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)";
+    let behind = "SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)";
     wait_until("every sink is done", || place.number(behind) == 0).await;
     let rows = place.rows("SELECT seq FROM changes WHERE kind <> 'baseline' ORDER BY seq");
     let expected: Vec<i64> = rows.iter().map(|row| row[0].as_i64().unwrap()).collect();
@@ -93,7 +93,7 @@ async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
     place.write_key(&workspace.sandbox.automation_key());
     place.configure(&[audit, Place::file_sink("second", "")].concat());
     daemon.signal(Signal::HUP);
-    wait_until("the new sink is there", || place.number("SELECT count(*) FROM sinks") == 2).await;
+    wait_until("the new sink is there", || place.number("SELECT count(*) FROM _sinks") == 2).await;
     place.status_when("no refusal is told", |status| status["reload_refused"].is_null()).await;
     workspace.sandbox.burst(Route::Leads, 1);
     wait_until("it gets what is new", || place.lines("second.ndjson").len() == 1).await;
@@ -156,7 +156,7 @@ async fn a_reload_stops_neither_polling_nor_a_delivery_whose_configuration_stays
     wait_until("the new sink has the next one", || place.lines("audit.ndjson").len() == 1).await;
     std::fs::write(place.path("go"), "").unwrap();
     let last = place.number("SELECT max(seq) FROM changes");
-    let done = "SELECT position FROM sinks WHERE name = 'label'";
+    let done = "SELECT position FROM _sinks WHERE name = 'label'";
     wait_until("the program has taken both", || place.number(done) == last).await;
     let runs = std::fs::read_to_string(place.path("runs")).unwrap();
     assert_eq!(runs.lines().count(), 2, "one run per change: {}", place.log());

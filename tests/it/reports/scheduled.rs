@@ -22,7 +22,7 @@ pub(crate) fn missed(place: &Place, name: &str) {
         "failed_at": null, "failures": 0, "error": null});
     let store = place.writer();
     let row = (format!("scheduled report {name}"), run.to_string());
-    store.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)", row).unwrap();
+    store.execute("INSERT OR REPLACE INTO _meta (name, value) VALUES (?1, ?2)", row).unwrap();
 }
 
 #[tokio::test]

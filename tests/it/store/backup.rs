@@ -104,7 +104,7 @@ async fn a_backup_never_takes_the_place_of_the_store_or_of_what_is_no_backup() {
 async fn aged(backup: &str) -> (Workspace, Place) {
     let (workspace, place) = filled().await;
     place.configure(&format!("[backup]\n{backup}\n"));
-    let sql = "UPDATE pollers SET first_polled_at = '2020-01-01T00:00:00.000000Z'";
+    let sql = "UPDATE _pollers SET first_polled_at = '2020-01-01T00:00:00.000000Z'";
     place.writer().execute_batch(sql).unwrap();
     (workspace, place)
 }

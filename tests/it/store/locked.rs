@@ -43,7 +43,7 @@ async fn a_write_lock_held_by_another_program_holds_up_no_answer_no_reload_and_n
     other.execute_batch("ROLLBACK").unwrap();
     let stored = || place.number("SELECT count(*) FROM changes WHERE kind = 'created'");
     wait_until("everything is stored", || stored() == 31).await;
-    let done = "SELECT count(*) FROM sinks WHERE position = (SELECT max(seq) FROM changes)";
+    let done = "SELECT count(*) FROM _sinks WHERE position = (SELECT max(seq) FROM changes)";
     wait_until("and delivered", || place.number(done) == SINKS as i64).await;
 
     other.execute_batch("BEGIN IMMEDIATE").unwrap();

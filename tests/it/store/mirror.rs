@@ -40,7 +40,7 @@ async fn every_field_is_a_column_whatever_its_name_or_type_and_keeps_its_value_a
     // A new field, and names that collide with ours or with those of SQLite.
     let odd = r#"{"id":2,"source":"Walk-in","Name":"upper","_seq":"theirs","ID":"other","a\"b":"quote","select":"word","rowid":"number"}"#;
     pages.shown("leads", format!("[{odd},{record}]")).await;
-    let columns = place.rows("SELECT field, \"column\" FROM columns WHERE route = 'leads'");
+    let columns = place.rows("SELECT field, \"column\" FROM _columns WHERE route = 'leads'");
     for (field, value) in [
         ("source", "Walk-in"),
         ("Name", "upper"),
@@ -79,7 +79,7 @@ async fn an_unchanged_page_writes_nothing() {
     let daemon = place.daemon();
     workspace.all_polled().await;
     let last = place.number("SELECT max(seq) FROM changes");
-    wait_until("the sink is done", || place.number("SELECT position FROM sinks") == last).await;
+    wait_until("the sink is done", || place.number("SELECT position FROM _sinks") == last).await;
 
     let reader = place.open().unwrap();
     let version =
@@ -121,7 +121,7 @@ async fn a_record_forgotten_beside_the_daemon_is_told_to_the_sinks_that_ask_and_
     let unknown = place.run(["forget", "leads", &id, "no-such-id"]).await;
     assert_eq!(unknown.code, Some(65), "{unknown:?}");
     assert!(unknown.err.contains("nothing was changed"), "{unknown:?}");
-    assert_eq!(place.number("SELECT count(*) FROM forgotten"), 0);
+    assert_eq!(place.number("SELECT count(*) FROM _forgotten"), 0);
     let other = text(&workspace.sandbox.truth(Route::Leads).iter().rev().nth(1).unwrap().id);
     let forgotten = place.run(["forget", "leads", &id, &other]).await;
     assert_eq!(forgotten.code, Some(0), "{forgotten:?}");

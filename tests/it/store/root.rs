@@ -79,7 +79,7 @@ async fn what_root_makes_in_the_folder_of_the_service_belongs_to_the_service() {
     // A daily backup is due.
     Connection::open(place.path("state/mirror.db"))
         .unwrap()
-        .execute_batch("UPDATE pollers SET first_polled_at = '2020-01-01T00:00:00.000000Z'")
+        .execute_batch("UPDATE _pollers SET first_polled_at = '2020-01-01T00:00:00.000000Z'")
         .unwrap();
     let daemon = place.started().await;
     place

@@ -27,7 +27,7 @@ async fn mirrored(role: &Role) -> (Workspace, Place) {
 
 /// Waits until the sink has the whole log.
 async fn done(place: &Place) {
-    let behind = "SELECT count(*) FROM sinks WHERE position < (SELECT max(seq) FROM changes)";
+    let behind = "SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)";
     wait_until("the sink is done", || place.number(behind) == 0).await;
 }
 
@@ -83,12 +83,12 @@ async fn a_kill_at_any_instant_loses_and_repeats_nothing_in_the_database() {
     daemon.kill().await;
     // As if no position had been saved since the beginning: everything is handed over again.
     let store = place.writer();
-    store.execute("UPDATE sinks SET position = 0", []).unwrap();
+    store.execute("UPDATE _sinks SET position = 0", []).unwrap();
     drop(store);
     let daemon = place.started().await;
     done(&place).await;
     // What the database refuses twice would become a dead letter in time.
-    assert_eq!(place.number("SELECT count(*) FROM deliveries"), 0);
+    assert_eq!(place.number("SELECT count(*) FROM _deliveries"), 0);
     assert!(place.number("SELECT count(*) FROM changes") > 500);
     same(&place, &role).await;
     daemon.stop().await;
@@ -126,7 +126,7 @@ async fn a_database_that_lost_what_it_had_gets_it_again_before_anything_new() {
     same(&place, &role).await;
     let words = format!("up to change {kept} only: {} to {lost}", kept + 1);
     assert_eq!(place.log().matches(&words).count(), 1, "it is said once: {}", place.log());
-    let delivered = place.number("SELECT delivered FROM sinks");
+    let delivered = place.number("SELECT delivered FROM _sinks");
     assert_eq!(delivered, place.number("SELECT count(*) FROM changes"), "counted once");
     // The schema is gone after a kill, and then the log alone, under an open connection.
     daemon.kill().await;

@@ -118,9 +118,9 @@ async fn a_time_out_is_named_and_loses_nothing() {
 
 /// What the store says of the sink's trouble: of the sink itself, or of the last refused change.
 fn problem(world: &World, name: &str) -> String {
-    let sink = format!("SELECT coalesce(last_error, '') FROM sinks WHERE name = '{name}'");
+    let sink = format!("SELECT coalesce(last_error, '') FROM _sinks WHERE name = '{name}'");
     let parked = format!(
-        "SELECT coalesce(last_error, '') FROM deliveries WHERE sink = '{name}' ORDER BY attempts DESC LIMIT 1"
+        "SELECT coalesce(last_error, '') FROM _deliveries WHERE sink = '{name}' ORDER BY attempts DESC LIMIT 1"
     );
     let rows = [world.place.rows(&sink), world.place.rows(&parked)].concat();
     rows.iter().filter_map(|row| row[0].as_str()).collect::<Vec<_>>().join(" ")
@@ -136,7 +136,7 @@ async fn a_change_that_is_refused_delays_only_its_own_record() {
     let daemon = world.place.started().await;
     let parked = async |one: &dyn Destination| {
         let open = world.place.rows(&format!(
-            "SELECT seq, state FROM deliveries WHERE sink = '{}' ORDER BY seq",
+            "SELECT seq, state FROM _deliveries WHERE sink = '{}' ORDER BY seq",
             one.name()
         ));
         // What is dead, because the far side asked for no other attempt, delays nothing.
@@ -166,7 +166,7 @@ async fn a_destination_that_was_down_gets_everything_when_it_is_back() {
     let daemon = world.place.started().await;
     let paused = async |one: &dyn Destination| !problem(&world, one.name()).is_empty();
     world.each("its fault is named", world.cells(), paused).await;
-    assert_eq!(world.place.number("SELECT count(*) FROM deliveries WHERE state = 'dead'"), 0);
+    assert_eq!(world.place.number("SELECT count(*) FROM _deliveries WHERE state = 'dead'"), 0);
     world.be(Mood::Well);
     world.done().await;
     daemon.stop().await;

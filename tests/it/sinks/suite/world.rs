@@ -116,13 +116,13 @@ impl World {
     }
 
     pub(super) fn position(&self, name: &str) -> i64 {
-        self.place.number(&format!("SELECT position FROM sinks WHERE name = '{name}'"))
+        self.place.number(&format!("SELECT position FROM _sinks WHERE name = '{name}'"))
     }
 
     /// Whether the sink has nothing more to hand over.
     pub(super) fn is_done(&self, name: &str) -> bool {
         let last = i64::try_from(self.log.len()).unwrap();
-        let open = format!("SELECT count(*) FROM deliveries WHERE sink = '{name}'");
+        let open = format!("SELECT count(*) FROM _deliveries WHERE sink = '{name}'");
         self.position(name) >= last && self.place.number(&open) == 0
     }
 
@@ -139,7 +139,7 @@ impl World {
         let mut moved = Vec::new();
         loop {
             // A long backlog takes its time on a busy machine, and must go on.
-            let now = self.place.rows("SELECT position FROM sinks ORDER BY name");
+            let now = self.place.rows("SELECT position FROM _sinks ORDER BY name");
             if now != moved {
                 moved = now;
                 limit = Instant::now() + Duration::from_secs(LIMIT_S);
@@ -157,7 +157,7 @@ impl World {
             assert!(
                 Instant::now() < limit,
                 "{names:?}: waited in vain until {what}\n{:?}\n{}",
-                self.place.rows("SELECT * FROM sinks"),
+                self.place.rows("SELECT * FROM _sinks"),
                 self.place.log()
             );
             left = still;

@@ -50,7 +50,7 @@ async fn every_disagreement_is_found_and_ends_with_65() {
     let (_workspace, place) = filled().await;
     let sound = fs::read(place.store()).unwrap();
     let lead = "(SELECT id FROM leads LIMIT 1)";
-    let parked = "INSERT INTO deliveries (sink, seq, route, record_id, state, attempts, since) \
+    let parked = "INSERT INTO _deliveries (sink, seq, route, record_id, state, attempts, since) \
                   VALUES ('audit', 1, 'jobs', 'none', 'retrying', 1, '')";
     let disagreements = [
         ("UPDATE changes SET body = body || ' ' WHERE seq = 3", "log", "change 3"),
@@ -66,8 +66,8 @@ async fn every_disagreement_is_found_and_ends_with_65() {
             "1 records of the log are absent",
         ),
         ("UPDATE payments SET _seq = 9999999", "mirror payments", "has no version"),
-        ("UPDATE sinks SET delivered = delivered + 1", "sink audit", "are stored"),
-        ("UPDATE sinks SET position = 9999999", "sink audit", "outside the log"),
+        ("UPDATE _sinks SET delivered = delivered + 1", "sink audit", "are stored"),
+        ("UPDATE _sinks SET position = 9999999", "sink audit", "outside the log"),
         (parked, "sink audit", "not in the log"),
     ];
     let put = |bytes: &[u8]| {
