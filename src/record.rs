@@ -25,8 +25,9 @@ pub use meaning::{
 };
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Route {
     /// Recent repairs.
     Jobs,

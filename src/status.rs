@@ -21,7 +21,7 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::plan::Forecast;
 use crate::poll::{PollerStatus, PollingStatus};
 use crate::record::Route;
-use crate::store::{Reader, StoreError};
+use crate::store::{JobLink, Reader, StoreError};
 pub use backup::BackupStatus;
 use health::HealthReport;
 pub use health::{Health, is_stale};
@@ -66,6 +66,12 @@ pub struct WorkspaceStatus {
     pub emptied: Vec<EmptiedRoute>,
     /// The number of the last row of the log.
     pub last_seq: i64,
+    /// How status changes and payments name their job.
+    #[serde(default)]
+    pub job_links: Vec<JobLink>,
+    /// Of which of these routes no record is known to name its job.
+    #[serde(default)]
+    pub unlinked_routes: Vec<Route>,
     /// The state of the daily backup; `None` if none are made.
     #[serde(default)]
     pub backup: Option<BackupStatus>,
@@ -174,6 +180,8 @@ impl WorkspaceStatus {
             records: stored.records().clone(),
             emptied: stored.emptied().to_vec(),
             last_seq: stored.last_seq(),
+            job_links: stored.job_links().to_vec(),
+            unlinked_routes: stored.unlinked_routes().to_vec(),
             backup: None,
             reports: Vec::new(),
         }

@@ -15,6 +15,7 @@ use crate::control::{self, ControlRequest};
 use crate::duration;
 use crate::poll::PollerStatus;
 use crate::status::{Health, LastRun, WorkspaceStatus};
+use crate::store::missing_link;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Args {
@@ -125,6 +126,13 @@ fn heading(store: &Path, status: &WorkspaceStatus) -> String {
     }
     let changes = output::count(status.last_seq, "change", "changes");
     text.push_str(&format!("store    {}, {changes} in the log\n", store.display()));
+    if !status.job_links.is_empty() {
+        let links: Vec<String> = status.job_links.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("links    {}\n", output::plain(&links.join(", "))));
+    }
+    for route in &status.unlinked_routes {
+        text.push_str(&format!("links    {}\n", missing_link(*route)));
+    }
     text.push_str(&backup::status_line(status));
     if let Some(next) = status.reports.iter().min_by(|a, b| a.next_at.cmp(&b.next_at)) {
         let made = match status.reports.len() {

@@ -25,6 +25,8 @@ const NAME_LEN_MAX: usize = 64;
 pub struct ReportsSettings {
     /// The folder of the shop's own reports, `*.sql`.
     pub folder: Option<PathBuf>,
+    /// The field of status changes and payments that names their job; `None` lets it be found in the data.
+    pub job_link: Option<String>,
     /// The reports that are made by themselves, by the names of their tables.
     pub schedule: BTreeMap<String, ScheduledReport>,
 }
@@ -164,6 +166,7 @@ pub(super) struct Others<'a> {
 /// The section.
 pub(super) fn read(mut section: Section<'_>, base: &Base, others: &Others<'_>) -> ReportsSettings {
     let folder = section.text("folder").map(|found| base.dir.join(found.value));
+    let job_link = section.text("job_link").map(|found| found.value.to_owned());
     let scheduled = section.section("schedule");
     section.finish();
     let findings = scheduled.findings;
@@ -194,7 +197,7 @@ pub(super) fn read(mut section: Section<'_>, base: &Base, others: &Others<'_>) -
         }
         schedule.insert(name.value, read);
     }
-    ReportsSettings { folder, schedule }
+    ReportsSettings { folder, job_link, schedule }
 }
 
 /// One table, and the place of its target; `None` only if a problem was noted.

@@ -12,7 +12,9 @@ use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::Route;
-use crate::store::{Gap, GateState, PollerRow, Reader, Replay, SearchIndex, SinkState, StoreError};
+use crate::store::{
+    Gap, GateState, JobLink, PollerRow, Reader, Replay, SearchIndex, SinkState, StoreError,
+};
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;
@@ -75,6 +77,8 @@ pub struct Stored {
     removed_sinks: Vec<RemovedSink>,
     last_seq: i64,
     search_index: SearchIndex,
+    job_links: Vec<JobLink>,
+    unlinked_routes: Vec<Route>,
 }
 
 impl Stored {
@@ -102,6 +106,8 @@ impl Stored {
             removed_sinks: removed_sinks(reader, last_seq)?,
             last_seq,
             search_index: reader.search_index()?,
+            job_links: reader.job_links()?,
+            unlinked_routes: reader.unlinked_routes()?,
         })
     }
 
@@ -124,6 +130,14 @@ impl Stored {
 
     pub(super) fn removed_sinks(&self) -> &[RemovedSink] {
         &self.removed_sinks
+    }
+
+    pub(super) fn job_links(&self) -> &[JobLink] {
+        &self.job_links
+    }
+
+    pub(super) fn unlinked_routes(&self) -> &[Route] {
+        &self.unlinked_routes
     }
 
     /// The routes whose table is not in the store.

@@ -5,7 +5,6 @@ use super::full_text::{self, IndexedVersion};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, RowFacts};
 use super::rebuild::first_observed;
-use super::views;
 use super::writer::Batch;
 use crate::record::{Kind, Route};
 
@@ -35,9 +34,7 @@ impl Batch<'_> {
         versions: &[NewVersion<'_>],
     ) -> Result<(), StoreError> {
         let fields: Vec<Fields<'_>> = versions.iter().map(|v| Fields::of(v.text)).collect();
-        if self.mirror.grow(self.tx, &fields)? {
-            views::refresh(self.tx)?;
-        }
+        self.has_new_columns |= self.mirror.grow(self.tx, &fields)?;
         for (version, fields) in versions.iter().zip(&fields) {
             let change = NewChange {
                 route,
@@ -72,6 +69,7 @@ impl Batch<'_> {
                 body: version.text,
             };
             full_text::put(self.tx, self.index, &indexed)?;
+            self.touched.note(self.tx, route, version.id)?;
         }
         Ok(())
     }
@@ -85,9 +83,7 @@ impl Batch<'_> {
         seq: i64,
     ) -> Result<(), StoreError> {
         let fields = Fields::of(text);
-        if self.mirror.grow(self.tx, std::slice::from_ref(&fields))? {
-            views::refresh(self.tx)?;
-        }
+        self.has_new_columns |= self.mirror.grow(self.tx, std::slice::from_ref(&fields))?;
         let first_seen_at = &first_observed(self.tx, route, id)?;
         let at = &log::observed_at(self.tx, seq)?;
         self.mirror.put(
@@ -95,6 +91,6 @@ impl Batch<'_> {
             &RowFacts { id, business, first_seen_at, at, last_seen_at: None, seq, via: None },
             &fields,
         )?;
-        Ok(())
+        Ok(self.touched.note(self.tx, route, id)?)
     }
 }

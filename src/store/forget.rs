@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::StoreError;
 use super::identity::Identities;
+use super::job_states::TouchedJobs;
 use super::log::{self, NewChange};
 use super::operate::Operator;
 use super::{checkpoint, deliveries, full_text, mirror, quotes};
@@ -135,7 +136,10 @@ pub(super) fn remove(
     let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
     // A tool may have deleted the table.
     if mirror::tables(tx)?.contains(route.as_str()) {
+        let mut touched = TouchedJobs::default();
+        touched.note(tx, route, id)?;
         mirror::delete(tx, route, id)?;
+        touched.refresh(tx)?;
     }
     quotes::remove(tx, route, id)?;
     let versions = log::erase(tx, route, id, &tombstone)?;

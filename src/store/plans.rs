@@ -10,7 +10,7 @@ use crate::record::Route;
 const BOUNDED: [&str; 6] = [
     "SCAN CONSTANT ROW",
     "SCAN ids",
-    "SCAN sinks",
+    "SCAN _sinks",
     "SCAN _replays",
     "SCAN behind",
     "SCAN (subquery",

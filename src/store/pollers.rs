@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+
+use super::job_states;
 use serde::Serialize;
 
 use crate::clock::stamp;
@@ -150,7 +152,7 @@ pub(super) fn save(
     id: &PollerId,
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
-    note_sightings(connection, id, &row.head)?;
+    let before = shown_before(connection, id)?;
     connection
         .prepare_cached(
             "INSERT INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
@@ -175,46 +177,66 @@ pub(super) fn save(
             &row.emptied_at,
             &row.served_business,
         ))?;
-    Ok(())
+    before.map_or(Ok(()), |before| note_sightings(connection, id, &before, &row.head))
 }
 
-/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them last.
-fn note_sightings(connection: &Connection, id: &PollerId, head: &str) -> rusqlite::Result<()> {
-    let before: Option<(String, String)> = connection
+/// The page that a poller's row holds, and when it was shown last.
+struct ShownBefore {
+    head: String,
+    at: String,
+}
+
+fn shown_before(connection: &Connection, id: &PollerId) -> rusqlite::Result<Option<ShownBefore>> {
+    connection
         .prepare_cached(
             "SELECT head, last_success_at FROM _pollers WHERE route = ?1 AND business = ?2",
         )?
-        .query_row((id.route.as_str(), business_text(id)), |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((before, last_success_at)) = before.filter(|(before, _)| before != head) else {
+        .query_row((id.route.as_str(), business_text(id)), |row| {
+            Ok(ShownBefore { head: row.get(0)?, at: row.get(1)? })
+        })
+        .optional()
+}
+
+/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them last.
+fn note_sightings(
+    connection: &Connection,
+    id: &PollerId,
+    before: &ShownBefore,
+    head: &str,
+) -> rusqlite::Result<()> {
+    if before.head == head {
         return Ok(());
+    }
+    let ids = |sql: &str, values: &[&dyn ToSql]| -> rusqlite::Result<Vec<String>> {
+        connection.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
     };
-    connection.prepare_cached(&left_page_sql(id.route))?.execute((
-        &before,
-        head,
-        last_success_at,
-    ))?;
-    connection.prepare_cached(&on_page_sql(id.route))?.execute([head])?;
+    let mut moved = ids(&left_page_sql(id.route), &[&before.head, &head, &before.at])?;
+    moved.extend(ids(&on_page_sql(id.route), &[&head])?);
+    if id.route == Route::Jobs {
+        job_states::refresh(connection, moved.iter().map(String::as_str))?;
+    }
     Ok(())
 }
 
 fn left_page_sql(route: Route) -> String {
     format!(
         "UPDATE \"{route}\" SET _last_seen_at = ?3 WHERE id IN \
-         (SELECT value FROM json_each(?1) EXCEPT SELECT value FROM json_each(?2))"
+         (SELECT value FROM json_each(?1) EXCEPT SELECT value FROM json_each(?2)) RETURNING id"
     )
 }
 
 fn on_page_sql(route: Route) -> String {
     format!(
         "UPDATE \"{route}\" SET _last_seen_at = NULL \
-         WHERE id IN (SELECT value FROM json_each(?1)) AND _last_seen_at IS NOT NULL"
+         WHERE id IN (SELECT value FROM json_each(?1)) AND _last_seen_at IS NOT NULL RETURNING id"
     )
 }
 
 /// Removes a poller, for example because another one goes on with its list.
 pub(super) fn remove(connection: &Connection, id: &PollerId) -> rusqlite::Result<()> {
-    note_sightings(connection, id, "[]")?;
+    if let Some(before) = shown_before(connection, id)? {
+        note_sightings(connection, id, &before, "[]")?;
+    }
     connection
         .prepare_cached("DELETE FROM _pollers WHERE route = ?1 AND business = ?2")?
         .execute((id.route.as_str(), business_text(id)))?;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::{OpenError, StoreError};
 use super::mirror::{Fields, Mirror, RowFacts, lookup};
-use super::{checkpoint, full_text, open, views};
+use super::{checkpoint, full_text, job_states, open, views};
 use crate::record::{Kind, Route};
 
 /// What a rebuild made.
@@ -57,6 +57,7 @@ fn rebuild_all(
     }
     // The indexes went with the old tables.
     views::make_again(&tx)?;
+    job_states::make_again(&tx)?;
     full_text::make_again(&tx)?;
     tx.commit()?;
     Ok(records)

@@ -4,6 +4,7 @@
 //! hide the stored ones for this connection. Every read of the mirror then sees the earlier state.
 
 use super::error::StoreError;
+use super::job_states;
 use super::log;
 use super::mirror::{Fields, Mirror, RowFacts};
 use super::reader::Reader;
@@ -69,6 +70,10 @@ impl Reader {
             self.make_past(*route, last)?;
         }
         views::make_temporary(&self.connection, routes)?;
+        // Its sources must be of one time.
+        if routes == Route::ALL {
+            job_states::make_temporary(&self.connection)?;
+        }
         Ok(self.connection.execute_batch("COMMIT")?)
     }
 

@@ -14,14 +14,16 @@ use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
+use super::log;
 use super::meta;
-use super::mirror::quoted;
 use super::reader::Reader;
 use crate::record::Route;
-use columns::{RouteColumns, view_columns};
+use columns::{RouteColumns, ViewColumn, view_columns};
 
 /// The row of `meta` that holds from what the views were made.
 const MADE_FROM: &str = "views";
+/// The row of `_meta` with the last row of the log when the views were looked at.
+const LOOKED_AT: &str = "views_looked_at";
 /// Stands in the text of each view that this program made.
 const MARK: &str = "/* made by shopmirror */";
 
@@ -45,6 +47,18 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
     }
     about::write(connection, &plan.routes)?;
     meta::set(connection, MADE_FROM, &plan.digest())
+}
+
+/// Whether the log has twice as many rows as when the views were last looked at. Records tell the types of the
+/// columns and how they name their job: the first ones most, later ones seldom.
+pub(super) fn has_log_doubled(connection: &Connection) -> rusqlite::Result<bool> {
+    let last_seq = log::last_seq(connection)?;
+    let looked_at = meta::value(connection, LOOKED_AT)?.and_then(|seq| seq.parse().ok());
+    if last_seq < looked_at.unwrap_or(0_i64).saturating_mul(2) {
+        return Ok(false);
+    }
+    meta::set(connection, LOOKED_AT, &last_seq.to_string())?;
+    Ok(true)
 }
 
 /// Whether the views are what this program would make of the columns and the custom fields.
@@ -119,8 +133,7 @@ fn make_view(connection: &Connection, route: Route, sql: &str) -> rusqlite::Resu
 /// The text of a route's view.
 fn view_sql(columns: &RouteColumns, all: &[RouteColumns]) -> String {
     let view = view_columns(columns, all);
-    let list: Vec<String> =
-        view.columns.iter().map(|c| format!("{} AS {}", c.sql, quoted(&c.name))).collect();
+    let list: Vec<String> = view.columns.iter().map(ViewColumn::typed).collect();
     format!(
         "CREATE VIEW {} AS {MARK} SELECT {} FROM \"{}\" r{}",
         view_name(columns.route),

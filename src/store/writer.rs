@@ -14,11 +14,14 @@ use super::error::StoreError;
 use super::full_text::{self, SearchIndex};
 use super::identity::Identities;
 use super::ignored::{self, IgnoredChanges, IgnoredFields};
+use super::job_links;
+use super::job_states::{self, TouchedJobs};
 use super::known::KnownPoller;
 use super::log;
 use super::mirror::{self, Mirror};
 use super::open::{self, OpenedStore};
 use super::pollers::{PendingPolls, PollNote};
+use super::views;
 use crate::record::{PollerId, Route};
 
 /// How long a write waits for a lock that another program was found to hold.
@@ -63,6 +66,10 @@ pub(super) struct Batch<'a> {
     pub(super) pending: &'a PendingPolls,
     /// What the index of all words holds.
     pub(super) index: SearchIndex,
+    /// The jobs whose current state may be another one now.
+    pub(super) touched: TouchedJobs,
+    /// Whether a table has more columns now, so that the views are made again.
+    pub(super) has_new_columns: bool,
 }
 
 impl Writer {
@@ -219,13 +226,23 @@ impl Writer {
             true => full_text::set_aside(&tx)?,
             false => SearchIndex::read(&tx)?,
         };
-        let outcome = work(&mut Batch {
+        let mut batch = Batch {
             tx: &tx,
             identities: &self.identities,
             mirror,
             pending: &self.pending,
             index,
-        })?;
+            touched: TouchedJobs::default(),
+            has_new_columns: false,
+        };
+        let outcome = work(&mut batch)?;
+        batch.touched.refresh(&tx)?;
+        if batch.has_new_columns || views::has_log_doubled(&tx)? {
+            if job_links::look(&tx)? {
+                job_states::make_again(&tx)?;
+            }
+            views::refresh(&tx)?;
+        }
         tx.commit()?;
         self.index_seen = index;
         Ok(outcome)

@@ -7,7 +7,7 @@ use crate::cli::{exit, output};
 use crate::config::Config;
 use crate::poll::volatile_advice;
 use crate::record::{PollerId, Route};
-use crate::store::{MISSING_TABLE, OpenError, Reader};
+use crate::store::{MISSING_TABLE, OpenError, Reader, missing_link};
 
 pub(super) fn check(config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
@@ -32,16 +32,30 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
         return report.ok("store", text);
     }
     let found = Reader::open(path).map_err(anyhow::Error::new).and_then(|reader| {
-        Ok((reader.counts()?, reader.volatile_fields(&config.ignored_fields())?))
+        let links = (reader.job_links()?, reader.unlinked_routes()?);
+        Ok((reader.counts()?, reader.volatile_fields(&config.ignored_fields())?, links))
     });
     match found {
-        Ok((counts, volatile)) => {
+        Ok((counts, volatile, (links, unlinked))) => {
             let records = counts.iter().map(|(_, count)| count).sum();
             let records = output::count(records, "record", "records");
             report.ok("store", format!("{}: {records}", path.display()));
             for route in Route::ALL {
                 if !counts.iter().any(|(counted, _)| *counted == route) {
                     report.wrong(exit::DATA, "store", format!("{route}: {MISSING_TABLE}"));
+                }
+            }
+            for link in links {
+                report.ok("links", link.to_string());
+            }
+            for route in unlinked {
+                match &config.reports.job_link {
+                    Some(field) => report.wrong(
+                        exit::CONFIG,
+                        "links",
+                        format!("{route}: `{field}`, which [reports] job_link names, holds no number or id of a mirrored job"),
+                    ),
+                    None => report.ok("links", missing_link(route)),
                 }
             }
             for (route, business, field) in volatile {

@@ -219,6 +219,28 @@ CREATE TABLE _custom_fields (
     PRIMARY KEY (form_type, business)
 ) STRICT, WITHOUT ROWID;
 
+-- How the records of a route name their job: `field` of the route has the value of `job_field` of jobs.
+CREATE TABLE _links (
+    route     TEXT PRIMARY KEY NOT NULL,
+    field     TEXT NOT NULL,
+    job_field TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The current state of each job by its newest source, which `source` names: 'job' or 'status change'. It was
+-- open for `open_seconds` before `completed_at`.
+CREATE TABLE _job_states (
+    id           TEXT PRIMARY KEY NOT NULL,
+    status       TEXT,
+    stage        TEXT,
+    since        TEXT,
+    source       TEXT NOT NULL,
+    completed_at TEXT,
+    open_seconds INTEGER,
+    paid         REAL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX _job_states_stage ON _job_states (stage);
+CREATE INDEX _job_states_completed ON _job_states (completed_at);
+
 -- Which column of a mirror table holds which field.
 CREATE TABLE _columns (
     route    TEXT NOT NULL,
@@ -235,6 +257,13 @@ CREATE TABLE _time_zone_offsets (
     seconds INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 INSERT INTO _time_zone_offsets (from_at, seconds) VALUES ('0001-01-01T00:00:00', 0);
+
+-- It has no rows: its columns give those of the views `report_*` a type.
+CREATE TABLE _types (
+    i INTEGER,
+    r REAL,
+    t TEXT
+);
 
 -- What each table, view and column holds; `column_name` is '' for a table or a view itself.
 CREATE TABLE _about (

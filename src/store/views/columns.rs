@@ -1,18 +1,22 @@
 //! Which columns a view has, and the SQL of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
+use rusqlite::types::Type;
 use serde_json::value::RawValue;
 
 use crate::record::{Route, field};
-use crate::store::mirror::quoted;
+use crate::store::job_links::{self, JobLink};
+use crate::store::mirror::{self, quoted};
 
 /// Names of date fields that the shop enters (contract, "Read records").
 const ENTERED_DATES: [&str; 4] =
     ["next_follow_up", "scheduled_on", "estimated_delivery", "received_at"];
 /// Our own columns of a mirror table that a view shows.
 const OWN: [&str; 3] = ["_business", "_first_seen_at", "_changed_at"];
+/// Rows by which the type of a column is told.
+const SAMPLE: u32 = 200;
 /// Further columns of the view of a route that stand for custom fields, at most.
 const CUSTOM_MAX: usize = 100;
 
@@ -21,8 +25,12 @@ pub(in crate::store) struct RouteColumns {
     pub(in crate::store) route: Route,
     /// The columns of the record's fields, without `id` and our own.
     pub(in crate::store) fields: Vec<String>,
+    /// Of `id` and each field, what its newest values are.
+    types: HashMap<String, ColumnType>,
     /// The labels of the custom fields.
     pub(in crate::store) custom: Vec<String>,
+    /// How the records name their job.
+    pub(in crate::store) link: Option<JobLink>,
 }
 
 impl RouteColumns {
@@ -32,13 +40,52 @@ impl RouteColumns {
             || OWN.contains(&column)
             || self.fields.iter().any(|field| field == column)
     }
+
+    /// What a column holds; text as long as nothing is known of it.
+    fn type_of(&self, column: &str) -> ColumnType {
+        self.types.get(column).copied().unwrap_or(ColumnType::Text)
+    }
+}
+
+/// What a report tool takes the values of a column for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum ColumnType {
+    Integer,
+    Real,
+    Text,
 }
 
 /// One column of a view.
 pub(in crate::store) struct ViewColumn {
     pub(in crate::store) name: String,
+    pub(in crate::store) column_type: ColumnType,
     pub(in crate::store) sql: String,
     pub(in crate::store) about: String,
+}
+
+impl ColumnType {
+    /// The type of a column that holds values of both.
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Text, _) | (_, Self::Text) => Self::Text,
+            (Self::Integer, Self::Integer) => Self::Integer,
+            _ => Self::Real,
+        }
+    }
+}
+
+impl ViewColumn {
+    /// The column with its type. SQLite before 3.41 knows no type of an expression: it takes that of the
+    /// last part, a column of a table without rows. The value stays as it is.
+    pub(super) fn typed(&self) -> String {
+        let column = match self.column_type {
+            ColumnType::Integer => "i",
+            ColumnType::Real => "r",
+            ColumnType::Text => "t",
+        };
+        let name = quoted(&self.name);
+        format!("(SELECT {} UNION ALL SELECT {column} FROM _types WHERE 0) AS {name}", self.sql)
+    }
 }
 
 /// The columns of a view, and what its table is joined with.
@@ -52,16 +99,52 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns
     let mut fields = connection
         .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?;
     let custom = custom_labels(connection)?;
+    let links = job_links::read(connection)?;
     Route::ALL
         .into_iter()
         .map(|route| {
-            let fields = fields
+            let fields: Vec<String> = fields
                 .query_map([route.as_str()], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
+            let types = types(connection, route, &fields)?;
             let custom = custom.get(&route).cloned().unwrap_or_default();
-            Ok(RouteColumns { route, fields, custom })
+            let link = links.iter().find(|link| link.route == route).cloned();
+            Ok(RouteColumns { route, fields, types, custom, link })
         })
         .collect()
+}
+
+/// What the newest values of each field are; nothing of a field without values. An id is text in the table.
+fn types(
+    connection: &Connection,
+    route: Route,
+    fields: &[String],
+) -> rusqlite::Result<HashMap<String, ColumnType>> {
+    let mut types: HashMap<String, ColumnType> = HashMap::new();
+    if !mirror::tables(connection)?.contains(route.as_str()) {
+        return Ok(types);
+    }
+    let list: String = fields.iter().map(|field| format!(", r.{}", quoted(field))).collect();
+    let mut statement = connection.prepare(&format!(
+        "SELECT {}{list} FROM \"{route}\" r ORDER BY r.rowid DESC LIMIT {SAMPLE}",
+        id("r.id")
+    ))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        for (place, name) in
+            std::iter::once("id").chain(fields.iter().map(String::as_str)).enumerate()
+        {
+            let found = match row.get_ref(place)?.data_type() {
+                Type::Null => continue,
+                Type::Integer => ColumnType::Integer,
+                Type::Real => ColumnType::Real,
+                Type::Text | Type::Blob => ColumnType::Text,
+            };
+            let known = types.get(name).copied();
+            types.insert(name.to_owned(), known.map_or(found, |known| known.with(found)));
+        }
+    }
+    Ok(types)
 }
 
 /// The labels of the custom fields by the route whose records carry them. One definition is in memory
@@ -117,27 +200,48 @@ fn labels(definition: &str) -> Vec<String> {
 
 /// The columns of a route's view; `all` are the tables that it may be joined with.
 pub(super) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
+    use ColumnType::{Real, Text};
     let mut columns = Columns { found: Vec::new() };
-    columns.add("id", &id("r.id"), "The record's id; a number if the workspace sends integers.");
+    columns.add(
+        "id",
+        table.type_of("id"),
+        &id("r.id"),
+        "The record's id; a number if the workspace sends integers.",
+    );
     for field in &table.fields {
         let column = format!("r.{}", quoted(field));
         if is_time(field) {
-            columns.add(field, &local(&column), &format!("The field `{field}`; a time of the workspace is shown in the time zone of the configuration."));
+            columns.add(field, Text, &local(&column), &format!("The field `{field}`; a time of the workspace is shown in the time zone of the shop."));
         } else if is_amount(field) {
-            columns.add(field, &number(&column), &format!("The field `{field}`, as a number."));
+            columns.add(
+                field,
+                Real,
+                &number(&column),
+                &format!("The field `{field}`, as a number."),
+            );
         } else {
-            columns.add(field, &column, &format!("The field `{field}`, as the workspace sent it."));
+            columns.add(
+                field,
+                table.type_of(field),
+                &column,
+                &format!("The field `{field}`, as the workspace sent it."),
+            );
         }
         if field == "created_at" {
             let day = format!("substr({}, 1, 10)", local(&column));
             columns.add(
                 "created_date",
+                Text,
                 &day,
-                "The day of `created_at` in the workspace's time zone.",
+                "The day of `created_at` in the time zone of the shop.",
             );
         }
     }
-    let joins = joined(table, all, &mut columns);
+    let mut joins = joined(table, all, &mut columns);
+    if table.route == Route::Jobs {
+        joins.push_str(" LEFT JOIN _job_states s ON s.id = r.id");
+        add_current_state(&mut columns);
+    }
     if table.has("custom_fields") {
         for label in &table.custom {
             let key = label.replace('\\', "\\\\").replace('"', "\\\"").replace('\'', "''");
@@ -145,21 +249,73 @@ pub(super) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
             let sql = format!(
                 "CASE WHEN json_valid(r.custom_fields) THEN json_extract(r.custom_fields, {path}) END"
             );
-            columns.add(label, &sql, "A custom field that the workspace defines.");
+            columns.add(label, Text, &sql, "A custom field that the workspace defines.");
         }
     }
+    let last_seen = format!(
+        "{} FROM (SELECT coalesce(r._last_seen_at, (SELECT p.last_success_at FROM _pollers p \
+         WHERE p.route = '{}' AND p.business = coalesce(r._business, '')), r._changed_at) AS at) seen",
+        local("seen.at"),
+        table.route
+    );
+    columns.add("last_seen_at", Text, &last_seen, "When a page showed the record last.");
     columns.add(
         "_business",
+        Text,
         "r._business",
         "The business (branch) that showed the record; empty for the default.",
     );
     columns.add(
         "_first_seen_at",
+        Text,
         &local("r._first_seen_at"),
         "When shopmirror first saw the record.",
     );
-    columns.add("_changed_at", &local("r._changed_at"), "When shopmirror last saw a change of it.");
+    let changed = local("r._changed_at");
+    columns.add("_changed_at", Text, &changed, "When shopmirror last saw a change of it.");
     View { columns: columns.found, joins }
+}
+
+/// What a job is now, from its newest source.
+fn add_current_state(columns: &mut Columns) {
+    use ColumnType::{Real, Text};
+    columns.add(
+        "current_status",
+        Text,
+        "s.status",
+        "The status from the newest source: the job itself, or a later status change.",
+    );
+    columns.add("current_stage", Text, "s.stage", "The `status_stage` of `current_status`.");
+    columns.add(
+        "status_since",
+        Text,
+        &local("s.since"),
+        "Since when it has this status, as far as shopmirror knows.",
+    );
+    columns.add(
+        "completed_at",
+        Text,
+        &local("s.completed_at"),
+        "When it was completed; empty if it is not, or if the status change is not known.",
+    );
+    columns.add(
+        "paid_total",
+        Real,
+        "s.paid",
+        "What the job says was paid when it was last seen, and the payments made since.",
+    );
+    columns.add(
+        "turnaround_days",
+        Real,
+        "round(s.open_seconds / 86400.0, 2)",
+        "Days that it was open until `completed_at`, without the time between a completion and a reopening.",
+    );
+    columns.add(
+        "state_source",
+        Text,
+        "s.source",
+        "Where `current_status` is from: `job` or `status change`.",
+    );
 }
 
 struct Columns {
@@ -168,7 +324,7 @@ struct Columns {
 
 impl Columns {
     /// Adds a column, under another name if its own is taken.
-    fn add(&mut self, name: &str, sql: &str, about: &str) {
+    fn add(&mut self, name: &str, column_type: ColumnType, sql: &str, about: &str) {
         let taken = |name: &str| {
             self.found.iter().any(|column| column.name.to_lowercase() == name.to_lowercase())
         };
@@ -176,32 +332,39 @@ impl Columns {
             .chain((2..).map(|n| format!("{name}_{n}")))
             .find(|name| !taken(name))
             .expect("the suffixes do not end");
-        self.found.push(ViewColumn { name, sql: sql.to_owned(), about: about.to_owned() });
+        let (sql, about) = (sql.to_owned(), about.to_owned());
+        self.found.push(ViewColumn { name, column_type, sql, about });
     }
 
     /// Adds a column unless the table has a field of that name.
-    fn derive(&mut self, table: &RouteColumns, name: &str, sql: &str, about: &str) {
+    fn derive(
+        &mut self,
+        table: &RouteColumns,
+        name: &str,
+        column_type: ColumnType,
+        sql: &str,
+        about: &str,
+    ) {
         if !table.has(name) {
-            self.add(name, sql, about);
+            self.add(name, column_type, sql, about);
         }
     }
 }
 
-/// Joins the job of a record by its number, and the customer by the number of the mobile phone, else
+/// Joins the job of a record by its link, and the customer by the number of the mobile phone, else
 /// by e-mail. Each finds one row at most, so that SQLite leaves out a join that a query does not use.
 fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> String {
     let of = |route: Route| all.iter().find(|other| other.route == route);
     let mut joins = String::new();
-    let jobs = of(Route::Jobs).filter(|jobs| {
-        table.route != Route::Jobs && table.has("job_number") && jobs.has("job_number")
-    });
     let mut contact = ("r", table);
-    if let Some(jobs) = jobs {
-        joins.push_str(
+    if let Some((link, jobs)) = table.link.as_ref().zip(of(Route::Jobs)) {
+        joins.push_str(&format!(
             " LEFT JOIN jobs j ON j.rowid = (SELECT n.rowid FROM jobs n \
-             WHERE n.job_number = r.job_number ORDER BY n.rowid LIMIT 1)",
-        );
-        columns.derive(table, "job_id", &id("j.id"), "The job with the same `job_number`.");
+             WHERE {} ORDER BY n.rowid LIMIT 1)",
+            link.condition("r", "n")
+        ));
+        let about = format!("The id of the job whose `{}` is the same.", link.job_field);
+        columns.derive(table, "job_id", jobs.type_of("id"), &id("j.id"), &about);
         contact = ("j", jobs);
     }
     let customers = of(Route::Customers).filter(|_| table.route != Route::Customers);
@@ -226,7 +389,13 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> 
         if ways.len() == 1 { ways.remove(0) } else { format!("coalesce({})", ways.join(", ")) };
     joins.push_str(&format!(" LEFT JOIN customers c ON c.rowid = {row}"));
     let how = "the customer with the same mobile number, else with the same e-mail address.";
-    columns.derive(table, "customer_id", &id("c.id"), &format!("The id of {how}"));
+    columns.derive(
+        table,
+        "customer_id",
+        customers.type_of("id"),
+        &id("c.id"),
+        &format!("The id of {how}"),
+    );
     for field in ["name", "customer_type", "created_at"] {
         if customers.has(field) {
             let column = format!("c.{}", quoted(field));
@@ -235,7 +404,8 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> 
                 "created_at" => ("customer_since", local(&column)),
                 other => (other, column),
             };
-            columns.derive(table, name, &sql, &format!("The field `{field}` of {how}"));
+            let about = format!("The field `{field}` of {how}");
+            columns.derive(table, name, ColumnType::Text, &sql, &about);
         }
     }
     joins

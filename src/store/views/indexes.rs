@@ -1,9 +1,13 @@
 //! The indexes of the built-in reports; each is made once its columns exist.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension};
 
 use super::columns::RouteColumns;
 use crate::record::Route;
+use crate::store::job_links::LINKED;
+use crate::store::mirror::quoted;
 
 /// An index: its name, table, columns and condition.
 struct Index {
@@ -53,7 +57,6 @@ const INDEXES: &[Index] = &[
         &["created_at", "_business"],
         &["mobile_number", "assigned_to"],
     ),
-    covering("report_jobs_number", "jobs", &["job_number"], &["assigned_to", "device_brand"]),
     plain("report_jobs_mobile", "jobs", &["mobile_number", "created_at"]),
     Index {
         name: "report_jobs_open",
@@ -101,7 +104,6 @@ const INDEXES: &[Index] = &[
         "job_status_changes",
         &["created_at", "status_stage", "job_number", "_business"],
     ),
-    plain("report_changes_job", "job_status_changes", &["job_number", "created_at"]),
     Index {
         name: "report_outsourced_open",
         table: "outsourced_jobs",
@@ -115,7 +117,25 @@ const INDEXES: &[Index] = &[
 
 /// The statements that make the indexes whose columns exist.
 pub(super) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
-    possible(routes).map(|(index, table)| index.sql("CREATE INDEX ", table)).collect()
+    let of_reports = possible(routes).map(|(index, table)| index.sql("CREATE INDEX ", table));
+    let mut statements: Vec<String> = of_reports.collect();
+    statements.extend(of_links("CREATE INDEX ", routes));
+    statements
+}
+
+/// The indexes by which a job finds its status changes and payments, and these their job.
+fn of_links(create: &str, routes: &[RouteColumns]) -> Vec<String> {
+    let links = || routes.iter().filter_map(|columns| columns.link.as_ref());
+    let of_records = links().map(|link| {
+        let (route, field) = (link.route, quoted(&link.field));
+        format!("{create}report_{route}_job ON {route} ({field}, created_at)")
+    });
+    let keys: BTreeSet<&str> = links().map(|link| link.job_field.as_str()).collect();
+    let of_jobs =
+        keys.into_iter().filter(|key| *key != "id").zip(1..).map(|(key, number)| {
+            format!("{create}report_jobs_key_{number} ON jobs ({})", quoted(key))
+        });
+    of_records.chain(of_jobs).collect()
 }
 
 /// Makes an index by its statement, in place of one that another version of the program made.
@@ -135,10 +155,13 @@ pub(super) fn make(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 
 /// The same for temporary tables of these routes.
 pub(super) fn temporary(routes: &[RouteColumns], of: &[Route]) -> Vec<String> {
-    possible(routes)
-        .filter(|(_, table)| of.contains(&table.route))
-        .map(|(index, table)| index.sql("CREATE INDEX temp.", table))
-        .collect()
+    let of_reports = possible(routes).filter(|(_, table)| of.contains(&table.route));
+    let mut statements: Vec<String> =
+        of_reports.map(|(index, table)| index.sql("CREATE INDEX temp.", table)).collect();
+    if LINKED.iter().chain([&Route::Jobs]).all(|route| of.contains(route)) {
+        statements.extend(of_links("CREATE INDEX temp.", routes));
+    }
+    statements
 }
 
 /// The indexes whose columns exist, each with its table.

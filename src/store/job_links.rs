@@ -1,0 +1,319 @@
+//! How a status change or a payment names its job.
+//!
+//! The contract does not show that field, so it is found in the data: a field whose values are the id or a
+//! number of mirrored jobs. The configuration may name it. What was found is in the table `_links`.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension};
+use serde::{Deserialize, Serialize};
+
+use super::Store;
+use super::error::StoreError;
+use super::mirror::quoted;
+use super::reader::Reader;
+use super::{job_states, meta, views};
+use crate::record::Route;
+
+/// The routes whose records belong to a job.
+pub(super) const LINKED: [Route; 2] = [Route::JobStatusChanges, Route::Payments];
+/// Rows of a linked route that are looked at.
+const SAMPLE: i64 = 300;
+/// Jobs that are looked at.
+const JOBS: i64 = 2_000;
+/// Fields of a linked route that may name its job; wider tables are looked at up to here.
+const FIELDS_MAX: usize = 64;
+/// The row of `_meta` with the field that the configuration names.
+const CONFIGURED: &str = "job_link";
+
+/// How the records of a route name their job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct JobLink {
+    /// `job_status_changes` or `payments`.
+    pub route: Route,
+    /// The field of the route.
+    pub field: String,
+    /// The field of jobs that has the same value.
+    pub job_field: String,
+}
+
+impl fmt::Display for JobLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} is jobs.{}", self.route, self.field, self.job_field)
+    }
+}
+
+impl JobLink {
+    /// The condition under which the row `child` belongs to the row `job` of the table `jobs`. A number may
+    /// be used in two businesses; a record of the default business may have been read before it was named.
+    pub(super) fn condition(&self, child: &str, job: &str) -> String {
+        let same = format!("{job}.{} = {child}.{}", quoted(&self.job_field), quoted(&self.field));
+        format!("{same} AND {}", in_same_business(child, job))
+    }
+
+    /// The same for the look from a job to its records, by an index of the field. An id is text in `jobs`
+    /// and may be a number in the field; the `+` keeps SQLite from converting the field, which no index has.
+    pub(super) fn condition_from_job(&self, child: &str, job: &str) -> String {
+        if self.job_field != "id" {
+            return self.condition(child, job);
+        }
+        format!(
+            "{child}.{} IN (+{job}.id, +CAST({job}.id AS INTEGER)) AND {}",
+            quoted(&self.field),
+            in_same_business(child, job)
+        )
+    }
+}
+
+fn in_same_business(child: &str, job: &str) -> String {
+    format!(
+        "({job}._business IS {child}._business OR {job}._business IS NULL OR {child}._business IS NULL)"
+    )
+}
+
+/// The links that were found.
+pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<JobLink>> {
+    let mut statement =
+        connection.prepare_cached("SELECT route, field, job_field FROM _links ORDER BY route")?;
+    let rows = statement.query_map([], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+    })?;
+    let mut links = Vec::new();
+    for row in rows {
+        let (route, field, job_field) = row?;
+        if let Ok(route) = route.parse() {
+            links.push(JobLink { route, field, job_field });
+        }
+    }
+    Ok(links)
+}
+
+impl Reader {
+    /// How the records of other routes name their job, as far as it was found.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn job_links(&self) -> Result<Vec<JobLink>, StoreError> {
+        Ok(read(&self.connection)?)
+    }
+
+    /// The routes of which records are mirrored that name no job, as far as is known.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn unlinked_routes(&self) -> Result<Vec<Route>, StoreError> {
+        let links = read(&self.connection)?;
+        let mut unlinked = Vec::new();
+        for route in LINKED.into_iter().filter(|route| !links.iter().any(|l| l.route == *route)) {
+            let sql = format!("SELECT EXISTS (SELECT 1 FROM \"{route}\")");
+            if self.connection.query_row(&sql, [], |row| row.get(0))? {
+                unlinked.push(route);
+            }
+        }
+        Ok(unlinked)
+    }
+}
+
+/// What reports show as it was last seen, because no field of a route names its job.
+#[must_use]
+pub fn missing_link(route: Route) -> String {
+    let what = match route {
+        Route::Payments => "paid sums",
+        _ => "the states of jobs",
+    };
+    format!(
+        "no field of {route} is known to name its job, so {what} are as last seen: set `[reports] job_link` to that field"
+    )
+}
+
+impl Store {
+    /// Takes the field that the configuration names; `None` lets it be found in the data.
+    ///
+    /// # Errors
+    /// If the file cannot be written; the links stay as they were.
+    pub async fn link_jobs(&self, field: Option<String>) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            let before = meta::value(&writer.connection, CONFIGURED)?;
+            if before == field {
+                return Ok(());
+            }
+            let tx = writer.connection.transaction()?;
+            match &field {
+                Some(field) => meta::set(&tx, CONFIGURED, field)?,
+                None => meta::remove(&tx, CONFIGURED)?,
+            }
+            tx.execute("DELETE FROM _links", [])?;
+            look(&tx)?;
+            views::refresh(&tx)?;
+            job_states::make_again(&tx)?;
+            Ok(tx.commit()?)
+        })
+        .await
+    }
+}
+
+/// Looks for the links that are missing and stores those that it finds; whether it found one.
+pub(super) fn look(connection: &Connection) -> rusqlite::Result<bool> {
+    let known = read(connection)?;
+    if known.len() == LINKED.len() {
+        return Ok(false);
+    }
+    let configured = meta::value(connection, CONFIGURED)?;
+    let mut jobs = Vec::new();
+    for field in columns(connection, Route::Jobs)?.into_iter().filter(|name| is_job_key(name)) {
+        jobs.push((field.clone(), values(connection, Route::Jobs, &field, JOBS)?));
+    }
+    jobs.push(("id".to_owned(), values(connection, Route::Jobs, "id", JOBS)?));
+    let mut found = false;
+    for route in LINKED.into_iter().filter(|route| !known.iter().any(|link| link.route == *route)) {
+        let fields = columns(connection, route)?;
+        let fields = fields.into_iter().filter(|name| match &configured {
+            Some(configured) => name == configured,
+            None => may_name_a_job(name),
+        });
+        let mut candidates = Vec::new();
+        for field in fields.take(FIELDS_MAX) {
+            let values = values(connection, route, &field, SAMPLE)?;
+            candidates.push((field, values));
+        }
+        if let Some((field, job_field)) = best(&candidates, &jobs, configured.is_some()) {
+            connection.execute(
+                "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)",
+                (route.as_str(), field, job_field),
+            )?;
+            found = true;
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn columns(connection: &Connection, route: Route) -> rusqlite::Result<Vec<String>> {
+    connection
+        .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?
+        .query_map([route.as_str()], |row| row.get(0))?
+        .collect()
+}
+
+/// A value with the business in which it means something.
+type Value = (String, Kind);
+
+/// Two values of a field are the same only if they have one type; an id is compared as text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Kind {
+    Text(String),
+    Integer(i64),
+}
+
+/// The newest values of a column; neither NULL nor fractions.
+fn values(
+    connection: &Connection,
+    route: Route,
+    column: &str,
+    most: i64,
+) -> rusqlite::Result<Vec<Value>> {
+    let column = quoted(column);
+    let mut statement = connection.prepare(&format!(
+        "SELECT coalesce(_business, ''), {column} FROM \"{route}\" \
+         WHERE {column} IS NOT NULL ORDER BY _seq DESC LIMIT ?1"
+    ))?;
+    let mut rows = statement.query([most])?;
+    let mut values = Vec::new();
+    while let Some(row) = rows.next()? {
+        let kind = match row.get_ref(1)? {
+            ValueRef::Text(text) => Kind::Text(String::from_utf8_lossy(text).into_owned()),
+            ValueRef::Integer(number) => Kind::Integer(number),
+            _ => continue,
+        };
+        values.push((row.get(0)?, kind));
+    }
+    Ok(values)
+}
+
+/// Whether a field of a job can tell jobs apart by its name: a number or a code of the job itself.
+fn is_job_key(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let of_others = ["mobile", "phone", "serial", "imei", "country", "zip", "post", "customer"];
+    ["number", "_no", "_nr", "_code", "_ref", "reference", "ticket"]
+        .iter()
+        .any(|end| name.ends_with(end))
+        && !of_others.iter().any(|part| name.contains(part))
+}
+
+/// Whether a field's name says that it names a job.
+fn is_named_for_jobs(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["job", "repair", "ticket", "work_order"].iter().any(|word| name.contains(word))
+}
+
+fn may_name_a_job(name: &str) -> bool {
+    let ends =
+        ["_at", "_on", "_date", "_time", "amount", "cost", "price", "total", "status", "stage"];
+    !name.starts_with('_') && !ends.iter().any(|end| name.ends_with(end))
+}
+
+/// The field and the job's field whose values meet most often. Many records name jobs that are older than
+/// the mirror, so a field that is named for it needs a quarter of its values only; any other nearly all.
+fn best<'a>(
+    candidates: &'a [(String, Vec<Value>)],
+    jobs: &'a [(String, Vec<Value>)],
+    is_configured: bool,
+) -> Option<(&'a str, &'a str)> {
+    let mut best: Option<((bool, usize, bool), (&str, &str))> = None;
+    for (job_field, of_jobs) in jobs {
+        let is_id = job_field == "id";
+        let mut times: HashMap<Value, usize> = HashMap::new();
+        for value in of_jobs {
+            *times.entry(comparable(value, is_id)).or_default() += 1;
+        }
+        if times.values().any(|times| *times > 1) {
+            continue;
+        }
+        for (field, values) in candidates {
+            let (matched, distinct) = met(values, &times, is_id);
+            let is_named = is_configured || is_named_for_jobs(field);
+            let is_enough = match is_named {
+                true => matched > 0 && matched * 4 >= values.len(),
+                false => matched >= 20 && distinct >= 10 && matched * 20 >= values.len() * 19,
+            };
+            let rank = (is_named, matched, field == job_field);
+            if is_enough && best.is_none_or(|(before, _)| rank > before) {
+                best = Some((rank, (field, job_field)));
+            }
+        }
+    }
+    best.map(|(_, link)| link)
+}
+
+/// How many of the values are those of a job, and how many different ones.
+fn met(values: &[Value], jobs: &HashMap<Value, usize>, is_id: bool) -> (usize, usize) {
+    let of_jobs = values.iter().map(|value| comparable(value, is_id));
+    let met: Vec<Value> = of_jobs.filter(|value| jobs.contains_key(value)).collect();
+    (met.len(), met.iter().collect::<HashSet<_>>().len())
+}
+
+fn comparable((business, kind): &Value, is_id: bool) -> Value {
+    let kind = match kind {
+        Kind::Integer(number) if is_id => Kind::Text(number.to_string()),
+        other => other.clone(),
+    };
+    (business.clone(), kind)
+}
+
+/// The job of a record of a linked route.
+pub(super) fn job_of(
+    connection: &Connection,
+    link: &JobLink,
+    id: &str,
+) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT j.id FROM \"{}\" r JOIN jobs j ON {} WHERE r.id = ?1 ORDER BY j._business IS r._business DESC LIMIT 1",
+            link.route,
+            link.condition("r", "j")
+        ))?
+        .query_row([id], |row| row.get(0))
+        .optional()
+}

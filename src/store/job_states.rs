@@ -1,0 +1,423 @@
+//! The current state of each job, from its newest source: the table `_job_states`.
+//!
+//! A list that is ordered by creation never shows an old job again, so the job's own row says what was last
+//! seen. Its status changes and payments say the rest. A row is made again in the transaction that writes
+//! one of its sources; the table follows from the mirror.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::job_links::{self, JobLink};
+use crate::clock::stamp;
+use crate::record::Route;
+
+/// Jobs whose sources were written, by id.
+#[derive(Debug, Default)]
+pub(super) struct TouchedJobs {
+    ids: BTreeSet<String>,
+}
+
+impl TouchedJobs {
+    /// Notes the job of a record that is in the mirror.
+    pub(super) fn note(
+        &mut self,
+        connection: &Connection,
+        route: Route,
+        id: &str,
+    ) -> rusqlite::Result<()> {
+        if route == Route::Jobs {
+            self.ids.insert(id.to_owned());
+            return Ok(());
+        }
+        let links = job_links::read(connection)?;
+        let Some(link) = links.iter().find(|link| link.route == route) else { return Ok(()) };
+        self.ids.extend(job_links::job_of(connection, link, id)?);
+        Ok(())
+    }
+
+    /// Makes their states again.
+    pub(super) fn refresh(&self, connection: &Connection) -> rusqlite::Result<()> {
+        refresh(connection, self.ids.iter().map(String::as_str))
+    }
+}
+
+/// Makes the states of these jobs again; a job that is no longer in the mirror has none.
+pub(super) fn refresh<'a>(
+    connection: &Connection,
+    ids: impl IntoIterator<Item = &'a str>,
+) -> rusqlite::Result<()> {
+    let mut ids = ids.into_iter().peekable();
+    if ids.peek().is_none() {
+        return Ok(());
+    }
+    let sources = Sources::read(connection)?;
+    for id in ids {
+        sources.refresh(connection, id)?;
+    }
+    Ok(())
+}
+
+/// Makes the states of all jobs again.
+pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM _job_states", [])?;
+    let ids: Vec<String> = connection
+        .prepare("SELECT id FROM jobs")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    refresh(connection, ids.iter().map(String::as_str))
+}
+
+/// Makes the states of the temporary tables that hide the mirror for this connection.
+pub(super) fn make_temporary(connection: &Connection) -> rusqlite::Result<()> {
+    let sql: String = connection.query_row(
+        "SELECT sql FROM main.sqlite_schema WHERE name = '_job_states'",
+        [],
+        |row| row.get(0),
+    )?;
+    connection.execute_batch(&sql.replacen("CREATE TABLE", "CREATE TEMP TABLE", 1))?;
+    make_again(connection)
+}
+
+/// The statements that read the sources of a job's state, for the columns that there are.
+struct Sources {
+    job: String,
+    changes: Option<String>,
+    payments: Option<String>,
+}
+
+impl Sources {
+    fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let links = job_links::read(connection)?;
+        let link = |route| links.iter().find(|link| link.route == route);
+        let of_jobs = job_links::columns(connection, Route::Jobs)?;
+        let job = format!(
+            "SELECT {}, j._changed_at, coalesce(j._last_seen_at, (SELECT p.last_success_at FROM _pollers p \
+             WHERE p.route = 'jobs' AND p.business = coalesce(j._business, '')), j._changed_at) \
+             FROM jobs j WHERE j.id = ?1",
+            listed("j", &of_jobs, &["created_at", "status", "status_stage", "paid_amount"])
+        );
+        let linked = |link: &JobLink, wanted: &[&str]| -> rusqlite::Result<String> {
+            let columns = job_links::columns(connection, link.route)?;
+            Ok(format!(
+                "SELECT {} FROM jobs j CROSS JOIN \"{}\" r ON {} WHERE j.id = ?1 ORDER BY r._seq",
+                listed("r", &columns, wanted),
+                link.route,
+                link.condition_from_job("r", "j")
+            ))
+        };
+        let changes = link(Route::JobStatusChanges)
+            .map(|link| linked(link, &["created_at", "status", "status_stage"]))
+            .transpose()?;
+        let payments = link(Route::Payments)
+            .map(|link| linked(link, &["created_at", "amount"]))
+            .transpose()?;
+        Ok(Self { job, changes, payments })
+    }
+
+    fn refresh(&self, connection: &Connection, id: &str) -> rusqlite::Result<()> {
+        let job = connection.prepare_cached(&self.job)?.query_row([id], Job::read).optional()?;
+        let Some(job) = job else {
+            connection.prepare_cached("DELETE FROM _job_states WHERE id = ?1")?.execute([id])?;
+            return Ok(());
+        };
+        let changes = match &self.changes {
+            Some(sql) => connection
+                .prepare_cached(sql)?
+                .query_map([id], StatusChange::read)?
+                .collect::<rusqlite::Result<Vec<_>>>()?,
+            None => Vec::new(),
+        };
+        let payments = match &self.payments {
+            Some(sql) => connection
+                .prepare_cached(sql)?
+                .query_map([id], Payment::read)?
+                .collect::<rusqlite::Result<Vec<_>>>()?,
+            None => Vec::new(),
+        };
+        let state = JobState::of(&job, &changes, &payments);
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO _job_states (id, status, stage, since, source, completed_at, open_seconds, paid) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute((
+                id,
+                &state.status,
+                &state.stage,
+                state.since.map(stamp),
+                state.source.as_str(),
+                state.completed_at.map(stamp),
+                state.open_seconds,
+                state.paid,
+            ))?;
+        Ok(())
+    }
+}
+
+/// Columns of a table, with NULL for those that it does not have.
+fn listed(alias: &str, columns: &[String], wanted: &[&str]) -> String {
+    let list: Vec<String> = wanted
+        .iter()
+        .map(|name| match columns.iter().any(|column| column == name) {
+            true => format!("{alias}.{name}"),
+            false => "NULL".to_owned(),
+        })
+        .collect();
+    list.join(", ")
+}
+
+/// A job as its own row says.
+#[derive(Debug, Clone, Default)]
+struct Job {
+    created_at: Option<Timestamp>,
+    status: Option<String>,
+    stage: Option<String>,
+    paid: Option<f64>,
+    changed_at: Option<Timestamp>,
+    seen_at: Option<Timestamp>,
+}
+
+impl Job {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            created_at: time(row, 0)?,
+            status: text(row, 1)?,
+            stage: text(row, 2)?,
+            paid: number(row, 3)?,
+            changed_at: time(row, 4)?,
+            seen_at: time(row, 5)?,
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+struct StatusChange {
+    at: Option<Timestamp>,
+    status: Option<String>,
+    stage: Option<String>,
+}
+
+impl StatusChange {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { at: time(row, 0)?, status: text(row, 1)?, stage: text(row, 2)? })
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Payment {
+    at: Option<Timestamp>,
+    amount: Option<f64>,
+}
+
+impl Payment {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { at: time(row, 0)?, amount: number(row, 1)? })
+    }
+}
+
+fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get_ref(column)?.as_str_or_null().ok().flatten().and_then(|text| text.parse().ok()))
+}
+
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    Ok(row.get_ref(column)?.as_str_or_null().ok().flatten().map(str::to_owned))
+}
+
+/// A number, also one that was sent as text.
+fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<f64>> {
+    let value = row.get_ref(column)?;
+    Ok(match value {
+        rusqlite::types::ValueRef::Text(_) => {
+            value.as_str().ok().and_then(|text| text.trim().parse().ok())
+        }
+        other => other.as_f64_or_null().ok().flatten().or(other.as_i64().ok().map(|n| n as f64)),
+    })
+    .map(|number| number.filter(|number: &f64| number.is_finite()))
+}
+
+/// Which record the current state is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Job,
+    StatusChange,
+}
+
+impl Source {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::StatusChange => "status change",
+        }
+    }
+}
+
+/// The current state of a job.
+#[derive(Debug, PartialEq)]
+struct JobState {
+    status: Option<String>,
+    stage: Option<String>,
+    /// Since when it has this status, as far as that is known.
+    since: Option<Timestamp>,
+    source: Source,
+    /// `None` unless it is completed and the change that completed it is known.
+    completed_at: Option<Timestamp>,
+    /// How long it was open until then, without the time between a completion and a reopening.
+    open_seconds: Option<i64>,
+    paid: Option<f64>,
+}
+
+const COMPLETED: &str = "completed";
+
+impl JobState {
+    fn of(job: &Job, changes: &[StatusChange], payments: &[Payment]) -> Self {
+        let mut changes: Vec<(Timestamp, &StatusChange)> =
+            changes.iter().filter_map(|change| Some((change.at?, change))).collect();
+        // Stable: of two changes at one time, the one that was stored later is the newer.
+        changes.sort_by_key(|(at, _)| *at);
+        let newest = changes.last().copied();
+        let later = newest.filter(|(at, _)| job.seen_at.is_none_or(|seen| *at > seen));
+        let (status, stage, source) = match later {
+            Some((_, change)) => (&change.status, &change.stage, Source::StatusChange),
+            None => (&job.status, &job.stage, Source::Job),
+        };
+        let of_change = newest.filter(|(_, change)| change.status == *status);
+        let since = of_change.map_or(job.changed_at, |(at, _)| Some(at));
+        let completion = match stage.as_deref() {
+            Some(COMPLETED) => completion(job.created_at, &changes),
+            _ => None,
+        };
+        Self {
+            status: status.clone(),
+            stage: stage.clone(),
+            since,
+            source,
+            completed_at: completion.map(|(at, _)| at),
+            open_seconds: completion.and_then(|(_, open)| open),
+            paid: paid(job, payments),
+        }
+    }
+}
+
+/// When the last change completed the job, and for how long it had been open until then.
+fn completion(
+    created_at: Option<Timestamp>,
+    changes: &[(Timestamp, &StatusChange)],
+) -> Option<(Timestamp, Option<i64>)> {
+    let (mut opened_at, mut open_seconds) = (created_at, created_at.map(|_| 0));
+    let mut completed_at = None;
+    for (at, change) in changes {
+        let is_completed = change.stage.as_deref() == Some(COMPLETED);
+        match completed_at {
+            None if is_completed => {
+                let open = opened_at.map(|opened| at.duration_since(opened).as_secs().max(0));
+                open_seconds = open_seconds.zip(open).map(|(before, open)| before + open);
+                completed_at = Some(*at);
+            }
+            Some(_) if !is_completed => {
+                opened_at = Some(*at);
+                completed_at = None;
+            }
+            _ => {}
+        }
+    }
+    completed_at.map(|at| (at, open_seconds))
+}
+
+/// What was paid: what the job itself said when it was last seen, and the payments made since. Without its
+/// own word, all payments.
+fn paid(job: &Job, payments: &[Payment]) -> Option<f64> {
+    let counted = payments.iter().filter_map(|payment| {
+        let is_later = || payment.at.zip(job.seen_at).is_some_and(|(at, seen)| at > seen);
+        let amount = payment.amount?;
+        (job.paid.is_none() || is_later()).then_some(amount)
+    });
+    // In ten-thousandths, because sums of fractions would not be exact.
+    let whole = |amount: f64| (amount * 10_000.0).round();
+    let sum: f64 = counted.clone().map(whole).sum();
+    match (job.paid, counted.count()) {
+        (None, 0) => None,
+        (own, _) => Some((whole(own.unwrap_or_default()) + sum) / 10_000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Option<Timestamp> {
+        Some(format!("2026-03-{text}:00Z").parse().unwrap())
+    }
+
+    fn job(stage: &str, seen: &str) -> Job {
+        Job {
+            created_at: at("01T00:00"),
+            status: Some(format!("is {stage}")),
+            stage: Some(stage.to_owned()),
+            paid: Some(50.0),
+            changed_at: at("01T00:00"),
+            seen_at: at(seen),
+        }
+    }
+
+    fn change(time: &str, stage: &str) -> StatusChange {
+        StatusChange {
+            at: at(time),
+            status: Some(format!("is {stage}")),
+            stage: Some(stage.to_owned()),
+        }
+    }
+
+    fn payment(time: &str, amount: f64) -> Payment {
+        Payment { at: at(time), amount: Some(amount) }
+    }
+
+    #[test]
+    fn the_newest_source_says_what_a_job_is() {
+        let changes = [change("02T00:00", "waiting"), change("03T00:00", "completed")];
+        let old = JobState::of(&job("open", "01T12:00"), &changes, &[]);
+        assert_eq!((old.stage.as_deref(), old.source), (Some("completed"), Source::StatusChange));
+        assert_eq!((old.since, old.completed_at), (at("03T00:00"), at("03T00:00")));
+        let seen = JobState::of(&job("open", "03T00:01"), &changes, &[]);
+        assert_eq!((seen.stage.as_deref(), seen.source), (Some("open"), Source::Job));
+        assert_eq!((seen.completed_at, seen.since), (None, at("01T00:00")));
+        let same = JobState::of(&job("completed", "04T00:00"), &changes, &[]);
+        assert_eq!((same.source, same.since), (Source::Job, at("03T00:00")));
+        let alone = JobState::of(&job("completed", "04T00:00"), &[], &[]);
+        assert_eq!((alone.completed_at, alone.open_seconds), (None, None), "when is not known");
+    }
+
+    #[test]
+    fn the_turnaround_is_the_time_that_a_repair_was_open() {
+        let seen = job("open", "01T00:00");
+        let day = 86_400;
+        let once = [change("02T00:00", "open"), change("03T00:00", "completed")];
+        assert_eq!(JobState::of(&seen, &once, &[]).open_seconds, Some(2 * day));
+        let collected = [&once[..], &[change("09T00:00", "completed")]].concat();
+        let state = JobState::of(&seen, &collected, &[]);
+        assert_eq!((state.open_seconds, state.completed_at), (Some(2 * day), at("03T00:00")));
+        let reopened = [&once[..], &[change("20T00:00", "open")]].concat();
+        let state = JobState::of(&seen, &reopened, &[]);
+        assert_eq!((state.open_seconds, state.completed_at), (None, None));
+        let again = [&reopened[..], &[change("21T00:00", "completed")]].concat();
+        let state = JobState::of(&seen, &again, &[]);
+        assert_eq!((state.open_seconds, state.completed_at), (Some(3 * day), at("21T00:00")));
+        let unknown = Job { created_at: None, ..seen };
+        assert_eq!(JobState::of(&unknown, &once, &[]).open_seconds, None);
+    }
+
+    #[test]
+    fn what_was_paid_is_what_the_job_said_and_the_payments_since() {
+        let seen = job("open", "02T00:00");
+        let paid = |job: &Job, payments: &[Payment]| JobState::of(job, &[], payments).paid;
+        assert_eq!(paid(&seen, &[]), Some(50.0));
+        assert_eq!(paid(&seen, &[payment("01T00:00", 50.0)]), Some(50.0), "counted already");
+        let later = [payment("01T00:00", 50.0), payment("03T00:00", 0.1), payment("04T00:00", 0.2)];
+        assert_eq!(paid(&seen, &later), Some(50.3));
+        assert_eq!(paid(&seen, &[payment("03T00:00", -50.0)]), Some(0.0), "paid back");
+        let silent = Job { paid: None, ..seen };
+        assert_eq!(paid(&silent, &later), Some(50.3));
+        assert_eq!(paid(&silent, &[]), None, "unknown is not zero");
+    }
+}
