@@ -3,7 +3,7 @@
 //! The contract does not show that field, so it is found in the data: a field whose values are the id or a
 //! number of mirrored jobs. The configuration may name it. What was found is in the table `_links`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 
 use rusqlite::types::ValueRef;
@@ -261,36 +261,36 @@ fn best<'a>(
     jobs: &'a [(String, Vec<Value>)],
     is_configured: bool,
 ) -> Option<(&'a str, &'a str)> {
-    let mut best: Option<((bool, usize, bool), (&str, &str))> = None;
+    let mut possible = Vec::new();
     for (job_field, of_jobs) in jobs {
         let is_id = job_field == "id";
-        let mut times: HashMap<Value, usize> = HashMap::new();
-        for value in of_jobs {
-            *times.entry(comparable(value, is_id)).or_default() += 1;
-        }
-        if times.values().any(|times| *times > 1) {
+        let known: HashSet<Value> = of_jobs.iter().map(|value| comparable(value, is_id)).collect();
+        // A value that several jobs share tells no job.
+        if known.len() < of_jobs.len() {
             continue;
         }
         for (field, values) in candidates {
-            let (matched, distinct) = met(values, &times, is_id);
+            let (matched, distinct) = met(values, &known, is_id);
             let is_named = is_configured || is_named_for_jobs(field);
             let is_enough = match is_named {
                 true => matched > 0 && matched * 4 >= values.len(),
                 false => matched >= 20 && distinct >= 10 && matched * 20 >= values.len() * 19,
             };
-            let rank = (is_named, matched, field == job_field);
-            if is_enough && best.is_none_or(|(before, _)| rank > before) {
-                best = Some((rank, (field, job_field)));
+            if is_enough {
+                // Small numbers meet by chance, so the name goes before how many values meet.
+                let is_namesake = field == job_field || (is_id && field.ends_with("_id"));
+                possible.push((is_named, is_namesake, matched, field, job_field));
             }
         }
     }
-    best.map(|(_, link)| link)
+    let (.., field, job_field) = possible.into_iter().max()?;
+    Some((field, job_field))
 }
 
 /// How many of the values are those of a job, and how many different ones.
-fn met(values: &[Value], jobs: &HashMap<Value, usize>, is_id: bool) -> (usize, usize) {
+fn met(values: &[Value], jobs: &HashSet<Value>, is_id: bool) -> (usize, usize) {
     let of_jobs = values.iter().map(|value| comparable(value, is_id));
-    let met: Vec<Value> = of_jobs.filter(|value| jobs.contains_key(value)).collect();
+    let met: Vec<Value> = of_jobs.filter(|value| jobs.contains(value)).collect();
     (met.len(), met.iter().collect::<HashSet<_>>().len())
 }
 
@@ -316,4 +316,35 @@ pub(super) fn job_of(
         ))?
         .query_row([id], |row| row.get(0))
         .optional()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str, values: &[i64]) -> (String, Vec<Value>) {
+        let values = values.iter().map(|number| (String::new(), Kind::Integer(*number)));
+        (name.to_owned(), values.collect())
+    }
+
+    fn range(name: &str, values: std::ops::Range<i64>) -> (String, Vec<Value>) {
+        of(name, &values.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_field_that_is_named_for_jobs_is_found_although_most_of_its_jobs_are_older_than_the_mirror()
+    {
+        let jobs = [range("job_number", 100..200), range("id", 1..100)];
+        let named = [range("job_number", 10..130)];
+        assert_eq!(best(&named, &jobs, false), Some(("job_number", "job_number")));
+        let other = [range("reference", 10..130)];
+        assert_eq!(best(&other, &jobs, false), None, "90 of 120 are no proof");
+        let by_id = [range("job_id", 50..150)];
+        assert_eq!(best(&by_id, &jobs, false), Some(("job_id", "id")));
+        let unnamed = [range("reference", 110..180)];
+        assert_eq!(best(&unnamed, &jobs, false), Some(("reference", "job_number")));
+        let shared = [of("job_number", &[7, 7, 8])];
+        assert_eq!(best(&[range("job_number", 7..9)], &shared, false), None, "7 tells no job");
+        assert_eq!(best(&[of("note", &[105])], &jobs, true), Some(("note", "job_number")));
+    }
 }
