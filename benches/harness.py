@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import socketserver
 import subprocess
 import threading
@@ -187,6 +188,12 @@ class Conveyor:
         with self.reached:
             if not self.reached.wait_for(lambda: self.requests >= requests, limit):
                 raise SystemExit(f"waited {limit} s for poll {requests}, saw {self.requests}")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def write_config(folder, base_url, key, routes="", poll="", sinks="", workspace=""):

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::job_states;
 use serde::Serialize;
@@ -207,15 +207,32 @@ fn note_sightings(
     if before.head == head {
         return Ok(());
     }
-    let ids = |sql: &str, values: &[&dyn ToSql]| -> rusqlite::Result<Vec<String>> {
-        connection.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
-    };
-    let mut moved = ids(&left_page_sql(id.route), &[&before.head, &head, &before.at])?;
-    moved.extend(ids(&on_page_sql(id.route), &[&head])?);
+    let left = left_page_sql(id.route);
+    let mut moved = changed_ids(connection, &left, (&before.head, head, &before.at))?;
+    moved.extend(changed_ids(connection, &on_page_sql(id.route), [head])?);
     if id.route == Route::Jobs {
         job_states::refresh(connection, moved.iter().map(String::as_str))?;
     }
     Ok(())
+}
+
+/// Notes in the mirror which records are on the newest page of their poller.
+pub(super) fn note_pages(connection: &Connection) -> rusqlite::Result<()> {
+    for row in list(connection)? {
+        if let Some(id) = row.id() {
+            changed_ids(connection, &on_page_sql(id.route), [&row.head])?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs a statement that returns the ids of the rows that it changes.
+fn changed_ids(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+) -> rusqlite::Result<Vec<String>> {
+    connection.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
 }
 
 fn left_page_sql(route: Route) -> String {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::{OpenError, StoreError};
 use super::mirror::{Fields, Mirror, RowFacts, lookup};
-use super::{checkpoint, full_text, job_states, open, views};
+use super::{checkpoint, full_text, job_states, open, pollers, views};
 use crate::record::{Kind, Route};
 
 /// What a rebuild made.
@@ -55,6 +55,7 @@ fn rebuild_all(
     for route in Route::ALL {
         records += rebuild_route(&tx, route, &mut |made| progress((records + made) as u64, total))?;
     }
+    pollers::note_pages(&tx)?;
     // The indexes went with the old tables.
     views::make_again(&tx)?;
     job_states::make_again(&tx)?;
@@ -141,7 +142,10 @@ fn rebuild_route(
                 business: if is_known { &old_row.business } else { &latest.business }.as_deref(),
                 first_seen_at: &first_seen_at,
                 at: &latest.observed_at,
-                last_seen_at: old_row.last_seen_at.as_deref(),
+                last_seen_at: match is_known {
+                    true => old_row.last_seen_at.as_deref(),
+                    false => Some(&latest.observed_at),
+                },
                 seq: latest.seq,
                 via: old_row.via.as_deref(),
             };
