@@ -95,6 +95,7 @@ mod tests {
             business: Some("7".into()),
             body: after.into(),
             before: before.map(str::to_owned),
+            job: None,
         }
     }
 

@@ -59,6 +59,7 @@ fn unerased(reader: &Reader, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
             false
         }
     });
+    reader.add_jobs(&mut changes)?;
     failure.map_or(Ok(changes), Err)
 }
 

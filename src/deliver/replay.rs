@@ -272,6 +272,7 @@ impl Deliverer {
                 // The last rows of the range may be no longer in the log.
                 portion.upto = replay.to_seq;
             }
+            reader.add_jobs(&mut portion.changes)?;
             Ok(portion)
         });
         read.await

@@ -101,7 +101,9 @@ impl Deliverer {
         };
         let read = self.store.read(move |reader| {
             let is_erased = reader.is_erased(seq)?;
-            Ok(if is_erased { None } else { reader.changes(&[seq])?.pop() })
+            let mut changes = if is_erased { Vec::new() } else { reader.changes(&[seq])? };
+            reader.add_jobs(&mut changes)?;
+            Ok(changes.pop())
         });
         let Ok(Some(change)) = read.await else { return Verdict::NotTried };
         let verdict = sink.deliver(&change, self.clock.now().wall, cut).await;

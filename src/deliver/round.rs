@@ -156,6 +156,7 @@ impl Round {
         if large > limits.room {
             return Ok(Self { lacks_room: Some(large), ..Self::default() });
         }
+        reader.add_jobs(&mut round.changes)?;
         Ok(round)
     }
 

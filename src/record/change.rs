@@ -107,6 +107,8 @@ pub struct Change {
     pub body: String,
     /// The text of the version before, when there is one and it is still in the log.
     pub before: Option<String>,
+    /// The job of a status change or a payment in its current state, as JSON; for templates.
+    pub job: Option<String>,
 }
 
 impl Change {
@@ -185,6 +187,7 @@ mod tests {
             business: None,
             body: r#"{"id":12, "amount":10.10,"note":null}"#.into(),
             before: Some(r#"{"id":12,"amount":9.5}"#.into()),
+            job: None,
         }
     }
 

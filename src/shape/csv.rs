@@ -116,6 +116,7 @@ mod tests {
             business: None,
             body: body.into(),
             before: None,
+            job: None,
         };
         let columns = Columns::new(fields.iter().map(|&name| name.to_owned()).collect());
         let row = columns.row(&change);

@@ -12,12 +12,13 @@ use serde_json::value::RawValue;
 use crate::record::{Change, Kind};
 
 /// The names that a template may use.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "before",
     "business",
     "changed",
     "event_id",
     "gap",
+    "job",
     "kind",
     "observed_at",
     "record",
@@ -58,6 +59,7 @@ impl Context {
             ("changed", Value::from_pairs(changed.collect::<Vec<_>>())),
             ("event_id", Value::from(change.event_id.clone())),
             ("gap", if gap { body.clone() } else { none() }),
+            ("job", change.job.as_deref().map_or_else(none, value_of)),
             ("kind", Value::from(change.kind.as_str())),
             ("observed_at", Value::from(change.observed_at.clone())),
             ("record", if gap { none() } else { body }),

@@ -256,6 +256,7 @@ mod tests {
             business: None,
             body: "{}".into(),
             before: None,
+            job: None,
         }
     }
 

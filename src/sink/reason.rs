@@ -79,6 +79,7 @@ mod tests {
             version: 2,
             body: body.into(),
             before: Some(before.into()),
+            job: None,
             observed_at: "2026-01-02T03:04:05.000000Z".into(),
         };
         let told =

@@ -4,14 +4,64 @@
 //! seen. Its status changes and payments say the rest. A row is made again in the transaction that writes
 //! one of its sources; the table follows from the mirror.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
+use super::error::StoreError;
 use super::job_links::{self, JobLink};
+use super::reader::Reader;
 use crate::clock::stamp;
-use crate::record::Route;
+use crate::record::{Change, Route};
+
+impl Reader {
+    /// Gives each status change and payment its job, if the mirror has it: the fields of the job as received,
+    /// and its current state.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn add_jobs(&self, changes: &mut [Change]) -> Result<(), StoreError> {
+        let links = job_links::read(&self.connection)?;
+        for change in changes {
+            let link = links.iter().find(|link| link.route == change.route);
+            let Some((link, record)) = link.zip(change.record_id.as_deref()) else { continue };
+            if let Some(id) = job_links::job_of(&self.connection, link, record)? {
+                change.job = self.current_job(&id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn current_job(&self, id: &str) -> Result<Option<String>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT c.body, s.status, s.stage, s.since, s.completed_at, s.paid FROM jobs j \
+             JOIN changes c ON c.seq = j._seq JOIN _job_states s ON s.id = j.id WHERE j.id = ?1",
+        )?;
+        let found = statement.query_row([id], |row| {
+            let text = |column| row.get::<_, Option<String>>(column).map(Value::from);
+            let state: [(&str, Value); 5] = [
+                ("current_status", text(1)?),
+                ("current_stage", text(2)?),
+                ("status_since", text(3)?),
+                ("completed_at", text(4)?),
+                ("paid_total", row.get::<_, Option<f64>>(5)?.into()),
+            ];
+            Ok((row.get::<_, String>(0)?, state))
+        });
+        let Some((body, state)) = found.optional()? else { return Ok(None) };
+        let mut fields: BTreeMap<&str, &RawValue> = serde_json::from_str(&body).unwrap_or_default();
+        let state = state.map(|(name, value)| (name, to_raw_value(&value)));
+        for (name, value) in &state {
+            if let Ok(value) = value {
+                fields.insert(name, value);
+            }
+        }
+        Ok(serde_json::to_string(&fields).ok())
+    }
+}
 
 /// Jobs whose sources were written, by id.
 #[derive(Debug, Default)]
@@ -101,7 +151,7 @@ impl Sources {
         let linked = |link: &JobLink, wanted: &[&str]| -> rusqlite::Result<String> {
             let columns = job_links::columns(connection, link.route)?;
             Ok(format!(
-                "SELECT {} FROM jobs j CROSS JOIN \"{}\" r ON {} WHERE j.id = ?1 ORDER BY r._seq",
+                "SELECT {}, r._first_seen_at FROM jobs j CROSS JOIN \"{}\" r ON {} WHERE j.id = ?1 ORDER BY r._seq",
                 listed("r", &columns, wanted),
                 link.route,
                 link.condition_from_job("r", "j")
@@ -180,6 +230,12 @@ struct Job {
 }
 
 impl Job {
+    /// Whether a page showed the job last before something else was seen. Both times are of this machine's
+    /// clock: that of the workspace may be another.
+    fn is_seen_before(&self, other: Option<Timestamp>) -> bool {
+        self.seen_at.zip(other).is_none_or(|(seen, other)| seen < other)
+    }
+
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             created_at: time(row, 0)?,
@@ -197,11 +253,17 @@ struct StatusChange {
     at: Option<Timestamp>,
     status: Option<String>,
     stage: Option<String>,
+    seen_at: Option<Timestamp>,
 }
 
 impl StatusChange {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { at: time(row, 0)?, status: text(row, 1)?, stage: text(row, 2)? })
+        Ok(Self {
+            at: time(row, 0)?,
+            status: text(row, 1)?,
+            stage: text(row, 2)?,
+            seen_at: time(row, 3)?,
+        })
     }
 }
 
@@ -209,11 +271,12 @@ impl StatusChange {
 struct Payment {
     at: Option<Timestamp>,
     amount: Option<f64>,
+    seen_at: Option<Timestamp>,
 }
 
 impl Payment {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { at: time(row, 0)?, amount: number(row, 1)? })
+        Ok(Self { at: time(row, 0)?, amount: number(row, 1)?, seen_at: time(row, 2)? })
     }
 }
 
@@ -277,7 +340,7 @@ impl JobState {
         // Stable: of two changes at one time, the one that was stored later is the newer.
         changes.sort_by_key(|(at, _)| *at);
         let newest = changes.last().copied();
-        let later = newest.filter(|(at, _)| job.seen_at.is_none_or(|seen| *at > seen));
+        let later = newest.filter(|(_, change)| job.is_seen_before(change.seen_at));
         let (status, stage, source) = match later {
             Some((_, change)) => (&change.status, &change.stage, Source::StatusChange),
             None => (&job.status, &job.stage, Source::Job),
@@ -325,21 +388,30 @@ fn completion(
     completed_at.map(|at| (at, open_seconds))
 }
 
-/// What was paid: what the job itself said when it was last seen, and the payments made since. Without its
-/// own word, all payments.
+/// What was paid. If the job's own sum is that of its first payments, all payments are known, and their sum is the
+/// newer one. Else earlier payments are not in the mirror: to the job's own sum come the payments seen since.
 fn paid(job: &Job, payments: &[Payment]) -> Option<f64> {
-    let counted = payments.iter().filter_map(|payment| {
-        let is_later = || payment.at.zip(job.seen_at).is_some_and(|(at, seen)| at > seen);
-        let amount = payment.amount?;
-        (job.paid.is_none() || is_later()).then_some(amount)
-    });
     // In ten-thousandths, because sums of fractions would not be exact.
     let whole = |amount: f64| (amount * 10_000.0).round();
-    let sum: f64 = counted.clone().map(whole).sum();
-    match (job.paid, counted.count()) {
-        (None, 0) => None,
-        (own, _) => Some((whole(own.unwrap_or_default()) + sum) / 10_000.0),
-    }
+    let mut payments: Vec<&Payment> = payments.iter().collect();
+    payments.sort_by_key(|payment| payment.at);
+    let amounts = |payment: &&Payment| payment.amount.map(whole);
+    let all: f64 = payments.iter().filter_map(amounts).sum();
+    let Some(own) = job.paid.map(whole) else {
+        return (!payments.is_empty()).then_some(all / 10_000.0);
+    };
+    let later: Vec<&Payment> =
+        payments.iter().copied().filter(|payment| job.is_seen_before(payment.seen_at)).collect();
+    let sums = payments.iter().filter_map(amounts).scan(0.0, |sum, amount| {
+        *sum += amount;
+        Some(*sum)
+    });
+    let sum = match later.is_empty() {
+        true => own,
+        false if std::iter::once(0.0).chain(sums).any(|sum| sum == own) => all,
+        false => own + later.iter().filter_map(amounts).sum::<f64>(),
+    };
+    Some(sum / 10_000.0)
 }
 
 #[cfg(test)]
@@ -366,11 +438,12 @@ mod tests {
             at: at(time),
             status: Some(format!("is {stage}")),
             stage: Some(stage.to_owned()),
+            seen_at: at(time),
         }
     }
 
     fn payment(time: &str, amount: f64) -> Payment {
-        Payment { at: at(time), amount: Some(amount) }
+        Payment { at: at(time), amount: Some(amount), seen_at: at(time) }
     }
 
     #[test]
@@ -408,14 +481,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_paid_is_what_the_job_said_and_the_payments_since() {
+    fn what_was_paid_is_counted_once_whether_the_job_or_the_payment_was_seen_first() {
         let seen = job("open", "02T00:00");
         let paid = |job: &Job, payments: &[Payment]| JobState::of(job, &[], payments).paid;
         assert_eq!(paid(&seen, &[]), Some(50.0));
-        assert_eq!(paid(&seen, &[payment("01T00:00", 50.0)]), Some(50.0), "counted already");
+        assert_eq!(paid(&seen, &[payment("01T00:00", 50.0)]), Some(50.0));
+        let late = Payment { seen_at: at("02T00:01"), ..payment("01T00:00", 50.0) };
+        assert_eq!(paid(&seen, &[late]), Some(50.0), "the job was seen after it was paid");
         let later = [payment("01T00:00", 50.0), payment("03T00:00", 0.1), payment("04T00:00", 0.2)];
         assert_eq!(paid(&seen, &later), Some(50.3));
-        assert_eq!(paid(&seen, &[payment("03T00:00", -50.0)]), Some(0.0), "paid back");
+        let back = [payment("01T00:00", 50.0), payment("03T00:00", -50.0)];
+        assert_eq!(paid(&seen, &back), Some(0.0), "paid back");
+        assert_eq!(
+            paid(&seen, &[payment("03T00:00", 9.0)]),
+            Some(59.0),
+            "50 before the mirror began"
+        );
         let silent = Job { paid: None, ..seen };
         assert_eq!(paid(&silent, &later), Some(50.3));
         assert_eq!(paid(&silent, &[]), None, "unknown is not zero");

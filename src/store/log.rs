@@ -108,6 +108,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
         business: row.get(7)?,
         body: row.get(8)?,
         before: row.get(9)?,
+        job: None,
     })
 }
 

@@ -182,6 +182,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<PendingNotice> {
             business: None,
             body: row.get(6)?,
             before: None,
+            job: None,
         },
         attempts: row.get(7)?,
     })

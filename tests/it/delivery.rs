@@ -4,6 +4,7 @@ mod alerts;
 mod endpoint;
 mod exceptions;
 mod flood;
+mod job;
 mod reloads;
 mod replay;
 mod shapes;

@@ -43,6 +43,7 @@ fn change(seq: i64) -> Change {
         business: None,
         body: format!(r#"{{"id":{seq},"name":"Zoë \u0000 \"Q\"","amount":10.10}}"#),
         before: None,
+        job: None,
     }
 }
 

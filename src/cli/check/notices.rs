@@ -99,5 +99,6 @@ fn notice(made: NewNotice) -> Change {
         business: None,
         body,
         before: None,
+        job: None,
     }
 }

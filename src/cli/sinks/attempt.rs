@@ -236,7 +236,9 @@ fn chosen(
         Err(error) => return Err(error.into()),
     };
     if let Some(seq) = seq {
-        return reader.changes(&[seq])?.pop().ok_or_else(|| {
+        let mut changes = reader.changes(&[seq])?;
+        reader.add_jobs(&mut changes)?;
+        return changes.pop().ok_or_else(|| {
             let text = format!("there is no change {seq} in the log: see `shopmirror log`");
             ExitError { code: DATA, text }.into()
         });
@@ -249,7 +251,8 @@ fn chosen(
         let mut changes = reader.changes(&seqs)?;
         changes.sort_by_key(|change| change.seq);
         let wanted = changes.into_iter().rev().find(|change| wants(filter, change));
-        if let Some(change) = wanted {
+        if let Some(mut change) = wanted {
+            reader.add_jobs(std::slice::from_mut(&mut change))?;
             return Ok(change);
         }
         end -= CHUNK;
@@ -278,6 +281,7 @@ fn made_up(settings: &SinkSettings, now: Timestamp) -> Change {
         business: None,
         body: body.to_string(),
         before: None,
+        job: None,
     }
 }
 

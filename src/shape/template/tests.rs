@@ -14,6 +14,7 @@ fn change(body: &str) -> Change {
         business: None,
         body: body.into(),
         before: Some(r#"{"id":12,"status":"New"}"#.into()),
+        job: None,
     }
 }
 

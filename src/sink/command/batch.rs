@@ -164,6 +164,7 @@ mod tests {
             business: None,
             body: "{}".into(),
             before: None,
+            job: None,
         };
         let mut sink = CommandBatchSink::build("label", &settings).unwrap();
         let stop = CancellationToken::new();

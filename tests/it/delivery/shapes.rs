@@ -47,6 +47,7 @@ fn change(route: Route, text: &str) -> Change {
         business: Some("34".into()),
         body: record.to_string(),
         before: Some(r#"{"id":12,"status":"New"}"#.into()),
+        job: None,
     }
 }
 

@@ -17,6 +17,7 @@ fn line(layout: &Layout, seq: usize, length: usize) -> Line {
         business: None,
         body: format!(r#"{{"name":"{}"}}"#, "x".repeat(length)),
         before: None,
+        job: None,
     })
 }
 

@@ -1,0 +1,48 @@
+//! The job of a status change in a template: what a message "ready for pickup" needs.
+
+use sandbox::Route;
+use serde_json::json;
+
+use crate::support::{Place, Receiver, Workspace};
+
+const TEMPLATE: &str = r#"format = "template"
+routes = ["job_status_changes"]
+template = '{"text": "{{ job.customer_name }}: {{ job.current_status }}, paid {{ job.paid_total }}"}'
+"#;
+
+#[tokio::test]
+async fn a_template_shows_the_job_of_a_status_change_as_it_is_now() {
+    let (hook, workspace) = (Receiver::start().await, Workspace::start().await);
+    let place = workspace.place();
+    let chat = Place::webhook_sink("chat", &hook.url("/"), TEMPLATE);
+    // Polled in the order of their names: the job is in the mirror before its status change.
+    place.configure(&chat);
+    workspace.add(
+        Route::Jobs,
+        json!({"job_number": "JOB-77777", "customer_name": "Ann", "paid_amount": 5}),
+    );
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let change =
+        json!({"job_number": "JOB-77777", "status": "Ready for pickup", "status_stage": "open"});
+    workspace.add(Route::JobStatusChanges, change);
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let texts: Vec<String> = hook.received().into_iter().map(|sent| sent.body).collect();
+    assert_eq!(texts, [r#"{"text": "Ann: Ready for pickup, paid 5.0"}"#]);
+
+    let status = place.run(["status", "--json"]).await.json();
+    let link =
+        json!({"route": "job_status_changes", "field": "job_number", "job_field": "job_number"});
+    assert_eq!(status["job_links"][0], link, "{status}");
+    place.configure(&format!("[reports]\njob_link = \"comment\"\n{chat}"));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let checked = place.run(["check"]).await;
+    assert_eq!(checked.code, Some(78), "{checked:?}");
+    assert!(
+        checked.out.contains("`comment`, which [reports] job_link names, holds no number"),
+        "{checked:?}"
+    );
+    let status = place.run(["status", "--json"]).await.json();
+    assert_eq!(status["unlinked_routes"], json!(["job_status_changes", "payments"]), "{status}");
+    let state = place.rows("SELECT state_source FROM report_jobs GROUP BY 1");
+    assert_eq!(state, [json!(["job"])], "states are as last seen");
+}
