@@ -52,6 +52,7 @@ mod whole_record;
 mod why;
 mod workspace;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -59,7 +60,7 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use secrecy::SecretString;
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::store::Reader;
 use exit::{SOFTWARE, USAGE, code_of};
 
@@ -207,21 +208,21 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Check(args) => check::run(&config_path(place)?, &args),
         Command::Status(args) => status::run(&config_path(place)?, args),
-        Command::Why(args) => why::run(&load(place)?, &args),
+        Command::Why(args) => why::run(&load_for_reading(&config_path(place)?)?, &args),
         Command::Plan(json) => plan::run(&load(place)?, json.json),
         Command::Workspace(args) => workspace::run(&load(place)?, &args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Trace => trace::run(&load(place)?),
-        Command::Records(args) => records::run(&load(place)?, args),
-        Command::Export(args) => export::run(&load(place)?, &args),
-        Command::Find(args) => find::run(&load(place)?, &args),
-        Command::Report(args) => report::run(&load(place)?, args),
+        Command::Records(args) => records::run(&load_for_reading(&config_path(place)?)?, args),
+        Command::Export(args) => export::run(&load_for_reading(&config_path(place)?)?, &args),
+        Command::Find(args) => find::run(&load_for_reading(&config_path(place)?)?, &args),
+        Command::Report(args) => report::run(&load_for_reading(&config_path(place)?)?, args),
         Command::Replay(args) => replay::run(&load(place)?, &args),
-        Command::Show(args) => show::run(&load(place)?, &args),
-        Command::Log(args) => log::run(&load(place)?, &args),
+        Command::Show(args) => show::run(&load_for_reading(&config_path(place)?)?, &args),
+        Command::Log(args) => log::run(&load_for_reading(&config_path(place)?)?, &args),
         Command::Search(args) => search::run(&load(place)?, &args),
         Command::Backfill(args) => backfill::run(&load(place)?, &args),
-        Command::Gaps(args) => gaps::run(&load(place)?, args),
+        Command::Gaps(args) => gaps::run(&load_for_reading(&config_path(place)?)?, args),
         Command::CustomFields(args) => custom_fields::run(&load(place)?, args),
         Command::Sinks(args) => sinks::run(&load(place)?, &args),
         Command::Dead(args) => dead::run(&load(place)?, args),
@@ -230,7 +231,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backup(args) => backup::run(&load(place)?, &args),
         Command::Restore(args) => restore::run(&load(place)?, args),
         Command::Verify(json) => verify::run(&load(place)?, json.json),
-        Command::Metadata => metadata::run(&load(place)?),
+        Command::Metadata => metadata::run(&load_for_reading(&config_path(place)?)?),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(Cli::command(), &command),
     }
@@ -257,11 +258,31 @@ fn load(given: Option<PathBuf>) -> anyhow::Result<Config> {
     read_config(&config_path(given)?)
 }
 
+/// As [`load`], for commands that only read the database. Who may not read the configuration gets the part
+/// of it that the database holds.
+fn load_for_reading(path: &Path) -> anyhow::Result<Config> {
+    let failed = match read_config(path) {
+        Ok(config) => return Ok(config),
+        Err(error) => error,
+    };
+    let is_denied = matches!(
+        failed.downcast_ref(),
+        Some(ConfigError::Read { why, .. }) if why.kind() == ErrorKind::PermissionDenied
+    );
+    let shared = || Reader::open(&Config::default_store_path(path)).ok()?.shared_config().ok()?;
+    let Some(text) = is_denied.then(shared).flatten() else { return Err(failed) };
+    let config = Config::of_text(&text, path)?;
+    moment::use_zone(&config.workspace.time_zone);
+    Ok(config)
+}
+
 /// Reads the configuration, with the key's sources in the environment.
 fn read_config(path: &Path) -> anyhow::Result<Config> {
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     let key = std::env::var("SHOPMIRROR_API_KEY").ok().map(SecretString::from);
-    Ok(Config::load(path, credentials.as_deref(), key)?)
+    let config = Config::load(path, credentials.as_deref(), key)?;
+    moment::use_zone(&config.workspace.time_zone);
+    Ok(config)
 }
 
 /// How long a command may read the store. A longer read would keep the write-ahead log from being

@@ -97,6 +97,8 @@ pub struct Config {
     pub reports: ReportsSettings,
     /// The sinks by name.
     pub sinks: BTreeMap<String, SinkSettings>,
+    /// The part of the file that the readers of the database may know, as a configuration of its own.
+    pub for_readers: String,
 }
 
 /// Why there is no configuration.
@@ -140,12 +142,18 @@ impl Config {
         self.routes.iter().map(|route| (route.route, route.ignore.clone())).collect()
     }
 
-    /// Checks a text that is to become the file at `path`.
+    /// Checks a text that is to become the file at `path`, or that stands in for it.
     ///
     /// # Errors
     /// [`Problems`] with every problem of the text.
     pub fn of_text(text: &str, path: &Path) -> Result<Self, Problems> {
         Self::parse(text, &path.display().to_string(), &Base::of_file(path, None, None))
+    }
+
+    /// The path of the store of the file at `path` unless it names another.
+    #[must_use]
+    pub fn default_store_path(path: &Path) -> PathBuf {
+        read::store_path("", &Base::of_file(path, None, None))
     }
 
     /// The path of the store in the file at `path`, even if other parts of the file have problems.
@@ -179,7 +187,7 @@ fn text_of(path: &Path) -> io::Result<String> {
 fn advice(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; run this as root, or as a member of the group that may read it (usermod -aG shopmirror-secrets USER, then log in again)"
+            "; run this as root, or as a member of a group that may read the database (usermod -aG shopmirror USER) or, to change something, this file as well (usermod -aG shopmirror-secrets USER); then log in again"
         }
         io::ErrorKind::NotFound => "; name the right file with --config",
         _ => "",

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
+use jiff::tz::TimeZone;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -116,7 +117,7 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
             Some(url) => url,
             None => asked_address().await?,
         };
-        let text = text::config(&url, &files.key_name());
+        let text = text::config(&url, &files.key_name(), &TimeZone::system());
         let config = Config::of_text(&text, &files.config)?;
         let secret = match key.take() {
             Some(secret) => secret,

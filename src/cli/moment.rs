@@ -1,22 +1,32 @@
-//! Times in commands: printed in local time on a terminal and in UTC elsewhere, read as an age or as a
+//! Times in commands: printed in the time of the shop on a terminal and in UTC elsewhere, read as an age or as a
 //! timestamp.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A time of the store, to the second: local on a terminal, else UTC.
-pub(super) fn shown(stamp: &str) -> String {
-    let zone = std::io::stdout().is_terminal().then(TimeZone::system);
-    in_zone(stamp, zone)
+/// The time zone of the shop, once the configuration was read.
+static SHOP_ZONE: OnceLock<TimeZone> = OnceLock::new();
+
+/// Shows times in the zone of the shop from now on.
+pub(super) fn use_zone(zone: &TimeZone) {
+    // Every configuration that one command reads is the same one.
+    let _ = SHOP_ZONE.set(zone.clone());
 }
 
-/// A time of the store in a time zone; in UTC, marked with `Z`, without one.
+/// A time of the store, to the second: in the zone of the shop on a terminal, else in UTC.
+pub(super) fn shown(stamp: &str) -> String {
+    let zone = || SHOP_ZONE.get().cloned().unwrap_or_else(TimeZone::system);
+    in_zone(stamp, std::io::stdout().is_terminal().then(zone))
+}
+
+/// A time of the store in a time zone, with the zone's name; in UTC, marked with `Z`, without one.
 fn in_zone(stamp: &str, zone: Option<TimeZone>) -> String {
     match (stamp.parse::<Timestamp>(), zone) {
-        (Ok(at), Some(zone)) => at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        (Ok(at), Some(zone)) => at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
         (Ok(at), None) => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         (Err(_), _) => stamp.to_owned(),
     }
@@ -46,7 +56,7 @@ mod tests {
         let stamp = "2026-03-01T23:30:15.123456Z";
         assert_eq!(in_zone(stamp, None), "2026-03-01T23:30:15Z");
         let tokyo = TimeZone::fixed(jiff::tz::offset(9));
-        assert_eq!(in_zone(stamp, Some(tokyo)), "2026-03-02 08:30:15");
+        assert_eq!(in_zone(stamp, Some(tokyo)), "2026-03-02 08:30:15 +09");
         assert_eq!(in_zone("soon", None), "soon");
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::tz::TimeZone;
 use secrecy::SecretString;
 
 /// Where the shipped units keep the configuration and the state.
@@ -22,6 +23,8 @@ pub struct Base {
     pub credentials_dir: Option<PathBuf>,
     /// The value of `SHOPMIRROR_API_KEY`.
     pub env_key: Option<SecretString>,
+    /// The time zone of the machine, which is the shop's unless the file names another; `None` is UTC.
+    pub time_zone: Option<TimeZone>,
 }
 
 impl Base {
@@ -39,7 +42,8 @@ impl Base {
             .or_else(|| installed_state_dir(path));
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = parent.unwrap_or(Path::new(".")).to_owned();
-        Self { dir, state_dir, credentials_dir: credentials_dir.map(Path::to_owned), env_key }
+        let credentials_dir = credentials_dir.map(Path::to_owned);
+        Self { dir, state_dir, credentials_dir, env_key, time_zone: Some(TimeZone::system()) }
     }
 
     /// The path of a file that this process writes.

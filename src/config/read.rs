@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
 
 use super::findings::Findings;
 use super::intake::Mirrored;
@@ -49,9 +50,32 @@ pub(super) fn document(text: &str, file_name: &str, base: &Base) -> Result<Confi
     let config = root(Section::root(&findings, table.get_ref()), base);
     let problems = findings.finish();
     match config {
-        Some(config) if problems.is_empty() => Ok(config),
+        Some(config) if problems.is_empty() => {
+            Ok(Config { for_readers: for_readers(text), ..config })
+        }
         _ => Err(Problems::new(file_name, problems)),
     }
+}
+
+/// What commands that only read the database need of a document. Nothing of it can be a secret: no sink, no
+/// file of a key, no proxy, which may hold a password.
+fn for_readers(text: &str) -> String {
+    let document: Table = text.parse().unwrap_or_default();
+    let section = |name: &str, keys: &[&str]| {
+        let table = document.get(name)?.as_table()?;
+        let kept = table.iter().filter(|(key, _)| keys.contains(&key.as_str()));
+        Some(kept.map(|(key, value)| (key.clone(), value.clone())).collect::<Table>())
+    };
+    let mut kept = Table::new();
+    for (name, keys) in [
+        ("workspace", &["base_url", "businesses", "time_zone"][..]),
+        ("reports", &["currency", "job_link", "ready_status"]),
+        ("once", &["every"]),
+    ] {
+        kept.extend(section(name, keys).map(|table| (name.to_owned(), Value::Table(table))));
+    }
+    kept.extend(document.get("routes").map(|routes| ("routes".to_owned(), routes.clone())));
+    kept.to_string()
 }
 
 /// The path of the store in a document, even if other parts have problems.
@@ -91,6 +115,7 @@ pub(super) fn root(mut root: Section<'_>, base: &Base) -> Option<Config> {
         alerts,
         reports,
         sinks,
+        for_readers: String::new(),
     })
 }
 
@@ -105,7 +130,7 @@ fn workspace(mut section: Section<'_>, base: &Base) -> Option<WorkspaceSettings>
     let businesses = businesses(&mut section);
     let proxy = checked_address(&mut section, "proxy", address::proxy);
     let ca_file = section.text("ca_file").map(|file| base.dir.join(file.value));
-    let time_zone = time_zone(&mut section);
+    let time_zone = time_zone(&mut section, base);
     let key = key_source(&mut section, base);
     section.finish();
     Some(WorkspaceSettings {
@@ -119,9 +144,11 @@ fn workspace(mut section: Section<'_>, base: &Base) -> Option<WorkspaceSettings>
     })
 }
 
-/// The zone of the shop's dates; UTC unless the file names one.
-fn time_zone(section: &mut Section<'_>) -> TimeZone {
-    let Some(Found { value, place }) = section.text("time_zone") else { return TimeZone::UTC };
+/// The zone of the shop's dates; the machine's unless the file names one.
+fn time_zone(section: &mut Section<'_>, base: &Base) -> TimeZone {
+    let Some(Found { value, place }) = section.text("time_zone") else {
+        return base.time_zone.clone().unwrap_or(TimeZone::UTC);
+    };
     TimeZone::get(value).unwrap_or_else(|_| {
         section.findings.note(
             &place,

@@ -140,6 +140,9 @@ pub async fn dispatcher(
     if let Err(error) = store.keep_time_zone(zone, now.wall).await {
         tracing::warn!(%error, "could not store the offsets of time_zone: reports use those from before; restart when the store can be written");
     }
+    if let Err(error) = store.share_config(config.for_readers.clone()).await {
+        tracing::warn!(%error, "could not store what readers of the database need of the configuration: they read it as it was before; restart when the store can be written");
+    }
     if let Err(error) = store.link_jobs(config.reports.job_link.clone()).await {
         tracing::warn!(%error, "could not store job_link: reports use the one from before; restart when the store can be written");
     }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -125,7 +124,7 @@ impl RunningTasks {
         tasks.spawn(notify::watch(watch.clone(), finish.clone()));
         let daily = DailyBackup {
             settings: config.backup.clone(),
-            zone: TimeZone::system(),
+            zone: config.workspace.time_zone.clone(),
             clock: clock.clone(),
             clocks: clocks.clone(),
             store: store.clone(),

@@ -15,6 +15,7 @@ use super::operate::Operator;
 use super::reader::Reader;
 
 const KNOWN: &str = "workspace";
+const SHARED_CONFIG: &str = "shared_config";
 const OTHER: &str = "workspace_other";
 /// The longest name that is kept, in characters.
 const LONGEST_NAME: usize = 200;
@@ -177,7 +178,31 @@ impl Operator {
     }
 }
 
+impl Store {
+    /// Keeps the part of the configuration that readers of the database need.
+    ///
+    /// # Errors
+    /// They have the one from before.
+    pub async fn share_config(&self, text: String) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            if meta::value(&writer.connection, SHARED_CONFIG)?.as_deref() != Some(&text) {
+                meta::set(&writer.connection, SHARED_CONFIG, &text)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
 impl Reader {
+    /// The part of the configuration that readers of the database need; `None` if no daemon has run yet.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn shared_config(&self) -> Result<Option<String>, StoreError> {
+        Ok(meta::value(&self.connection, SHARED_CONFIG)?)
+    }
+
     /// Which workspace fills the store; `None` if its name was never read.
     ///
     /// # Errors

@@ -134,7 +134,7 @@ async fn run(place: &Place, shell: &[&str], script: &str) -> Output {
         .unwrap();
     let mut command = Command::new(shell[0]);
     command.args(&shell[1..]).arg(script).current_dir(place.path("")).stdin(Stdio::null());
-    command.env_clear().env("NO_COLOR", "1");
+    command.env_clear().env("NO_COLOR", "1").env("TZ", "UTC");
     command.env("PATH", format!("{}:/usr/bin:/bin", bin.path().display()));
     tokio::task::spawn_blocking(move || {
         let output = command.output().unwrap();

@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
+use jiff::tz::TimeZone;
+
 use super::service::Service;
 use crate::config::Config;
 
 /// A configuration that mirrors a workspace and forwards nothing.
-pub(super) fn config(base_url: &str, key_name: &str) -> String {
+pub(super) fn config(base_url: &str, key_name: &str, zone: &TimeZone) -> String {
+    let zone = match zone.iana_name().filter(|_| !zone.is_unknown()) {
+        Some(name) => format!("time_zone = \"{name}\""),
+        None => "#time_zone = \"Europe/Berlin\"".to_owned(),
+    };
     format!(
         r#"# Made by `shopmirror init`. Every other key has a default: docs/configuration.md explains them,
 # config.example.toml shows them. Both are in /usr/share/doc/shopmirror if a package was installed.
@@ -16,6 +22,8 @@ pub(super) fn config(base_url: &str, key_name: &str) -> String {
 base_url = "{base_url}"
 # In the folder of this file.
 api_key_file = "{key_name}"
+# Of the dates in reports and on the page, and of every time of day in this file.
+{zone}
 
 # A status page for this machine: remove the # before both lines.
 #[status]

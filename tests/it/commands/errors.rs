@@ -94,9 +94,10 @@ async fn a_user_without_permission_is_told_what_to_do() {
         fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
     };
     mode("", 0o755);
+    mode("mirror.db", 0o600);
     let ended = place.run_by(&STRANGER, &["status"]).await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
-    assert!(ended.err.contains("a member of the group"), "{ended:?}");
+    assert!(ended.err.contains("a member of a group"), "{ended:?}");
 
     // The files may be read, but not written.
     for name in ["config.toml", "api-key", "mirror.db", "mirror.db-wal", "mirror.db-shm"] {
@@ -114,6 +115,39 @@ async fn a_user_without_permission_is_told_what_to_do() {
         assert_eq!(ended.code, Some(77), "{args:?}: {ended:?}");
         assert!(!ended.err.contains("there is no store"), "{args:?}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn who_may_read_the_database_needs_neither_the_configuration_nor_the_key() {
+    if !may_become_another_user() {
+        return;
+    }
+    let (_workspace, place) = filled("[reports]\njob_link = \"job_number\"\n").await;
+    let mode = |name: &str, mode: u32| {
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode("", 0o755);
+    for name in ["mirror.db", "mirror.db-wal", "mirror.db-shm"] {
+        mode(name, 0o644);
+    }
+    for args in [
+        &["report", "intake"][..],
+        &["records", "jobs"],
+        &["status"],
+        &["log"],
+        &["gaps"],
+        &["export", "jobs"],
+    ] {
+        let ended = place.run_by(&STRANGER, args).await;
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+    }
+    for args in [&["check"][..], &["once"], &["search", "Ann"]] {
+        let ended = place.run_by(&STRANGER, args).await;
+        assert_eq!(ended.code, Some(78), "{args:?}: {ended:?}");
+    }
+    let shared = place.rows("SELECT value FROM _meta WHERE name = 'shared_config'");
+    let shared = shared[0][0].as_str().unwrap();
+    assert!(shared.contains("job_number") && !shared.contains("key"), "{shared}");
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ fn run(place: &Place, python: &Path, recipe: &Recipe) -> Output {
         command.args(["-euo", "pipefail"]);
     }
     command.args(["-c", &recipe.text]).current_dir(place.path("")).stdin(Stdio::null());
-    command.env_clear().env("HOME", place.path("")).env("NO_COLOR", "1");
+    command.env_clear().env("HOME", place.path("")).env("NO_COLOR", "1").env("TZ", "UTC");
     command.env("PATH", format!("{own}:{tools}:/usr/bin:/bin")).output().unwrap()
 }
 

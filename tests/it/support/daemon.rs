@@ -111,6 +111,7 @@ impl Place {
             .env_clear()
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .env("NO_COLOR", "1")
+            .env("TZ", "UTC")
             .env("TMPDIR", self.dir.path())
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
