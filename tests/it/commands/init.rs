@@ -45,7 +45,11 @@ impl Empty {
         let all: Vec<&str> = wrapper.iter().chain([&PROGRAM]).chain(args).copied().collect();
         let mut command = Command::new(all[0]);
         command.args(&all[1..]).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        command.env("NO_COLOR", "1").current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+            .env("NO_COLOR", "1")
+            .env("TZ", "Asia/Tokyo")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
         command
     }
 
@@ -82,6 +86,8 @@ async fn a_configuration_made_by_init_polls_the_workspace_at_once() {
     }
     assert!(said(&output).contains("answers: connected"), "{}", said(&output));
     assert!(!said(&output).contains(&workspace.sandbox.automation_key()));
+    let written = fs::read_to_string(empty.path("config.toml")).unwrap();
+    assert!(written.contains("\ntime_zone = \"Asia/Tokyo\"\n"), "{written}");
     for command in ["check", "once"] {
         let output = ended(empty.command(&[], &[command])).await;
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));

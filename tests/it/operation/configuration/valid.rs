@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::civil::time;
+use jiff::tz::TimeZone;
 use secrecy::ExposeSecret;
 use shopmirror::config::{Auth, Base, Condition, Config, ConfigError, KeySource, SinkKind, Start};
 use shopmirror::record::{Kind, Route};
@@ -133,6 +134,9 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     );
     assert_eq!(workspace.ca_file, Some(dir.path().join("ca.pem")));
     assert_eq!(workspace.time_zone.iana_name(), Some("Europe/Berlin"));
+    let machine = Base { time_zone: TimeZone::get("Asia/Tokyo").ok(), ..base.clone() };
+    let silent = read("", WORKSPACE, &machine).unwrap();
+    assert_eq!(silent.workspace.time_zone.iana_name(), Some("Asia/Tokyo"));
     assert_eq!((config.budget.requests_per_minute, config.budget.reserve), (600, 0));
     assert_eq!((config.poll.limit, config.poll.timeout), (1, Duration::from_secs(90)));
     let [jobs, customers, leads, ..] = &*config.routes else { panic!("{:?}", config.routes) };
