@@ -42,6 +42,7 @@ mod sandbox;
 #[cfg(test)]
 mod schemas;
 mod search;
+mod search_index;
 mod show;
 mod simulate;
 mod sinks;

@@ -115,7 +115,6 @@ impl WorkspaceStatus {
             ..Self::of_stored(stored, now)
         };
         health.judge_tables(stored.missing_tables());
-        health.judge_search(stored.search_index(), stored.last_seq(), true);
         stored.complete(&mut status.pollers, now);
         if !halted {
             health.judge_pollers(&status.pollers);
@@ -145,7 +144,6 @@ impl WorkspaceStatus {
             health.add(Health::Failing, other.to_string());
         }
         health.judge_tables(stored.missing_tables());
-        health.judge_search(stored.search_index(), stored.last_seq(), false);
         let mut status = Self {
             last_run,
             pollers: stored.stopped_pollers(now),

@@ -86,7 +86,7 @@ pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
 pub use forget::{Forgotten, Purged, Rewritten};
 pub use forms::{Form, FormChange};
-pub use full_text::SearchIndex;
+pub use full_text::{Found, IndexProgress, index_log};
 pub use gaps::Repairable;
 pub use history::{HISTORY_MAX, RecordHistory};
 pub use job_links::{JobLink, missing_link};
@@ -122,6 +122,7 @@ pub use workspace::{
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};
+use full_text::Indexer;
 use known::KnownPoller;
 use passed::PassedPositions;
 use writer::Writer;
@@ -144,8 +145,7 @@ struct StoreParts {
     last_seq: watch::Sender<i64>,
     /// Counts the gaps that were recorded since the store was opened.
     gaps_found: watch::Sender<u64>,
-    /// What the index of all words holds.
-    search_index: watch::Sender<SearchIndex>,
+    indexer: Mutex<Indexer>,
     path: PathBuf,
 }
 
@@ -170,7 +170,7 @@ impl Store {
         let writer = Writer::new(opened, path).map_err(failed)?;
         let (reader, long_reader) = (Reader::open(path)?, Reader::open(path)?);
         let last = log::last_seq(&writer.connection).map_err(failed)?;
-        let index = writer.index_seen;
+        let indexer = Mutex::new(Indexer::new(path)?);
         let shared = StoreParts {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
@@ -183,7 +183,7 @@ impl Store {
             is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
             gaps_found: watch::Sender::default(),
-            search_index: watch::Sender::new(index),
+            indexer,
             path: path.to_owned(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -360,11 +360,5 @@ impl Store {
     #[must_use]
     pub fn gaps_found(&self) -> watch::Receiver<u64> {
         self.shared.gaps_found.subscribe()
-    }
-
-    /// What the index of all words holds, and a wake-up whenever that changes.
-    #[must_use]
-    pub fn search_index(&self) -> watch::Receiver<SearchIndex> {
-        self.shared.search_index.subscribe()
     }
 }

@@ -14,6 +14,7 @@ use super::direct::{DirectClient, through_daemon};
 use super::exit::{self, CONFIG, DATA, ExitError, TRY_AGAIN, UNAVAILABLE};
 use super::output;
 use super::runtime;
+use super::search_index;
 use crate::api::Retry;
 use crate::backfill::{BackfillStatus, Customer, Planner};
 use crate::backoff::Backoff;
@@ -93,6 +94,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         };
         if let Searcher::Direct { store, .. } = &searcher {
             store.close().await?;
+            search_index::follow(&config.store.path);
         }
         if !finished? {
             let text = "interrupted; the same command continues from here".to_owned();

@@ -11,7 +11,7 @@ use super::output::{self, cell};
 use super::route_name::RouteName;
 use crate::config::Config;
 use crate::record::{FoundRecord, Route};
-use crate::store::{Operator, SearchIndex, StoreError};
+use crate::store::Found;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -36,9 +36,13 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     }
     let limit = args.limit as usize;
     let reader = super::reader(config)?;
-    let found = reader.find(&term, args.route, limit).map_err(|error| set_aside(config, error))?;
-    if reader.search_index()? != SearchIndex::Whole {
-        output::aside("note: the search index is being made again: records may be missing here");
+    let Found { changes: found, searched } = reader.find(&term, args.route, limit)?;
+    if !searched.is_whole() {
+        output::aside(&format!(
+            "note: changes {} to {} are not in the search index yet, so records may be missing here: try again in a minute; without a daemon, run `shopmirror rebuild`",
+            searched.indexed + 1,
+            searched.last_seq
+        ));
     }
     if args.json.json {
         let found: Result<Vec<FoundRecord>, _> =
@@ -58,15 +62,6 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         })
         .collect();
     output::table(&["route", "id", "contact", "record", "changed"], &rows, "nothing found")
-}
-
-/// Lets the daemon make a damaged index again.
-fn set_aside(config: &Config, error: StoreError) -> StoreError {
-    if matches!(error, StoreError::SearchDamaged) {
-        // A user who may only read gets the same advice; the daemon finds the damage later.
-        let _ = Operator::open(&config.store.path).map(|mut operator| operator.set_search_aside());
-    }
-    error
 }
 
 /// The number or the e-mail address of a record.

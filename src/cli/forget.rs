@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::exit::{DATA, ExitError, TRY_AGAIN};
 use super::output::{self, cell};
 use super::runtime;
+use super::search_index;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
@@ -35,6 +36,8 @@ pub(super) struct ForgetResult {
     /// False if the database file could not be written anew, so that unused parts of it may still hold
     /// words of the records.
     rewritten: bool,
+    /// False if the search index could not be deleted, so that it may still hold words of the records.
+    index_deleted: bool,
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -47,14 +50,16 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
     let purged = operator.purge();
+    search_index::follow(path);
     let rewritten = matches!(purged.rewritten, Rewritten::Done);
     // What a reader of the log holds up, the daemon removes by itself.
-    let is_complete = rewritten && purged.log_emptied.is_ok();
+    let is_complete = rewritten && purged.index_deleted.is_ok() && purged.log_emptied.is_ok();
     let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
     if *json {
         let versions = forgotten.iter().map(versions_of).sum();
+        let index_deleted = purged.index_deleted.is_ok();
         let purged = matches!(purged.log_emptied, Ok(true));
-        output::json(&ForgetResult { versions, purged, rewritten })?;
+        output::json(&ForgetResult { versions, purged, rewritten, index_deleted })?;
         return Ok(code);
     }
     let mut text = String::new();
@@ -122,6 +127,11 @@ fn left(purged: &Purged, store: &Path) -> String {
             temporary_folder().display(),
         ),
     };
+    if let Err(error) = &purged.index_deleted {
+        text.push_str(&format!(
+            "the search index may still hold words of what was removed, because {error}; when that is mended, run this command again\n"
+        ));
+    }
     text.push_str(&match &purged.log_emptied {
         Ok(true) => String::new(),
         Ok(false) => "the write-ahead log still holds a copy, because a program reads the store; \

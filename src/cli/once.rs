@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::{self, ExitError};
-use super::{logging, output, read_config, runtime};
+use super::{logging, output, read_config, runtime, search_index};
 use crate::api::{ApiError, Client};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -76,6 +76,8 @@ async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::
     let closed = store.close().await;
     let outcome = outcome?;
     closed?;
+    let path = config.store.path.clone();
+    tokio::task::spawn_blocking(move || search_index::follow(&path)).await?;
     print(&outcome)
 }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::output;
 use super::progress::RowBar;
+use super::search_index;
 use crate::config::Config;
 use crate::store::{self, Rebuilt};
 
@@ -20,6 +21,7 @@ pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let Rebuilt { records } =
         store::rebuild(&config.store.path, &mut |done, total| bar.at(done, total))?;
     drop(bar);
+    search_index::follow(&config.store.path);
     if json {
         return output::json(&RebuildResult { records });
     }

@@ -7,6 +7,7 @@ use clap::ValueHint;
 
 use super::copying;
 use super::output;
+use super::search_index;
 use crate::config::Config;
 use crate::store::{self, ForgottenSince};
 
@@ -27,6 +28,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let restored = copying::run(move |control| {
         store::restore(&path, &args.file, args.accept_damage, now, control)
     })?;
+    search_index::follow(&config.store.path);
     let mut text = format!(
         "{} now holds {}\n",
         config.store.path.display(),

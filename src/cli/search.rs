@@ -11,6 +11,7 @@ use super::direct::{DirectClient, ask_daemon, result_of};
 use super::output;
 use super::records::value_cell;
 use super::runtime;
+use super::search_index;
 use crate::config::Config;
 use crate::control::{ControlRequest, SearchRequest, SearchResult};
 use crate::record::Kind;
@@ -94,6 +95,7 @@ async fn search_directly(config: &Config, request: SearchRequest) -> anyhow::Res
     .await;
     if let Some(store) = store {
         store.close().await?;
+        search_index::follow(&config.store.path);
     }
     result
 }

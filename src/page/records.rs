@@ -16,9 +16,9 @@ use super::frame::{explained, framed};
 use super::reports::{csv, json as json_response};
 use super::request::{Query, link};
 use super::text::{moment, shown, zone_name};
-use crate::record::{Change, FoundRecord, Route};
+use crate::record::{FoundRecord, Route};
 use crate::report::{Guard, csv_text, shown as value_shown};
-use crate::store::{QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue, StoreError};
+use crate::store::{Found, QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue};
 
 /// Records on one screen, and in one CSV file.
 const SCREEN: u32 = 50;
@@ -164,8 +164,9 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
         return refused(&context, &problem, false);
     }
     if let Some(term) = query.get("q").map(str::to_owned) {
-        let answer = |changes: Vec<Change>| {
-            let found = changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
+        let answer = |found: Found| {
+            let found =
+                found.changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
             json_response(&found.collect::<Vec<_>>())
         };
         return find(&context, term, false, answer).await;
@@ -308,36 +309,35 @@ fn listing(route: Route, rows: &QueryRows, zone: &TimeZone) -> Markup {
 /// The answer made of the records that hold every word of a term.
 async fn find<F>(context: &PageContext, term: String, is_page: bool, answer: F) -> Response
 where
-    F: FnOnce(Vec<Change>) -> Response + Send + 'static,
+    F: FnOnce(Found) -> Response + Send + 'static,
 {
     match context.read(move |reader| reader.find(&term, None, FOUND_MOST).map(answer)).await {
         None => failed(context, None, is_page),
         Some(Ok(response)) => response,
-        Some(Err(error)) => {
-            if matches!(error, StoreError::SearchDamaged) {
-                // If this fails, the next search tries it again.
-                let _ = context.store.set_search_aside().await;
-            }
-            failed(context, Some(&error.into()), is_page)
-        }
+        Some(Err(error)) => failed(context, Some(&error.into()), is_page),
     }
 }
 
 async fn found(context: &Arc<PageContext>, term: &str) -> Response {
     let (shared, asked) = (Arc::clone(context), term.to_owned());
-    let answer = move |changes: Vec<Change>| {
-        framed(&shared, "Found", &found_page(&asked, &changes)).into_response()
-    };
+    let answer =
+        move |found: Found| framed(&shared, "Found", &found_page(&asked, &found)).into_response();
     find(context, term.to_owned(), true, answer).await
 }
 
-fn found_page(term: &str, changes: &[Change]) -> Markup {
+fn found_page(term: &str, Found { changes, searched }: &Found) -> Markup {
     html! {
         section {
             h2 { "Found" }
             form.filter action="records" method="get" role="search" {
                 label { "Find in all records " input type="search" name="q" value=(term); }
                 button { "Find" }
+            }
+            @if !searched.is_whole() {
+                p.note {
+                    "Changes " (searched.indexed + 1) " to " (searched.last_seq) " are not in the search index yet, "
+                    "so records may be missing here: try again in a minute."
+                }
             }
             @if changes.is_empty() { p { "Nothing found." } } @else {
                 div.scroll tabindex="0" role="region" aria-label="Table of what was found" {

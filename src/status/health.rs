@@ -11,7 +11,7 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
 use crate::record::Route;
-use crate::store::{MISSING_TABLE, ReplayState, SearchIndex};
+use crate::store::{MISSING_TABLE, ReplayState};
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -257,20 +257,6 @@ impl HealthReport {
         for route in missing {
             self.add(Health::Failing, format!("{route}: {MISSING_TABLE}"));
         }
-    }
-
-    /// The index of all words, which is made again after damage; `last_seq` is the log's last row.
-    pub(super) fn judge_search(&mut self, index: SearchIndex, last_seq: i64, running: bool) {
-        let text = match index {
-            SearchIndex::Whole | SearchIndex::Older => return,
-            _ if !running => "the search index is damaged, and only searches miss records: the daemon makes it again".to_owned(),
-            SearchIndex::SetAside => "the search index is damaged and is being made again: searches find nothing until then; everything else works".to_owned(),
-            SearchIndex::UpTo(done) => format!(
-                "the search index was damaged and is being made again ({} %): searches miss records until then; everything else works",
-                done.saturating_mul(100) / last_seq.max(1)
-            ),
-        };
-        self.add(Health::Degraded, text);
     }
 
     /// Sinks that keep the log from being pruned although they are no longer configured; `now` is a stamp.

@@ -13,7 +13,7 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::Route;
 use crate::store::{
-    Gap, GateState, JobLink, PollerRow, Reader, Replay, SearchIndex, SinkState, StoreError,
+    Gap, GateState, JobLink, PollerRow, Reader, Replay, SinkState, StoreError,
 };
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
@@ -76,7 +76,6 @@ pub struct Stored {
     emptied: Vec<EmptiedRoute>,
     removed_sinks: Vec<RemovedSink>,
     last_seq: i64,
-    search_index: SearchIndex,
     job_links: Vec<JobLink>,
     unlinked_routes: Vec<Route>,
 }
@@ -105,15 +104,9 @@ impl Stored {
             emptied,
             removed_sinks: removed_sinks(reader, last_seq)?,
             last_seq,
-            search_index: reader.search_index()?,
             job_links: reader.job_links()?,
             unlinked_routes: reader.unlinked_routes()?,
         })
-    }
-
-    /// What the index of all words holds.
-    pub(super) fn search_index(&self) -> SearchIndex {
-        self.search_index
     }
 
     /// The number of the last row of the log.

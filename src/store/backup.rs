@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::backup_error::BackupError;
 use super::partial::Partial;
-use super::{log, open};
+use super::{full_text, log, open};
 
 /// Pages copied in one step: 1 MiB.
 const STEP_PAGES: i32 = 256;
@@ -85,7 +85,10 @@ pub fn back_up(
 
 fn refuse_unfit(store: &Path, target: &Path, replace: bool) -> Result<(), BackupError> {
     let own = ["", "-wal", "-shm", "-lock"].map(|suffix| open::with_suffix(store, suffix));
-    if target.file_name().is_none() || own.iter().any(|file| same_file(file, target)) {
+    let index = full_text::path_of(store);
+    if target.file_name().is_none()
+        || own.iter().chain([&index]).any(|file| same_file(file, target))
+    {
         return Err(BackupError::Unfit(target.to_owned()));
     }
     match std::fs::symlink_metadata(target) {

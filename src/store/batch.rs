@@ -1,7 +1,6 @@
 //! Appending records: the log row and the mirror row of each, the same way for pages and searches.
 
 use super::error::StoreError;
-use super::full_text::{self, IndexedVersion};
 use super::log::{self, NewChange};
 use super::mirror::{Fields, RowFacts};
 use super::rebuild::first_observed;
@@ -61,14 +60,6 @@ impl Batch<'_> {
                 via: version.via,
             };
             self.mirror.put(self.tx, &facts, fields)?;
-            let indexed = IndexedVersion {
-                route,
-                id: version.id,
-                version: version.version,
-                seq,
-                body: version.text,
-            };
-            full_text::put(self.tx, self.index, &indexed)?;
             self.touched.note(self.tx, route, version.id)?;
         }
         Ok(())

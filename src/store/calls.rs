@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::error::StoreError;
+use super::full_text::IndexProgress;
 use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
@@ -95,8 +96,6 @@ impl Store {
                 }
                 outcome => outcome.map_err(|error| writer.explain(error))?,
             };
-            let index = writer.index_seen;
-            shared.search_index.send_if_modified(|seen| std::mem::replace(seen, index) != index);
             if writer.connection.total_changes() != before {
                 writer.expect_lock(false)?;
                 let last = log::last_seq(&writer.connection)?;
@@ -116,28 +115,27 @@ impl Store {
         if !self.shared.is_unchecked.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if self.check_file().await? == Checked::SearchDamaged {
-            // SQLite stops at this damage: the rest is read once the index is empty.
-            self.set_search_aside().await?;
-            if self.renew_search_index().await.is_ok() {
-                self.check_file().await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn check_file(&self) -> Result<Checked, StoreError> {
         let shared = Arc::clone(&self.shared);
         run_blocking(move || {
             let stopped = Arc::clone(&shared);
             let is_stopped = move || stopped.is_closing.load(Ordering::Relaxed);
-            let checked = open::check(&shared.path, is_stopped)?;
-            if checked == Checked::Sound {
+            if open::check(&shared.path, is_stopped)? == Checked::Sound {
                 shared.is_unchecked.store(false, Ordering::Relaxed);
             }
-            Ok(checked)
+            Ok(())
         })
         .await
+    }
+
+    /// One bounded step of the index of all words behind the log; returns how far it is. It is made first if
+    /// it is missing or cannot be used. Keeps no write waiting.
+    ///
+    /// # Errors
+    /// The index is as it was before, or is missing: the next step goes on from there.
+    pub async fn index_more(&self) -> Result<IndexProgress, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        run_blocking(move || shared.indexer.lock().unwrap_or_else(PoisonError::into_inner).step())
+            .await
     }
 
     /// Writes what is remembered, settles the write-ahead log and gives up the lock. Later calls fail.

@@ -119,11 +119,24 @@ pub enum StoreError {
     /// The file was deleted or replaced while it was open.
     #[error("{0} was deleted or replaced while it was open: stop, and put the file back")]
     Gone(PathBuf),
-    /// The index of all words is damaged; nothing else is.
+    /// There is no index of all words, or it was made from another log.
     #[error(
-        "the search index is damaged and nothing else: the daemon makes it again, so try again in some minutes; without a daemon, run `shopmirror rebuild`"
+        "there is no search index yet: the daemon makes it, so try again in a minute; without a daemon, run `shopmirror rebuild`"
+    )]
+    NoSearchIndex,
+    /// The index of all words was found damaged; nothing else is.
+    #[error(
+        "the search index was damaged and is deleted: the daemon makes it again, so try again in a minute; without a daemon, run `shopmirror rebuild`"
     )]
     SearchDamaged,
+    /// The file of the index of all words cannot be made or deleted.
+    #[error("the search index {path} cannot be made or deleted: {why}")]
+    SearchFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: io::Error,
+    },
     /// A read was stopped at its time limit.
     #[error("reading took too long and was stopped: ask for less")]
     TooLong,
@@ -163,11 +176,6 @@ impl StoreError {
             Self::Sqlite(_) | Self::OtherShop => true,
             _ => false,
         }
-    }
-
-    /// Whether damage to a part of the file can be the cause.
-    pub(super) fn may_be_damage(&self) -> bool {
-        matches!(self, Self::Corrupt(_)) || self.is_of_one_route()
     }
 
     /// Whether there is no room for the store to grow.

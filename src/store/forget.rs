@@ -31,6 +31,9 @@ pub enum Forgotten {
 /// What became of the copies that unused parts of the files still hold.
 #[derive(Debug)]
 pub struct Purged {
+    /// The index of all words was deleted, to be made again from what is left. If not, it may still hold words of
+    /// the records.
+    pub index_deleted: Result<(), StoreError>,
     /// The file was written anew. If not, unused parts of it may still hold words of the records.
     pub rewritten: Rewritten,
     /// The write-ahead log was emptied too. If not, the data stays in it until a checkpoint finishes, which
@@ -72,19 +75,17 @@ impl Operator {
         if forgotten.contains(&Forgotten::Unknown) {
             return Ok(forgotten);
         }
-        if forgotten.iter().any(|one| matches!(one, Forgotten::Now { .. })) {
-            full_text::make_again(&tx)?;
-        }
         tx.commit()?;
         Ok(forgotten)
     }
 
-    /// Writes the whole file anew and empties the write-ahead log.
+    /// Deletes the index of all words, writes the whole file anew and empties the write-ahead log.
     ///
     /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond the
     /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. On a
     /// large store it takes seconds.
     pub fn purge(&mut self) -> Purged {
+        let index_deleted = full_text::remove(&self.path);
         let rewritten = match self.connection.execute_batch("VACUUM") {
             Ok(()) => Rewritten::Done,
             Err(error) => Rewritten::Failed {
@@ -92,7 +93,7 @@ impl Operator {
                 needed: self.used_bytes().unwrap_or_default(),
             },
         };
-        Purged { rewritten, log_emptied: checkpoint::cut_wal(&self.connection) }
+        Purged { index_deleted, rewritten, log_emptied: checkpoint::cut_wal(&self.connection) }
     }
 
     /// The bytes of the file that hold something.
@@ -114,13 +115,13 @@ impl Operator {
         if forgotten != Forgotten::Unknown {
             let purged = self.purge();
             assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
+            assert!(purged.index_deleted.is_ok(), "{purged:?}");
         }
         Ok(forgotten)
     }
 }
 
-/// Removes a record's data in the caller's transaction and tells the sinks. The caller makes the index of
-/// all words again, which may hold the record's words.
+/// Removes a record's data in the caller's transaction and tells the sinks.
 pub(super) fn remove(
     tx: &Transaction<'_>,
     route: Route,

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row, TransactionBehavior};
 use super::error::StoreError;
 use super::forget::{self, Forgotten};
 use super::log::NewChange;
-use super::{full_text, open};
+use super::open;
 use crate::record::{Kind, Route};
 
 /// One record that was forgotten.
@@ -81,9 +81,6 @@ pub(super) fn forget_again(
                 },
             )?,
         }
-    }
-    if held > 0 {
-        full_text::make_again(&tx)?;
     }
     tx.commit()?;
     if held > 0 {

@@ -1,261 +1,266 @@
-//! The index of all words: the table `_search`, kept in the transaction that writes the mirror.
+//! The index of all words: a file of its own beside the store, made from the log alone.
 //!
-//! A row belongs to the newest version of a record and has that version's number. FTS5 keeps no
-//! text, so a row is removed by giving it the same words again, which follow from the version's body.
-//! The words stay in the file until FTS5 merges them away; `forget` makes the whole index again.
-//! The index follows from the log: damage to it costs searches for a while, and nothing else.
+//! A row belongs to the newest version of a record and has that version's number in the log. The
+//! file can be deleted at any time: it is made again in bounded steps, by the process that has the
+//! store's lock and by no other. No page waits for it, and nothing but searches needs it.
 
-mod keeping;
-mod renewal;
+pub(super) mod find;
 mod words;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
-use super::error::StoreError;
-use super::log;
-use super::meta;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+
+use super::error::{OpenError, StoreError};
 use super::reader::Reader;
-use crate::record::{Change, Route};
-use renewal::reset;
-pub(super) use renewal::{elsewhere, is_damage, is_named_by, step};
+use super::{log, open};
+use crate::file_owner;
+pub use find::Found;
 
-/// Changes when [`words::of_record`] or the format of the index does: it is then made again at the next start.
-const FORM: &str = "3";
-/// The row of `meta` that holds the state of the index.
-const MADE_AS: &str = "search_form";
-/// The state of an index that is not used because it is damaged.
-const SET_ASIDE: &str = "set aside";
-/// Between the form of an index that is being made again and the last row of the log in it.
-const UP_TO: &str = " up to ";
+/// Changes when [`words::of_record`] or the tables do: an index of another form is made again.
+const FORM: i64 = 1;
+/// `followed` has one row: the last row of the log that is indexed, and its event id.
+const CREATE: &str =
+    "CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1, \
+       detail=none, tokenize='unicode61 remove_diacritics 2');
+     CREATE TABLE followed (seq INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
+     INSERT INTO followed (seq, event_id) VALUES (0, '');";
+/// Rows of the log in one step: some milliseconds of work.
+const STEP: i64 = 500;
 
-const INSERT: &str = "INSERT INTO _search (rowid, text) VALUES (?1, ?2)";
-const DELETE: &str = "INSERT INTO _search (_search, rowid, text) VALUES ('delete', ?1, ?2)";
-/// The newest first, which needs no look at the others.
-pub(super) const FIND: &str =
-    "SELECT rowid FROM _search WHERE _search MATCH ?1 ORDER BY rowid DESC LIMIT ?2";
-/// The same in one route: the log is asked about each match until enough are found.
-pub(super) const FIND_IN_ROUTE: &str = "SELECT s.rowid FROM _search s \
-     CROSS JOIN changes c ON c.seq = s.rowid WHERE s._search MATCH ?1 AND c.route = ?3 \
-     ORDER BY s.rowid DESC LIMIT ?2";
-/// The newest version of each record among some rows of the log, in their order: FTS5 writes a new
-/// segment for each number below the last.
-pub(super) const NEWEST: &str = "SELECT c.seq, c.body FROM changes c WHERE c.seq > ?1 AND c.seq <= ?2 \
-     AND c.kind IN ('baseline', 'created', 'updated') AND NOT EXISTS (SELECT 1 FROM changes n \
-     WHERE n.route = c.route AND n.record_id = c.record_id AND n.version > c.version) ORDER BY c.seq";
-const BEFORE: &str =
-    "SELECT seq, body FROM changes WHERE route = ?1 AND record_id = ?2 AND version = ?3";
+/// The next rows of the log, each with the version before it; with a text only if the row is the newest
+/// version of its record.
+pub(super) const NEXT: &str = "SELECT c.seq, c.event_id, p.seq, CASE WHEN c.kind IN ('baseline', 'created', 'updated') \
+     AND NOT EXISTS (SELECT 1 FROM changes n WHERE n.route = c.route AND n.record_id = c.record_id \
+     AND n.version > c.version) THEN c.body END FROM changes c LEFT JOIN changes p ON p.route = c.route \
+     AND p.record_id = c.record_id AND p.version = c.version - 1 WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2";
 
-/// What FTS5 says of a word of the question that it divides.
-const DIVIDED_WORD: &str = "phrase queries are not supported";
-
-/// What the index of all words holds.
+/// How far the index of all words has followed the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SearchIndex {
-    /// Every record.
-    Whole,
-    /// The records whose last change lies up to this row of the log: it is being made again.
-    UpTo(i64),
-    /// Nothing, because it was found damaged; it is not used until it is made again.
-    SetAside,
-    /// What an older version of the program put into it.
-    Older,
+pub struct IndexProgress {
+    /// The last row of the log that is indexed.
+    pub indexed: i64,
+    /// The last row of the log.
+    pub last_seq: i64,
 }
 
-impl SearchIndex {
-    /// Reads it.
-    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let form = meta::value(connection, MADE_AS)?.unwrap_or_default();
-        let up_to = || form.strip_prefix(FORM)?.strip_prefix(UP_TO)?.parse().ok();
-        Ok(match form.as_str() {
-            FORM => Self::Whole,
-            SET_ASIDE => Self::SetAside,
-            _ => up_to().map_or(Self::Older, Self::UpTo),
-        })
+impl IndexProgress {
+    /// Whether every row of the log is indexed.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.indexed >= self.last_seq
+    }
+}
+
+/// Follows the log of one store. Only for a process that has the store's lock.
+pub(super) struct Indexer {
+    path: PathBuf,
+    log: Reader,
+    /// The open file and its inode.
+    open: Option<(Connection, u64)>,
+}
+
+impl Indexer {
+    pub(super) fn new(store: &Path) -> Result<Self, OpenError> {
+        Ok(Self { path: path_of(store), log: Reader::open(store)?, open: None })
     }
 
-    fn write(self, connection: &Connection) -> rusqlite::Result<()> {
-        let form = match self {
-            Self::Whole => FORM.to_owned(),
-            Self::UpTo(seq) => format!("{FORM}{UP_TO}{seq}"),
-            Self::SetAside => SET_ASIDE.to_owned(),
-            Self::Older => String::new(),
-        };
-        meta::set(connection, MADE_AS, &form)
-    }
-
-    /// Whether the version with this number is in the index, if it is the newest of its record.
-    fn holds(self, seq: i64) -> bool {
-        match self {
-            Self::Whole => true,
-            Self::UpTo(last) => seq <= last,
-            Self::SetAside | Self::Older => false,
+    /// Indexes the next rows of the log. If the file is missing, damaged, of another form or of another
+    /// log, it is first made anew.
+    ///
+    /// # Errors
+    /// The index is as it was before the step, or is missing.
+    pub(super) fn step(&mut self) -> Result<IndexProgress, StoreError> {
+        match self.try_step() {
+            Err(StoreError::NoSearchIndex | StoreError::SearchDamaged) => {
+                self.open = None;
+                remove_file(&self.path)?;
+                self.try_step()
+            }
+            stepped => stepped,
         }
     }
 
-    /// Whether writing a record touches the index.
-    pub(super) fn is_used(self) -> bool {
-        matches!(self, Self::Whole | Self::UpTo(1..))
-    }
-}
-
-/// Leaves the index alone from now on, until [`step`] makes it again.
-pub(super) fn set_aside(connection: &Connection) -> rusqlite::Result<SearchIndex> {
-    SearchIndex::SetAside.write(connection)?;
-    Ok(SearchIndex::SetAside)
-}
-
-/// A version of a record, as the index needs it.
-pub(super) struct IndexedVersion<'a> {
-    pub(super) route: Route,
-    pub(super) id: &'a str,
-    pub(super) version: i64,
-    pub(super) seq: i64,
-    pub(super) body: &'a str,
-}
-
-/// Indexes a new version of a record in place of the one before it.
-pub(super) fn put(
-    connection: &Connection,
-    index: SearchIndex,
-    new: &IndexedVersion<'_>,
-) -> rusqlite::Result<()> {
-    if !index.is_used() {
-        return Ok(());
-    }
-    if new.version > 1 {
-        let before: Option<(i64, String)> = connection
-            .prepare_cached(BEFORE)?
-            .query_row((new.route.as_str(), new.id, new.version - 1), |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?;
-        if let Some((seq, body)) = before {
-            remove(connection, index, seq, &body)?;
+    fn try_step(&mut self) -> Result<IndexProgress, StoreError> {
+        // The file is open before the log is read: if `forget` deletes the one and changes the other
+        // meanwhile, the words it removes go with the file.
+        let index = current(&self.path, &mut self.open)?;
+        let tx =
+            index.transaction_with_behavior(TransactionBehavior::Immediate).map_err(unusable)?;
+        let (before, event_id) = followed(&tx)?;
+        if !log::has_event(&self.log.connection, before, &event_id)? {
+            return Err(StoreError::NoSearchIndex);
         }
+        let last = index_after(&tx, &self.log.connection, before)?;
+        if let Some((seq, event_id)) = &last {
+            tx.execute("UPDATE followed SET seq = ?1, event_id = ?2", (seq, event_id))
+                .map_err(unusable)?;
+        }
+        tx.commit().map_err(unusable)?;
+        let indexed = last.map_or(before, |(seq, _)| seq);
+        Ok(IndexProgress { indexed, last_seq: self.log.last_seq()? })
     }
-    if index.holds(new.seq) {
-        let words = words::of_record(new.body);
-        connection.prepare_cached(INSERT)?.execute((new.seq, words))?;
-    }
-    Ok(())
 }
 
-/// Removes the version `seq` with this body.
-fn remove(
-    connection: &Connection,
-    index: SearchIndex,
-    seq: i64,
-    body: &str,
-) -> rusqlite::Result<()> {
-    if index.holds(seq) {
-        connection.prepare_cached(DELETE)?.execute((seq, words::of_record(body)))?;
-    }
-    Ok(())
+/// The open file, opened anew if another one or none lies in its place.
+fn current<'a>(
+    path: &Path,
+    open: &'a mut Option<(Connection, u64)>,
+) -> Result<&'a mut Connection, StoreError> {
+    let inode = || fs::metadata(path).map(|file| file.ino());
+    let in_place = inode().ok();
+    let kept = open.take().filter(|(_, inode)| Some(*inode) == in_place);
+    let kept = match kept {
+        Some(kept) => kept,
+        None => (open_or_make(path)?, inode().map_err(failed(path))?),
+    };
+    Ok(&mut open.insert(kept).0)
 }
 
-/// Makes the index if it is missing or has an older form; once after an update of the program.
-pub(super) fn ensure(connection: &mut Connection) -> rusqlite::Result<()> {
-    if SearchIndex::read(connection)? != SearchIndex::Older {
-        return Ok(());
-    }
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    match make_again(&tx) {
-        Ok(()) => return tx.commit(),
-        Err(error) if is_damage(&error) => drop(tx),
-        Err(error) => return Err(error),
-    }
-    set_aside(connection)?;
-    Ok(())
-}
-
-/// Makes the whole index again from the log.
-pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
-    reset(connection)?;
-    fill(connection, 0, i64::MAX)?;
-    SearchIndex::Whole.write(connection)
-}
-
-/// Indexes the records whose last change lies after one row of the log, up to another.
-///
-/// Not those of the mirror: a row that was deleted by hand comes back without a new version.
-fn fill(connection: &Connection, after: i64, upto: i64) -> rusqlite::Result<()> {
-    let mut newest = connection.prepare_cached(NEWEST)?;
-    let mut insert = connection.prepare_cached(INSERT)?;
-    let mut rows = newest.query([after, upto])?;
+/// Indexes the rows of the log after one of them; returns the last of them and its event id.
+fn index_after(
+    index: &Connection,
+    log: &Connection,
+    after: i64,
+) -> Result<Option<(i64, String)>, StoreError> {
+    let mut insert = index
+        .prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")
+        .map_err(unusable)?;
+    let mut delete =
+        index.prepare_cached("DELETE FROM words WHERE rowid = ?1").map_err(unusable)?;
+    let mut next = log.prepare_cached(NEXT)?;
+    let mut rows = next.query((after, STEP))?;
+    let mut last = None;
     while let Some(row) = rows.next()? {
-        let body = row.get_ref(1)?.as_str()?;
-        insert.execute((row.get::<_, i64>(0)?, words::of_record(body)))?;
+        let seq: i64 = row.get(0)?;
+        if let Some(before) = row.get::<_, Option<i64>>(2)? {
+            delete.execute([before]).map_err(unusable)?;
+        }
+        if let Some(body) = row.get::<_, Option<String>>(3)? {
+            insert.execute((seq, words::of_record(&body))).map_err(unusable)?;
+        }
+        last = Some((seq, row.get(1)?));
+    }
+    Ok(last)
+}
+
+/// The last row of the log that an index has, and its event id.
+fn followed(index: &Connection) -> Result<(i64, String), StoreError> {
+    let form: i64 =
+        index.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unusable)?;
+    if form != FORM {
+        return Err(StoreError::NoSearchIndex);
+    }
+    index
+        .query_row("SELECT seq, event_id FROM followed", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(unusable)
+}
+
+fn open_or_make(path: &Path) -> Result<Connection, StoreError> {
+    let is_new = !path.exists();
+    if is_new {
+        // What a deleted file has left, and then the file itself, so that SQLite gives its side files the
+        // same mode and owner.
+        remove_file(path)?;
+        file_owner::open_or_make(path).map_err(failed(path))?;
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut index = Connection::open_with_flags(path, flags).map_err(unusable)?;
+    let prepare = |index: &mut Connection| -> rusqlite::Result<()> {
+        index.busy_timeout(open::LOCK_WAIT)?;
+        // Keeps -wal and -shm in place after a stop, which read-only users need.
+        index.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // A power failure may lose the last steps, which are then repeated: no step waits for the disk.
+        index.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304;",
+        )?;
+        if is_new {
+            let tx = index.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            tx.execute_batch(CREATE)?;
+            tx.pragma_update(None, "user_version", FORM)?;
+            tx.commit()?;
+        }
+        Ok(())
+    };
+    prepare(&mut index).map_err(unusable)?;
+    Ok(index)
+}
+
+/// Where the index of a store lies: `search.db` beside `mirror.db`; beside a store of another name, which may
+/// share the folder, a file with that name in front.
+pub(super) fn path_of(store: &Path) -> PathBuf {
+    match store.file_name() {
+        Some(name) if name == "mirror.db" => store.with_file_name("search.db"),
+        _ => open::with_suffix(store, "-search.db"),
+    }
+}
+
+/// Deletes the index of a store with all its words; the next step of the daemon makes it again.
+pub(super) fn remove(store: &Path) -> Result<(), StoreError> {
+    remove_file(&path_of(store))
+}
+
+/// The side files go first: as long as one of them can be of use, the index is in its place, and who made it
+/// sees that it is gone.
+fn remove_file(path: &Path) -> Result<(), StoreError> {
+    if open::has_our_header(path) {
+        let reason = "a store lies there: give one of the two another name in [store] path";
+        return Err(failed(path)(io::Error::other(reason)));
+    }
+    for suffix in ["-wal", "-shm", ""] {
+        match fs::remove_file(open::with_suffix(path, suffix)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(path)(error)),
+            _ => {}
+        }
     }
     Ok(())
 }
 
-impl Reader {
-    /// What the index of all words holds; [`Reader::find`] finds nothing else.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn search_index(&self) -> Result<SearchIndex, StoreError> {
-        Ok(SearchIndex::read(&self.connection)?)
-    }
+fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
+    move |why| StoreError::SearchFile { path: path.to_owned(), why }
+}
 
-    /// Up to `limit` records that hold every word of a term, of all routes or of one, the last changed
-    /// first: the newest version of each. The last word may be the beginning of a word. Numbers are found however they
-    /// are written.
-    ///
-    /// # Errors
-    /// [`StoreError::SearchDamaged`] if the index is, or if the file cannot be read.
-    pub fn find(
-        &self,
-        term: &str,
-        route: Option<Route>,
-        limit: usize,
-    ) -> Result<Vec<Change>, StoreError> {
-        if self.search_index()? == SearchIndex::SetAside {
-            return Err(StoreError::SearchDamaged);
-        }
-        let found = match self.matching(term, route, limit) {
-            // A letter that Unicode added after this SQLite was made: FTS5 divides the word there.
-            Err(error) if error.to_string().contains(DIVIDED_WORD) => Vec::new(),
-            Err(error) if is_damage(&error) => return Err(StoreError::SearchDamaged),
-            found => found?,
-        };
-        let mut changes = log::by_seq(&self.connection, &found)?;
-        changes.retain(|change| change.record_id.is_some());
-        Ok(changes)
+/// What an error means that the index has caused, and not the store.
+fn unusable(error: rusqlite::Error) -> StoreError {
+    // A table of it is missing or cannot be opened, or its row.
+    if matches!(error, rusqlite::Error::QueryReturnedNoRows)
+        || error.sqlite_error_code() == Some(ErrorCode::Unknown)
+    {
+        return StoreError::NoSearchIndex;
     }
-
-    fn matching(
-        &self,
-        term: &str,
-        route: Option<Route>,
-        limit: usize,
-    ) -> rusqlite::Result<Vec<i64>> {
-        let mut found: Vec<i64> = Vec::new();
-        // Whole words first: they need no merge of all words with the same beginning.
-        for begins in [false, true] {
-            let Some(question) = words::question(term, begins) else { return Ok(Vec::new()) };
-            let most = i64::try_from(limit).unwrap_or(i64::MAX);
-            let sql = if route.is_some() { FIND_IN_ROUTE } else { FIND };
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let mut rows = match route {
-                Some(route) => statement.query((question, most, route.as_str()))?,
-                None => statement.query((question, most))?,
-            };
-            while let Some(row) = rows.next()? {
-                let seq = row.get(0)?;
-                if found.len() < limit && !found.contains(&seq) {
-                    found.push(seq);
-                }
-            }
-            if found.len() >= limit {
-                break;
-            }
-        }
-        Ok(found)
+    match error.sqlite_error().map(|error| (error.code, error.extended_code)) {
+        Some(
+            (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _)
+            | (_, ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ),
+        ) => StoreError::SearchDamaged,
+        _ => error.into(),
     }
 }
 
-#[cfg(test)]
-mod damage;
+/// Brings the index of a store up to the end of its log, unless another process has the store, which then
+/// does it. Blocks: some seconds for a million changes.
+///
+/// # Errors
+/// If the store cannot be read or the index cannot be written; what is missing is indexed later.
+pub fn index_log(store: &Path) -> Result<(), OpenError> {
+    let (mut lock, was_clean) = match open::Lock::take(store) {
+        Err(OpenError::Held { .. }) => return Ok(()),
+        taken => taken?,
+    };
+    let followed = Indexer::new(store).and_then(|mut indexer| {
+        let failed = |source| OpenError::Sqlite { path: path_of(store), source };
+        while !indexer.step().map_err(failed)?.is_whole() {}
+        Ok(())
+    });
+    if was_clean {
+        lock.release();
+    }
+    followed
+}
+
 #[cfg(test)]
 mod tests;

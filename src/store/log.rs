@@ -227,6 +227,18 @@ pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached(LAST_SEQ)?.query_row([], |row| row.get(0))
 }
 
+/// Whether the log still has this row as it was: with this event id. The row 0 before the first one is always there.
+pub(super) fn has_event(
+    connection: &Connection,
+    seq: i64,
+    event_id: &str,
+) -> rusqlite::Result<bool> {
+    connection.prepare_cached(HAS_EVENT)?.query_row((seq, event_id), |row| row.get(0))
+}
+
+pub(super) const HAS_EVENT: &str =
+    "SELECT ?1 = 0 OR EXISTS (SELECT 1 FROM changes WHERE seq = ?1 AND event_id = ?2)";
+
 /// Whether a row is a version of a record that was forgotten. The row that tells of it is none.
 pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN _forgotten f ON f.route = c.route \
      AND f.record_id = c.record_id WHERE c.seq = ?1 AND c.kind <> 'forgotten')";

@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::StoreError;
-use super::full_text::SearchIndex;
 use super::writer::Writer;
 use super::{checkpoint, log, open};
 use crate::clock::stamp;
@@ -37,8 +36,6 @@ pub(super) fn step(
     retention: Duration,
 ) -> Result<Upkeep, StoreError> {
     writer.refuse_replaced_file()?;
-    // A command may have set it aside.
-    writer.index_seen = SearchIndex::read(&writer.connection)?;
     // First: on a full disk it is what gives room back.
     let (wal_bytes, finished) = checkpoint(writer)?;
     let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;

@@ -14,7 +14,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
-use super::{full_text, mirror, restore, views};
+use super::{mirror, restore, views};
 use crate::file_lock::lock_soon;
 use crate::file_owner;
 
@@ -198,7 +198,6 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     mirror::lookup::ensure_indexes(connection).map_err(failed(path))?;
     // Another version of the program may make other views of the same columns.
     refresh_views(connection).map_err(failed(path))?;
-    full_text::ensure(connection).map_err(failed(path))?;
     // Not before: the rows of a large index are then sorted in a file and not all in memory.
     connection.execute_batch("PRAGMA temp_store = MEMORY;").map_err(failed(path))
 }
@@ -246,11 +245,15 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
 /// True if the file is a store of this program, however damaged: its header has our application id,
 /// or its write-ahead log lies beside it.
 pub(super) fn is_ours(path: &Path) -> bool {
+    has_our_header(path) || with_suffix(path, "-wal").exists()
+}
+
+/// True if the file begins as a store of this program does.
+pub(super) fn has_our_header(path: &Path) -> bool {
     let mut header = [0; HEADER_LENGTH];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
     let id = APPLICATION_ID.to_be_bytes();
-    let named = read.is_ok() && header.ends_with(&id[id.len() - 4..]);
-    named || with_suffix(path, "-wal").exists()
+    read.is_ok() && header.ends_with(&id[id.len() - 4..])
 }
 
 /// What reading the whole file for damage has shown.
@@ -258,8 +261,6 @@ pub(super) fn is_ours(path: &Path) -> bool {
 pub(super) enum Checked {
     /// No damage.
     Sound,
-    /// Only the index of all words is damaged.
-    SearchDamaged,
     /// A stop was requested before the end.
     Stopped,
 }
@@ -267,7 +268,7 @@ pub(super) enum Checked {
 /// Reads the whole file for damage on a connection of its own.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] if more than the index of all words is damaged.
+/// [`StoreError::Corrupt`] if it is damaged.
 pub(super) fn check(
     path: &Path,
     is_stopped: impl FnMut() -> bool + Send + 'static,
@@ -276,28 +277,17 @@ pub(super) fn check(
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.execute_batch("PRAGMA cache_size = -2048;")?;
     connection.progress_handler(CHECK_STEPS, Some(is_stopped))?;
-    match damages(&connection) {
-        Ok(said) if said.is_empty() => Ok(Checked::Sound),
-        Ok(said) => {
-            let others = full_text::elsewhere(&connection, &said)?;
-            others.map_or(Ok(Checked::SearchDamaged), |other| Err(StoreError::Corrupt(other)))
-        }
+    let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match said {
+        Ok(said) if said == "ok" => Ok(Checked::Sound),
+        Ok(said) => Err(StoreError::Corrupt(said)),
         Err(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) =>
         {
             Ok(Checked::Stopped)
         }
-        Err(error) if full_text::is_named_by(&error) => Ok(Checked::SearchDamaged),
         Err(error) => Err(error.into()),
     }
-}
-
-/// The first damages that SQLite names; none if the file is sound.
-fn damages(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare("PRAGMA quick_check(100)")?;
-    let said = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let said: Vec<String> = said.collect::<rusqlite::Result<_>>()?;
-    Ok(if said == ["ok"] { Vec::new() } else { said })
 }
 
 fn newest_schema() -> i64 {
@@ -330,8 +320,7 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
 /// Brings a copy of a store that no other process has open to the schema of this program.
 pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
     let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    migrate(connection, version)?;
-    full_text::ensure(connection)
+    migrate(connection, version)
 }
 
 /// Refuses a file that is absent or that this user may not access in this way.

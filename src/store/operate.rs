@@ -3,7 +3,7 @@
 //! Short write transactions of its own; only [`Operator::forget`] changes the mirror and the log, and
 //! only [`Operator::skip_held`] changes a position.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -21,6 +21,7 @@ const DROP_STEP: usize = 10_000;
 #[derive(Debug)]
 pub struct Operator {
     pub(super) connection: Connection,
+    pub(super) path: PathBuf,
 }
 
 impl Operator {
@@ -45,7 +46,7 @@ impl Operator {
         connection
             .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")
             .map_err(failed)?;
-        Ok(Self { connection })
+        Ok(Self { connection, path: path.to_owned() })
     }
 
     /// Makes these dead letters of a sink due again, with all their attempts; returns how many were

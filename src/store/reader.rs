@@ -3,7 +3,7 @@
 //! The connection is read-only; a command opens its own beside a running daemon.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -26,6 +26,7 @@ pub(super) const STEPS: i32 = 10_000;
 #[derive(Debug)]
 pub struct Reader {
     pub(super) connection: Connection,
+    pub(super) path: PathBuf,
     /// When every read is stopped.
     pub(super) deadline: Option<Instant>,
 }
@@ -45,7 +46,7 @@ impl Reader {
     /// # Errors
     /// [`OpenError`] if the file is absent or is not a store of this program.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Ok(Self { connection: open::open_reader(path)?, deadline: None })
+        Ok(Self { connection: open::open_reader(path)?, path: path.to_owned(), deadline: None })
     }
 
     /// Stops every read of this connection once `time` has passed, with
@@ -61,10 +62,7 @@ impl Reader {
 
     /// Sets the limit of this connection again after a query had its own.
     pub(super) fn keep_deadline(&mut self) -> Result<(), StoreError> {
-        let deadline = self.deadline;
-        let is_over = move || deadline.is_some_and(|deadline| Instant::now() > deadline);
-        let steps = if deadline.is_some() { STEPS } else { 0 };
-        Ok(self.connection.progress_handler(steps, deadline.is_some().then_some(is_over))?)
+        Ok(stop_at(&mut self.connection, self.deadline)?)
     }
 
     /// Up to `limit` rows of the log after `position`, in order.
@@ -363,6 +361,16 @@ impl Reader {
         let filter = RecordFilter { equals: vec![("id".to_owned(), id.to_owned())], limit: 1 };
         Ok(self.records(route, &filter)?.into_iter().next())
     }
+}
+
+/// Stops every read of a connection once a time has passed.
+pub(super) fn stop_at(
+    connection: &mut Connection,
+    deadline: Option<Instant>,
+) -> rusqlite::Result<()> {
+    let is_over = move || deadline.is_some_and(|deadline| Instant::now() > deadline);
+    let steps = if deadline.is_some() { STEPS } else { 0 };
+    connection.progress_handler(steps, deadline.is_some().then_some(is_over))
 }
 
 fn json_value(value: ValueRef<'_>) -> Value {

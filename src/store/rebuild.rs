@@ -18,7 +18,8 @@ pub struct Rebuilt {
     pub records: usize,
 }
 
-/// Makes the mirror of the store at `path` again from the log. Blocks.
+/// Makes the mirror of the store at `path` again from the log, and removes the index of all words, which the caller
+/// makes again. Blocks.
 ///
 /// A record that a table still holds keeps when it was first seen and how it was found; of others,
 /// the oldest version in the log says when.
@@ -36,6 +37,7 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Rebuil
     let mut opened = open::open(path)?;
     let records = rebuild_all(&mut opened.connection, progress).map_err(failed)?;
     checkpoint::cut_wal(&opened.connection).map_err(failed)?;
+    full_text::remove(path).map_err(failed)?;
     if opened.was_closed {
         opened.lock.release();
     }
@@ -59,7 +61,6 @@ fn rebuild_all(
     // The indexes went with the old tables.
     views::make_again(&tx)?;
     job_states::make_again(&tx)?;
-    full_text::make_again(&tx)?;
     tx.commit()?;
     Ok(records)
 }

@@ -18,7 +18,7 @@ use super::error::{OpenError, StoreError};
 use super::forgotten::{self, ForgottenRecord};
 use super::partial::{Partial, sync_folder_of};
 use super::reader::{Reader, STEPS};
-use super::{backup_folder, identity, log, open};
+use super::{backup_folder, full_text, identity, log, open};
 use crate::file_owner;
 
 /// Names tried for the replaced store.
@@ -119,6 +119,9 @@ fn copy_checked(
 /// Swaps the copy for the store.
 fn replace(store: &Path, copied: Copied, now: Timestamp) -> Result<Restored, BackupError> {
     let Copied { partial, facts, forgotten } = copied;
+    // It follows another log, and may hold words that this one has not.
+    full_text::remove(store)
+        .map_err(|source| BackupError::Copy { path: store.to_owned(), source })?;
     let replaced = set_aside(store, now).and_then(|kept| {
         partial.publish(store, true)?;
         Ok(kept)

@@ -11,7 +11,6 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::checkpoint;
 use super::error::StoreError;
-use super::full_text::{self, SearchIndex};
 use super::identity::Identities;
 use super::ignored::{self, IgnoredChanges, IgnoredFields};
 use super::job_links;
@@ -52,10 +51,6 @@ pub(super) struct Writer {
     lock_was_held: bool,
     pub(super) wal_most: u64,
     ignored: HashMap<Route, IgnoredFields>,
-    /// The last batch failed, perhaps because of the index of all words: the next one does without.
-    is_index_doubted: bool,
-    /// What the last batch found in the index of all words.
-    pub(super) index_seen: SearchIndex,
 }
 
 /// One transaction that changes the mirror of a route.
@@ -64,8 +59,6 @@ pub(super) struct Batch<'a> {
     pub(super) identities: &'a Identities,
     pub(super) mirror: &'a mut Mirror,
     pub(super) pending: &'a PendingPolls,
-    /// What the index of all words holds.
-    pub(super) index: SearchIndex,
     /// The jobs whose current state may be another one now.
     pub(super) touched: TouchedJobs,
     /// Whether a table has more columns now, so that the views are made again.
@@ -75,7 +68,6 @@ pub(super) struct Batch<'a> {
 impl Writer {
     pub(super) fn new(opened: OpenedStore, path: &Path) -> rusqlite::Result<Self> {
         let identities = Identities::read(&opened.connection)?;
-        let index_seen = SearchIndex::read(&opened.connection)?;
         Ok(Self {
             checkpointed_at: None,
             connection: opened.connection,
@@ -91,8 +83,6 @@ impl Writer {
             lock_was_held: false,
             wal_most: WAL_MOST,
             ignored: HashMap::new(),
-            is_index_doubted: false,
-            index_seen,
         })
     }
 
@@ -179,8 +169,7 @@ impl Writer {
     /// `seen` is the last row of the log that the caller has compared with.
     ///
     /// # Errors
-    /// [`StoreError::Overtaken`] if the log has grown since, for example by `shopmirror forget`, or if
-    /// the batch has to be repeated without the index of all words, which may be damaged.
+    /// [`StoreError::Overtaken`] if the log has grown since, for example by `shopmirror forget`.
     pub(super) fn in_batch<T>(
         &mut self,
         route: Route,
@@ -192,21 +181,7 @@ impl Writer {
             // The columns in memory may be ahead of a rolled-back table.
             self.mirrors.clear();
         }
-        match outcome {
-            Err(error) if error.may_be_damage() && !self.is_index_doubted && self.uses_index() => {
-                self.is_index_doubted = true;
-                Err(StoreError::Overtaken)
-            }
-            Err(StoreError::Overtaken) => Err(StoreError::Overtaken),
-            outcome => {
-                self.is_index_doubted = false;
-                outcome
-            }
-        }
-    }
-
-    fn uses_index(&self) -> bool {
-        SearchIndex::read(&self.connection).is_ok_and(SearchIndex::is_used)
+        outcome
     }
 
     fn run_batch<T>(
@@ -221,17 +196,11 @@ impl Writer {
         if log::last_seq(&tx)? != seen {
             return Err(StoreError::Overtaken);
         }
-        // With the batch or not at all: if the batch fails as well, the damage lies elsewhere.
-        let index = match self.is_index_doubted {
-            true => full_text::set_aside(&tx)?,
-            false => SearchIndex::read(&tx)?,
-        };
         let mut batch = Batch {
             tx: &tx,
             identities: &self.identities,
             mirror,
             pending: &self.pending,
-            index,
             touched: TouchedJobs::default(),
             has_new_columns: false,
         };
@@ -244,7 +213,6 @@ impl Writer {
             views::refresh(&tx)?;
         }
         tx.commit()?;
-        self.index_seen = index;
         Ok(outcome)
     }
 

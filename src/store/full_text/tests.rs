@@ -1,10 +1,16 @@
-use crate::record::Route;
-use crate::store::fixtures::{Poll, open, record};
-use crate::store::operate::Operator;
-use crate::store::{Forgotten, Reader, Store, rebuild};
+use std::fs;
+use std::path::Path;
+
+use crate::store::fixtures::{Poll, open, record, records};
+use crate::store::{IndexProgress, Reader, Store, index_log};
+
+/// Steps until the whole log is indexed.
+async fn index(store: &Store) {
+    while !store.index_more().await.unwrap().is_whole() {}
+}
 
 fn found(reader: &Reader, term: &str) -> String {
-    let changes = reader.find(term, None, 10).unwrap();
+    let changes = reader.find(term, None, 10).unwrap().changes;
     let ids: Vec<&str> = changes.iter().map(|c| c.record_id.as_deref().unwrap()).collect();
     ids.join(" ")
 }
@@ -20,23 +26,29 @@ async fn a_record_is_found_by_its_newest_words_only() {
     let (dir, store) = open();
     let path = dir.path().join("mirror.db");
     Poll::USUAL.shows(&store, &[record(2, "Łukasz Zoë"), record(1, "Ann Miller")]).await;
+    index(&store).await;
     let reader = Reader::open(&path).unwrap();
     assert_eq!(found(&reader, "zoe"), "2");
     assert_eq!(found(&reader, "ann mill"), "1");
     assert_eq!(found(&reader, "miller ann"), "1");
     assert_eq!(found(&reader, "ann zoe"), "");
-    for name in ["Ann Baker", "Ann Cook", "Ann Dyer"] {
+    // Not yet indexed: what has changed is neither found by its old words nor by its new ones.
+    Poll::USUAL.shows(&store, &[record(2, "Łukasz Zoë"), record(1, "Ann Baker")]).await;
+    let behind = reader.find("ann", None, 10).unwrap();
+    assert_eq!(behind.searched, IndexProgress { indexed: 2, last_seq: 3 });
+    assert_eq!((behind.changes.len(), behind.searched.is_whole()), (0, false));
+    // Of several versions in one step only the last is indexed.
+    for name in ["Ann Cook", "Ann Dyer"] {
         Poll::USUAL.shows(&store, &[record(2, "Łukasz Zoë"), record(1, name)]).await;
     }
+    index(&store).await;
     for old in ["miller", "baker", "cook"] {
         assert_eq!(found(&reader, old), "", "{old}");
     }
     assert_eq!(found(&reader, "dyer"), "1");
-    store.close().await.unwrap();
-    drop((store, reader));
-    rebuild(&path, &mut |_, _| ()).unwrap();
-    let reader = Reader::open(&path).unwrap();
-    assert_eq!((found(&reader, "dyer"), found(&reader, "cook")), ("1".to_owned(), String::new()));
+    let words = rusqlite::Connection::open(dir.path().join("search.db")).unwrap();
+    let rows = words.query_row("SELECT count(*) FROM words", [], |row| row.get::<_, i64>(0));
+    assert_eq!(rows.unwrap(), 2, "a row for each record");
 }
 
 #[tokio::test]
@@ -48,6 +60,7 @@ async fn a_phone_number_is_found_however_it_is_written() {
         person(1, "A", "\"+44\"", "07700 900123"),
     ];
     Poll::USUAL.shows(&store, &shown).await;
+    index(&store).await;
     let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
     for term in [
         "07700 900123",
@@ -87,6 +100,7 @@ async fn names_of_every_script_are_found_with_and_without_their_marks() {
     ];
     let shown: Vec<String> = (1..).zip(names).map(|(id, name)| record(id, name)).collect();
     Poll::USUAL.shows(&store, &shown).await;
+    index(&store).await;
     let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
     for (id, name) in (1..).zip(names) {
         assert_eq!(found(&reader, name), format!("{id}"), "{name}");
@@ -102,6 +116,7 @@ async fn names_of_every_script_are_found_with_and_without_their_marks() {
 async fn no_character_of_a_term_is_taken_for_damage() {
     let (dir, store) = open();
     Poll::USUAL.shows(&store, &[record(1, "Ann")]).await;
+    index(&store).await;
     let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
     // All of ASCII and Latin, and some of every script.
     let characters = (0..=0x1_FFFF_u32)
@@ -114,56 +129,76 @@ async fn no_character_of_a_term_is_taken_for_damage() {
     }
 }
 
-#[tokio::test]
-async fn what_is_forgotten_is_not_found_and_not_in_the_file() {
-    let (dir, store) = open();
-    let path = dir.path().join("mirror.db");
-    Poll::USUAL.shows(&store, &[record(1, "Xylophonist Quetzal"), record(2, "N")]).await;
-    Poll::USUAL.shows(&store, &[record(1, "Xylophonist Renamed"), record(2, "N")]).await;
-    store.close().await.unwrap();
-    drop(store);
-    let is_on_disk = || {
-        std::fs::read_dir(dir.path()).unwrap().any(|file| {
-            let bytes = std::fs::read(file.unwrap().path()).unwrap();
-            bytes.windows(8).any(|window| window == b"ylophoni" || window == b"quetzal\0")
-        })
-    };
-    assert!(is_on_disk());
-    let mut operator = Operator::open(&path).unwrap();
-    let forgotten = operator.forget(Route::Leads, "1", "2026").unwrap();
-    assert_eq!(forgotten, Forgotten::Now { versions: 2 });
-    drop(operator);
-    assert!(!is_on_disk());
-    let reader = Reader::open(&path).unwrap();
-    assert_eq!(found(&reader, "xylophonist"), "");
-    drop(reader);
-    rebuild(&path, &mut |_, _| ()).unwrap();
-    assert_eq!(found(&Reader::open(&path).unwrap(), "xylophonist"), "");
+/// Moves everything into the file itself.
+fn settle(path: &Path) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
 }
 
-/// An index as the program made it before, which SQLite of Debian 12 cannot read.
+/// Writes over what the file holds, as a bad disk does.
+fn scribble(path: &Path) {
+    settle(path);
+    let mut bytes = fs::read(path).unwrap();
+    bytes[100..].fill(0x5a);
+    fs::write(path, bytes).unwrap();
+}
+
 #[tokio::test]
-async fn an_older_index_is_made_again_at_the_next_start_in_the_format_that_every_sqlite_reads() {
+async fn an_index_that_is_deleted_damaged_or_of_another_form_or_log_is_made_again() {
     let (dir, store) = open();
     let path = dir.path().join("mirror.db");
-    Poll::USUAL.shows(&store, &[record(1, "Ann"), record(2, "Bob")]).await;
-    store.close().await.unwrap();
-    drop(store);
-    let tool = rusqlite::Connection::open(&path).unwrap();
-    tool.execute_batch(
-        "INSERT INTO _search (_search, rank) VALUES ('secure-delete', 1); \
-         INSERT INTO _search (_search, rowid, text) SELECT 'delete', seq, '2 Bob ' FROM changes \
-         WHERE record_id = '2'; \
-         UPDATE _meta SET value = '2' WHERE name = 'search_form'",
-    )
-    .unwrap();
-    let settings = || {
-        let sql = "SELECT group_concat(k || ' ' || v, ', ') FROM _search_config ORDER BY k";
-        tool.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap()
+    let file = dir.path().join("search.db");
+    Poll { limit: 100, ..Poll::USUAL }.shows(&store, &records(1..=50)).await;
+    let (other_dir, other) = open();
+    Poll::USUAL.shows(&other, &[record(2, "Other"), record(1, "Other")]).await;
+    index(&other).await;
+    settle(&other_dir.path().join("search.db"));
+    let replace = |bytes: &[u8]| {
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, bytes).unwrap();
     };
-    assert!(settings().contains("version 5"), "{}", settings());
-    drop(Store::open(&path).unwrap());
-    assert_eq!(settings(), "version 4");
+    let set = |sql: &str| {
+        assert_eq!(rusqlite::Connection::open(&file).unwrap().execute(sql, []).unwrap(), 1);
+    };
+    let spoil: [&dyn Fn(); 8] = [
+        &|| fs::remove_file(&file).unwrap(),
+        &|| fs::remove_file(dir.path().join("search.db-wal")).unwrap(),
+        &|| replace(b""),
+        &|| replace(b"no database"),
+        &|| scribble(&file),
+        &|| set("UPDATE followed SET seq = 60"),
+        &|| set("DELETE FROM followed"),
+        &|| replace(&fs::read(other_dir.path().join("search.db")).unwrap()),
+    ];
     let reader = Reader::open(&path).unwrap();
-    assert_eq!((found(&reader, "ann"), found(&reader, "bob")), ("1".to_owned(), "2".to_owned()));
+    for (known, spoil) in (50..).zip(spoil) {
+        index(&store).await;
+        spoil();
+        // A search may be the first to meet it; until the next step it has all of them or says that it has not.
+        if let Ok(found) = reader.find("n", None, 99) {
+            assert_eq!(found.changes.len() == known, found.searched.is_whole(), "{known}");
+        }
+        let shown = records(1..=i64::try_from(known).unwrap() + 1);
+        Poll { limit: 100, second: 1, ..Poll::USUAL }.shows(&store, &shown).await;
+        index(&store).await;
+        assert_eq!(reader.find("n", None, 99).unwrap().changes.len(), known + 1);
+    }
+}
+
+#[tokio::test]
+async fn stores_in_one_folder_have_an_index_each_and_none_takes_the_place_of_a_store() {
+    let (dir, store) = open();
+    Poll::USUAL.shows(&store, &[record(1, "Ann")]).await;
+    let paths = ["second.db", "search.db"].map(|name| dir.path().join(name));
+    for (path, name) in paths.iter().zip(["Bob", "Cid"]) {
+        let store = Store::open(path).unwrap();
+        Poll::USUAL.shows(&store, &[record(1, name)]).await;
+        store.close().await.unwrap();
+        drop(store);
+        index_log(path).unwrap();
+        assert_eq!(found(&Reader::open(path).unwrap(), name), "1");
+    }
+    let refused = store.index_more().await.unwrap_err();
+    assert!(refused.to_string().contains("a store lies there"), "{refused}");
+    assert!(Reader::open(&paths[1]).is_ok(), "the store of that name is as it was");
 }

@@ -20,12 +20,6 @@ const OWN: &[(&str, &str, &str)] = &[
     ),
     ("_time_zone_offsets", "from_at", "From this time (UTC) on, until the next row."),
     ("_time_zone_offsets", "seconds", "Seconds to add to UTC."),
-    (
-        "_search",
-        "",
-        "The index of all words, for `shopmirror find`; the tables `_search_…` belong to it.",
-    ),
-    ("_search", "text", "The words; they can only be searched."),
     ("_meta", "", "Facts about this file."),
     ("_meta", "name", "The name of the fact."),
     ("_meta", "value", "Its value."),

@@ -1,71 +1,116 @@
-//! The search index: damage to it costs searches for a while, any SQLite can read it, and it forgets.
+//! The search index: it can be deleted at any time, nothing else depends on it, and it forgets.
 
 use std::fs;
-use std::process::Command;
 
 use sandbox::Route;
 use serde_json::json;
 
-use crate::support::{Place, Workspace, wait_until};
+use crate::support::{LIMIT_S, Place, Workspace, look_again, wait_until};
 
-/// What says where the words are: the next write meets this damage.
-const PLACES: &str = "UPDATE _search_data SET block = x'00' WHERE id = 10";
+/// The ids that `find` prints once it needs no note and no error.
+async fn found(place: &Place, term: &str) -> Vec<String> {
+    let begun = std::time::Instant::now();
+    loop {
+        let ended = place.run(["find", term, "--json"]).await;
+        if ended.code == Some(0) && ended.err.is_empty() {
+            let rows = ended.json();
+            let ids = rows.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap());
+            return ids.map(str::to_owned).collect();
+        }
+        assert_eq!(ended.out.is_empty(), ended.code == Some(75), "{ended:?}");
+        assert!(begun.elapsed().as_secs() < LIMIT_S, "{ended:?}\n{}", place.log());
+        look_again(begun, 60).await;
+    }
+}
+
+/// The files of the store and of the index that hold a part of a word.
+fn files_with(place: &Place, part: &[u8]) -> Vec<String> {
+    let names = ["mirror.db", "mirror.db-wal", "search.db", "search.db-wal"];
+    let holds = |name: &&str| {
+        let bytes = fs::read(place.path(name)).unwrap_or_default().to_ascii_lowercase();
+        bytes.windows(part.len()).any(|window| window == part)
+    };
+    names.into_iter().filter(holds).map(str::to_owned).collect()
+}
 
 #[tokio::test]
-async fn a_damaged_search_index_ends_no_daemon_and_is_made_again() {
+async fn a_deleted_or_damaged_search_index_costs_nothing_else_and_is_made_again() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     place.configure(&Place::file_sink("audit", "start = \"beginning\""));
-    let before = workspace.add(Route::Leads, json!({"name": "Quetzal Before"}));
+    let first = workspace.add(Route::Leads, json!({"name": "Quetzal One"}));
     let daemon = place.started().await;
     workspace.polled(Route::Leads).await;
-    assert!(place.writer().execute(PLACES, []).unwrap() > 0);
-    let after = workspace.add(Route::Leads, json!({"name": "Quetzal After"}));
-    let whole = || place.log().contains("the search index is whole again");
-    wait_until("the index is whole again", whole).await;
-    let found = place.run(["find", "quetzal", "--json"]).await.json();
-    let ids: Vec<&str> =
-        found.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, [after.as_str(), before.as_str()]);
+    assert_eq!(found(&place, "quetzal").await, [first.as_str()]);
+    for name in ["search.db", "search.db-wal", "search.db-shm"] {
+        fs::remove_file(place.path(name)).unwrap();
+    }
+    assert_eq!(found(&place, "quetzal").await, [first.as_str()]);
+    let second = workspace.add(Route::Leads, json!({"name": "Quetzal Two"}));
+    workspace.polled(Route::Leads).await;
     wait_until("the sink has both", || {
         let lines = place.lines("audit.ndjson");
-        [&before, &after].iter().all(|id| lines.iter().any(|line| line["record_id"] == **id))
+        [&first, &second].iter().all(|id| lines.iter().any(|line| line["record_id"] == **id))
     })
     .await;
+    assert_eq!(found(&place, "quetzal").await, [second.as_str(), first.as_str()]);
     assert_eq!(place.status().await["health"], "ok");
+    daemon.stop().await;
+
+    place.write("search.db", &"This is not an index.\n".repeat(1_000));
+    let daemon = place.started().await;
+    assert_eq!(found(&place, "quetzal").await, [second, first]);
     daemon.stop().await;
 }
 
 #[tokio::test]
-async fn the_sqlite_of_debian_reads_the_index_after_updates_and_forgotten_words_are_not_in_the_file()
- {
+async fn every_command_that_changes_the_store_without_a_daemon_leaves_a_whole_search_index() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let id = workspace.add(Route::Leads, json!({"name": "Quetzal One"}));
+    let other = workspace.add(Route::Leads, json!({"name": "Other"}));
+    let find = async |what: &str| {
+        let ended = place.run(["find", "quetzal", "--json"]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "after {what}: {ended:?}");
+        ended.json()[0]["id"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    assert_eq!(find("once").await, id);
+    let refused = place.run(["backup", "search.db", "--replace"]).await;
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    assert_eq!(place.run(["backup", "copy.db"]).await.code, Some(0));
+
+    fs::remove_file(place.path("search.db")).unwrap();
+    let none = place.run(["find", "quetzal"]).await;
+    assert_eq!(none.code, Some(75), "{none:?}");
+    assert!(none.err.contains("run `shopmirror rebuild`"), "{none:?}");
+    for command in [&["rebuild"][..], &["forget", "leads", other.as_str()], &["restore", "copy.db"]]
+    {
+        let ended = place.run(command).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(find(command[0]).await, id);
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_record_leaves_no_word_in_the_store_and_its_search_index_beside_the_daemon() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let kept = workspace.add(Route::Leads, json!({"name": "Quetzal Before"}));
     let gone = workspace.add(Route::Leads, json!({"name": "Xylophonist Before"}));
     let daemon = place.started().await;
     workspace.polled(Route::Leads).await;
+    assert_eq!(found(&place, "xylophonist").await, [gone.as_str()]);
     workspace.edit(Route::Leads, &kept, json!({"name": "Quetzal After"}));
     workspace.edit(Route::Leads, &gone, json!({"name": "Xylophonist After"}));
     workspace.polled(Route::Leads).await;
-    daemon.stop().await;
-    let matches = |word: &str| {
-        let sql = format!("SELECT count(*) FROM _search WHERE _search MATCH '{word}'");
-        let shell = Command::new("sqlite3").arg("-readonly").arg(place.store()).arg(sql).output();
-        let shell = shell.unwrap();
-        assert!(shell.status.success(), "{shell:?}");
-        String::from_utf8(shell.stdout).unwrap().trim().to_owned()
-    };
-    let is_on_disk = || {
-        ["mirror.db", "mirror.db-wal"].iter().any(|name| {
-            let bytes = fs::read(place.path(name)).unwrap_or_default();
-            bytes.windows(8).any(|window| window == b"lophonis")
-        })
-    };
-    assert_eq!(["quetzal", "xylophonist"].map(matches), ["1", "1"]);
-    assert!(is_on_disk());
+    assert_eq!(found(&place, "xylophonist after").await, [gone.as_str()]);
+    assert!(files_with(&place, b"lophonis").contains(&"search.db-wal".to_owned()));
     let forgotten = place.run(["forget", "leads", &gone]).await;
     assert_eq!(forgotten.code, Some(0), "{forgotten:?}");
-    assert_eq!(["quetzal", "xylophonist"].map(matches), ["1", "0"]);
-    assert!(!is_on_disk());
+    assert_eq!(files_with(&place, b"lophonis"), [""; 0]);
+    assert!(found(&place, "xylophonist").await.is_empty());
+    assert_eq!(found(&place, "quetzal").await, [kept]);
+    daemon.stop().await;
+    assert_eq!(files_with(&place, b"lophonis"), [""; 0]);
 }
