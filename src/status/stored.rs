@@ -12,9 +12,7 @@ use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::Route;
-use crate::store::{
-    Gap, GateState, JobLink, PollerRow, Reader, Replay, SinkState, StoreError,
-};
+use crate::store::{Gap, GateState, JobLink, PollerRow, Reader, Replay, SinkState, StoreError};
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;

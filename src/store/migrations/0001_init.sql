@@ -12,7 +12,7 @@ CREATE TABLE changes (
     observed_at TEXT NOT NULL,
     business    TEXT,
     body        TEXT NOT NULL
-) STRICT;
+);
 CREATE UNIQUE INDEX changes_version ON changes (route, record_id, version);
 
 -- Intervals in which records may have been missed. `certainty` is 'gap' or 'suspect'; `state` is
@@ -34,14 +34,14 @@ CREATE TABLE gaps (
     note           TEXT,
     searched_seq   INTEGER NOT NULL DEFAULT 0,
     searches       INTEGER NOT NULL DEFAULT 0
-) STRICT;
+);
 CREATE INDEX gaps_state ON gaps (state, route, business);
 
 -- Facts about this file: the random identity that event ids are derived from.
 CREATE TABLE _meta (
     name  TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- What each poller knows; `business` is '' for the workspace default. A record that was changed after the row
 -- `head_seq` of the log proves nothing. `emptied_at` is since when the route shows no record although it showed
@@ -60,7 +60,7 @@ CREATE TABLE _pollers (
     emptied_at      TEXT,
     served_business TEXT,
     PRIMARY KEY (route, business)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- Runs of polls with the same outcome, newest last; pruned.
 CREATE TABLE _polls (
@@ -78,7 +78,7 @@ CREATE TABLE _polls (
     overlap    INTEGER NOT NULL,
     latency_ms INTEGER NOT NULL,
     remaining  INTEGER
-) STRICT;
+);
 CREATE INDEX _polls_to_at ON _polls (to_at);
 
 -- Records whose data the operator had removed. They are not mirrored again.
@@ -87,7 +87,7 @@ CREATE TABLE _forgotten (
     record_id    TEXT NOT NULL,
     forgotten_at TEXT NOT NULL,
     PRIMARY KEY (route, record_id)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- One row a sink: everything up to `position` is delivered, filtered out, skipped, or in `_deliveries`.
 -- Triggers keep `retrying` and `dead`. `skipped` counts changes before the place where the sink began, dead
@@ -109,7 +109,7 @@ CREATE TABLE _sinks (
     last_success_at TEXT,
     last_error      TEXT,
     last_error_at   TEXT
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- Exceptions only: what a sink is retrying, what waits behind it, what is dead. Only a `retrying` row has
 -- `next_attempt_at`. `only_if_newest` is 1 for a revived dead letter, which is delivered only while the sink has
@@ -126,7 +126,7 @@ CREATE TABLE _deliveries (
     since           TEXT NOT NULL,
     only_if_newest  INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (sink, seq)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 CREATE INDEX _deliveries_seq ON _deliveries (seq);
 CREATE INDEX _deliveries_state ON _deliveries (sink, state, next_attempt_at);
 CREATE INDEX _deliveries_record ON _deliveries (sink, route, record_id, state);
@@ -163,7 +163,7 @@ CREATE TABLE _notices (
     next_attempt_at TEXT,
     last_error      TEXT,
     given_up_at     TEXT
-) STRICT;
+);
 CREATE UNIQUE INDEX _notices_event ON _notices (sink, event_id);
 -- How many notices of a sink wait or were refused, and why, without reading their bodies.
 CREATE INDEX _notices_of_sink ON _notices (sink, given_up_at, last_error);
@@ -177,7 +177,7 @@ CREATE TABLE _alerts (
     since TEXT NOT NULL,
     told  INTEGER NOT NULL,
     PRIMARY KEY (sink, about)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- One row a sink: the changes after `from_seq` up to `to_seq` that it is given once more. Those up to
 -- `position` were handed over. `state` is 'running', 'done', 'cancelled' or 'failed'. The daemon has run for
@@ -199,7 +199,7 @@ CREATE TABLE _replays (
     failing_for_ms INTEGER NOT NULL DEFAULT 0,
     begun_at       TEXT NOT NULL,
     ended_at       TEXT
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- The search terms a backfill has asked, so that it can go on where it was.
 CREATE TABLE _backfill_terms (
@@ -208,7 +208,7 @@ CREATE TABLE _backfill_terms (
     returned INTEGER NOT NULL,
     asked_at TEXT NOT NULL,
     PRIMARY KEY (business, term)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- Field definitions as `integrations/custom-fields` showed them last.
 CREATE TABLE _custom_fields (
@@ -217,14 +217,14 @@ CREATE TABLE _custom_fields (
     definition TEXT NOT NULL,
     changed_at TEXT NOT NULL,
     PRIMARY KEY (form_type, business)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- How the records of a route name their job: `field` of the route has the value of `job_field` of jobs.
 CREATE TABLE _links (
     route     TEXT PRIMARY KEY NOT NULL,
     field     TEXT NOT NULL,
     job_field TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- The current state of each job by its newest source, which `source` names: 'job' or 'status change'. It was
 -- open for `open_seconds` before `completed_at`.
@@ -237,7 +237,7 @@ CREATE TABLE _job_states (
     completed_at TEXT,
     open_seconds INTEGER,
     paid         REAL
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 CREATE INDEX _job_states_stage ON _job_states (stage);
 CREATE INDEX _job_states_completed ON _job_states (completed_at);
 
@@ -248,14 +248,14 @@ CREATE TABLE _columns (
     "column" TEXT NOT NULL,
     position INTEGER NOT NULL,
     PRIMARY KEY (route, field)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- The offsets of the shop's time zone from UTC, for plain SQL. A time counts from the row with the latest
 -- `from_at` (UTC) that is not after it.
 CREATE TABLE _time_zone_offsets (
     from_at TEXT PRIMARY KEY NOT NULL,
     seconds INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 INSERT INTO _time_zone_offsets (from_at, seconds) VALUES ('0001-01-01T00:00:00', 0);
 
 -- It has no rows: its columns give those of the views `report_*` a type.
@@ -271,4 +271,4 @@ CREATE TABLE _about (
     column_name TEXT NOT NULL,
     about       TEXT NOT NULL,
     PRIMARY KEY (name, column_name)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
