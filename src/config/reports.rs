@@ -289,16 +289,21 @@ fn target(
     None
 }
 
-/// True if this file belongs to the store or to a sink. SQLite keeps files beside the store whose names
-/// begin with its own, for example `mirror.db-wal`.
+/// True if this file belongs to the store or to a sink.
 fn is_taken(path: &Path, others: &Others<'_>) -> bool {
-    let (path, store) = (without_dots(path), without_dots(others.store));
+    let plain = without_dots(path);
+    let is_file =
+        |kind: &SinkKind| matches!(kind, SinkKind::File(file) if without_dots(&file.path) == plain);
+    is_of_store(path, others.store) || others.sinks.values().any(|sink| is_file(&sink.kind))
+}
+
+/// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
+/// with its own, and the index of all words.
+pub(super) fn is_of_store(path: &Path, store: &Path) -> bool {
+    let (path, store) = (without_dots(path), without_dots(store));
     let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();
-    let is_of_store = path.parent() == store.parent() && name(&path).starts_with(&name(&store));
-    is_of_store
-        || others.sinks.values().any(
-            |sink| matches!(&sink.kind, SinkKind::File(file) if without_dots(&file.path) == path),
-        )
+    let is_own = name(&path).starts_with(&name(&store)) || name(&path).starts_with(b"search.db");
+    path.parent() == store.parent() && is_own
 }
 
 /// The absolute path without `.` and `..`; links are not followed.

@@ -20,6 +20,7 @@ use super::mqtt;
 use super::nats;
 use super::postgres;
 use super::problem::{Quote, repeated, shown};
+use super::reports;
 use super::s3;
 use super::section::{Found, Section};
 use super::webhook;
@@ -92,10 +93,10 @@ pub(super) fn read(
         if let SinkKind::File(FileSettings { path, .. }) = &sink.kind {
             let same =
                 |other: &SinkSettings| matches!(&other.kind, SinkKind::File(f) if f.path == *path);
-            if path == store {
+            if reports::is_of_store(path, store) {
                 findings.note(
                     &name.place,
-                    "this sink would write to the database of [store]: choose another path",
+                    "this sink would write to a file of the database of [store]: choose another path",
                 );
             } else if let Some((other, _)) = sinks.iter().find(|(_, other)| same(other)) {
                 let message = format!(

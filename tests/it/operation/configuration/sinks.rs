@@ -82,7 +82,10 @@ fn a_file_and_a_command() {
         &[
             ("", &["1:1 [sinks.audit] needs `path`: the file to append to"]),
             (r#"path = "audit/""#, &["3:8 must be the path of a file, not of a folder"]),
-            (r#"path = "mirror.db""#, &["1:8 this sink would write to the database of [store]"]),
+            (
+                r#"path = "mirror.db""#,
+                &["1:8 this sink would write to a file of the database of [store]"],
+            ),
             (twice, &["4:8 this sink writes the same file as [sinks.audit]"]),
             ("path = \"a.csv\"\nrotate_size = \"100\"", &["4:15 at least 64 KiB with its unit"]),
         ],

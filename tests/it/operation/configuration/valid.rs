@@ -134,7 +134,7 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     );
     assert_eq!(workspace.ca_file, Some(dir.path().join("ca.pem")));
     assert_eq!(workspace.time_zone.iana_name(), Some("Europe/Berlin"));
-    let machine = Base { time_zone: TimeZone::get("Asia/Tokyo").ok(), ..base.clone() };
+    let machine = Base { time_zone: TimeZone::get("Asia/Tokyo").ok(), ..base };
     let silent = read("", WORKSPACE, &machine).unwrap();
     assert_eq!(silent.workspace.time_zone.iana_name(), Some("Asia/Tokyo"));
     assert_eq!((config.budget.requests_per_minute, config.budget.reserve), (600, 0));
