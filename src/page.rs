@@ -57,6 +57,8 @@ pub struct StatusPage {
     pub zone: TimeZone,
     /// The folder of the shop's own reports.
     pub folder: Option<PathBuf>,
+    /// What amounts are in.
+    pub currency: Option<String>,
     /// Where the page's address is sent once it is open.
     pub opened: watch::Sender<Option<SocketAddr>>,
 }
@@ -82,6 +84,7 @@ impl StatusPage {
             store: self.store.clone(),
             zone: self.zone,
             folder: self.folder,
+            currency: self.currency,
             shows_records: self.settings.show_records,
         };
         let router = respond::router(access, self.shop, Arc::clone(&snapshots), records);

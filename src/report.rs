@@ -7,27 +7,36 @@
 mod answer;
 mod builtin;
 mod chart;
+mod completeness;
 mod csv;
 mod delivery;
 mod folder;
 mod head;
+mod horizon;
 mod html;
+mod json;
 mod listed;
+mod notes;
 mod period;
+mod sums;
 mod text;
 mod timetable;
 mod value;
 
 pub use answer::{Answer, Column, Question, ReportError, answer, reach_note, refused_parameter};
 pub use builtin::built_in;
+pub use completeness::{BusinessChoice, Coverage, Exactness, Known};
 pub use csv::{Guard, csv, csv_text};
 pub use delivery::{RenderError, ScheduledContent, notice_body, question_of, rendered, write};
 pub use folder::{FolderError, find, list};
-pub use head::{Chart, ColumnFormat, HeadError, Need, Parameter, ParameterKind, Report};
+pub use head::{
+    Chart, ColumnFormat, Counted, HeadError, Need, Note, Parameter, ParameterKind, Report,
+};
 pub use html::{document, fragment};
+pub use json::{ReportDocument, json};
 pub use listed::ListedReport;
 pub use period::{By, Period, PeriodError};
 pub use timetable::{ReportStep, Timetable, note_failed, note_made, period_of};
 pub use value::{objects, shown};
 
-pub use chart::svg;
+pub use chart::{narrow_svg, svg};

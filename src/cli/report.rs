@@ -13,7 +13,6 @@ use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
 use crate::report::{self, Answer, By, FolderError, Guard, ListedReport, Question, ReportError};
-use crate::store::SqlValue;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -80,7 +79,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let Some(name) = &args.name else { return list(folder, args.format == Form::Json) };
     let report = report::find(name, folder).map_err(|error| refused(&error))?;
     if args.sql {
-        output::text(&output::plain(&report.sql))?;
+        output::text(&output::plain(&report.text))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut reader = super::reader(config)?;
@@ -95,6 +94,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         business: args.business,
         at: args.at,
         set: args.set,
+        currency: config.reports.currency.clone(),
     };
     let zone = &config.workspace.time_zone;
     let answer = report::answer(&mut reader, &report, &question, zone, Timestamp::now())
@@ -103,18 +103,13 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn print(answer: &Answer, form: Form, raw: bool) -> anyhow::Result<ExitCode> {
-    if form != Form::Html {
-        for note in &answer.notes {
-            output::aside(&format!("note: {note}"));
-        }
-    }
     match form {
         Form::Table => table(answer),
         Form::Csv => {
             let guard = if raw { Guard::Nothing } else { Guard::Formulas };
             output::raw(report::csv(answer, guard).as_bytes())
         }
-        Form::Json => output::json(&report::objects(answer)),
+        Form::Json => output::json(&report::json(answer)),
         Form::Html => output::raw(report::document(answer).as_bytes()),
         Form::Svg => {
             let chart = report::svg(answer).ok_or_else(|| {
@@ -169,26 +164,29 @@ fn scheduled(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn table(answer: &Answer) -> anyhow::Result<ExitCode> {
-    output::text(&output::plain(&format!(
-        "{}, {} to {}\n\n",
-        answer.report.title, answer.period.from, answer.period.to
-    )))?;
+    let head = format!("{}, {}\n\n", answer.report.title, answer.subject());
+    output::text(&output::plain(&head))?;
     let heads: Vec<String> = answer.columns.iter().map(|column| cell(&column.name, 40)).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let rows: Vec<Vec<String>> = answer
-        .rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .zip(&answer.columns)
-                .map(|(value, column)| match value {
-                    SqlValue::Null => "-".to_owned(),
-                    value => cell(&report::shown(value, column.format), 60),
-                })
-                .collect()
+    let shown = answer.shown_rows().iter().enumerate();
+    let mut rows: Vec<Vec<String>> = shown
+        .map(|(index, row)| {
+            (0..row.len()).map(|column| filled(&answer.shown(index, column))).collect()
         })
         .collect();
-    output::table(&heads, &rows, "nothing in this period")
+    rows.extend(
+        answer.shown_totals().map(|totals| totals.iter().map(|text| cell(text, 60)).collect()),
+    );
+    output::table(&heads, &rows, answer.nothing())?;
+    for note in answer.shown_notes() {
+        output::text(&output::plain(&format!("note: {note}\n")))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The text of a cell; a dash if there is none.
+fn filled(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { cell(text, 60) }
 }
 
 fn refused(error: &FolderError) -> anyhow::Error {
@@ -204,9 +202,10 @@ fn unanswered(error: ReportError) -> anyhow::Error {
     let code = match &error {
         ReportError::Store(_) => return error.into(),
         ReportError::UnknownParameter { .. }
+        | ReportError::UnknownBusiness { .. }
         | ReportError::Value { .. }
         | ReportError::Period(_) => USAGE,
-        ReportError::NotSent { .. } | ReportError::Query { .. } => DATA,
+        ReportError::NotSent { .. } | ReportError::NoJobLink(_) | ReportError::Query { .. } => DATA,
     };
     ExitError { code, text: error.to_string() }.into()
 }

@@ -31,7 +31,7 @@ use super::workspace::WorkspaceInfo;
 use crate::alerts::Alert;
 use crate::deliver::SinkStatus;
 use crate::record::{Change, Event, FoundRecord};
-use crate::report::{ListedReport, ScheduledContent};
+use crate::report::{ListedReport, ReportDocument, ScheduledContent};
 use crate::shape::{CloudEvent, StandardEvent};
 use crate::simulate::{Plan, ScheduleComparison};
 use crate::status::{ScheduledReportStatus, WorkspaceStatus};
@@ -135,15 +135,17 @@ const DOCUMENTS: &[Document] = &[
         &["find"],
         &["`GET /api/records?q=…`"],
     ),
+    document::<ReportDocument>(
+        "report-answer",
+        "the answer of a report",
+        &[],
+        &["`report NAME --format json`", "`GET /api/report?name=…`"],
+    ),
     document::<Rows>(
         "rows",
         "rows with one member for each column",
         &[],
-        &[
-            "`report NAME --format json`",
-            "`GET /api/report?name=…`",
-            "`GET /api/records?route=…`: the columns of the mirror",
-        ],
+        &["`GET /api/records?route=…`: the columns of the mirror"],
     ),
     document::<Vec<ListedReport<'_>>>(
         "reports",

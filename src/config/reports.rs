@@ -16,7 +16,10 @@ use super::findings::choice;
 use super::problem::{Quote, repeated};
 use super::section::{Found, Section};
 use super::{Base, SinkKind, SinkSettings};
+use crate::escape::is_unsafe;
 
+/// The longest currency, in characters.
+const CURRENCY_MAX: usize = 8;
 const SCHEDULED_MAX: usize = 64;
 const NAME_LEN_MAX: usize = 64;
 
@@ -25,6 +28,8 @@ const NAME_LEN_MAX: usize = 64;
 pub struct ReportsSettings {
     /// The folder of the shop's own reports, `*.sql`.
     pub folder: Option<PathBuf>,
+    /// What amounts are in, for example `EUR`; it is written in front of them.
+    pub currency: Option<String>,
     /// The field of status changes and payments that names their job; `None` lets it be found in the data.
     pub job_link: Option<String>,
     /// The reports that are made by themselves, by the names of their tables.
@@ -166,6 +171,15 @@ pub(super) struct Others<'a> {
 /// The section.
 pub(super) fn read(mut section: Section<'_>, base: &Base, others: &Others<'_>) -> ReportsSettings {
     let folder = section.text("folder").map(|found| base.dir.join(found.value));
+    let currency = section.text("currency").map(|found| {
+        let length = found.value.chars().count();
+        if !(1..=CURRENCY_MAX).contains(&length) || found.value.chars().any(is_unsafe) {
+            section.findings.note(&found.place, format!(
+                "a currency is a code or a sign of 1 to {CURRENCY_MAX} characters, for example \"EUR\""
+            ));
+        }
+        found.value.to_owned()
+    });
     let job_link = section.text("job_link").map(|found| found.value.to_owned());
     let scheduled = section.section("schedule");
     section.finish();
@@ -197,7 +211,7 @@ pub(super) fn read(mut section: Section<'_>, base: &Base, others: &Others<'_>) -
         }
         schedule.insert(name.value, read);
     }
-    ReportsSettings { folder, job_link, schedule }
+    ReportsSettings { folder, currency, job_link, schedule }
 }
 
 /// One table, and the place of its target; `None` only if a problem was noted.

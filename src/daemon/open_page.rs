@@ -29,6 +29,7 @@ struct Shown {
     shop: String,
     zone: TimeZone,
     folder: Option<PathBuf>,
+    currency: Option<String>,
 }
 
 impl Shown {
@@ -38,6 +39,7 @@ impl Shown {
             shop: config.workspace.base_url.host_str().unwrap_or_default().to_owned(),
             zone: config.workspace.time_zone.clone(),
             folder: config.reports.folder.clone(),
+            currency: config.reports.currency.clone(),
         })
     }
 }
@@ -73,11 +75,11 @@ impl OpenPage {
             return;
         }
         self.close().await;
-        if let Some(Shown { settings, shop, zone, folder }) = Shown::of(config) {
+        if let Some(Shown { settings, shop, zone, folder, currency }) = Shown::of(config) {
             let opened = watch::Sender::new(None);
             self.address = opened.subscribe();
             let store = self.store.clone();
-            let page = StatusPage { settings, shop, store, zone, folder, opened };
+            let page = StatusPage { settings, shop, store, zone, folder, currency, opened };
             let (answers, stop) = (self.answers.subscribe(), self.stop.clone());
             self.task.spawn(async move { page.run(|| status(answers.clone()), stop).await });
         }

@@ -187,10 +187,11 @@ impl ScheduledReports {
     async fn answer(&self, settings: &ScheduledReport, due: Timestamp) -> anyhow::Result<Answer> {
         let (settings, zone) = (settings.clone(), self.zone.clone());
         let (folder, now) = (self.settings.folder.clone(), self.clock.now().wall);
+        let currency = self.settings.currency.clone();
         let answered = self.store.read_apart(move |reader| -> anyhow::Result<Answer> {
             reader.limit_time(READ_MOST)?;
             let report = report::find(&settings.report, folder.as_deref())?;
-            let question = report::question_of(&settings, &zone, due)?;
+            let question = report::question_of(&settings, currency.as_deref(), &zone, due)?;
             Ok(report::answer(reader, &report, &question, &zone, now)?)
         });
         answered.await?

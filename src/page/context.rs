@@ -30,6 +30,8 @@ pub(super) struct PageContext {
     pub(super) zone: TimeZone,
     /// The folder of the shop's own reports.
     pub(super) folder: Option<PathBuf>,
+    /// What amounts are in.
+    pub(super) currency: Option<String>,
     /// Whether single records may be shown.
     pub(super) shows_records: bool,
     reads: Arc<Semaphore>,
@@ -42,7 +44,7 @@ impl PageContext {
         streams: usize,
         records: Records,
     ) -> Self {
-        let Records { store, zone, folder, shows_records } = records;
+        let Records { store, zone, folder, currency, shows_records } = records;
         Self {
             shop,
             snapshots,
@@ -50,6 +52,7 @@ impl PageContext {
             store,
             zone,
             folder,
+            currency,
             shows_records,
             reads: Arc::new(Semaphore::new(READS_MAX)),
         }
@@ -87,5 +90,6 @@ pub(super) struct Records {
     pub(super) store: Store,
     pub(super) zone: TimeZone,
     pub(super) folder: Option<PathBuf>,
+    pub(super) currency: Option<String>,
     pub(super) shows_records: bool,
 }

@@ -73,7 +73,7 @@ async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Re
             let text = "There is no such report here.";
             return explained(&shared, StatusCode::NOT_FOUND, text, format == "html");
         };
-        let question = question(&query);
+        let question = question(&query, shared.currency.clone());
         let answered = report::answer(reader, &report, &question, &shared.zone, Timestamp::now());
         match answered {
             Ok(answer) => shown_as(&shared, &query, &format, &answer),
@@ -90,7 +90,7 @@ async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Re
     })
 }
 
-fn question(query: &Query) -> Question {
+fn question(query: &Query, currency: Option<String>) -> Question {
     Question {
         from: query.date("from"),
         to: query.date("to"),
@@ -102,14 +102,20 @@ fn question(query: &Query) -> Question {
         business: query.get("business").map(str::to_owned),
         at: None,
         set: query.others(&GIVEN),
+        currency,
     }
 }
 
 fn not_answered(context: &PageContext, error: &ReportError, is_page: bool) -> Response {
     let code = match error {
         ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-        ReportError::NotSent { .. } | ReportError::Query { .. } if is_page => StatusCode::OK,
-        ReportError::NotSent { .. } | ReportError::Query { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        ReportError::NotSent { .. } | ReportError::NoJobLink(_) | ReportError::Query { .. } => {
+            if is_page {
+                StatusCode::OK
+            } else {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+        }
         _ => StatusCode::BAD_REQUEST,
     };
     explained(context, code, &error.to_string(), is_page)
@@ -119,7 +125,7 @@ fn shown_as(context: &PageContext, query: &Query, format: &str, answer: &Answer)
     let report = &answer.report;
     match format {
         "csv" => csv(&report.name, report::csv(answer, Guard::Formulas)),
-        "json" => json(&report::objects(answer)),
+        "json" => json(&report::json(answer)),
         "svg" => match report::svg(answer) {
             Some(chart) => ([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response(),
             None => explained(context, StatusCode::NOT_FOUND, "This report has no chart.", false),

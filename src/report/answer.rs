@@ -1,20 +1,32 @@
 //! Asking the mirror a report's question.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
+use super::completeness::{BusinessChoice, Coverage, Exactness};
 use super::head::{ColumnFormat, Report};
+use super::horizon::Horizon;
+use super::notes;
 use super::period::{By, Period, PeriodError};
+use super::sums::Sums;
+use super::value::{displayed, grouped};
 use crate::clock::stamp;
 use crate::record::Route;
-use crate::store::{LogReach, QueryError, QueryLimits, Reader, SqlValue, StoreError};
+use crate::store::{
+    LogReach, PollerRow, QueryError, QueryLimits, QueryRows, Reader, SqlValue, StoreError,
+    missing_link,
+};
 
 /// What a report may take and return.
 const LIMITS: QueryLimits =
     QueryLimits { time: Duration::from_secs(10), rows: 10_000, bytes: 16 * 1024 * 1024 };
+
+/// The most rows of a report of single records that a table and a page show.
+const SHOWN_MAX: usize = 500;
 
 /// What is asked of a report.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +43,8 @@ pub struct Question {
     pub at: Option<Timestamp>,
     /// Values of the report's own parameters.
     pub set: Vec<(String, String)>,
+    /// What amounts are in, for example `EUR`.
+    pub currency: Option<String>,
 }
 
 /// One column of an answer.
@@ -47,14 +61,103 @@ pub struct Column {
 pub struct Answer {
     /// The report.
     pub report: Report,
-    /// The days it is about.
+    /// The days it is about, if it is about days: see [`Report::has_period`].
     pub period: Period,
+    /// In what its days are counted.
+    pub by: By,
+    /// Up to when the mirror was read.
+    pub as_of: Zoned,
     /// The columns.
     pub columns: Vec<Column>,
-    /// The rows.
+    /// The rows; what is unknown is NULL.
     pub rows: Vec<Vec<SqlValue>>,
-    /// What the reader has to know, for example that rows were cut off.
+    /// How many rows there are, with those that were cut off.
+    pub row_count: usize,
+    /// How sure the numbers of each row are.
+    pub exactness: Vec<Vec<Exactness>>,
+    /// The sums of the columns that have one, of all rows.
+    pub totals: Option<Vec<SqlValue>>,
+    /// How sure the sums are.
+    pub totals_exactness: Vec<Exactness>,
+    /// What the reader has to know, for example that rows were cut off. The last one says since when the data
+    /// is complete.
     pub notes: Vec<String>,
+    /// What amounts are in.
+    pub currency: Option<String>,
+}
+
+impl Answer {
+    /// The rows that a table and a page show; the others are in CSV and JSON.
+    #[must_use]
+    pub fn shown_rows(&self) -> &[Vec<SqlValue>] {
+        let most = if self.report.shows_records { SHOWN_MAX } else { usize::MAX };
+        &self.rows[..self.rows.len().min(most)]
+    }
+
+    /// What to say below a table or a page: the notes, and how many rows it leaves out.
+    #[must_use]
+    pub fn shown_notes(&self) -> Vec<String> {
+        let shown = self.shown_rows().len();
+        let cut = (shown < self.rows.len()).then(|| {
+            format!(
+                "these are the first {} of {} rows; CSV and JSON have {}",
+                grouped(shown as f64),
+                grouped(self.row_count as f64),
+                if self.rows.len() == self.row_count { "all" } else { "more" }
+            )
+        });
+        cut.into_iter().chain(self.notes.iter().cloned()).collect()
+    }
+
+    /// How sure a number of a row is.
+    #[must_use]
+    pub fn exactness(&self, row: usize, column: usize) -> Exactness {
+        self.exactness.get(row).and_then(|row| row.get(column)).copied().unwrap_or_default()
+    }
+
+    /// The text of a value for people: with separators, the currency, and how sure it is.
+    #[must_use]
+    pub fn shown(&self, row: usize, column: usize) -> String {
+        let exactness = self.exactness(row, column);
+        let currency = self.currency.as_deref();
+        displayed(&self.rows[row][column], &self.columns[column], exactness, currency)
+    }
+
+    /// The line of sums for people, if there is one.
+    #[must_use]
+    pub fn shown_totals(&self) -> Option<Vec<String>> {
+        let totals = self.totals.as_ref()?;
+        let currency = self.currency.as_deref();
+        let cells = totals.iter().zip(&self.columns).enumerate();
+        let mut shown: Vec<String> = cells
+            .map(|(index, (value, column))| {
+                let exactness = self.totals_exactness.get(index).copied().unwrap_or_default();
+                displayed(value, column, exactness, currency)
+            })
+            .collect();
+        if let Some(first) = shown.first_mut().filter(|text| text.is_empty()) {
+            *first = "Total".to_owned();
+        }
+        Some(shown)
+    }
+
+    /// What time it is about: the days, if it is about days, and up to when they are known.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        let zone = self.as_of.time_zone();
+        let zone = zone.iana_name().map_or_else(|| self.as_of.offset().to_string(), str::to_owned);
+        let as_of = format!("as of {}, {zone}", self.as_of.strftime("%Y-%m-%d %H:%M"));
+        match self.report.has_period() {
+            true => format!("{} to {}, {as_of}", self.period.from, self.period.to),
+            false => as_of,
+        }
+    }
+
+    /// What to write in place of rows if there are none.
+    #[must_use]
+    pub fn nothing(&self) -> &'static str {
+        if self.report.has_period() { "nothing in this period" } else { "nothing" }
+    }
 }
 
 /// Why there is no answer.
@@ -72,6 +175,17 @@ pub enum ReportError {
         columns: Vec<String>,
         /// What it would show.
         about: String,
+    },
+    /// Nothing says which job a status change belongs to.
+    #[error("the report {0} needs to know which job a status change belongs to: {missing}", missing = missing_link(Route::JobStatusChanges))]
+    NoJobLink(String),
+    /// No business has this id.
+    #[error("there is no business {asked:?}; {known}")]
+    UnknownBusiness {
+        /// The id that was given.
+        asked: String,
+        /// Those that there are, in words.
+        known: String,
     },
     /// The report has no such parameter.
     #[error("the report has no parameter {name:?}; {known}")]
@@ -122,27 +236,101 @@ pub fn answer(
         notes.extend(travel(reader, at)?);
     }
     refuse_what_is_not_sent(reader, report)?;
+    let unlinked = reader.unlinked_routes()?;
+    if report.needs_job_link && unlinked.contains(&Route::JobStatusChanges) {
+        return Err(ReportError::NoJobLink(report.name.clone()));
+    }
     let local: Zoned = asked_at.to_zoned(zone.clone());
     let period = Period::new(question.from, question.to, local.date())?;
-    reader.set_days(&period.days(zone, question.by)?)?;
-    let parameters = parameters(report, question, period, &local)?;
-    let found = reader
-        .query(&report.sql, &parameters, LIMITS)
-        .map_err(|source| ReportError::Query { name: report.name.clone(), source })?;
+    let days = period.days(zone, question.by)?;
+    reader.set_days(&days)?;
+    let pollers = reader.pollers()?;
+    let business = chosen(&pollers, question.business.as_deref())?;
+    let horizon = Horizon {
+        coverages: Coverage::of_all(
+            &report.routes(),
+            &pollers,
+            &reader.gaps()?,
+            &business,
+            asked_at,
+        ),
+        is_linked: !unlinked.contains(&Route::JobStatusChanges),
+        days,
+        now: asked_at,
+    };
+    let parameters = parameters(report, question, period, &local, &business)?;
+    let (found, row_count, sums) = counted(reader, report, &parameters)?;
+    notes.extend(notes::of_links(report, &unlinked));
+    notes.extend(notes::of_report(reader, report, &parameters, question.at.is_some(), zone)?);
+    notes.extend(notes::of_unknown_jobs(reader, report, &horizon, &business)?);
     if found.is_cut {
-        notes.push(format!("only the first {} rows are shown", LIMITS.rows));
+        notes.push(notes::cut(found.rows.len(), row_count));
     }
-    let columns = found.columns.into_iter().map(|name| {
-        let format = report.format(&name);
-        Column { name, format }
-    });
+    notes.push(horizon.line(report.has_period(), zone));
+    let columns: Vec<Column> = found
+        .columns
+        .into_iter()
+        .map(|name| Column { format: report.format(&name), name })
+        .collect();
+    let mut rows = found.rows;
+    let exactness = horizon.exactness(report, &columns, &mut rows);
+    let (totals, totals_exactness) = sums.totals(report, &columns, &exactness);
     Ok(Answer {
         report: report.clone(),
         period,
-        columns: columns.collect(),
-        rows: found.rows,
+        by: question.by,
+        as_of: horizon.as_of().to_zoned(zone.clone()),
+        columns,
+        row_count: row_count.unwrap_or(rows.len()),
+        rows,
+        exactness,
+        totals,
+        totals_exactness,
         notes,
+        currency: question.currency.clone(),
     })
+}
+
+/// The rows of a report, how many there are if they were counted, and the sums of all of them.
+fn counted(
+    reader: &mut Reader,
+    report: &Report,
+    parameters: &[(String, SqlValue)],
+) -> Result<(QueryRows, Option<usize>, Sums), ReportError> {
+    let (mut sums, mut more) = (Sums::default(), 0);
+    let counts_all = report.shows_records || !report.totals.is_empty();
+    let mut beyond = |row: &[SqlValue]| {
+        more += 1;
+        sums.add(row);
+    };
+    let beyond: Option<&mut dyn FnMut(&[SqlValue])> =
+        if counts_all { Some(&mut beyond) } else { None };
+    let found = reader
+        .query_and_count(&report.sql, parameters, LIMITS, beyond)
+        .map_err(|source| ReportError::Query { name: report.name.clone(), source })?;
+    found.rows.iter().for_each(|row| sums.add(row));
+    let row_count = (counts_all || !found.is_cut).then_some(found.rows.len() + more);
+    Ok((found, row_count, sums))
+}
+
+/// The business that is asked for.
+fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, ReportError> {
+    let asked = asked.filter(|asked| !asked.is_empty());
+    let default = pollers
+        .iter()
+        .filter(|row| row.business.is_none())
+        .find_map(|row| row.served_business.clone());
+    let named = pollers.iter().filter_map(|row| row.business.as_deref());
+    let known: BTreeSet<&str> = named.chain(default.as_deref()).collect();
+    if let Some(asked) = asked.filter(|asked| !known.contains(asked)) {
+        let known: Vec<&str> = known.into_iter().collect();
+        let known = match known.is_empty() {
+            true => "none is known by name: leave the business out".to_owned(),
+            false => format!("known are: {}", known.join(", ")),
+        };
+        return Err(ReportError::UnknownBusiness { asked: asked.to_owned(), known });
+    }
+    Ok(BusinessChoice { asked: asked.map(str::to_owned), default })
 }
 
 /// Lets the reader see the shop as it stood at a time; returns what the log cannot know.
@@ -193,15 +381,17 @@ fn parameters(
     question: &Question,
     period: Period,
     local: &Zoned,
+    business: &BusinessChoice,
 ) -> Result<Vec<(String, SqlValue)>, ReportError> {
     let now = local.timestamp().strftime("%Y-%m-%dT%H:%M:%S").to_string();
-    let business = question.business.clone().map_or(SqlValue::Null, SqlValue::Text);
+    let text = |text: &Option<String>| text.clone().map_or(SqlValue::Null, SqlValue::Text);
     let mut values: Vec<(String, SqlValue)> = vec![
         ("from".to_owned(), period.from.to_string().into()),
         ("to".to_owned(), period.to.to_string().into()),
         ("today".to_owned(), local.date().to_string().into()),
         ("now".to_owned(), now.into()),
-        ("business".to_owned(), business),
+        ("business".to_owned(), text(&business.asked)),
+        ("default_business".to_owned(), text(&business.default)),
     ];
     values.extend(own_parameters(report, &question.set)?);
     Ok(values)

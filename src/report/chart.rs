@@ -6,16 +6,21 @@
 use maud::{Markup, html};
 
 use super::answer::Answer;
+use super::completeness::Exactness;
 use super::head::Chart;
-use super::value::shown;
+use super::value::{grouped, shown};
 use crate::escape::is_unsafe;
 use crate::store::SqlValue;
 
-const WIDTH: f64 = 720.0;
-/// The height of a chart over time.
-const HEIGHT: f64 = 300.0;
-/// Room above the plot for the legend, and below it for the labels.
-const TOP: f64 = 32.0;
+/// The width for a window or a sheet of paper, and for a phone.
+const WIDE: f64 = 720.0;
+const NARROW: f64 = 360.0;
+/// The height of the plot of a chart over time.
+const PLOT: f64 = 244.0;
+/// The height of a line of the legend, and the room above the plot.
+const LINE_HEIGHT: f64 = 18.0;
+const TOP: f64 = 12.0;
+/// Room below the plot for the labels.
 const BOTTOM: f64 = 24.0;
 /// Room beside the plot for the numbers of its axis.
 const LEFT: f64 = 64.0;
@@ -30,8 +35,9 @@ const BARS_MAX: usize = 60;
 /// The most points, and the most categories, of a chart; further rows are in the table only.
 const POINTS_MAX: usize = 1200;
 const CATEGORIES_MAX: usize = 60;
-/// The longest label, in characters.
+/// The longest label, in characters, and the longest on a phone.
 const LABEL_MAX: usize = 24;
+const NARROW_LABEL_MAX: usize = 16;
 /// The most parts of an axis.
 const PARTS_MAX: f64 = 6.0;
 const COLOURS: [&str; 5] = ["#2f8f78", "#c0831e", "#5b7fc7", "#b55a7c", "#808080"];
@@ -40,17 +46,30 @@ const LINE: &str = "#8a9691";
 /// The chart of an answer; `None` if the report has none.
 #[must_use]
 pub fn svg(answer: &Answer) -> Option<String> {
+    drawn(answer, WIDE)
+}
+
+/// The same for a phone.
+#[must_use]
+pub fn narrow_svg(answer: &Answer) -> Option<String> {
+    drawn(answer, NARROW)
+}
+
+fn drawn(answer: &Answer, width: f64) -> Option<String> {
     let drawn = match answer.report.chart.as_ref()? {
-        Chart::Bars { x, series } => match Data::of(answer, x, series) {
+        Chart::Bars { x, series } => match Data::of(answer, x, series, width) {
             Some(data) if is_time(x) && data.labels.len() > BARS_MAX => over_time(&data, lines),
             Some(data) if is_time(x) => over_time(&data, bars),
             Some(data) => categories(&data),
-            None => no_data(),
+            None => no_data(width),
         },
-        Chart::Lines { x, series } => {
-            Data::of(answer, x, series).map_or_else(no_data, |data| over_time(&data, lines))
+        Chart::Lines { x, series } => match Data::of(answer, x, series, width) {
+            Some(data) => over_time(&data, lines),
+            None => no_data(width),
+        },
+        Chart::Heat { x, y, value } => {
+            heat(answer, [x, y, value], width).unwrap_or_else(|| no_data(width))
         }
-        Chart::Heat { x, y, value } => heat(answer, x, y, value).unwrap_or_else(no_data),
     };
     Some(drawn.into_string())
 }
@@ -62,29 +81,44 @@ fn is_time(column: &str) -> bool {
 
 /// The labels of the rows and the values of each series.
 struct Data {
+    width: f64,
     labels: Vec<String>,
     series: Vec<(String, Vec<Option<f64>>)>,
+    /// How sure each value is.
+    exactness: Vec<Vec<Exactness>>,
 }
 
 impl Data {
     /// `None` if there is nothing to draw.
-    fn of(answer: &Answer, x: &str, series: &[String]) -> Option<Self> {
+    fn of(answer: &Answer, x: &str, series: &[String], width: f64) -> Option<Self> {
         let label_column = index_of(answer, x)?;
         let most = if is_time(x) { POINTS_MAX } else { CATEGORIES_MAX };
         // The newest points, and the first categories.
         let skipped = if is_time(x) { answer.rows.len().saturating_sub(most) } else { 0 };
         let rows: Vec<_> = answer.rows.iter().skip(skipped).take(most).collect();
-        let labels = rows.iter().map(|row| label(&row[label_column])).collect();
-        let series: Vec<_> = series
-            .iter()
-            .filter_map(|name| {
-                let column = index_of(answer, name)?;
-                let values = rows.iter().map(|row| number(&row[column])).collect();
-                Some((name.replace('_', " "), values))
-            })
-            .collect();
-        let data = Self { labels, series };
+        let labels = rows.iter().map(|row| label(&row[label_column], width)).collect();
+        let columns: Vec<usize> = series.iter().filter_map(|name| index_of(answer, name)).collect();
+        let series = columns.iter().map(|column| {
+            let name = cut(&answer.columns[*column].name.replace('_', " "), width);
+            (name, rows.iter().map(|row| number(&row[*column])).collect())
+        });
+        let exactness = columns.iter().map(|column| {
+            (0..rows.len()).map(|row| answer.exactness(skipped + row, *column)).collect()
+        });
+        let (series, exactness) = (series.collect(), exactness.collect());
+        let data = Self { width, labels, series, exactness };
         (!data.values().is_empty()).then_some(data)
+    }
+
+    /// Whether not all is known of a label.
+    fn is_unknown(&self, index: usize) -> bool {
+        self.exactness.iter().any(|series| series[index] != Exactness::Exact)
+    }
+
+    /// A value in words.
+    fn told(&self, series: usize, index: usize, value: f64) -> String {
+        let at_least = self.exactness[series][index] == Exactness::AtLeast;
+        format!("{}{}", if at_least { "≥ " } else { "" }, tick(value))
     }
 
     fn values(&self) -> Vec<f64> {
@@ -96,11 +130,16 @@ fn index_of(answer: &Answer, name: &str) -> Option<usize> {
     answer.columns.iter().position(|column| column.name == name)
 }
 
-fn label(value: &SqlValue) -> String {
-    let text = shown(value, None);
+fn label(value: &SqlValue, width: f64) -> String {
+    cut(&shown(value, None), width)
+}
+
+/// A text that fits beside a chart of this width.
+fn cut(text: &str, width: f64) -> String {
+    let most = if width < WIDE { NARROW_LABEL_MAX } else { LABEL_MAX };
     let mut label: String =
-        text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).take(LABEL_MAX).collect();
-    if text.chars().nth(LABEL_MAX).is_some() {
+        text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).take(most).collect();
+    if text.chars().nth(most).is_some() {
         label.push('…');
     }
     label
@@ -151,21 +190,11 @@ impl Axis {
     }
 }
 
-/// The shortest text of a number on an axis, with a space between thousands.
+/// The shortest text of a number on an axis, with a comma between thousands.
 fn tick(value: f64) -> String {
-    // Steps such as 0.1 add up to 0.30000000000000004.
-    let text = format!("{:.6}", value.abs());
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    let (whole, fraction) = text.split_once('.').map_or((text, None), |(w, f)| (w, Some(f)));
-    let mut grouped = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            grouped.push('\u{202f}');
-        }
-        grouped.push(digit);
-    }
     let sign = if value < 0.0 { "−" } else { "" };
-    fraction.map_or_else(|| format!("{sign}{grouped}"), |f| format!("{sign}{grouped}.{f}"))
+    // Steps such as 0.1 add up to 0.30000000000000004.
+    format!("{sign}{}", grouped((value.abs() * 1e6).round() / 1e6))
 }
 
 /// A coordinate, to a tenth of a unit.
@@ -173,71 +202,149 @@ fn at(value: f64) -> String {
     format!("{value:.1}")
 }
 
-fn frame(height: f64, content: &Markup) -> Markup {
+fn frame(width: f64, height: f64, content: &Markup) -> Markup {
     html! {
-        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}"))
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {height}"))
             font-family="system-ui, Arial, sans-serif" font-size="12" fill="currentColor" {
             (content)
         }
     }
 }
 
-fn no_data() -> Markup {
-    frame(96.0, &html! { text x=(at(WIDTH / 2.0)) y="52" text-anchor="middle" { "no data" } })
+fn no_data(width: f64) -> Markup {
+    let text = html! { text x=(at(width / 2.0)) y="52" text-anchor="middle" { "no data" } };
+    frame(width, 96.0, &text)
 }
 
 fn colour(series: usize) -> &'static str {
     COLOURS[series % COLOURS.len()]
 }
 
-fn legend(data: &Data, left: f64) -> Markup {
-    let mut x = left;
-    html! {
-        @for (index, (name, _)) in data.series.iter().enumerate() {
-            rect x=(at(x)) y="8" width="10" height="10" rx="2" fill=(colour(index)) {}
-            text x=(at(x + 14.0)) y="17" { (name) }
-            @let () = x += 14.0 + CHARACTER * (name.chars().count() + 3) as f64;
+/// The names of the series above a chart, in as many lines as they need.
+struct Legend {
+    /// The left end and the line of each name.
+    places: Vec<(f64, usize)>,
+    height: f64,
+}
+
+impl Legend {
+    fn of(names: &[&str], left: f64, width: f64) -> Self {
+        let (mut x, mut line, mut places) = (left, 0, Vec::new());
+        for name in names {
+            let wide = 14.0 + CHARACTER * name.chars().count() as f64;
+            if x > left && x + wide > width {
+                (x, line) = (left, line + 1);
+            }
+            places.push((x, line));
+            x += wide + 2.0 * CHARACTER;
+        }
+        Self { places, height: TOP + LINE_HEIGHT * (line + 1) as f64 }
+    }
+
+    /// `unknown` is the place of a name among the series that stands for hatching instead of a colour.
+    fn drawn(&self, names: &[&str], unknown: Option<usize>) -> Markup {
+        html! {
+            @for (index, (name, (x, line))) in names.iter().zip(&self.places).enumerate() {
+                @let y = 4.0 + LINE_HEIGHT * *line as f64;
+                @if unknown == Some(index) {
+                    (hatched(*x, y, 10.0, 10.0))
+                } @else {
+                    rect x=(at(*x)) y=(at(y)) width="10" height="10" rx="2" fill=(colour(index)) {}
+                }
+                text x=(at(x + 14.0)) y=(at(y + 9.0)) { (name) }
+            }
         }
     }
+}
+
+/// The word in the legend for what is hatched.
+const UNKNOWN: &str = "not all known";
+
+/// Slanted lines over a part of a chart. They need no pattern, whose name would have to be the only one of a page.
+fn hatched(x: f64, y: f64, width: f64, height: f64) -> Markup {
+    const STEP: f64 = 7.0;
+    let mut path = String::new();
+    let mut start = -height;
+    while start < width {
+        let (from, to) = (start.max(0.0), (start + height).min(width));
+        // Each line goes up to the right; its ends are cut at the sides of the part.
+        path.push_str(&format!(
+            "M{:.1} {:.1}L{:.1} {:.1}",
+            x + from,
+            y + height - (from - start),
+            x + to,
+            y + height - (to - start)
+        ));
+        start += STEP;
+    }
+    html! { path d=(path) stroke=(LINE) stroke-opacity="0.6" fill="none" {} }
 }
 
 /// Where the marks of a chart over time lie.
 struct Plot<'a> {
     data: &'a Data,
     axis: Axis,
+    /// The upper end of the plot.
+    top: f64,
     /// The room of one label.
     room: f64,
 }
 
 impl Plot<'_> {
     fn y(&self, value: f64) -> f64 {
-        HEIGHT - BOTTOM - self.axis.place(value) * (HEIGHT - TOP - BOTTOM)
+        self.top + (1.0 - self.axis.place(value)) * PLOT
     }
 
     /// The middle of a label's room.
     fn x(&self, index: usize) -> f64 {
         LEFT + (index as f64 + 0.5) * self.room
     }
+
+    /// Neighbouring labels of which not all is known: the first one, and the one after the last.
+    fn unknown_runs(&self) -> Vec<(usize, usize)> {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for index in (0..self.data.labels.len()).filter(|index| self.data.is_unknown(*index)) {
+            match runs.last_mut() {
+                Some((_, end)) if *end == index => *end += 1,
+                _ => runs.push((index, index + 1)),
+            }
+        }
+        runs
+    }
 }
 
 fn over_time(data: &Data, marks: impl Fn(&Plot<'_>) -> Markup) -> Markup {
-    let room = (WIDTH - LEFT - RIGHT) / data.labels.len() as f64;
-    let plot = Plot { data, axis: Axis::of(&data.values()), room };
+    let width = data.width;
+    let room = (width - LEFT - RIGHT) / data.labels.len() as f64;
+    let mut names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
+    let is_hatched = (0..data.labels.len()).any(|index| data.is_unknown(index));
+    let unknown = is_hatched.then_some(names.len());
+    names.extend(is_hatched.then_some(UNKNOWN));
+    let legend = Legend::of(&names, if width < WIDE { 8.0 } else { LEFT }, width);
+    let plot = Plot { data, axis: Axis::of(&data.values()), top: legend.height, room };
     // As many labels as fit beside each other.
     let widest = data.labels.iter().map(|label| label.chars().count()).max().unwrap_or(1);
     let every = ((widest + 2) as f64 * CHARACTER / room).ceil().max(1.0) as usize;
+    let height = plot.top + PLOT + BOTTOM;
+    // A label in the middle of its room must not be cut at the sides.
+    let half = widest as f64 * CHARACTER / 2.0;
+    let label_x = |index: usize| plot.x(index).clamp(half, width - half);
     frame(
-        HEIGHT,
+        width,
+        height,
         &html! {
-            (legend(data, LEFT))
+            (legend.drawn(&names, unknown))
+            @for (start, end) in plot.unknown_runs() {
+                (hatched(LEFT + start as f64 * room, plot.top, (end - start) as f64 * room, PLOT))
+            }
             @for value in plot.axis.steps() {
                 @let y = at(plot.y(value));
-                line x1=(at(LEFT)) x2=(at(WIDTH - RIGHT)) y1=(y) y2=(y) stroke=(LINE) stroke-opacity=(if value == 0.0 { "1" } else { "0.35" }) {}
+                line x1=(at(LEFT)) x2=(at(width - RIGHT)) y1=(y) y2=(y) stroke=(LINE) stroke-opacity=(if value == 0.0 { "1" } else { "0.35" }) {}
                 text x=(at(LEFT - 6.0)) y=(at(plot.y(value) + 4.0)) text-anchor="end" { (tick(value)) }
             }
             (marks(&plot))
             @for (index, label) in data.labels.iter().enumerate().filter(|(index, _)| index.is_multiple_of(every)) {
-                text x=(at(plot.x(index))) y=(at(HEIGHT - 6.0)) text-anchor="middle" { (label) }
+                text x=(at(label_x(index))) y=(at(height - 6.0)) text-anchor="middle" { (label) }
             }
         },
     )
@@ -254,7 +361,7 @@ fn bars(plot: &Plot<'_>) -> Markup {
                     @let x = plot.x(index) + width * (place as f64 - series.len() as f64 / 2.0);
                     @let y = plot.y(*value);
                     rect x=(at(x)) y=(at(y.min(zero))) width=(at((width - 1.0).max(0.5))) height=(at((zero - y).abs())) fill=(colour(place)) {
-                        title { (plot.data.labels[index]) ": " (tick(*value)) " " (name) }
+                        title { (plot.data.labels[index]) ": " (plot.data.told(place, index, *value)) " " (name) }
                     }
                 }
             }
@@ -291,39 +398,45 @@ fn categories(data: &Data) -> Markup {
     let widest = data.labels.iter().map(|label| label.chars().count()).max().unwrap_or(1);
     let left = (widest as f64 * CHARACTER + 16.0).max(LEFT);
     // Room for the number behind the longest bar.
-    let width = WIDTH - left - LEFT;
+    let width = data.width - left - LEFT;
+    let names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
+    let legend = Legend::of(&names, if data.width < WIDE { 8.0 } else { left }, data.width);
+    let top = legend.height;
     let group = BAR * data.series.len() as f64 + BETWEEN;
-    let height = TOP + group * data.labels.len() as f64;
+    let height = top + group * data.labels.len() as f64;
     let x = |value: f64| left + axis.place(value) * width;
     frame(
+        data.width,
         height,
         &html! {
-            (legend(data, left))
+            (legend.drawn(&names, None))
             @for (row, label) in data.labels.iter().enumerate() {
-                @let top = TOP + group * row as f64;
-                text x=(at(left - 8.0)) y=(at(top + (group - BETWEEN) / 2.0 + 4.0)) text-anchor="end" { (label) }
+                @let y = top + group * row as f64;
+                text x=(at(left - 8.0)) y=(at(y + (group - BETWEEN) / 2.0 + 4.0)) text-anchor="end" { (label) }
                 @for (place, (name, values)) in data.series.iter().enumerate() {
+                    @let y = y + BAR * place as f64;
                     @if let Some(value) = values[row] {
-                        @let y = top + BAR * place as f64;
                         @let end = x(value.max(0.0));
                         rect x=(at(x(value.min(0.0)))) y=(at(y)) width=(at(end - x(value.min(0.0)))) height=(at(BAR - 1.0)) rx="2" fill=(colour(place)) {
-                            title { (label) ": " (tick(value)) " " (name) }
+                            title { (label) ": " (data.told(place, row, value)) " " (name) }
                         }
-                        text x=(at(end + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (tick(value)) }
+                        text x=(at(end + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (data.told(place, row, value)) }
+                    } @else if data.exactness[place][row] == Exactness::Unknown {
+                        text x=(at(x(0.0) + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { "unknown" }
                     }
                 }
             }
-            line x1=(at(x(0.0))) x2=(at(x(0.0))) y1=(at(TOP - 4.0)) y2=(at(height)) stroke=(LINE) {}
+            line x1=(at(x(0.0))) x2=(at(x(0.0))) y1=(at(top - 4.0)) y2=(at(height)) stroke=(LINE) {}
         },
     )
 }
 
 /// A square for each pair of labels, darker the larger its value is. `None` if there is nothing to draw.
-fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<Markup> {
+fn heat(answer: &Answer, [x, y, value]: [&str; 3], chart_width: f64) -> Option<Markup> {
     let (x, y, value) = (index_of(answer, x)?, index_of(answer, y)?, index_of(answer, value)?);
-    let (across, down) = (axis_labels(answer, x), axis_labels(answer, y));
+    let (across, down) = (axis_labels(answer, x, chart_width), axis_labels(answer, y, chart_width));
     let place = |labels: &[String], value: &SqlValue| {
-        let label = label(value);
+        let label = label(value, chart_width);
         labels.iter().position(|known| *known == label)
     };
     let cells: Vec<(usize, usize, f64)> = answer
@@ -337,21 +450,26 @@ fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<Markup> {
     if most <= 0.0 {
         return None;
     }
-    let widest = down.iter().map(|label| label.chars().count()).max().unwrap_or(1);
-    let left = (widest as f64 * CHARACTER + 16.0).max(LEFT);
-    let (width, side) = ((WIDTH - left - RIGHT) / across.len() as f64, 26.0);
-    let height = TOP + side * down.len() as f64;
+    let longest = |labels: &[String]| {
+        labels.iter().map(|label| label.chars().count()).max().unwrap_or(1) as f64 * CHARACTER
+    };
+    let left = longest(&down) + 16.0;
+    let (width, side) = ((chart_width - left - RIGHT) / across.len() as f64, 26.0);
+    let every = ((longest(&across) + 3.0) / width).ceil().max(1.0) as usize;
+    let top = TOP + LINE_HEIGHT;
+    let height = top + side * down.len() as f64;
     Some(frame(
+        chart_width,
         height,
         &html! {
-            @for (column, label) in across.iter().enumerate() {
-                text x=(at(left + (column as f64 + 0.5) * width)) y=(at(TOP - 8.0)) text-anchor="middle" font-size="10" { (label) }
+            @for (column, label) in across.iter().enumerate().filter(|(column, _)| column.is_multiple_of(every)) {
+                text x=(at(left + (column as f64 + 0.5) * width)) y=(at(top - 8.0)) text-anchor="middle" font-size="10" { (label) }
             }
             @for (line, label) in down.iter().enumerate() {
-                text x=(at(left - 8.0)) y=(at(TOP + (line as f64 + 0.65) * side)) text-anchor="end" { (label) }
+                text x=(at(left - 8.0)) y=(at(top + (line as f64 + 0.65) * side)) text-anchor="end" { (label) }
             }
             @for (column, line, amount) in cells {
-                rect x=(at(left + column as f64 * width)) y=(at(TOP + line as f64 * side)) width=(at(width - 1.0)) height=(at(side - 1.0))
+                rect x=(at(left + column as f64 * width)) y=(at(top + line as f64 * side)) width=(at(width - 1.0)) height=(at(side - 1.0))
                     fill=(COLOURS[0]) fill-opacity=(format!("{:.2}", 0.08 + 0.92 * amount.max(0.0) / most)) {
                     title { (across[column]) ", " (down[line]) ": " (tick(amount)) }
                 }
@@ -361,10 +479,10 @@ fn heat(answer: &Answer, x: &str, y: &str, value: &str) -> Option<Markup> {
 }
 
 /// The labels of an axis of a heat map: numbers, such as hours, in their order and without a hole.
-fn axis_labels(answer: &Answer, column: usize) -> Vec<String> {
+fn axis_labels(answer: &Answer, column: usize, width: f64) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
     for row in &answer.rows {
-        let label = label(&row[column]);
+        let label = label(&row[column], width);
         if !labels.contains(&label) && labels.len() < CATEGORIES_MAX {
             labels.push(label);
         }
@@ -408,6 +526,6 @@ mod tests {
     #[test]
     fn a_tick_is_the_shortest_number_with_grouped_thousands() {
         let ticks = [0.0, 0.1 + 0.2, 1_234_567.0, -5000.0].map(tick);
-        assert_eq!(ticks, ["0", "0.3", "1\u{202f}234\u{202f}567", "−5\u{202f}000"]);
+        assert_eq!(ticks, ["0", "0.3", "1,234,567", "−5,000"]);
     }
 }

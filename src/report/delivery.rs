@@ -13,10 +13,11 @@ use super::answer::{Answer, Question};
 use super::chart::svg;
 use super::csv::{Guard, csv};
 use super::html::document;
+use super::json::json;
 use super::period::{By, PeriodError};
 use super::text::text;
 use super::timetable::period_of;
-use super::value::objects;
+use crate::clock::stamp;
 use crate::config::{CountedBy, ReportFormat, ScheduledReport};
 use crate::file_owner;
 
@@ -42,11 +43,13 @@ pub struct ScheduledContent<'a> {
     title: &'a str,
     /// What it shows.
     about: &'a str,
-    /// The first day that it is about, in the shop's time zone.
+    /// The first day that it is about, in the shop's time zone; the day of `as_of` if it is about now.
     from: String,
     /// The last day.
     to: String,
-    /// What the reader has to know, for example that rows were cut off.
+    /// Up to when the mirror was read (UTC).
+    as_of: String,
+    /// What the reader has to know. The last one says since when the data is complete.
     notes: &'a [String],
     /// How many rows it has.
     rows: usize,
@@ -72,6 +75,7 @@ pub struct ScheduledContent<'a> {
 /// [`PeriodError`] at the ends of the calendar.
 pub fn question_of(
     settings: &ScheduledReport,
+    currency: Option<&str>,
     zone: &TimeZone,
     due: Timestamp,
 ) -> Result<Question, PeriodError> {
@@ -87,6 +91,7 @@ pub fn question_of(
         business: settings.business.clone(),
         at: None,
         set: settings.parameters.clone(),
+        currency: currency.map(str::to_owned),
     })
 }
 
@@ -99,8 +104,8 @@ pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, RenderE
         ReportFormat::Table => text(answer),
         ReportFormat::Csv => csv(answer, Guard::Formulas),
         ReportFormat::Json => {
-            let rows = objects(answer);
-            let mut text = serde_json::to_string_pretty(&rows).expect("the values are plain");
+            let document = json(answer);
+            let mut text = serde_json::to_string_pretty(&document).expect("the values are plain");
             text.push('\n');
             text
         }
@@ -128,18 +133,24 @@ pub fn notice_body(
         ReportFormat::Html => ("html", "html", "text/html; charset=utf-8"),
         ReportFormat::Svg => ("svg", "svg", "image/svg+xml"),
     };
+    let day = answer.as_of.date();
+    let (from, to) = match answer.report.has_period() {
+        true => (answer.period.from, answer.period.to),
+        false => (day, day),
+    };
     let content = ScheduledContent {
         name,
         report: &answer.report.name,
         title: &answer.report.title,
         about: &answer.report.about,
-        from: answer.period.from.to_string(),
-        to: answer.period.to.to_string(),
+        from: from.to_string(),
+        to: to.to_string(),
+        as_of: stamp(answer.as_of.timestamp()),
         notes: &answer.notes,
         rows: answer.rows.len(),
         format: word,
         content_type,
-        file_name: format!("{name}-{}.{end}", answer.period.to),
+        file_name: format!("{name}-{to}.{end}"),
         content: rendered(answer, format)?,
         text: text(answer),
         html: document(answer),

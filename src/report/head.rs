@@ -1,12 +1,15 @@
-//! Reads a report from its text: the comment at its start, then the SELECT.
+//! Reads a report from its text: the comment at its start, the SELECT, then its notes.
 //!
-//! Each line of the comment is `-- key: value`. Other comment lines are ignored.
+//! Each line of the comment is `-- key: value`. Other comment lines are ignored. A note is a line
+//! `-- note: TEXT`, then a SELECT of one row: the note is shown if its first value is more than 0.
 
 use crate::record::Route;
 use crate::store::SqlValue;
 
 /// The names that every report may use as `:name`.
-pub(super) const GIVEN: [&str; 5] = ["from", "to", "today", "now", "business"];
+pub(super) const GIVEN: [&str; 6] = ["from", "to", "today", "now", "business", "default_business"];
+/// In the line `needs`, stands for a field by which status changes name their job.
+const JOB_LINK: &str = "job_link";
 const TITLE_MAX: usize = 200;
 const PARAMETERS_MAX: usize = 16;
 
@@ -21,6 +24,12 @@ pub struct Report {
     pub about: String,
     /// The columns of the mirror without which it cannot be answered.
     pub needs: Vec<Need>,
+    /// Whether status changes must name their job.
+    pub needs_job_link: bool,
+    /// Which columns count the records of which routes.
+    pub counts: Vec<Counted>,
+    /// The columns that have a sum.
+    pub totals: Vec<String>,
     /// What can be set beside the period and the business.
     pub parameters: Vec<Parameter>,
     /// How columns are shown, by name.
@@ -30,6 +39,30 @@ pub struct Report {
     /// Whether its rows show single records, or may do so.
     pub shows_records: bool,
     /// The SELECT, with its comment.
+    pub sql: String,
+    /// What the reader has to know if its SELECT finds something.
+    pub notes: Vec<Note>,
+    /// The whole text.
+    pub text: String,
+}
+
+/// Columns whose numbers are made of the records that one route showed, each in its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// The route.
+    pub route: Route,
+    /// The columns.
+    pub columns: Vec<String>,
+    /// Whether a missing record could only make them less: counts and sums, not shares.
+    pub only_grow: bool,
+}
+
+/// A note of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The text, in which `{1}` stands for the first value of the SELECT.
+    pub text: String,
+    /// The SELECT.
     pub sql: String,
 }
 
@@ -119,16 +152,23 @@ impl Report {
     /// # Errors
     /// The first problem of the comment.
     pub fn parse(name: &str, sql: &str) -> Result<Self, HeadError> {
+        let text = sql.to_owned();
+        let (sql, notes) = parts(sql);
         let mut report = Self {
             name: name.to_owned(),
             title: name.to_owned(),
             about: String::new(),
             needs: Vec::new(),
+            needs_job_link: false,
+            counts: Vec::new(),
+            totals: Vec::new(),
             parameters: Vec::new(),
             formats: Vec::new(),
             chart: None,
             shows_records: false,
             sql: sql.to_owned(),
+            notes,
+            text,
         };
         let comment = sql
             .lines()
@@ -151,9 +191,15 @@ impl Report {
             "about" => self.about = value.to_owned(),
             "needs" => {
                 for name in value.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-                    self.needs.push(need(name)?);
+                    match name {
+                        JOB_LINK => self.needs_job_link = true,
+                        name => self.needs.push(need(name)?),
+                    }
                 }
             }
+            "counts" => self.counts.push(counted(value, true)?),
+            "measures" => self.counts.push(counted(value, false)?),
+            "total" => self.totals.extend(value.split_whitespace().map(str::to_owned)),
             "parameter" => {
                 let parameter = parameter(value)?;
                 let is_taken = GIVEN.contains(&parameter.name.as_str())
@@ -196,6 +242,58 @@ impl Report {
         self.uses("days") && (self.uses("period") || self.has_star())
     }
 
+    /// The routes whose records the SELECT reads.
+    #[must_use]
+    pub fn routes(&self) -> Vec<Route> {
+        let of_states = self.uses("_job_states");
+        let reads = |route: &Route| {
+            self.uses(route.as_str())
+                || self.uses("_pollers")
+                || self.uses(&format!("report_{route}"))
+                || match route {
+                    Route::Jobs => of_states,
+                    Route::JobStatusChanges => of_states && self.shows_states(),
+                    Route::Payments => of_states && self.shows_paid_sums(),
+                    _ => false,
+                }
+        };
+        Route::ALL.into_iter().filter(reads).collect()
+    }
+
+    /// The routes of whose records a column's numbers are made.
+    pub(super) fn counted_routes(&self, column: &str) -> Vec<Route> {
+        let counts =
+            self.counts.iter().filter(|counted| counted.columns.iter().any(|c| c == column));
+        counts.map(|counted| counted.route).collect()
+    }
+
+    /// Whether a missing record could only make a column's numbers less.
+    pub(super) fn can_only_grow(&self, column: &str) -> bool {
+        let mut counts =
+            self.counts.iter().filter(|counted| counted.columns.iter().any(|c| c == column));
+        counts.all(|counted| counted.only_grow)
+    }
+
+    /// Whether it counts the completions of the period.
+    pub(super) fn counts_completions(&self) -> bool {
+        self.has_period() && self.uses("completed_at")
+    }
+
+    /// Whether it shows what jobs are now.
+    #[must_use]
+    pub fn shows_states(&self) -> bool {
+        let of_states = ["stage", "status", "completed_at", "open_seconds"];
+        let of_view = ["current_stage", "current_status", "turnaround_days"];
+        (self.uses("_job_states") && of_states.iter().any(|word| self.uses(word)))
+            || of_view.iter().any(|word| self.uses(word))
+    }
+
+    /// Whether it shows what was paid for jobs.
+    #[must_use]
+    pub fn shows_paid_sums(&self) -> bool {
+        (self.uses("_job_states") && self.uses("paid")) || self.uses("paid_total")
+    }
+
     /// Whether the SELECT names every column at once: `*` behind `SELECT`, a comma or a table's name.
     fn has_star(&self) -> bool {
         let lines = self.sql.lines().filter(|line| !line.trim_start().starts_with("--"));
@@ -226,6 +324,30 @@ fn need(name: &str) -> Result<Need, String> {
     let wrong = || format!("{name:?} is not a column: write `needs: jobs.status, leads.source`");
     let (route, column) = name.split_once('.').ok_or_else(wrong)?;
     Ok(Need { route: route.parse().map_err(|_| wrong())?, column: column.to_owned() })
+}
+
+/// The SELECT with its comment, and the notes behind it.
+fn parts(text: &str) -> (&str, Vec<Note>) {
+    let mut starts: Vec<usize> = text.match_indices("\n-- note:").map(|(at, _)| at + 1).collect();
+    starts.push(text.len());
+    let notes = starts.windows(2).map(|bounds| {
+        let note = &text[bounds[0]..bounds[1]];
+        let (line, sql) = note.split_once('\n').unwrap_or((note, ""));
+        let text = line.trim_start_matches("-- note:").trim();
+        Note { text: text.to_owned(), sql: sql.to_owned() }
+    });
+    (&text[..starts[0]], notes.collect())
+}
+
+fn counted(value: &str, only_grow: bool) -> Result<Counted, String> {
+    let mut words = value.split_whitespace();
+    let route = words.next().and_then(|route| route.parse().ok());
+    let columns: Vec<String> = words.map(str::to_owned).collect();
+    match route {
+        Some(route) if !columns.is_empty() => Ok(Counted { route, columns, only_grow }),
+        _ => Err("write a route and the columns that count its records: `counts: jobs repairs`"
+            .to_owned()),
+    }
 }
 
 fn parameter(value: &str) -> Result<Parameter, String> {
@@ -315,6 +437,20 @@ mod tests {
     }
 
     #[test]
+    fn notes_follow_the_select() {
+        let text = "-- needs: job_link\n-- counts: leads all some\nSELECT 1\n\
+                    -- note: {1} are left out\nSELECT 2\n-- note: and more\nSELECT 3\n";
+        let report = Report::parse("noted", text).unwrap();
+        assert!(report.needs_job_link && report.needs.is_empty());
+        assert_eq!((report.counts[0].columns.len(), report.counts[0].only_grow), (2, true));
+        assert_eq!(report.sql, "-- needs: job_link\n-- counts: leads all some\nSELECT 1\n");
+        let notes: Vec<_> =
+            report.notes.iter().map(|note| (note.text.as_str(), note.sql.as_str())).collect();
+        assert_eq!(notes, [("{1} are left out", "SELECT 2\n"), ("and more", "SELECT 3\n")]);
+        assert_eq!(report.text, text);
+    }
+
+    #[test]
     fn a_report_says_whether_its_period_can_be_chosen() {
         for (sql, has_period, counts_periods) in [
             ("SELECT D.Period, 1 FROM DAYS d GROUP BY 1", true, true),
@@ -341,6 +477,8 @@ mod tests {
             ("-- parameter: from text x y", "exists already"),
             ("-- chart: pie a b", "chart: bars"),
             ("-- format: euro a", "format: money"),
+            ("-- counts: jobs", "counts: jobs repairs"),
+            ("-- measures: repairs share", "counts: jobs repairs"),
         ] {
             let error = Report::parse("x", &format!("-- title: T\n{line}\nSELECT 1")).unwrap_err();
             assert!(error.line == 2 && error.why.contains(part), "{line}: {error}");

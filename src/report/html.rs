@@ -3,8 +3,8 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::answer::Answer;
-use super::chart::svg;
-use super::value::shown;
+use super::chart::{narrow_svg, svg};
+use super::completeness::Exactness;
 use crate::escape::is_unsafe;
 use crate::store::SqlValue;
 
@@ -14,21 +14,34 @@ const CELL_MAX: usize = 2_000;
 const STYLE: &str = ":root{color-scheme:light dark}body{margin:1rem auto;max-width:60rem;padding:0 1rem;\
 font:1rem/1.45 system-ui,sans-serif}table{border-collapse:collapse;width:100%}th,td{padding:.25rem .5rem;\
 border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-align:right;\
-font-variant-numeric:tabular-nums}.day{white-space:nowrap}svg{width:100%;height:auto}.scroll{overflow-x:auto}";
+font-variant-numeric:tabular-nums}.day{white-space:nowrap}tfoot{font-weight:600}.unknown{opacity:.7}\
+figure{margin:0}svg{width:100%;min-width:36rem;height:auto}figure,.scroll{overflow-x:auto}";
 
-/// The chart, the notes and the table.
+/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone.
 #[must_use]
 pub fn fragment(answer: &Answer) -> Markup {
     html! {
         @if let Some(chart) = svg(answer) {
             // Every text in it is escaped.
-            figure.chart tabindex="0" role="img" aria-label=(format!("Chart of {}; the table below has its numbers", cell(&answer.report.title))) {
-                (PreEscaped(chart))
-            }
+            (figure("chart wide", answer, chart))
+            @if let Some(chart) = narrow_svg(answer) { (figure("chart narrow", answer, chart)) }
         }
-        @for note in &answer.notes { p.note { (cell(note)) } }
+        (table(answer))
+    }
+}
+
+fn figure(class: &str, answer: &Answer, chart: String) -> Markup {
+    let label = format!("Chart of {}; the table below has its numbers", cell(&answer.report.title));
+    html! {
+        figure class=(class) tabindex="0" role="img" aria-label=(label) { (PreEscaped(chart)) }
+    }
+}
+
+/// The table and the notes.
+fn table(answer: &Answer) -> Markup {
+    html! {
         @if answer.rows.is_empty() {
-            p { "Nothing in this period." }
+            p { (first_upper(answer.nothing())) "." }
         } @else {
             div.scroll tabindex="0" role="region" aria-label=(format!("Table of {}", cell(&answer.report.title))) {
                 table.report {
@@ -36,18 +49,32 @@ pub fn fragment(answer: &Answer) -> Markup {
                         th.number[has_numbers(answer, index)] scope="col" { (heading(&column.name)) }
                     } } }
                     tbody {
-                        @for row in &answer.rows {
+                        @for (index, row) in answer.shown_rows().iter().enumerate() {
                             tr {
-                                @for (value, column) in row.iter().zip(&answer.columns) {
-                                    td.number[is_number(value)] .day[is_day(value)] { (cell(&shown(value, column.format))) }
+                                @for (column, value) in row.iter().enumerate() {
+                                    @let is_unknown = answer.exactness(index, column) == Exactness::Unknown;
+                                    td.number[is_number(value) || is_unknown] .unknown[is_unknown] .day[is_day(value)] { (cell(&answer.shown(index, column))) }
                                 }
                             }
                         }
                     }
+                    @if let Some(totals) = answer.shown_totals() {
+                        tfoot { tr {
+                            @for (index, total) in totals.iter().enumerate() {
+                                td.number[index > 0] { (cell(total)) }
+                            }
+                        } }
+                    }
                 }
             }
         }
+        @for note in answer.shown_notes() { p.note { (cell(&first_upper(&note))) "." } }
     }
+}
+
+fn first_upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A whole document.
@@ -67,8 +94,9 @@ pub fn document(answer: &Answer) -> String {
             body {
                 h1 { (title) }
                 p { (cell(&answer.report.about)) }
-                p { (answer.period.from) " to " (answer.period.to) }
-                (fragment(answer))
+                p { (cell(&answer.subject())) }
+                @if let Some(chart) = svg(answer) { (figure("chart", answer, chart)) }
+                (table(answer))
             }
         }
     }

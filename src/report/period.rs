@@ -88,6 +88,16 @@ impl Period {
 }
 
 impl By {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        }
+    }
+
     /// The name of the period in which a day is counted.
     fn name(self, day: Date) -> String {
         match self {

@@ -1,41 +1,49 @@
 //! An answer as a table of plain text, for mails and files.
 
 use super::answer::Answer;
-use super::value::shown;
+use super::completeness::Exactness;
 use crate::escape::is_unsafe;
 use crate::store::SqlValue;
 
 /// The longest cell, in characters.
 const CELL_MAX: usize = 60;
 
-/// The title, the period, the notes and the rows, aligned by spaces.
+/// The title, the time, the rows, aligned by spaces, and the notes.
 #[must_use]
 pub(super) fn text(answer: &Answer) -> String {
-    let mut made = format!(
-        "{}, {} to {}\n\n",
-        cell(&answer.report.title),
-        answer.period.from,
-        answer.period.to
-    );
-    for note in &answer.notes {
-        made.push_str(&format!("note: {}\n\n", cell(note)));
+    let mut made = format!("{}, {}\n\n", cell(&answer.report.title), cell(&answer.subject()));
+    match answer.rows.is_empty() {
+        true => made.push_str(&format!("{}\n", answer.nothing())),
+        false => made.push_str(&rows(answer)),
     }
-    if answer.rows.is_empty() {
-        made.push_str("nothing in this period\n");
-        return made;
+    made.push('\n');
+    for note in answer.shown_notes() {
+        made.push_str(&format!("note: {}\n", line(&note)));
     }
+    made
+}
+
+fn rows(answer: &Answer) -> String {
+    let mut made = String::new();
     let head: Vec<String> =
         answer.columns.iter().map(|column| cell(&column.name).to_uppercase()).collect();
-    let rows: Vec<Vec<(String, bool)>> = answer
-        .rows
+    let mut rows: Vec<Vec<(String, bool)>> = answer
+        .shown_rows()
         .iter()
-        .map(|row| {
-            let cells = row.iter().zip(&answer.columns);
+        .enumerate()
+        .map(|(index, row)| {
+            let cells = row.iter().enumerate();
             cells
-                .map(|(value, column)| (cell(&shown(value, column.format)), is_number(value)))
+                .map(|(column, value)| {
+                    let is_unknown = answer.exactness(index, column) == Exactness::Unknown;
+                    (cell(&answer.shown(index, column)), is_unknown || is_number(value))
+                })
                 .collect()
         })
         .collect();
+    if let Some(totals) = answer.shown_totals() {
+        rows.push(totals.iter().enumerate().map(|(index, text)| (cell(text), index > 0)).collect());
+    }
     let widths: Vec<usize> = (0..head.len())
         .map(|index| {
             let cells = rows.iter().map(|row| row[index].0.chars().count());
@@ -62,14 +70,18 @@ fn is_number(value: &SqlValue) -> bool {
     matches!(value, SqlValue::Integer(_) | SqlValue::Real(_))
 }
 
-/// Text on one line, without characters that control a terminal.
+/// Text of a cell, cut if it is long.
 fn cell(text: &str) -> String {
+    match text.char_indices().nth(CELL_MAX) {
+        Some((end, _)) => line(&text[..end]) + "…",
+        None => line(text),
+    }
+}
+
+/// Text on one line, without characters that control a terminal.
+fn line(text: &str) -> String {
     let mut shown = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == CELL_MAX {
-            shown.push('…');
-            break;
-        }
+    for c in text.chars() {
         match c {
             '\n' | '\t' => shown.push(' '),
             c if is_unsafe(c) => shown.extend(c.escape_unicode()),

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::answer::Answer;
+use super::answer::{Answer, Column};
+use super::completeness::Exactness;
 use super::head::ColumnFormat;
 use crate::store::SqlValue;
 
@@ -24,6 +25,56 @@ pub fn shown(value: &SqlValue, format: Option<ColumnFormat>) -> String {
     }
 }
 
+/// A value for people: numbers with separators, amounts with the currency, and how sure it is.
+pub(super) fn displayed(
+    value: &SqlValue,
+    column: &Column,
+    exactness: Exactness,
+    currency: Option<&str>,
+) -> String {
+    let is_number = matches!(value, SqlValue::Integer(_) | SqlValue::Real(_));
+    let text = shown(value, column.format);
+    let text = match is_number && (column.format.is_some() || !is_a_name(&column.name)) {
+        true => separated(&text),
+        false => text,
+    };
+    let text = match currency.filter(|_| is_number && column.format == Some(ColumnFormat::Money)) {
+        Some(currency) => format!("{currency} {text}"),
+        None => text,
+    };
+    match exactness {
+        Exactness::Exact => text,
+        Exactness::AtLeast => format!("≥ {text}"),
+        Exactness::Unknown => "unknown".to_owned(),
+    }
+}
+
+/// Whether the numbers of a column stand for something, as an id does: they are not counted.
+fn is_a_name(column: &str) -> bool {
+    ["id", "number", "year", "hour"].iter().any(|word| {
+        column.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+    })
+}
+
+/// A number with a comma between thousands.
+pub(super) fn grouped(number: f64) -> String {
+    separated(&plain(number))
+}
+
+/// The text of a number with a comma between thousands of its whole part.
+fn separated(text: &str) -> String {
+    let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
+    let length = text[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len() - start);
+    let mut made = text[..start].to_owned();
+    for (index, digit) in text[start..start + length].chars().enumerate() {
+        if index > 0 && (length - index).is_multiple_of(3) {
+            made.push(',');
+        }
+        made.push(digit);
+    }
+    made + &text[start + length..]
+}
+
 /// A value as a number for programs, or its text.
 pub(super) fn exact(value: &SqlValue, format: Option<ColumnFormat>) -> String {
     match (value, format) {
@@ -36,15 +87,19 @@ pub(super) fn exact(value: &SqlValue, format: Option<ColumnFormat>) -> String {
 /// The rows as objects; amounts without the noise of binary fractions.
 #[must_use]
 pub fn objects(answer: &Answer) -> Vec<Map<String, Value>> {
-    let value = |value: &SqlValue| match value {
+    let names = || answer.columns.iter().map(|column| column.name.clone());
+    answer.rows.iter().map(|row| names().zip(row.iter().map(of_json)).collect()).collect()
+}
+
+/// A value for programs, without the noise of binary fractions.
+pub(super) fn of_json(value: &SqlValue) -> Value {
+    match value {
         SqlValue::Null => Value::Null,
         SqlValue::Integer(number) => (*number).into(),
         SqlValue::Real(number) => ((number * 1e9).round() / 1e9).into(),
         SqlValue::Text(text) => text.as_str().into(),
         SqlValue::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
-    };
-    let names = || answer.columns.iter().map(|column| column.name.clone());
-    answer.rows.iter().map(|row| names().zip(row.iter().map(value)).collect()).collect()
+    }
 }
 
 /// Two decimals; up to four if the amount has them. Money of a sum of fractions is rounded.
@@ -79,5 +134,23 @@ mod tests {
         assert_eq!(shown(&SqlValue::Real(12.5), Some(ColumnFormat::Percent)), "12.5 %");
         assert_eq!(exact(&SqlValue::Real(12.5), Some(ColumnFormat::Percent)), "12.5");
         assert_eq!(shown(&SqlValue::Null, Some(ColumnFormat::Money)), "");
+    }
+
+    #[test]
+    fn people_see_separators_the_currency_and_how_sure_a_number_is() {
+        let of = |name: &str, format, value: SqlValue, exactness| {
+            let column = Column { name: name.to_owned(), format };
+            displayed(&value, &column, exactness, Some("EUR"))
+        };
+        let (exact, money) = (Exactness::Exact, Some(ColumnFormat::Money));
+        assert_eq!(of("net", money, (-1_234_567.5).into(), exact), "EUR -1,234,567.50");
+        assert_eq!(of("jobs", None, 1_310.into(), Exactness::AtLeast), "≥ 1,310");
+        assert_eq!(of("jobs", None, 999.into(), exact), "999");
+        assert_eq!(of("days", None, 1234.5678.into(), exact), "1,234.5678");
+        assert_eq!(of("net", money, SqlValue::Null, Exactness::Unknown), "unknown");
+        assert_eq!(of("net", money, SqlValue::Null, exact), "");
+        assert_eq!(of("job_id", None, 123_456.into(), exact), "123456");
+        assert_eq!(of("paid", None, 123_456.into(), exact), "123,456");
+        assert_eq!(of("note", None, "2026".to_owned().into(), exact), "2026");
     }
 }

@@ -117,6 +117,36 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// How many jobs that are not in the mirror a status change completed in a time, by the field that names
+    /// them; 0 if no field is known to. `business` is the one asked for and `default` the workspace's own.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn unknown_jobs_completed(
+        &self,
+        from_at: &str,
+        to_at: &str,
+        business: Option<&str>,
+        default: Option<&str>,
+    ) -> Result<i64, StoreError> {
+        let links = read(&self.connection)?;
+        let Some(link) = links.iter().find(|link| link.route == Route::JobStatusChanges) else {
+            return Ok(0);
+        };
+        let sql = format!(
+            "SELECT count(DISTINCT r.{field}) FROM job_status_changes r \
+             WHERE r.created_at >= ?1 AND r.created_at < ?2 AND +r.status_stage = 'completed' \
+             AND r.{field} IS NOT NULL AND (?3 IS NULL OR coalesce(r._business, ?4) = ?3) \
+             AND NOT EXISTS (SELECT 1 FROM jobs j WHERE {})",
+            link.condition("r", "j"),
+            field = quoted(&link.field),
+        );
+        let parameters = (from_at, to_at, business, default);
+        Ok(self.connection.query_row(&sql, parameters, |row| row.get(0))?)
+    }
+}
+
 /// What reports show as it was last seen, because no field of a route names its job.
 #[must_use]
 pub fn missing_link(route: Route) -> String {

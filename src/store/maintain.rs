@@ -13,6 +13,8 @@ use crate::clock::stamp;
 const PRUNE_SPAN: i64 = 2_000;
 /// Rows of `polls` deleted in one step.
 const POLLS_STEP: i64 = 2_000;
+/// Rounds of upkeep, half a minute each, after which is written when each route was read.
+const READING_TIMES_EVERY: u64 = 2;
 /// How long `polls` goes back.
 const POLLS_KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Past this size the write-ahead log is cut, not only copied.
@@ -39,6 +41,10 @@ pub(super) fn step(
     // First: on a full disk it is what gives room back.
     let (wal_bytes, finished) = checkpoint(writer)?;
     let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
+    writer.rounds += 1;
+    if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
+        writer.save_reading_times()?;
+    }
     Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
 }
 

@@ -322,6 +322,10 @@ fn next_row(arrival: &Arrival<'_>, known: Option<&KnownPoller>, unchanged: bool)
         route: poller.route.as_str().to_owned(),
         business: poller.business.clone(),
         first_polled_at: before.map_or(stamp, |row| &row.first_polled_at).clone(),
+        complete_since: match before {
+            Some(row) => row.complete_since.clone(),
+            None => (page.records().len() >= facts.limit as usize).then(|| stamp.clone()),
+        },
         last_success_at: facts.asked_at(),
         last_change_at: if unchanged { last_change_at } else { Some(stamp.clone()) },
         emptied_at: None,

@@ -35,6 +35,9 @@ pub struct PollerRow {
     pub business: Option<String>,
     /// When its first page was stored.
     pub first_polled_at: String,
+    /// Since when every created record was seen, but for gaps; `None` if the first page held the whole list.
+    #[serde(skip)]
+    pub complete_since: Option<String>,
     /// When the last page was requested that was stored or found unchanged.
     pub last_success_at: String,
     /// When a page last showed something new.
@@ -75,6 +78,7 @@ impl PollerRow {
             head_seq: row.get(9)?,
             emptied_at: row.get(10)?,
             served_business: row.get(11)?,
+            complete_since: row.get(12)?,
         })
     }
 
@@ -98,7 +102,7 @@ impl PollerRow {
 }
 
 const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, head_seq, \
-     emptied_at, served_business";
+     emptied_at, served_business, complete_since";
 
 pub(super) fn find_sql() -> String {
     format!("SELECT {COLUMNS} FROM _pollers WHERE route = ?1 AND business = ?2")
@@ -156,8 +160,8 @@ pub(super) fn save(
     connection
         .prepare_cached(
             "INSERT INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
-             head_seq, emptied_at, served_business) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (route, business) DO UPDATE SET \
+             head_seq, emptied_at, served_business, complete_since) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (route, business) DO UPDATE SET \
              last_success_at = excluded.last_success_at, last_change_at = excluded.last_change_at, \
              high_id = excluded.high_id, learned = excluded.learned, head = excluded.head, \
              page_limit = excluded.page_limit, head_seq = excluded.head_seq, \
@@ -176,8 +180,19 @@ pub(super) fn save(
             row.head_seq,
             &row.emptied_at,
             &row.served_business,
+            &row.complete_since,
         ))?;
     before.map_or(Ok(()), |before| note_sightings(connection, id, &before, &row.head))
+}
+
+/// Notes when a poller read its last page.
+pub(super) fn set_read(connection: &Connection, id: &PollerId, at: &str) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE _pollers SET last_success_at = ?3 WHERE route = ?1 AND business = ?2 AND last_success_at < ?3",
+        )?
+        .execute((id.route.as_str(), business_text(id), at))?;
+    Ok(())
 }
 
 /// The page that a poller's row holds, and when it was shown last.

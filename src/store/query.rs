@@ -28,7 +28,7 @@ pub struct QueryLimits {
 pub struct QueryRows {
     /// The names of the columns.
     pub columns: Vec<String>,
-    /// The rows in the order of the query.
+    /// The rows in the order of the query, up to the limit.
     pub rows: Vec<Vec<Value>>,
     /// Whether rows were cut off.
     pub is_cut: bool,
@@ -102,6 +102,20 @@ impl Reader {
         parameters: &[(String, Value)],
         limits: QueryLimits,
     ) -> Result<QueryRows, QueryError> {
+        self.query_and_count(sql, parameters, limits, None)
+    }
+
+    /// The same; `beyond` is given each row that is cut off.
+    ///
+    /// # Errors
+    /// As [`Reader::query`].
+    pub fn query_and_count(
+        &mut self,
+        sql: &str,
+        parameters: &[(String, Value)],
+        limits: QueryLimits,
+        beyond: Option<&mut dyn FnMut(&[Value])>,
+    ) -> Result<QueryRows, QueryError> {
         let failed = |error: rusqlite::Error| QueryError::Store(error.into());
         let begun = Instant::now();
         let deadline = self.deadline;
@@ -114,7 +128,7 @@ impl Reader {
         let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
         let usual =
             self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest).map_err(failed)?;
-        let outcome = run(self, sql, parameters, limits);
+        let outcome = run(self, sql, parameters, limits, beyond);
         self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, usual).map_err(failed)?;
         self.connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
         self.keep_deadline()?;
@@ -137,6 +151,7 @@ fn run(
     sql: &str,
     parameters: &[(String, Value)],
     limits: QueryLimits,
+    mut beyond: Option<&mut dyn FnMut(&[Value])>,
 ) -> Result<QueryRows, QueryError> {
     let mut statement = reader.connection.prepare(sql).map_err(|error| explain(error, limits))?;
     if !statement.readonly() || statement.column_count() == 0 {
@@ -152,19 +167,23 @@ fn run(
     let (mut found, mut bytes, mut is_cut) = (Vec::new(), 0, false);
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(|error| explain(error, limits))? {
-        if found.len() == limits.rows {
-            is_cut = true;
+        is_cut = found.len() == limits.rows;
+        if is_cut && beyond.is_none() {
             break;
         }
-        let mut cells = Vec::with_capacity(columns.len());
+        let (mut cells, mut size) = (Vec::with_capacity(columns.len()), 16 * columns.len());
         for index in 0..columns.len() {
             let value = row.get_ref(index).map_err(|error| explain(error, limits))?;
             if let ValueRef::Text(text) | ValueRef::Blob(text) = value {
-                bytes += text.len();
+                size += text.len();
             }
             cells.push(owned(value));
         }
-        bytes += 16 * cells.len();
+        if is_cut && let Some(beyond) = &mut beyond {
+            beyond(&cells);
+            continue;
+        }
+        bytes += size;
         if bytes > limits.bytes {
             return Err(QueryError::TooLarge(limits.bytes));
         }

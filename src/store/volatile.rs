@@ -48,7 +48,8 @@ impl VolatileFields {
         }
         let before = self.last.insert(id.to_owned(), (fields.to_vec(), at));
         if before.is_some_and(|(names, seen)| names == fields && is_recent(seen, at)) {
-            self.repeats.extend(fields.iter().map(|field| (at, field.clone())));
+            let repeated = fields.iter().filter(|field| !is_state(field));
+            self.repeats.extend(repeated.map(|field| (at, field.clone())));
         }
         // More than can be needed to decide on several fields at once.
         while self.repeats.len() > 4 * REPEATS
@@ -68,6 +69,11 @@ impl VolatileFields {
         let most = counts.into_iter().max_by_key(|&(field, count)| (count, field))?;
         (most.1 >= REPEATS).then_some(most.0)
     }
+}
+
+/// Whether a field says how far a record has got, which nobody may ignore however often it changes.
+fn is_state(field: &str) -> bool {
+    field.to_ascii_lowercase().starts_with("status")
 }
 
 fn is_recent(at: Timestamp, now: Timestamp) -> bool {

@@ -19,7 +19,7 @@ use super::known::KnownPoller;
 use super::log;
 use super::mirror::{self, Mirror};
 use super::open::{self, OpenedStore};
-use super::pollers::{PendingPolls, PollNote};
+use super::pollers::{self, PendingPolls, PollNote};
 use super::views;
 use crate::record::{PollerId, Route};
 
@@ -46,6 +46,8 @@ pub(super) struct Writer {
     pub(super) has_noted_start: bool,
     pub(super) pending: PendingPolls,
     pub(super) prune_from: i64,
+    /// Rounds of upkeep so far.
+    pub(super) rounds: u64,
     /// The count of changes at the last checkpoint; `None` until the first one.
     checkpointed_at: Option<u64>,
     lock_was_held: bool,
@@ -80,6 +82,7 @@ impl Writer {
             has_noted_start: false,
             pending: PendingPolls::default(),
             prune_from: 0,
+            rounds: 0,
             lock_was_held: false,
             wal_most: WAL_MOST,
             ignored: HashMap::new(),
@@ -265,6 +268,15 @@ impl Writer {
     /// Writes the polls that are only in memory, if there are any.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
         if self.pending.is_empty() { Ok(()) } else { self.save_memory() }
+    }
+
+    /// Writes when each poller read its last page, which a page that changes nothing does not write.
+    pub(super) fn save_reading_times(&mut self) -> Result<(), StoreError> {
+        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for (poller, known) in &self.known {
+            pollers::set_read(&tx, poller, &known.row.last_success_at)?;
+        }
+        Ok(tx.commit()?)
     }
 
     /// Writes everything that is only in memory: polls that changed nothing, and what each poller knows.

@@ -11,7 +11,7 @@ use crate::cli::exit;
 use crate::clock::stamp;
 use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport, SinkKind};
 use crate::record::{Change, Kind, Route};
-use crate::report::{self, Answer, Column, Period, Report};
+use crate::report::{self, Answer, By, Column, Period, Report};
 use crate::sink::{Sink, Verdict};
 use crate::store::{NewNotice, SqlValue};
 
@@ -73,9 +73,16 @@ fn scheduled(name: &str, settings: &ScheduledReport, now: Timestamp) -> Option<C
     let answer = Answer {
         report,
         period: Period { from: today, to: today },
+        by: By::Day,
+        as_of: now.to_zoned(TimeZone::UTC),
         columns: vec![Column { name: "sample".to_owned(), format: None }],
         rows: vec![vec![SqlValue::Text(TEXT.to_owned())]],
+        row_count: 1,
+        exactness: Vec::new(),
+        totals: None,
+        totals_exactness: Vec::new(),
         notes: Vec::new(),
+        currency: None,
     };
     let format = match settings.format {
         ReportFormat::Svg => ReportFormat::Table,

@@ -1,6 +1,8 @@
 -- title: Busiest hours
 -- about: How many repairs were taken in, by weekday and hour.
 -- needs: jobs.created_at
+-- counts: jobs repairs
+-- total: repairs
 -- chart: heat hour weekday repairs
 WITH RECURSIVE zones AS MATERIALIZED (
     -- The offsets of the period, each with its bounds in seconds since 1970.
@@ -32,7 +34,7 @@ hours(from_s, from_at, to_s, to_at, end_s, seconds) AS (
 counted AS MATERIALIZED (
     SELECT (h.from_s + h.seconds) / 86400 % 7 AS weekday, (h.from_s + h.seconds) / 3600 % 24 AS hour,
         (SELECT count(*) FROM jobs j WHERE j.created_at >= h.from_at AND j.created_at < h.to_at
-            AND (:business IS NULL OR j._business = :business)) AS repairs
+            AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)) AS repairs
     FROM hours h
     WHERE h.from_s IS NOT NULL
 )

@@ -1,5 +1,5 @@
 -- title: The mirror itself
--- about: How fresh each route is, and what may have been missed.
+-- about: How fresh each route is, and what may have been missed. The time of the last reading is written once a minute.
 WITH counted AS MATERIALIZED (
     SELECT l.route, l.business, sum(l.polls) AS polls
     FROM _polls l
@@ -18,5 +18,5 @@ SELECT p.route, nullif(p.business, '') AS business,
     coalesce((SELECT c.polls FROM counted c WHERE +c.route = p.route
         AND +c.business = p.business), 0) AS polls
 FROM _pollers p
-WHERE :business IS NULL OR p.business = :business
+WHERE :business IS NULL OR coalesce(nullif(p.business, ''), p.served_business) = :business
 ORDER BY p.route, p.business

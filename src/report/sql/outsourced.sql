@@ -2,14 +2,23 @@
 -- about: Repairs that are with other firms, and how many of them are overdue.
 -- needs: outsourced_jobs.vendor_name, outsourced_jobs.created_at, outsourced_jobs.status_stage
 -- parameter: overdue integer 7 days after which outsourced work counts as overdue
+-- total: out overdue
 -- chart: bars vendor out overdue
 WITH ages AS MATERIALIZED (
-    SELECT vendor_name, max(julianday(:now) - julianday(substr(created_at, 1, 19)), 0) AS age
-    FROM outsourced_jobs
-    WHERE status_stage <> 'completed' AND (:business IS NULL OR _business = :business)
+    SELECT o.vendor_name, o.status_stage AS stage,
+        max(julianday(:now) - julianday(substr(o.created_at, 1, 19)), 0) AS age
+    FROM outsourced_jobs o
+    WHERE o.status_stage IS NOT 'completed'
+        AND (:business IS NULL OR coalesce(o._business, :default_business) = :business)
 )
-SELECT coalesce(vendor_name, '(none)') AS vendor, count(*) AS out, sum(age > :overdue) AS overdue,
+SELECT coalesce(vendor_name, '(none)') AS vendor, coalesce(stage, '(no stage)') AS stage,
+    count(*) AS out, count(CASE WHEN age > :overdue THEN 1 END) AS overdue,
     round(max(age), 1) AS oldest_days
 FROM ages
-GROUP BY vendor_name
+GROUP BY vendor_name, ages.stage
 ORDER BY out DESC, vendor
+-- note: the state of {1} of {2} outsourced jobs was not seen since they left the newest page; the oldest was last seen on {3}
+SELECT count(o._last_seen_at), count(*), min(o._last_seen_at)
+FROM outsourced_jobs o
+WHERE o.status_stage IS NOT 'completed'
+    AND (:business IS NULL OR coalesce(o._business, :default_business) = :business)

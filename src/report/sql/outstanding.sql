@@ -1,26 +1,34 @@
 -- title: Outstanding amounts
--- about: The repairs that are not paid in full: their sum, and the 500 highest.
+-- about: The repairs that are not paid in full, the highest amount first. A repair of which nothing says what was paid is owed in full.
 -- shows: records
--- needs: jobs.job_number, jobs.customer_name, jobs.status, jobs.created_at, jobs.total_amount, jobs.paid_amount
+-- needs: jobs.job_number, jobs.customer_name, jobs.created_at, jobs.total_amount
 -- format: money total paid outstanding
-WITH owing AS (
-    SELECT job_number, customer_name, status, created_at,
-        -- In ten-thousandths, because sums of fractions would not be exact. total() has no overflow.
-        round(total_amount * 10000) AS total, round(paid_amount * 10000) AS paid
-    FROM jobs
-    WHERE total_amount > paid_amount AND (:business IS NULL OR _business = :business)
+-- total: total paid outstanding
+WITH billed AS (
+    SELECT j.job_number, j.customer_name, s.status, j.created_at, round(s.paid * 10000) AS paid,
+        -- In ten-thousandths, because sums of fractions would not be exact. A text is more than any number
+        -- for SQLite, so an amount that was sent as text is made one.
+        round(10000 * CASE WHEN typeof(j.total_amount) <> 'text' THEN j.total_amount
+            WHEN j.total_amount GLOB '*[0-9]*' AND j.total_amount NOT GLOB '*[^-0-9.]*'
+                AND j.total_amount NOT GLOB '?*-*' AND j.total_amount NOT GLOB '*.*.*'
+            THEN CAST(j.total_amount AS NUMERIC) END) AS total
+    FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
+    WHERE j.total_amount > 0
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 )
-SELECT 'all ' || count(*) AS job_number, NULL AS customer_name, NULL AS status,
-    total(total) / 10000.0 AS total, total(paid) / 10000.0 AS paid,
-    (total(total) - total(paid)) / 10000.0 AS outstanding,
-    CAST(julianday(:now) - min(julianday(substr(created_at, 1, 19))) AS INTEGER) AS days_old
-FROM owing
-UNION ALL
-SELECT * FROM (
-    SELECT job_number, customer_name, status, total / 10000.0, paid / 10000.0,
-        (total - paid) / 10000.0 AS outstanding,
-        CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER)
-    FROM owing
-    ORDER BY outstanding DESC, created_at
-    LIMIT 500
-)
+SELECT job_number, customer_name, coalesce(status, '(no status)') AS status,
+    total / 10000.0 AS total, paid / 10000.0 AS paid,
+    (total - coalesce(paid, 0)) / 10000.0 AS outstanding,
+    CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER) AS days_old
+FROM billed
+WHERE billed.total > coalesce(billed.paid, 0)
+ORDER BY billed.total - coalesce(billed.paid, 0) DESC, created_at
+-- note: of {1} of these repairs nothing says what was paid: they count as owed in full
+SELECT count(*)
+FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
+WHERE j.total_amount > 0 AND s.paid IS NULL
+    AND CASE WHEN typeof(j.total_amount) <> 'text' THEN j.total_amount
+        WHEN j.total_amount GLOB '*[0-9]*' AND j.total_amount NOT GLOB '*[^-0-9.]*'
+            AND j.total_amount NOT GLOB '?*-*' AND j.total_amount NOT GLOB '*.*.*'
+        THEN CAST(j.total_amount AS NUMERIC) END > 0
+    AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)

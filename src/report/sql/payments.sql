@@ -2,6 +2,9 @@
 -- about: Money received and paid back, by day, week or month. A payment with a negative amount is a refund.
 -- needs: payments.created_at, payments.amount
 -- format: money received refunded net
+-- counts: payments payments received refunds refunded
+-- measures: payments net
+-- total: payments received refunds refunded net
 -- chart: bars period received refunded
 SELECT period, sum(payments) AS payments, sum(received) / 10000.0 AS received,
     sum(refunds) AS refunds, sum(refunded) / 10000.0 AS refunded, sum(net) / 10000.0 AS net
@@ -19,7 +22,7 @@ FROM (
                 AND p.amount NOT GLOB '?*-*' AND p.amount NOT GLOB '*.*.*'
                 THEN CAST(p.amount AS NUMERIC) END AS amount
         FROM days d LEFT JOIN payments p ON p.created_at >= d.from_at AND p.created_at < d.to_at
-            AND (:business IS NULL OR p._business = :business)
+            AND (:business IS NULL OR coalesce(p._business, :default_business) = :business)
     )
     GROUP BY day
 )

@@ -45,11 +45,13 @@ CREATE TABLE _meta (
 
 -- What each poller knows; `business` is '' for the workspace default. A record that was changed after the row
 -- `head_seq` of the log proves nothing. `emptied_at` is since when the route shows no record although it showed
--- some before. `served_business` is the business that answered, as `X-Business` of the last page said.
+-- some before. `served_business` is the business that answered, as `X-Business` of the last page said. Every
+-- record created after `complete_since` was seen, but for gaps; NULL: the first page held the whole list.
 CREATE TABLE _pollers (
     route           TEXT NOT NULL,
     business        TEXT NOT NULL,
     first_polled_at TEXT NOT NULL,
+    complete_since  TEXT,
     last_success_at TEXT NOT NULL,
     last_change_at  TEXT,
     high_id         INTEGER,

@@ -41,7 +41,16 @@ const OWN: &[(&str, &str, &str)] = &[
     ("_pollers", "route", "The route."),
     ("_pollers", "business", "The business; empty for the default."),
     ("_pollers", "first_polled_at", "When the route was first read (UTC)."),
-    ("_pollers", "last_success_at", "When the last page that was read was requested (UTC)."),
+    (
+        "_pollers",
+        "complete_since",
+        "Since when every created record was seen, but for gaps (UTC); empty if the first page held all.",
+    ),
+    (
+        "_pollers",
+        "last_success_at",
+        "When the last page that was read was requested (UTC); written once a minute.",
+    ),
     ("_pollers", "last_change_at", "When it last showed something new (UTC)."),
     ("_pollers", "high_id", "The highest id seen, while ids are integers."),
     ("_pollers", "page_limit", "The most records on its last page."),

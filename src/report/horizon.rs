@@ -1,0 +1,197 @@
+//! What a report can know of the days that it is about: how sure each number is, and the line that says so.
+
+use std::collections::HashMap;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::answer::Column;
+use super::completeness::{Coverage, Exactness, Known};
+use super::head::Report;
+use super::notes::listed;
+use crate::record::Route;
+use crate::store::{ReportDay, SqlValue};
+
+/// A list that was not read for longer than this is named.
+const OLD: SignedDuration = SignedDuration::from_mins(10);
+/// Gaps that are named one by one.
+const GAPS_MAX: usize = 3;
+/// The column with the day, week or month that a row counts.
+const PERIOD: &str = "period";
+
+/// What is known of the lists that a report reads.
+pub(super) struct Horizon {
+    pub(super) coverages: Vec<Coverage>,
+    /// Whether status changes name their job.
+    pub(super) is_linked: bool,
+    pub(super) days: Vec<ReportDay>,
+    pub(super) now: Timestamp,
+}
+
+impl Horizon {
+    /// Up to when all of the lists were read.
+    pub(super) fn as_of(&self) -> Timestamp {
+        self.coverages.iter().filter_map(|known| known.read_at).min().unwrap_or(self.now)
+    }
+
+    /// The first moment of the days and the one after them, as the store writes times.
+    pub(super) fn bounds(&self) -> Option<(&str, &str)> {
+        Some((&self.days.first()?.from_at, &self.days.last()?.to_at))
+    }
+
+    /// How sure the numbers of each row are; the rows lose those of which nothing is known.
+    pub(super) fn exactness(
+        &self,
+        report: &Report,
+        columns: &[Column],
+        rows: &mut [Vec<SqlValue>],
+    ) -> Vec<Vec<Exactness>> {
+        let period_column = columns.iter().position(|column| column.name == PERIOD);
+        let counted: Vec<(usize, bool, PeriodsKnown)> = columns
+            .iter()
+            .enumerate()
+            .filter_map(|(index, column)| {
+                let routes = report.counted_routes(&column.name);
+                let known = self.periods_of(&routes);
+                (!routes.is_empty()).then(|| (index, report.can_only_grow(&column.name), known))
+            })
+            .collect();
+        rows.iter_mut()
+            .map(|row| {
+                let mut exactness = vec![Exactness::Exact; row.len()];
+                for (index, can_only_grow, known) in &counted {
+                    let known = match period_column.map(|column| &row[column]) {
+                        Some(SqlValue::Text(period)) => known.of(period),
+                        _ => known.whole,
+                    };
+                    exactness[*index] = known.exactness(number(&row[*index]), *can_only_grow);
+                    if exactness[*index] == Exactness::Unknown {
+                        row[*index] = SqlValue::Null;
+                    }
+                }
+                exactness
+            })
+            .collect()
+    }
+
+    /// What all of the routes know of each day, week or month, and of all of them together.
+    fn periods_of(&self, routes: &[Route]) -> PeriodsKnown {
+        let mut periods: HashMap<&str, Known> = HashMap::new();
+        let mut whole: Option<Known> = None;
+        for day in &self.days {
+            let (Some(from), Some(to)) = (utc(&day.from_at), utc(&day.to_at)) else { continue };
+            let is_to_come = from >= self.now;
+            let known = routes.iter().map(|route| self.knows(*route, from, to)).min();
+            let known = known.unwrap_or(Known::Wholly);
+            // What is to come does not make the days before it unknown.
+            match periods.get_mut(day.period.as_str()) {
+                Some(_) if is_to_come => {}
+                Some(before) => *before = before.with(known),
+                None => drop(periods.insert(&day.period, known)),
+            }
+            if !is_to_come || whole.is_none() {
+                whole = Some(whole.map_or(known, |before| before.with(known)));
+            }
+        }
+        PeriodsKnown {
+            periods: periods.into_iter().map(|(name, known)| (name.to_owned(), known)).collect(),
+            whole: whole.unwrap_or(Known::Wholly),
+        }
+    }
+
+    fn knows(&self, route: Route, from: Timestamp, to: Timestamp) -> Known {
+        if route == Route::JobStatusChanges && !self.is_linked {
+            return Known::Not;
+        }
+        let coverage = self.coverages.iter().find(|known| known.route == route);
+        coverage.map_or(Known::Not, |known| known.knows(from, to, self.now))
+    }
+
+    /// Since when the data is complete, for people. `has_period` leaves out the gaps of other times.
+    pub(super) fn line(&self, has_period: bool, zone: &TimeZone) -> String {
+        let moment =
+            |at: Timestamp| at.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M").to_string();
+        let mut parts = Vec::new();
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+        for known in &self.coverages {
+            let since = match (known.read_at, known.since) {
+                (None, _) => "never read".to_owned(),
+                (_, None) => "complete".to_owned(),
+                (_, Some(since)) => format!("complete since {}", moment(since)),
+            };
+            let name = known.route.as_str().replace('_', " ");
+            match groups.iter_mut().find(|(text, _)| *text == since) {
+                Some((_, names)) => names.push(name),
+                None => groups.push((since, vec![name])),
+            }
+        }
+        for (since, names) in &groups {
+            let are = if since == "never read" { "were" } else { "are" };
+            parts.push(format!("{} {are} {since}", listed(names)));
+        }
+        parts.extend(self.gaps(has_period, &moment));
+        for known in &self.coverages {
+            if let Some(at) = known.read_at.filter(|at| self.now.duration_since(*at) > OLD) {
+                let name = known.route.as_str().replace('_', " ");
+                parts.push(format!("{name} were last read on {}", moment(at)));
+            }
+        }
+        match parts.is_empty() {
+            true => "nothing is known of how complete the data is".to_owned(),
+            false => parts.join("; "),
+        }
+    }
+
+    fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {
+        let bounds = self.bounds().filter(|_| has_period);
+        let bounds = bounds.and_then(|(from, to)| Some((utc(from)?, utc(to)?)));
+        let is_near = |gap: &(Timestamp, Timestamp)| {
+            bounds.is_none_or(|(from, to)| gap.0 < to && gap.1 > from)
+        };
+        let mut gaps: Vec<(Route, Timestamp, Timestamp)> = Vec::new();
+        for known in &self.coverages {
+            let near = known.gaps.iter().filter(|gap| is_near(gap) && gap.0 < self.now);
+            gaps.extend(near.map(|(from, to)| (known.route, *from, *to)));
+        }
+        let more = gaps.len().saturating_sub(GAPS_MAX);
+        let mut parts: Vec<String> = gaps
+            .iter()
+            .take(GAPS_MAX)
+            .map(|(route, from, to)| {
+                let name = route.as_str().replace('_', " ");
+                format!("{name} may be missing between {} and {}", moment(*from), moment(*to))
+            })
+            .collect();
+        match more {
+            0 => {}
+            1 => parts.push("there is 1 more gap: see `shopmirror gaps`".to_owned()),
+            more => parts.push(format!("there are {more} more gaps: see `shopmirror gaps`")),
+        }
+        parts
+    }
+}
+
+/// What is known of each day, week or month.
+struct PeriodsKnown {
+    periods: HashMap<String, Known>,
+    whole: Known,
+}
+
+impl PeriodsKnown {
+    fn of(&self, period: &str) -> Known {
+        self.periods.get(period).copied().unwrap_or(self.whole)
+    }
+}
+
+/// A time of the table `days`, which is UTC without a zone.
+fn utc(text: &str) -> Option<Timestamp> {
+    format!("{text}Z").parse().ok()
+}
+
+fn number(value: &SqlValue) -> Option<f64> {
+    match value {
+        SqlValue::Integer(number) => Some(*number as f64),
+        SqlValue::Real(number) => Some(*number),
+        _ => None,
+    }
+}

@@ -1,0 +1,75 @@
+//! An answer as one JSON object.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::completeness::Exactness;
+use super::value::of_json;
+use crate::clock::stamp;
+
+/// The answer of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReportDocument {
+    /// The report's name.
+    report: String,
+    /// The names of the columns.
+    columns: Vec<String>,
+    /// The rows, each with its values in the order of the columns. A number that is not known is null.
+    rows: Vec<Vec<Value>>,
+    /// The sums of all rows in the order of the columns, null for a column without one; null if no column has one.
+    totals: Option<Vec<Value>>,
+    /// Where `rows` has a number that may be too low, because not every record of its time is known: the number
+    /// of the row and that of the column, both from 0.
+    at_least: Vec<[usize; 2]>,
+    /// Whether a sum may be too low, in the order of the columns; empty without `totals`.
+    totals_at_least: Vec<bool>,
+    /// What the reader has to know. The last one says since when the data is complete.
+    notes: Vec<String>,
+    /// Up to when the mirror was read (UTC).
+    as_of: String,
+    /// The days it is about; null if it is about now.
+    period: Option<ReportDays>,
+}
+
+/// The days that a report is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ReportDays {
+    /// The first day, in the shop's time zone.
+    from: String,
+    /// The last day.
+    to: String,
+    /// In what its days are counted: `day`, `week` or `month`.
+    by: &'static str,
+}
+
+/// The answer of a report for programs.
+#[must_use]
+pub fn json(answer: &Answer) -> ReportDocument {
+    let values = |row: &Vec<_>| row.iter().map(of_json).collect();
+    let at_least = answer.exactness.iter().enumerate().flat_map(|(row, cells)| {
+        let low = cells.iter().enumerate().filter(|(_, cell)| **cell == Exactness::AtLeast);
+        low.map(move |(column, _)| [row, column])
+    });
+    ReportDocument {
+        report: answer.report.name.clone(),
+        columns: answer.columns.iter().map(|column| column.name.clone()).collect(),
+        rows: answer.rows.iter().map(values).collect(),
+        totals: answer.totals.as_ref().map(values),
+        at_least: at_least.collect(),
+        totals_at_least: answer
+            .totals_exactness
+            .iter()
+            .map(|exactness| *exactness == Exactness::AtLeast)
+            .collect(),
+        notes: answer.notes.clone(),
+        as_of: stamp(answer.as_of.timestamp()),
+        period: answer.report.has_period().then(|| ReportDays {
+            from: answer.period.from.to_string(),
+            to: answer.period.to.to_string(),
+            by: answer.by.as_str(),
+        }),
+    }
+}

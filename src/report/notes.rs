@@ -1,0 +1,113 @@
+//! What the reader of a report has to know beside its numbers.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::answer::ReportError;
+use super::completeness::BusinessChoice;
+use super::head::{Note, Report};
+use super::horizon::Horizon;
+use super::value::{grouped, shown};
+use crate::record::Route;
+use crate::store::{QueryLimits, Reader, SqlValue, missing_link};
+
+/// A note's SELECT gives one row.
+const LIMITS: QueryLimits =
+    QueryLimits { time: std::time::Duration::from_secs(10), rows: 1, bytes: 64 * 1024 };
+/// The column that says when a record was last on a page.
+const LAST_SEEN: &str = "_last_seen_at";
+
+/// That states or paid sums are as last seen, if nothing names the jobs.
+pub(super) fn of_links(report: &Report, unlinked: &[Route]) -> Vec<String> {
+    let shown = |route: &&Route| match route {
+        Route::Payments => report.shows_paid_sums(),
+        _ => report.shows_states(),
+    };
+    unlinked.iter().filter(shown).map(|route| missing_link(*route)).collect()
+}
+
+/// The notes of the report's own text. The log does not know when a record was last seen, so a look at an
+/// earlier time says nothing of it.
+pub(super) fn of_report(
+    reader: &mut Reader,
+    report: &Report,
+    parameters: &[(String, SqlValue)],
+    is_of_the_past: bool,
+    zone: &TimeZone,
+) -> Result<Vec<String>, ReportError> {
+    let mut notes = Vec::new();
+    for note in &report.notes {
+        if is_of_the_past && note.sql.contains(LAST_SEEN) {
+            continue;
+        }
+        let found = reader
+            .query(&note.sql, parameters, LIMITS)
+            .map_err(|source| ReportError::Query { name: report.name.clone(), source })?;
+        notes.extend(found.rows.first().and_then(|row| filled(note, row, zone)));
+    }
+    Ok(notes)
+}
+
+/// The text of a note with the values of its SELECT; `None` if the first is not more than 0.
+fn filled(note: &Note, row: &[SqlValue], zone: &TimeZone) -> Option<String> {
+    let is_shown = match row.first()? {
+        SqlValue::Integer(number) => *number > 0,
+        SqlValue::Real(number) => *number > 0.0,
+        _ => false,
+    };
+    let mut text = note.text.clone();
+    for (index, value) in row.iter().enumerate() {
+        let value = match value {
+            SqlValue::Integer(number) => grouped(*number as f64),
+            SqlValue::Text(text) => match text.parse::<Timestamp>() {
+                Ok(at) => at.to_zoned(zone.clone()).strftime("%-d %B %Y").to_string(),
+                Err(_) => text.clone(),
+            },
+            value => shown(value, None),
+        };
+        text = text.replace(&format!("{{{}}}", index + 1), &value);
+    }
+    is_shown.then_some(text)
+}
+
+/// That repairs are left out because the mirror does not hold them.
+pub(super) fn of_unknown_jobs(
+    reader: &Reader,
+    report: &Report,
+    horizon: &Horizon,
+    business: &BusinessChoice,
+) -> Result<Option<String>, ReportError> {
+    let Some((from, to)) = horizon.bounds().filter(|_| report.counts_completions()) else {
+        return Ok(None);
+    };
+    let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
+    let count = reader.unknown_jobs_completed(from, to, asked, default)?;
+    Ok((count > 0).then(|| {
+        let repairs = if count == 1 { "repair is" } else { "repairs are" };
+        format!(
+            "{} completed {repairs} left out, because shopmirror never saw more than a status change: most were taken in before the mirror began, so turnaround is longer than shown here",
+            grouped(count as f64)
+        )
+    }))
+}
+
+/// That rows are cut off.
+pub(super) fn cut(kept: usize, all: Option<usize>) -> String {
+    match all {
+        Some(all) => format!(
+            "only the first {} of {} rows are given",
+            grouped(kept as f64),
+            grouped(all as f64)
+        ),
+        None => format!("only the first {} rows are given", grouped(kept as f64)),
+    }
+}
+
+/// Names in a sentence: `a, b and c`.
+pub(super) fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
