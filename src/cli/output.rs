@@ -74,11 +74,23 @@ pub(super) fn table(
     rows: &[Vec<String>],
     empty: &str,
 ) -> anyhow::Result<ExitCode> {
+    table_with(heading, rows, empty, |_, value| {
+        !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+    })
+}
+
+/// The same; `is_number` says of a column and a value whether it is aligned to the right.
+pub(super) fn table_with(
+    heading: &[&str],
+    rows: &[Vec<String>],
+    empty: &str,
+    is_number: impl Fn(usize, &str) -> bool,
+) -> anyhow::Result<ExitCode> {
     if rows.is_empty() {
         text(&format!("{empty}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let lines = aligned(heading, rows);
+    let lines = aligned(heading, rows, is_number);
     let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
     let shown = match terminal_width() {
         Some(width) if widest > width => blocks(heading, rows),
@@ -95,15 +107,18 @@ fn terminal_width() -> Option<usize> {
 }
 
 /// The rows as a table, one line each, with numbers aligned to the right.
-fn aligned(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+fn aligned(
+    heading: &[&str],
+    rows: &[Vec<String>],
+    is_number: impl Fn(usize, &str) -> bool,
+) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(heading.iter().map(|name| Cell::new(name.to_uppercase())));
     for row in rows {
-        table.add_row(row.iter().map(|value| {
-            let number =
-                !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let alignment = if number { CellAlignment::Right } else { CellAlignment::Left };
+        table.add_row(row.iter().enumerate().map(|(column, value)| {
+            let alignment =
+                if is_number(column, value) { CellAlignment::Right } else { CellAlignment::Left };
             Cell::new(value).set_alignment(alignment)
         }));
     }

@@ -177,7 +177,8 @@ fn table(answer: &Answer) -> anyhow::Result<ExitCode> {
     rows.extend(
         answer.shown_totals().map(|totals| totals.iter().map(|text| cell(text, 60)).collect()),
     );
-    output::table(&heads, &rows, answer.nothing())?;
+    let numbers: Vec<bool> = (0..heads.len()).map(|column| answer.has_numbers(column)).collect();
+    output::table_with(&heads, &rows, answer.nothing(), |column, _| numbers[column])?;
     for note in answer.shown_notes() {
         output::text(&output::plain(&format!("note: {note}\n")))?;
     }

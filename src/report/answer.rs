@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use super::completeness::{BusinessChoice, Coverage, Exactness};
+use super::completeness::{BusinessChoice, Coverage, Exactness, Known};
 use super::head::{ColumnFormat, Report};
 use super::horizon::Horizon;
 use super::notes;
@@ -73,6 +73,8 @@ pub struct Answer {
     pub rows: Vec<Vec<SqlValue>>,
     /// How many rows there are, with those that were cut off.
     pub row_count: usize,
+    /// How much is known of the days.
+    pub known: Known,
     /// How sure the numbers of each row are.
     pub exactness: Vec<Vec<Exactness>>,
     /// The sums of the columns that have one, of all rows.
@@ -113,6 +115,16 @@ impl Answer {
     #[must_use]
     pub fn exactness(&self, row: usize, column: usize) -> Exactness {
         self.exactness.get(row).and_then(|row| row.get(column)).copied().unwrap_or_default()
+    }
+
+    /// Whether a column is one of numbers, which are aligned to the right.
+    #[must_use]
+    pub fn has_numbers(&self, column: usize) -> bool {
+        let is_number =
+            |value: &SqlValue| matches!(value, SqlValue::Integer(_) | SqlValue::Real(_));
+        self.rows.iter().enumerate().any(|(index, row)| {
+            is_number(&row[column]) || self.exactness(index, column) == Exactness::Unknown
+        })
     }
 
     /// The text of a value for people: with separators, the currency, and how sure it is.
@@ -156,7 +168,12 @@ impl Answer {
     /// What to write in place of rows if there are none.
     #[must_use]
     pub fn nothing(&self) -> &'static str {
-        if self.report.has_period() { "nothing in this period" } else { "nothing" }
+        match (self.report.has_period(), self.known) {
+            (false, _) => "nothing",
+            (true, Known::Wholly) => "nothing in this period",
+            (true, Known::Partly) => "nothing in the part of this period that is known",
+            (true, Known::Not) => "nothing is known of this period",
+        }
     }
 }
 
@@ -283,6 +300,7 @@ pub fn answer(
         columns,
         row_count: row_count.unwrap_or(rows.len()),
         rows,
+        known: horizon.whole(report),
         exactness,
         totals,
         totals_exactness,

@@ -74,6 +74,12 @@ impl Horizon {
             .collect()
     }
 
+    /// How much is known of all the days, by the routes whose records are counted.
+    pub(super) fn whole(&self, report: &Report) -> Known {
+        let counted: Vec<Route> = report.counts.iter().map(|counted| counted.route).collect();
+        self.periods_of(&counted).whole
+    }
+
     /// What all of the routes know of each day, week or month, and of all of them together.
     fn periods_of(&self, routes: &[Route]) -> PeriodsKnown {
         let mut periods: HashMap<&str, Known> = HashMap::new();
@@ -112,34 +118,39 @@ impl Horizon {
         let moment =
             |at: Timestamp| at.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M").to_string();
         let mut parts = Vec::new();
-        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-        for known in &self.coverages {
-            let since = match (known.read_at, known.since) {
-                (None, _) => "never read".to_owned(),
-                (_, None) => "complete".to_owned(),
-                (_, Some(since)) => format!("complete since {}", moment(since)),
-            };
-            let name = known.route.as_str().replace('_', " ");
-            match groups.iter_mut().find(|(text, _)| *text == since) {
-                Some((_, names)) => names.push(name),
-                None => groups.push((since, vec![name])),
-            }
-        }
-        for (since, names) in &groups {
-            let are = if since == "never read" { "were" } else { "are" };
-            parts.push(format!("{} {are} {since}", listed(names)));
+        let since = self.grouped(|known| {
+            Some(match (known.read_at, known.since) {
+                (None, _) => "were never read".to_owned(),
+                (_, None) => "are complete".to_owned(),
+                (_, Some(since)) => format!("are complete since {}", moment(since)),
+            })
+        });
+        parts.extend(since.iter().map(|(since, names)| format!("{names} {since}")));
+        if self.coverages.iter().any(|known| known.since.is_some()) {
+            parts.push("of earlier times only some records are known".to_owned());
         }
         parts.extend(self.gaps(has_period, &moment));
-        for known in &self.coverages {
-            if let Some(at) = known.read_at.filter(|at| self.now.duration_since(*at) > OLD) {
-                let name = known.route.as_str().replace('_', " ");
-                parts.push(format!("{name} were last read on {}", moment(at)));
-            }
-        }
+        let is_old = |at: &Timestamp| self.now.duration_since(*at) > OLD;
+        let old = self.grouped(|known| known.read_at.filter(is_old).map(&moment));
+        parts.extend(old.iter().map(|(at, names)| format!("{names} were last read on {at}")));
         match parts.is_empty() {
             true => "nothing is known of how complete the data is".to_owned(),
             false => parts.join("; "),
         }
+    }
+
+    /// The names of the lists of which the same is said.
+    fn grouped(&self, said: impl Fn(&Coverage) -> Option<String>) -> Vec<(String, String)> {
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+        for known in &self.coverages {
+            let Some(text) = said(known) else { continue };
+            let name = known.route.as_str().replace('_', " ");
+            match groups.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, names)) => names.push(name),
+                None => groups.push((text, vec![name])),
+            }
+        }
+        groups.into_iter().map(|(text, names)| (text, listed(&names))).collect()
     }
 
     fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {

@@ -46,7 +46,7 @@ fn table(answer: &Answer) -> Markup {
             div.scroll tabindex="0" role="region" aria-label=(format!("Table of {}", cell(&answer.report.title))) {
                 table.report {
                     thead { tr { @for (index, column) in answer.columns.iter().enumerate() {
-                        th.number[has_numbers(answer, index)] scope="col" { (heading(&column.name)) }
+                        th.number[answer.has_numbers(index)] scope="col" { (heading(&column.name)) }
                     } } }
                     tbody {
                         @for (index, row) in answer.shown_rows().iter().enumerate() {
@@ -61,7 +61,7 @@ fn table(answer: &Answer) -> Markup {
                     @if let Some(totals) = answer.shown_totals() {
                         tfoot { tr {
                             @for (index, total) in totals.iter().enumerate() {
-                                td.number[index > 0] { (cell(total)) }
+                                td.number[answer.has_numbers(index)] { (cell(total)) }
                             }
                         } }
                     }
@@ -114,11 +114,6 @@ fn is_day(value: &SqlValue) -> bool {
         && text
             .char_indices()
             .all(|(at, c)| if at == 4 || at == 7 { c == '-' } else { c.is_ascii_digit() })
-}
-
-/// Whether a column is one of numbers, to which its heading is aligned.
-fn has_numbers(answer: &Answer, index: usize) -> bool {
-    answer.rows.iter().any(|row| is_number(&row[index]))
 }
 
 fn heading(name: &str) -> String {

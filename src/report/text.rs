@@ -1,9 +1,7 @@
 //! An answer as a table of plain text, for mails and files.
 
 use super::answer::Answer;
-use super::completeness::Exactness;
 use crate::escape::is_unsafe;
-use crate::store::SqlValue;
 
 /// The longest cell, in characters.
 const CELL_MAX: usize = 60;
@@ -27,35 +25,21 @@ fn rows(answer: &Answer) -> String {
     let mut made = String::new();
     let head: Vec<String> =
         answer.columns.iter().map(|column| cell(&column.name).to_uppercase()).collect();
-    let mut rows: Vec<Vec<(String, bool)>> = answer
-        .shown_rows()
-        .iter()
-        .enumerate()
-        .map(|(index, row)| {
-            let cells = row.iter().enumerate();
-            cells
-                .map(|(column, value)| {
-                    let is_unknown = answer.exactness(index, column) == Exactness::Unknown;
-                    (cell(&answer.shown(index, column)), is_unknown || is_number(value))
-                })
-                .collect()
-        })
+    let mut rows: Vec<Vec<String>> = (0..answer.shown_rows().len())
+        .map(|row| (0..head.len()).map(|column| cell(&answer.shown(row, column))).collect())
         .collect();
-    if let Some(totals) = answer.shown_totals() {
-        rows.push(totals.iter().enumerate().map(|(index, text)| (cell(text), index > 0)).collect());
-    }
+    rows.extend(answer.shown_totals().map(|totals| totals.iter().map(|text| cell(text)).collect()));
     let widths: Vec<usize> = (0..head.len())
         .map(|index| {
-            let cells = rows.iter().map(|row| row[index].0.chars().count());
+            let cells = rows.iter().map(|row| row[index].chars().count());
             cells.chain([head[index].chars().count()]).max().unwrap_or_default()
         })
         .collect();
-    let head: Vec<(String, bool)> = head.into_iter().map(|name| (name, false)).collect();
-    for row in std::iter::once(&head).chain(&rows) {
-        let line: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|((text, right), width)| match right {
+    let numbers: Vec<bool> = (0..head.len()).map(|column| answer.has_numbers(column)).collect();
+    for (place, row) in std::iter::once(&head).chain(&rows).enumerate() {
+        let cells = row.iter().zip(&widths).enumerate();
+        let line: Vec<String> = cells
+            .map(|(column, (text, width))| match place > 0 && numbers[column] {
                 true => format!("{text:>width$}"),
                 false => format!("{text:<width$}"),
             })
@@ -64,10 +48,6 @@ fn rows(answer: &Answer) -> String {
         made.push('\n');
     }
     made
-}
-
-fn is_number(value: &SqlValue) -> bool {
-    matches!(value, SqlValue::Integer(_) | SqlValue::Real(_))
 }
 
 /// Text of a cell, cut if it is long.

@@ -11,7 +11,7 @@ use crate::cli::exit;
 use crate::clock::stamp;
 use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport, SinkKind};
 use crate::record::{Change, Kind, Route};
-use crate::report::{self, Answer, By, Column, Period, Report};
+use crate::report::{self, Answer, By, Column, Known, Period, Report};
 use crate::sink::{Sink, Verdict};
 use crate::store::{NewNotice, SqlValue};
 
@@ -78,6 +78,7 @@ fn scheduled(name: &str, settings: &ScheduledReport, now: Timestamp) -> Option<C
         columns: vec![Column { name: "sample".to_owned(), format: None }],
         rows: vec![vec![SqlValue::Text(TEXT.to_owned())]],
         row_count: 1,
+        known: Known::Wholly,
         exactness: Vec::new(),
         totals: None,
         totals_exactness: Vec::new(),

@@ -106,16 +106,16 @@ fn intake(shop: &Shop, asked: &Asked) -> Vec<Value> {
 }
 
 fn sources(shop: &Shop, asked: &Asked) -> Vec<Value> {
-    let mut sources: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    let mut sources: BTreeMap<&str, [u32; 3]> = BTreeMap::new();
     for lead in asked.during(shop, "leads") {
         let source = sources.entry(text(lead, "source")).or_default();
-        source.0 += 1;
-        source.1 += u32::from(lead["status_stage"] == "completed");
+        source[0] += 1;
+        source[1] += u32::from(lead["status_stage"] == "completed");
+        source[2] += u32::from(lead["status_stage"].is_null());
     }
     let mut rows: Vec<_> = sources.into_iter().collect();
-    rows.sort_by_key(|(name, (leads, _))| (Reverse(*leads), *name));
-    let row =
-        |(source, (leads, closed))| json!({"source": source, "leads": leads, "closed": closed});
+    rows.sort_by_key(|(name, [leads, ..])| (Reverse(*leads), *name));
+    let row = |(source, [leads, closed, none]): (&str, [u32; 3])| json!({"source": source, "leads": leads, "closed": closed, "no_stage": none});
     rows.into_iter().map(row).collect()
 }
 
@@ -128,14 +128,14 @@ fn leads(shop: &Shop, asked: &Asked) -> Vec<Value> {
                 && customer["created_at"].as_str() >= lead["created_at"].as_str()
         })
     };
-    let mut periods: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    let mut periods: BTreeMap<String, (u32, u32)> = asked.periods();
     for lead in asked.during(shop, "leads") {
         let period = periods.entry(asked.name(shop.day(lead))).or_default();
         period.0 += 1;
         period.1 += u32::from(is_converted(lead));
     }
     let row = |(period, (leads, converted)): (String, (u32, u32))| {
-        let percent = tenth(f64::from(converted) * 100.0 / f64::from(leads));
+        let percent = (leads > 0).then(|| tenth(f64::from(converted) * 100.0 / f64::from(leads)));
         json!({"period": period, "leads": leads, "converted": converted, "converted_percent": percent})
     };
     periods.into_iter().map(row).collect()
@@ -149,7 +149,7 @@ fn follow_ups(shop: &Shop, asked: &Asked) -> Vec<Value> {
         .filter_map(|lead| Some((lead["next_follow_up"].as_str()?.parse().ok()?, lead)))
         .filter(|(day, _)| *day <= today)
         .collect();
-    due.sort_by_key(|(day, lead)| (*day, text(lead, "name").to_owned()));
+    due.sort_by_key(|(day, lead)| (Reverse(*day), text(lead, "name").to_owned()));
     let row = |(day, lead): (Date, &Value)| {
         json!({"id": lead["id"].to_string(), "name": lead["name"], "status": lead["status"],
             "due": day.to_string(), "days_late": (today - day).get_days()})
@@ -175,42 +175,55 @@ fn open_repairs(shop: &Shop, asked: &Asked) -> Vec<Value> {
     groups.into_iter().map(row).collect()
 }
 
-/// Hours from the first to the last status change of each completed repair, by a field of the repair.
+/// Days that each repair completed in the period was open, by a field of the repair.
 fn turnaround(shop: &Shop, asked: &Asked, field: &str, name: &str) -> Vec<Value> {
-    let jobs = jobs_by_number(shop);
-    let mut changes: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-    for change in shop.all("job_status_changes") {
-        changes.entry(text(change, "job_number")).or_default().push(change);
-    }
     let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for number in completed(shop, asked) {
-        let times: Vec<_> = changes[number].iter().map(|change| at(change)).collect();
-        let span = times.iter().max().unwrap().duration_since(*times.iter().min().unwrap());
-        groups.entry(text(jobs[number], field)).or_default().push(span.as_secs_f64() / 3600.0);
+    for (job, open_seconds) in completed(shop, asked) {
+        groups.entry(text(job, field)).or_default().push(open_seconds / 86_400.0);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(name, hours)| (Reverse(hours.len()), *name));
-    let row = |(group, mut hours): (&str, Vec<f64>)| {
-        hours.sort_by(f64::total_cmp);
-        let n = hours.len();
+    groups.sort_by_key(|(name, days)| (Reverse(days.len()), *name));
+    let row = |(group, mut days): (&str, Vec<f64>)| {
+        days.sort_by(f64::total_cmp);
+        let n = days.len();
         let median =
-            if n % 2 == 1 { hours[n / 2] } else { f64::midpoint(hours[n / 2 - 1], hours[n / 2]) };
+            if n % 2 == 1 { days[n / 2] } else { f64::midpoint(days[n / 2 - 1], days[n / 2]) };
         // The smallest value that nine of ten do not exceed.
-        let p90 = hours[(n * 9).div_ceil(10) - 1];
-        json!({name: group, "repairs": n, "median_hours": median, "p90_hours": p90})
+        let p90 = days[(n * 9).div_ceil(10) - 1];
+        json!({name: group, "repairs": n, "median_days": median, "p90_days": p90})
     };
     groups.into_iter().map(row).collect()
 }
 
-fn jobs_by_number(shop: &Shop) -> BTreeMap<&str, &Value> {
-    shop.all("jobs").iter().map(|job| (text(job, "job_number"), job)).collect()
-}
-
-/// The numbers of the repairs that were completed in the period.
-fn completed<'s>(shop: &'s Shop, asked: &Asked) -> BTreeSet<&'s str> {
-    let changes = asked.during(shop, "job_status_changes").into_iter();
-    let completed = changes.filter(|change| change["status_stage"] == "completed");
-    completed.map(|change| text(change, "job_number")).collect()
+/// The repairs that are completed and were so in the period, and for how many seconds each was open.
+fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<(&'s Value, f64)> {
+    let jobs = shop.all("jobs").iter().filter(|job| asked.has(job));
+    let completed = jobs.filter(|job| job["status_stage"] == "completed");
+    let mut found = Vec::new();
+    for job in completed {
+        let of_job = |change: &&Value| {
+            change["job_number"] == job["job_number"] && change["_business"] == job["_business"]
+        };
+        let mut changes: Vec<&Value> =
+            shop.all("job_status_changes").iter().filter(of_job).collect();
+        changes.sort_by_key(|change| text(change, "created_at"));
+        let (mut open_seconds, mut opened, mut done) = (0.0, Some(at(job)), None);
+        for change in changes {
+            if change["status_stage"] != "completed" {
+                opened = opened.or(Some(at(change)));
+                done = None;
+            } else if let Some(since) = opened.take() {
+                open_seconds += at(change).duration_since(since).as_secs_f64().max(0.0);
+                done = Some(change);
+            }
+        }
+        if let Some(change) = done
+            && (asked.from..=asked.to).contains(&shop.day(change))
+        {
+            found.push((job, open_seconds));
+        }
+    }
+    found
 }
 
 fn technicians(shop: &Shop, asked: &Asked) -> Vec<Value> {
@@ -222,9 +235,8 @@ fn technicians(shop: &Shop, asked: &Asked) -> Vec<Value> {
     for job in asked.during(shop, "jobs") {
         people.entry(name(job)).or_default()[1] += 1;
     }
-    let jobs = jobs_by_number(shop);
-    for number in completed(shop, asked) {
-        people.entry(name(jobs[number])).or_default()[2] += 1;
+    for (job, _) in completed(shop, asked) {
+        people.entry(name(job)).or_default()[2] += 1;
     }
     let mut rows: Vec<_> = people.into_iter().collect();
     rows.sort_by_key(|(name, [open, ..])| (Reverse(*open), name.clone()));
@@ -271,29 +283,24 @@ fn outstanding(shop: &Shop, asked: &Asked) -> Vec<Value> {
         (Reverse(total - paid), text(job, "created_at").to_owned())
     });
     let days = |job: &Value| shop.age(job) as i64;
-    let (total, paid) = owing.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    let oldest = owing.iter().map(|(_, _, job)| days(job)).max();
-    let mut rows = vec![
-        json!({"job_number": format!("all {}", owing.len()), "customer_name": null, "status": null,
-        "total": units(total), "paid": units(paid), "outstanding": units(total - paid), "days_old": oldest}),
-    ];
-    rows.extend(owing.into_iter().map(|(total, paid, job)| {
+    let row = |(total, paid, job): (i64, i64, &Value)| {
         json!({"job_number": job["job_number"], "customer_name": job["customer_name"], "status": job["status"],
             "total": units(total), "paid": units(paid), "outstanding": units(total - paid), "days_old": days(job)})
-    }));
-    rows
+    };
+    owing.into_iter().map(row).collect()
 }
 
 fn outsourced(shop: &Shop, asked: &Asked) -> Vec<Value> {
-    let mut firms: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut firms: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for job in asked.open(shop, "outsourced_jobs") {
-        firms.entry(text(job, "vendor_name")).or_default().push(shop.age(job));
+        let firm = (text(job, "vendor_name"), text(job, "status_stage"));
+        firms.entry(firm).or_default().push(shop.age(job));
     }
     let mut firms: Vec<_> = firms.into_iter().collect();
-    firms.sort_by_key(|(name, ages)| (Reverse(ages.len()), *name));
-    let row = |(vendor, ages): (&str, Vec<f64>)| {
+    firms.sort_by_key(|((name, _), ages)| (Reverse(ages.len()), *name));
+    let row = |((vendor, stage), ages): ((&str, &str), Vec<f64>)| {
         let overdue = ages.iter().filter(|age| **age > OVERDUE).count();
-        json!({"vendor": vendor, "out": ages.len(), "overdue": overdue, "oldest_days": oldest(&ages)})
+        json!({"vendor": vendor, "stage": stage, "out": ages.len(), "overdue": overdue, "oldest_days": oldest(&ages)})
     };
     firms.into_iter().map(row).collect()
 }

@@ -152,8 +152,11 @@ fn add_what_is_rare(sandbox: &Sandbox, day: Date, zone: &TimeZone) {
         let Value::Object(fields) = fields else { unreachable!() };
         sandbox.add_record(route, None, fields).unwrap();
     };
+    // Before the job was seen last, so that its own paid sum holds them.
+    let at = format!("{:.6}", sandbox.now() - SignedDuration::from_hours(1));
     for amount in [0.1, 0.2, -33.33, 19.99, -7.01] {
-        add(sandbox::Route::Payments, json!({"amount": amount, "job_number": "JOB-00001"}));
+        let fields = json!({"amount": amount, "job_number": "JOB-00001", "created_at": at});
+        add(sandbox::Route::Payments, fields);
     }
     let start = |day: Date| day.to_zoned(zone.clone()).unwrap().timestamp();
     let instant = SignedDuration::from_micros(1);
