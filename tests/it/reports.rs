@@ -9,3 +9,4 @@ mod plans;
 mod recipes;
 pub(crate) mod scheduled;
 mod truth;
+mod unknown;

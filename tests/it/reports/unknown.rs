@@ -1,0 +1,216 @@
+//! Reports of times of which not everything is known: before the mirror began, in a gap, after the last
+//! reading. What is unknown is never 0.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use shopmirror::record::{Page, PollerId, Record, RecordId, Route};
+use shopmirror::store::{PollFacts, Store};
+
+use crate::support::Place;
+
+/// A page that holds the newest records of a list; with `limit` records it may not be the whole list.
+struct Shown<'a> {
+    route: Route,
+    business: Option<&'a str>,
+    at: &'a str,
+    limit: u32,
+    served: Option<&'a str>,
+}
+
+const USUAL: Shown<'_> = Shown {
+    route: Route::Payments,
+    business: None,
+    at: "2026-03-10T12:00:00Z",
+    limit: 2,
+    served: None,
+};
+
+impl Shown<'_> {
+    async fn store(&self, store: &Store, records: &[Value]) {
+        let (mut body, mut found) = (String::from("["), Vec::new());
+        for record in records.iter().rev() {
+            if !found.is_empty() {
+                body.push(',');
+            }
+            let (start, text) = (body.len(), record.to_string());
+            body.push_str(&text);
+            let id = RecordId::from_json(shopmirror::record::field(&text, "id").unwrap()).unwrap();
+            found.push(Record::at(start..start + text.len(), &body, id));
+        }
+        body.push(']');
+        let facts = PollFacts {
+            at: self.at.parse::<Timestamp>().unwrap(),
+            asked_after: store.seq(),
+            limit: self.limit,
+            latency: Duration::ZERO,
+            remaining: None,
+            served_business: self.served.map(str::to_owned),
+        };
+        let key = PollerId { route: self.route, business: self.business.map(str::to_owned) };
+        store.store_page(key, Page::new(body, found), facts, None).await.unwrap();
+    }
+}
+
+fn payment(id: i64, at: &str, amount: f64) -> Value {
+    json!({"id": id, "created_at": format!("2026-03-{at}:00.000000Z"), "amount": amount})
+}
+
+fn place(more: &str) -> (Place, Store) {
+    let place = Place::new("http://127.0.0.1:1/api", "any-key");
+    place.configure_all(&format!("time_zone = \"UTC\"\n{more}"));
+    let store = Store::open(&place.store()).unwrap();
+    (place, store)
+}
+
+#[tokio::test]
+async fn days_before_the_mirror_began_in_a_gap_and_after_the_last_reading_are_unknown() {
+    let (place, store) = place("[reports]\ncurrency = \"EUR\"\n");
+    let read = |at| Shown { at, ..USUAL };
+    // A full page: nobody knows what came before it.
+    let first = [payment(1, "02T09:00", 1_500.5), payment(2, "04T09:00", 10.0)];
+    read("2026-03-04T12:00:00Z").store(&store, &first).await;
+    let next = [payment(2, "04T09:00", 10.0), payment(3, "05T09:00", 20.0)];
+    read("2026-03-06T00:30:00Z").store(&store, &next).await;
+    // A page that shares no record with the one before.
+    let after = [payment(8, "08T09:00", 30.0), payment(9, "08T10:00", -5.0)];
+    read("2026-03-08T12:00:00Z").store(&store, &after).await;
+    store.close().await.unwrap();
+
+    let asked = ["report", "payments", "--from", "2026-03-01", "--to", "2026-03-10"];
+    let table = place.run(asked).await.out;
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    let row = |name: &str| lines.iter().find(|row| row.first() == Some(&name)).unwrap().join(" | ");
+    let unknown = "unknown | unknown | unknown | unknown | unknown";
+    assert_eq!(row("2026-03-01"), format!("2026-03-01 | {unknown}"), "{table}");
+    let before = "≥ 1 | ≥ EUR 1,500.50 | unknown | unknown | unknown";
+    assert_eq!(row("2026-03-02"), format!("2026-03-02 | {before}"), "before the mirror began");
+    assert_eq!(row("2026-03-05"), "2026-03-05 | 1 | EUR 20.00 | 0 | EUR 0.00 | EUR 20.00");
+    assert_eq!(row("2026-03-07"), format!("2026-03-07 | {unknown}"), "a gap");
+    let in_part = "≥ 1 | ≥ EUR 30.00 | ≥ 1 | ≥ EUR 5.00 | unknown";
+    assert_eq!(row("2026-03-08"), format!("2026-03-08 | {in_part}"), "{table}");
+    assert_eq!(row("2026-03-09"), format!("2026-03-09 | {unknown}"), "it was not read");
+    assert_eq!(row("Total"), "Total | ≥ 4 | ≥ EUR 1,560.50 | ≥ 1 | ≥ EUR 5.00 | unknown");
+    let last = table.lines().last().unwrap();
+    for part in [
+        "payments are complete since 4 March 2026, 12:00",
+        "payments may be missing between 6 March 2026, 00:30 and 8 March 2026, 12:00",
+        "payments were last read on 8 March 2026, 12:00",
+    ] {
+        assert!(last.contains(part), "{part}: {last}");
+    }
+    assert!(table.contains("2026-03-01 to 2026-03-10, as of 2026-03-08 12:00, UTC"), "{table}");
+
+    let form = async |format| place.run(asked.iter().chain(&["--format", format])).await.out;
+    let json: Value = serde_json::from_str(&form("json").await).unwrap();
+    assert_eq!(json["rows"][0], json!(["2026-03-01", null, null, null, null, null]));
+    assert_eq!(json["rows"][1], json!(["2026-03-02", 1, 1500.5, null, null, null]));
+    assert_eq!(json["at_least"][0], json!([1, 1]));
+    assert_eq!(json["totals"], json!([null, 4, 1560.5, 1, 5.0, null]));
+    let csv = form("csv").await;
+    assert!(csv.contains("\r\n2026-03-01,,,,,\r\n2026-03-02,1,1500.50,,,\r\n"), "{csv}");
+    assert!(!csv.contains("complete") && !csv.contains("Total"), "{csv}");
+    let html = form("html").await;
+    assert!(html.contains("unknown") && html.contains("complete since"), "{html}");
+    assert!(form("svg").await.contains("not all known"), "the chart says what is hatched");
+    let known = ["report", "payments", "--from", "2026-03-05", "--to", "2026-03-05"];
+    let known = place.run(known.iter().chain(&["--format", "svg"])).await.out;
+    assert!(!known.contains("not all known"), "{known}");
+    // Two days of a month of which nothing is known make its number at least.
+    let month = place.run(asked.iter().chain(&["--by", "month"])).await.out;
+    assert!(month.contains("≥ EUR 1,560.50"), "{month}");
+}
+
+#[tokio::test]
+async fn a_share_of_which_nothing_is_known_is_not_zero_and_a_state_has_no_period() {
+    let (place, store) = place("");
+    let lead = |id: i64, at: &str| {
+        json!({"id": id, "created_at": format!("2026-03-{at}:00.000000Z"), "mobile_number": "1",
+            "email": null, "source": "web", "status": "New", "status_stage": "open", "name": "A"})
+    };
+    let customer = json!({"id": 1, "created_at": "2026-03-04T10:00:00.000000Z", "mobile_number": "2", "email": null});
+    let at = "2026-03-04T12:00:00Z";
+    let leads = Shown { route: Route::Leads, at, ..USUAL };
+    leads.store(&store, &[lead(1, "02T09:00"), lead(2, "03T09:00")]).await;
+    Shown { route: Route::Customers, at, ..USUAL }.store(&store, &[customer]).await;
+    let newer = Shown { at: "2026-03-06T00:30:00Z", ..leads };
+    newer.store(&store, &[lead(2, "03T09:00"), lead(3, "05T09:00")]).await;
+    Shown { route: Route::OutsourcedJobs, at, ..USUAL }
+        .store(
+            &store,
+            &[json!({"id": 1, "vendor_name": "V", "created_at": null, "status_stage": null})],
+        )
+        .await;
+    store.close().await.unwrap();
+    let asked = ["--from", "2026-03-01", "--to", "2026-03-05", "--format", "json"];
+    let json = place.run(["report", "leads"].iter().chain(&asked)).await.json();
+    assert_eq!(json["rows"][0], json!(["2026-03-01", null, null, null]));
+    assert_eq!(json["rows"][1], json!(["2026-03-02", 1, null, null]));
+    let sources = place.run(["report", "sources", "--from", "2026-03-01"]).await.out;
+    assert!(sources.contains("web") && sources.contains("≥ 3"), "{sources}");
+    let note = "the state of 1 of 3 leads was not seen since they left the newest page; the oldest was last seen on 4 March 2026";
+    assert!(sources.contains(note), "{sources}");
+    let outsourced = place.run(["report", "outsourced"]).await.out;
+    assert!(outsourced.starts_with("Outsourced work, as of 2026-03-04 12:00, UTC"), "{outsourced}");
+    assert!(outsourced.contains("(no stage)"), "{outsourced}");
+    let json = place.run(["report", "outsourced", "--format", "json"]).await.json();
+    assert_eq!(json["period"], Value::Null);
+}
+
+#[tokio::test]
+async fn follow_ups_show_the_newest_500_and_csv_all() {
+    let (place, store) = place("");
+    let lead = |id: i64| {
+        let day = if id <= 300 { "2026-01-05" } else { "2026-02-05" };
+        let stage = if id == 600 { Value::Null } else { "open".into() };
+        json!({"id": id, "name": format!("N{id}"), "status": null, "status_stage": stage, "next_follow_up": day})
+    };
+    let leads: Vec<Value> = (1..=600).map(lead).collect();
+    Shown { route: Route::Leads, limit: 1_000, ..USUAL }.store(&store, &leads).await;
+    store.close().await.unwrap();
+    let table = place.run(["report", "follow-ups"]).await.out;
+    assert_eq!(table.lines().filter(|line| line.contains("2026-02-05")).count(), 300);
+    assert_eq!(table.lines().filter(|line| line.contains("2026-01-05")).count(), 200);
+    assert!(
+        table.contains("these are the first 500 of 600 rows; CSV and JSON have all"),
+        "{table}"
+    );
+    assert!(table.contains("N600") && table.contains("(no status)"), "{table}");
+    let csv = place.run(["report", "follow-ups", "--format", "csv"]).await.out;
+    assert_eq!(csv.lines().count(), 601);
+}
+
+#[tokio::test]
+async fn what_nothing_says_was_paid_is_owed_and_two_branches_may_use_one_number() {
+    let (place, store) = place("");
+    let job = |id: i64, total: Value, paid: Value| {
+        json!({"id": id, "job_number": "R-1", "customer_name": "C", "status": null, "status_stage": null,
+            "created_at": "2026-03-01T00:00:00.000000Z", "total_amount": total, "paid_amount": paid})
+    };
+    let jobs = Shown { route: Route::Jobs, limit: 100, ..USUAL };
+    let own = [job(1, 140.into(), 0.into()), job(2, "980.00".into(), Value::Null)];
+    Shown { served: Some("1"), ..jobs }.store(&store, &own).await;
+    let other = [job(3, 50.into(), "50.00".into()), job(4, 7.into(), 3.into())];
+    Shown { business: Some("2"), ..jobs }.store(&store, &other).await;
+    store.close().await.unwrap();
+    let of = async |more: &[&str]| {
+        let args = ["report", "outstanding", "--format", "json"];
+        place.run(args.iter().chain(more)).await.json()
+    };
+    let all = of(&[]).await;
+    assert_eq!(all["rows"].as_array().unwrap().len(), 3, "{all}");
+    assert_eq!(all["totals"][5], json!(1124.0), "{all}");
+    assert_eq!(all["rows"][0][4], Value::Null, "what was paid is unknown");
+    let note = "of 1 of these repairs nothing says what was paid";
+    assert!(all["notes"].to_string().contains(note), "{all}");
+    assert_eq!(of(&["--business", "1"]).await["totals"][5], json!(1120.0), "the default's own id");
+    assert_eq!(of(&["--business", "2"]).await["totals"][5], json!(4.0));
+    let open = place.run(["report", "open-repairs"]).await.out;
+    assert!(open.contains("(no stage)") && open.contains("(no status)"), "{open}");
+    let none = place.run(["report", "turnaround-by-brand"]).await;
+    assert!(none.code == Some(65) && none.err.contains("job_status_changes"), "{none:?}");
+}
