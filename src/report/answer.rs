@@ -17,8 +17,8 @@ use super::value::{displayed, grouped};
 use crate::clock::stamp;
 use crate::record::Route;
 use crate::store::{
-    LogReach, PollerRow, QueryError, QueryLimits, QueryRows, Reader, SqlValue, StoreError,
-    missing_link,
+    LogReach, PollerRow, QueryError, QueryLimits, QueryRows, Reader, ReportDay, SqlValue,
+    StoreError, missing_link,
 };
 
 /// What a report may take and return.
@@ -263,6 +263,7 @@ pub fn answer(
     reader.set_days(&days)?;
     let pollers = reader.pollers()?;
     let business = chosen(&pollers, question.business.as_deref())?;
+    let unknown_jobs = unknown_jobs(reader, report, &days, &business)?;
     let horizon = Horizon {
         coverages: Coverage::of_all(
             &report.routes(),
@@ -272,6 +273,7 @@ pub fn answer(
             asked_at,
         ),
         is_linked: !unlinked.contains(&Route::JobStatusChanges),
+        unknown_jobs,
         days,
         now: asked_at,
     };
@@ -279,7 +281,7 @@ pub fn answer(
     let (found, row_count, sums) = counted(reader, report, &parameters)?;
     notes.extend(notes::of_links(report, &unlinked));
     notes.extend(notes::of_report(reader, report, &parameters, question.at.is_some(), zone)?);
-    notes.extend(notes::of_unknown_jobs(reader, report, &horizon, &business)?);
+    notes.extend(notes::of_unknown_jobs(report, unknown_jobs));
     if found.is_cut {
         notes.push(notes::cut(found.rows.len(), row_count));
     }
@@ -307,6 +309,22 @@ pub fn answer(
         notes,
         currency: question.currency.clone(),
     })
+}
+
+/// How many jobs were completed in these days that are not in the mirror, for a report that counts completions.
+fn unknown_jobs(
+    reader: &Reader,
+    report: &Report,
+    days: &[ReportDay],
+    business: &BusinessChoice,
+) -> Result<i64, StoreError> {
+    match (days.first(), days.last()) {
+        (Some(first), Some(last)) if report.counts_completions() => {
+            let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
+            reader.unknown_jobs_completed(&first.from_at, &last.to_at, asked, default)
+        }
+        _ => Ok(0),
+    }
 }
 
 /// The rows of a report, how many there are if they were counted, and the sums of all of them.

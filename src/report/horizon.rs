@@ -24,6 +24,8 @@ pub(super) struct Horizon {
     pub(super) coverages: Vec<Coverage>,
     /// Whether status changes name their job.
     pub(super) is_linked: bool,
+    /// Jobs that were completed in these days and that are not in the mirror.
+    pub(super) unknown_jobs: i64,
     pub(super) days: Vec<ReportDay>,
     pub(super) now: Timestamp,
 }
@@ -110,7 +112,9 @@ impl Horizon {
             return Known::Not;
         }
         let coverage = self.coverages.iter().find(|known| known.route == route);
-        coverage.map_or(Known::Not, |known| known.knows(from, to, self.now))
+        let known = coverage.map_or(Known::Not, |known| known.knows(from, to, self.now));
+        let lacks_jobs = route == Route::JobStatusChanges && self.unknown_jobs > 0;
+        if lacks_jobs { known.min(Known::Partly) } else { known }
     }
 
     /// Since when the data is complete, for people. `has_period` leaves out the gaps of other times.

@@ -94,7 +94,7 @@ pub fn document(answer: &Answer) -> String {
             body {
                 h1 { (title) }
                 p { (cell(&answer.report.about)) }
-                p { (cell(&answer.subject())) }
+                p { (cell(&first_upper(&answer.subject()))) }
                 @if let Some(chart) = svg(answer) { (figure("chart", answer, chart)) }
                 (table(answer))
             }

@@ -4,9 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::answer::ReportError;
-use super::completeness::BusinessChoice;
 use super::head::{Note, Report};
-use super::horizon::Horizon;
 use super::value::{grouped, shown};
 use crate::record::Route;
 use crate::store::{QueryLimits, Reader, SqlValue, missing_link};
@@ -71,24 +69,16 @@ fn filled(note: &Note, row: &[SqlValue], zone: &TimeZone) -> Option<String> {
 }
 
 /// That repairs are left out because the mirror does not hold them.
-pub(super) fn of_unknown_jobs(
-    reader: &Reader,
-    report: &Report,
-    horizon: &Horizon,
-    business: &BusinessChoice,
-) -> Result<Option<String>, ReportError> {
-    let Some((from, to)) = horizon.bounds().filter(|_| report.counts_completions()) else {
-        return Ok(None);
+pub(super) fn of_unknown_jobs(report: &Report, count: i64) -> Option<String> {
+    let repairs = match count {
+        ..=0 => return None,
+        1 => "1 completed repair is".to_owned(),
+        count => format!("{} completed repairs are", grouped(count as f64)),
     };
-    let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
-    let count = reader.unknown_jobs_completed(from, to, asked, default)?;
-    Ok((count > 0).then(|| {
-        let repairs = if count == 1 { "repair is" } else { "repairs are" };
-        format!(
-            "{} completed {repairs} left out, because shopmirror never saw more than a status change: most were taken in before the mirror began, so turnaround is longer than shown here",
-            grouped(count as f64)
-        )
-    }))
+    let effect = if report.needs_job_link { ", so the true turnaround may be longer" } else { "" };
+    Some(format!(
+        "{repairs} left out, of which only a status change was seen: most were taken in before the mirror began{effect}"
+    ))
 }
 
 /// That rows are cut off.

@@ -125,3 +125,22 @@ fn changed<'a>(
     let fields = changed_field_names(change.before.as_deref()?, &change.body, ignored);
     Some((change.record_id.as_deref()?, fields, change.observed_at.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_repeats_is_found_but_never_a_status() {
+        let at = |second: i64| Timestamp::from_second(1_800_000_000 + second).unwrap();
+        let found = |fields: &[&str]| {
+            let names: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
+            let mut volatile = VolatileFields::default();
+            (0..40).for_each(|second| volatile.note("1", &names, at(second)));
+            volatile.field(at(40)).map(str::to_owned)
+        };
+        assert_eq!(found(&["age", "status"]), Some("age".to_owned()));
+        assert_eq!(found(&["status"]), None);
+        assert_eq!(found(&["Status_stage"]), None);
+    }
+}

@@ -121,7 +121,7 @@ async fn every_output_for_programs_is_as_its_schema_says() {
         ("show", &format!("show leads {lead} --json")),
         ("find", "find miller --json"),
         ("reports", "report --format json"),
-        ("rows", "report mirror --format json"),
+        ("report-answer", "report mirror --format json"),
         ("plan", "plan --json"),
         ("why", "why leads --json"),
         ("simulate", "simulate --shop busy --hours 1 --json"),
@@ -137,7 +137,7 @@ async fn every_output_for_programs_is_as_its_schema_says() {
     for (schema, path) in [
         ("status", "/api/status"),
         ("reports", "/api/reports"),
-        ("rows", "/api/report?name=mirror"),
+        ("report-answer", "/api/report?name=mirror"),
         ("rows", "/api/records?route=payments"),
         ("find", "/api/records?q=miller"),
         ("log", &format!("/api/record?route=leads&id={lead}")),
