@@ -5,7 +5,7 @@
 -- format: money total paid outstanding
 -- total: total paid outstanding
 WITH billed AS (
-    SELECT j.job_number, j.customer_name, s.status, j.created_at, round(s.paid * 10000) AS paid,
+    SELECT j.id, s.status, round(s.paid * 10000) AS paid,
         -- In ten-thousandths, because sums of fractions would not be exact. A text is more than any number
         -- for SQLite, so an amount that was sent as text is made one.
         round(10000 * CASE WHEN typeof(j.total_amount) <> 'text' THEN j.total_amount
@@ -15,14 +15,18 @@ WITH billed AS (
     FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
     WHERE j.total_amount > 0
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+),
+-- Few of all, so that the other columns are read of these only.
+owing AS MATERIALIZED (
+    SELECT id, status, total, paid, total - coalesce(paid, 0) AS owed
+    FROM billed
+    WHERE total > coalesce(paid, 0)
 )
-SELECT job_number, customer_name, coalesce(status, '(no status)') AS status,
-    total / 10000.0 AS total, paid / 10000.0 AS paid,
-    (total - coalesce(paid, 0)) / 10000.0 AS outstanding,
-    CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER) AS days_old
-FROM billed
-WHERE billed.total > coalesce(billed.paid, 0)
-ORDER BY billed.total - coalesce(billed.paid, 0) DESC, created_at
+SELECT j.job_number, j.customer_name, coalesce(o.status, '(no status)') AS status,
+    o.total / 10000.0 AS total, o.paid / 10000.0 AS paid, o.owed / 10000.0 AS outstanding,
+    CAST(julianday(:now) - julianday(substr(j.created_at, 1, 19)) AS INTEGER) AS days_old
+FROM owing o CROSS JOIN jobs j ON j.id = o.id
+ORDER BY o.owed DESC, j.created_at
 -- note: of {1} of these repairs nothing says what was paid: they count as owed in full
 SELECT count(*)
 FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
