@@ -172,6 +172,23 @@ mod tests {
         assert_eq!(gaps.len(), 1, "what went by meanwhile is one gap: {gaps:?}");
     }
 
+    #[tokio::test]
+    async fn when_an_unchanged_page_was_read_is_written_once_a_minute() {
+        let (_dir, store) = fixtures::open();
+        let poll = |second| Poll { second, ..Poll::USUAL };
+        let row = async || store.read(|reader| reader.pollers()).await.unwrap().remove(0);
+        let shown = [fixtures::record(1, "N")];
+        poll(0).shows(&store, &shown).await;
+        let first = row().await.last_success_at;
+        assert!(poll(50).shows(&store, &shown).await.unchanged);
+        assert_eq!(row().await.last_success_at, first, "an unchanged page writes nothing");
+        for _ in 0..READING_TIMES_EVERY {
+            store.upkeep(None, MONTH).await.unwrap();
+        }
+        let read: Timestamp = row().await.last_success_at.parse().unwrap();
+        assert_eq!(read.duration_since(first.parse().unwrap()).as_secs(), 50);
+    }
+
     const MONTH: Duration = Duration::from_secs(30 * 86_400);
 
     #[tokio::test]
