@@ -100,7 +100,7 @@ pub use operate::Operator;
 pub use page_facts::{PageOutcome, PollFacts};
 pub use people::CustomerText;
 pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
-pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
+pub use query::{Beyond, QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
 
 pub use reader::{Reader, RecordFilter};

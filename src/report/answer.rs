@@ -17,7 +17,7 @@ use super::value::{displayed, grouped};
 use crate::clock::stamp;
 use crate::record::Route;
 use crate::store::{
-    LogReach, PollerRow, QueryError, QueryLimits, QueryRows, Reader, ReportDay, SqlValue,
+    Beyond, LogReach, PollerRow, QueryError, QueryLimits, QueryRows, Reader, ReportDay, SqlValue,
     StoreError, missing_link,
 };
 
@@ -339,8 +339,7 @@ fn counted(
         more += 1;
         sums.add(row);
     };
-    let beyond: Option<&mut dyn FnMut(&[SqlValue])> =
-        if counts_all { Some(&mut beyond) } else { None };
+    let beyond: Option<Beyond<'_>> = if counts_all { Some(&mut beyond) } else { None };
     let found = reader
         .query_and_count(&report.sql, parameters, LIMITS, beyond)
         .map_err(|source| ReportError::Query { name: report.name.clone(), source })?;

@@ -23,6 +23,9 @@ pub struct QueryLimits {
     pub bytes: usize,
 }
 
+/// Is given each row of a query that is cut off.
+pub type Beyond<'a> = &'a mut dyn FnMut(&[Value]);
+
 /// The rows of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryRows {
@@ -114,7 +117,7 @@ impl Reader {
         sql: &str,
         parameters: &[(String, Value)],
         limits: QueryLimits,
-        beyond: Option<&mut dyn FnMut(&[Value])>,
+        beyond: Option<Beyond<'_>>,
     ) -> Result<QueryRows, QueryError> {
         let failed = |error: rusqlite::Error| QueryError::Store(error.into());
         let begun = Instant::now();
@@ -151,7 +154,7 @@ fn run(
     sql: &str,
     parameters: &[(String, Value)],
     limits: QueryLimits,
-    mut beyond: Option<&mut dyn FnMut(&[Value])>,
+    mut beyond: Option<Beyond<'_>>,
 ) -> Result<QueryRows, QueryError> {
     let mut statement = reader.connection.prepare(sql).map_err(|error| explain(error, limits))?;
     if !statement.readonly() || statement.column_count() == 0 {

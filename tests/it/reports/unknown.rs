@@ -211,6 +211,23 @@ async fn what_nothing_says_was_paid_is_owed_and_two_branches_may_use_one_number(
     assert_eq!(of(&["--business", "2"]).await["totals"][5], json!(4.0));
     let open = place.run(["report", "open-repairs"]).await.out;
     assert!(open.contains("(no stage)") && open.contains("(no status)"), "{open}");
-    let none = place.run(["report", "turnaround-by-brand"]).await;
-    assert!(none.code == Some(65) && none.err.contains("job_status_changes"), "{none:?}");
+}
+
+#[tokio::test]
+async fn without_a_field_that_names_the_job_states_are_as_last_seen_and_turnaround_is_refused() {
+    let (place, store) = place("");
+    let at = "2026-03-01T00:00:00.000000Z";
+    let job = json!({"id": 1, "device_brand": "B", "assigned_to": "P", "status": "S", "status_stage": "open", "created_at": at});
+    let change = json!({"id": 9, "status": "Done", "status_stage": "completed", "created_at": at});
+    for (route, record) in [(Route::Jobs, job), (Route::JobStatusChanges, change)] {
+        Shown { route, limit: 100, ..USUAL }.store(&store, &[record]).await;
+    }
+    store.close().await.unwrap();
+    let open = place.run(["report", "open-repairs"]).await.out;
+    assert!(open.contains("are as last seen: set `[reports] job_link`"), "{open}");
+    let refused = place.run(["report", "turnaround-by-brand"]).await;
+    assert!(refused.code == Some(65) && refused.err.contains("[reports] job_link"), "{refused:?}");
+    let args = ["report", "technicians", "--from", "2026-03-01", "--format", "json"];
+    let technicians = place.run(args).await.json();
+    assert_eq!(technicians["rows"][0][3], Value::Null, "completed is unknown: {technicians}");
 }

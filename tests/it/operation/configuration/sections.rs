@@ -154,6 +154,10 @@ fn the_alerts() {
 fn the_scheduled_reports() {
     let report = "report = \"payments\"\nat = \"07:30\"";
     let missing = ["1:1 needs `report`", "1:1 needs `at`: a time", "1:1 needs `path`"];
+    refused(
+        "[reports]",
+        &[("currency = \"Euro and cent\"", &["2:12 a currency is a code or a sign"])],
+    );
     refused("[reports.schedule.till]", &[("", &missing)]);
     refused(
         &format!("[reports.schedule.till]\n{report}"),
