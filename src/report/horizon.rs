@@ -124,19 +124,25 @@ impl Horizon {
         let mut parts = Vec::new();
         let since = self.grouped(|known| {
             Some(match (known.read_at, known.since) {
-                (None, _) => "were never read".to_owned(),
-                (_, None) => "are complete".to_owned(),
-                (_, Some(since)) => format!("are complete since {}", moment(since)),
+                (None, _) => "never read".to_owned(),
+                (_, None) => "complete".to_owned(),
+                (_, Some(since)) => format!("complete since {}", moment(since)),
             })
         });
-        parts.extend(since.iter().map(|(since, names)| format!("{names} {since}")));
+        parts.extend(since.iter().map(|(since, names)| match names.as_slice() {
+            [name] => format!("the list of {name} is {since}"),
+            names => format!("the lists of {} are {since}", listed(names)),
+        }));
         if self.coverages.iter().any(|known| known.since.is_some()) {
             parts.push("of earlier times only some records are known".to_owned());
         }
         parts.extend(self.gaps(has_period, &moment));
         let is_old = |at: &Timestamp| self.now.duration_since(*at) > OLD;
         let old = self.grouped(|known| known.read_at.filter(is_old).map(&moment));
-        parts.extend(old.iter().map(|(at, names)| format!("{names} were last read on {at}")));
+        parts.extend(old.iter().map(|(at, names)| match names.as_slice() {
+            [name] => format!("the list of {name} was last read on {at}"),
+            names => format!("the lists of {} were last read on {at}", listed(names)),
+        }));
         match parts.is_empty() {
             true => "nothing is known of how complete the data is".to_owned(),
             false => parts.join("; "),
@@ -144,7 +150,7 @@ impl Horizon {
     }
 
     /// The names of the lists of which the same is said.
-    fn grouped(&self, said: impl Fn(&Coverage) -> Option<String>) -> Vec<(String, String)> {
+    fn grouped(&self, said: impl Fn(&Coverage) -> Option<String>) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for known in &self.coverages {
             let Some(text) = said(known) else { continue };
@@ -154,7 +160,7 @@ impl Horizon {
                 None => groups.push((text, vec![name])),
             }
         }
-        groups.into_iter().map(|(text, names)| (text, listed(&names))).collect()
+        groups
     }
 
     fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {

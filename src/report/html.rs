@@ -27,7 +27,6 @@ pub fn fragment(answer: &Answer) -> Markup {
             @if let Some(chart) = narrow_svg(answer) { (figure("chart narrow", answer, chart)) }
         }
         (table(answer))
-        p.note { (cell(&first_upper(&answer.subject()))) "." }
     }
 }
 
