@@ -73,6 +73,17 @@ impl Reader {
         Ok(log::each_version(&self.connection, (route, id), after, None, each)?)
     }
 
+    /// When a page showed a record last; `None` while it is on the newest page of its list, or if the mirror
+    /// has no such record.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn last_seen_at(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
+        let sql = format!("SELECT _last_seen_at FROM \"{route}\" WHERE id = ?1");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        Ok(statement.query_row([id], |row| row.get(0)).optional()?.flatten())
+    }
+
     /// The text of the version that a record's row in the mirror was made from; `None` if the mirror
     /// has no such record.
     ///

@@ -56,7 +56,8 @@ impl JobLink {
 
     /// The same for the look from a job to its records, by an index of the field. An id is text in `jobs`
     /// and may be a number in the field; the `+` keeps SQLite from converting the field, which no index has.
-    pub(super) fn condition_from_job(&self, child: &str, job: &str) -> String {
+    #[must_use]
+    pub fn condition_from_job(&self, child: &str, job: &str) -> String {
         if self.job_field != "id" {
             return self.condition(child, job);
         }
