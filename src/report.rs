@@ -12,6 +12,7 @@ mod csv;
 mod delivery;
 mod folder;
 mod head;
+mod home;
 mod horizon;
 mod html;
 mod json;
@@ -31,6 +32,10 @@ pub use delivery::{RenderError, ScheduledContent, notice_body, question_of, rend
 pub use folder::{FolderError, find, list};
 pub use head::{
     Chart, ColumnFormat, Counted, HeadError, Need, Note, Parameter, ParameterKind, Report,
+};
+pub use home::{
+    Amount, Attention, Figure, Home, HomeRange, JobState, LINE_DAYS, ListedRepair, RepairList,
+    home, job_state, repairs,
 };
 pub use html::{document, fragment};
 pub use json::{ReportDocument, json};

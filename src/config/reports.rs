@@ -32,6 +32,8 @@ pub struct ReportsSettings {
     pub currency: Option<String>,
     /// The field of status changes and payments that names their job; `None` lets it be found in the data.
     pub job_link: Option<String>,
+    /// The statuses that mean ready for pickup; empty if their names say so.
+    pub ready_status: Vec<String>,
     /// The reports that are made by themselves, by the names of their tables.
     pub schedule: BTreeMap<String, ScheduledReport>,
 }
@@ -181,6 +183,9 @@ pub(super) fn read(mut section: Section<'_>, base: &Base, others: &Others<'_>) -
         found.value.to_owned()
     });
     let job_link = section.text("job_link").map(|found| found.value.to_owned());
+    let ready_status = section.texts("ready_status").map_or_else(Vec::new, |list| {
+        list.value.into_iter().map(|status| status.value.to_owned()).collect()
+    });
     let scheduled = section.section("schedule");
     section.finish();
     let findings = scheduled.findings;
@@ -211,7 +216,7 @@ pub(super) fn read(mut section: Section<'_>, base: &Base, others: &Others<'_>) -
         }
         schedule.insert(name.value, read);
     }
-    ReportsSettings { folder, currency, job_link, schedule }
+    ReportsSettings { folder, currency, job_link, ready_status, schedule }
 }
 
 /// One table, and the place of its target; `None` only if a problem was noted.

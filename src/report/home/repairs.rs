@@ -1,0 +1,265 @@
+//! The repairs that are open, and those that were completed lately, by their current state.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+use super::span::utc;
+use super::texts;
+use crate::record::Route;
+use crate::store::{JobLink, QueryError, Reader, SqlValue};
+
+/// Words by which the name of a status says that a repair is ready for pickup.
+const READY_WORDS: [&str; 4] = ["ready", "pickup", "pick up", "collect"];
+/// Status changes that are looked through for a status of such a name.
+const LOOKED_THROUGH: u32 = 5_000;
+
+/// A repair, open or completed lately.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Repair {
+    pub(super) id: String,
+    pub(super) status: Option<String>,
+    /// Its times in UTC as the mirror holds them; empty if it was always so.
+    pub(super) created_at: String,
+    pub(super) since: String,
+    pub(super) completed_at: Option<String>,
+    pub(super) due: Due,
+    pub(super) is_ready: bool,
+    /// Since when, or from when to its completion, it was ready for pickup.
+    pub(super) ready_from: Option<String>,
+    pub(super) last_seen_at: Option<String>,
+    pub(super) open_seconds: Option<i64>,
+}
+
+/// When a repair is to be delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Due {
+    #[default]
+    Never,
+    At(Timestamp),
+    /// There is a date, in a form that is not read.
+    Unread,
+}
+
+impl Due {
+    /// Reads a date, which passes with its day, or a time.
+    fn of(text: &str, zone: &TimeZone) -> Self {
+        let text = text.trim();
+        if text.is_empty() {
+            return Self::Never;
+        }
+        let moment = text.parse::<Timestamp>().ok();
+        let day = || {
+            let day: jiff::civil::Date = text.parse().ok().filter(|_| text.len() == 10)?;
+            day.tomorrow().ok()?.to_zoned(zone.clone()).ok()
+        };
+        let hour = || text.parse::<DateTime>().ok()?.to_zoned(zone.clone()).ok();
+        let local = || day().or_else(hour).map(|local| local.timestamp());
+        moment.or_else(local).map_or(Self::Unread, Self::At)
+    }
+}
+
+impl Repair {
+    pub(super) fn is_open(&self) -> bool {
+        self.completed_at.is_none()
+    }
+
+    /// Whether it was open at a time, which lies in the days that were read.
+    pub(super) fn was_open(&self, then: &Moment) -> bool {
+        self.created_at.as_str() <= then.text.as_str()
+            && self.completed_at.as_ref().is_none_or(|completed| *completed > then.text)
+    }
+
+    pub(super) fn was_ready(&self, then: &Moment) -> bool {
+        self.ready_from.as_ref().is_some_and(|from| *from <= then.text) && self.was_open(then)
+    }
+
+    pub(super) fn was_overdue(&self, then: &Moment) -> bool {
+        matches!(self.due, Due::At(due) if due <= then.at) && self.was_open(then)
+    }
+}
+
+/// A time, and as the mirror's texts are compared with it.
+pub(super) struct Moment {
+    pub(super) at: Timestamp,
+    text: String,
+}
+
+impl Moment {
+    pub(super) fn of(at: Timestamp) -> Self {
+        Self { at, text: utc(at) }
+    }
+}
+
+/// What says whether a status means that a repair is ready for pickup.
+pub(super) struct ReadyStatus<'a> {
+    /// The statuses of the configuration; without them, the names decide.
+    pub(super) named: &'a [String],
+}
+
+impl ReadyStatus<'_> {
+    pub(super) fn is(&self, status: &str) -> bool {
+        let status = status.trim().to_lowercase();
+        if self.named.is_empty() {
+            return READY_WORDS.iter().any(|word| status.contains(word));
+        }
+        self.named.iter().any(|named| named.trim().to_lowercase() == status)
+    }
+
+    /// Whether a count of none means that there is none: a status with such a name is in use.
+    pub(super) fn is_known(
+        &self,
+        reader: &mut Reader,
+        repairs: &[Repair],
+    ) -> Result<bool, QueryError> {
+        if !self.named.is_empty() || repairs.iter().any(|repair| repair.is_ready) {
+            return Ok(true);
+        }
+        if !reader.columns(Route::JobStatusChanges)?.iter().any(|column| column == "status") {
+            return Ok(false);
+        }
+        let sql = format!(
+            "SELECT DISTINCT status FROM (SELECT status, status_stage FROM job_status_changes \
+             ORDER BY rowid DESC LIMIT {LOOKED_THROUGH}) WHERE status_stage IS NOT 'completed'"
+        );
+        let statuses = texts(reader, &sql, &[])?.into_iter().flatten().flatten();
+        Ok(statuses.into_iter().any(|status| self.is(&status)))
+    }
+}
+
+/// The repairs that are open, and those completed since a time.
+pub(super) fn read(
+    reader: &mut Reader,
+    since: Timestamp,
+    link: Option<&JobLink>,
+    ready: &ReadyStatus<'_>,
+    zone: &TimeZone,
+) -> Result<Vec<Repair>, QueryError> {
+    let columns = reader.columns(Route::Jobs)?;
+    let column = |name: &str| match columns.iter().any(|known| known == name) {
+        true => format!("j.{name}"),
+        false => "NULL".to_owned(),
+    };
+    // What the repair was before it was completed.
+    let before = link.map_or_else(
+        || "NULL".to_owned(),
+        |link| {
+            let is_of_job = link.condition_from_job("p", "j");
+            format!(
+                "(SELECT p.created_at || ' ' || p.status FROM job_status_changes p \
+                 WHERE {is_of_job} AND p.created_at < s.completed_at \
+                 ORDER BY p.created_at DESC LIMIT 1)"
+            )
+        },
+    );
+    let select = |before: &str, condition: &str| {
+        format!(
+            "SELECT s.id, s.status, {created}, s.since, s.completed_at, {due}, {before}, \
+             j._last_seen_at, s.open_seconds FROM _job_states s JOIN jobs j ON j.id = s.id \
+             WHERE {condition}",
+            created = column("created_at"),
+            due = column("estimated_delivery"),
+        )
+    };
+    // Each part is found by an index.
+    let parts = [
+        select("NULL", "s.stage < 'completed'"),
+        select("NULL", "s.stage > 'completed'"),
+        select("NULL", "s.stage IS NULL"),
+        select(&before, "s.completed_at >= :since"),
+    ];
+    let parameters = [("since".to_owned(), SqlValue::Text(utc(since)))];
+    let rows = texts(reader, &parts.join(" UNION ALL "), &parameters)?;
+    Ok(rows.into_iter().map(|row| repair(row, ready, zone)).collect())
+}
+
+fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>, zone: &TimeZone) -> Repair {
+    let mut cells = row.into_iter();
+    let mut next = || cells.next().flatten();
+    let (id, status) = (next().unwrap_or_default(), next());
+    let (created_at, since, completed_at) =
+        (next().unwrap_or_default(), next().unwrap_or_default(), next());
+    let due = next().map_or(Due::Never, |text| Due::of(&text, zone));
+    let before = next();
+    let (last_seen_at, open_seconds) = (next(), next().and_then(|text| text.parse().ok()));
+    let is_ready = completed_at.is_none() && status.as_deref().is_some_and(|s| ready.is(s));
+    let ready_from = match &completed_at {
+        None => is_ready.then(|| since.clone()),
+        Some(_) => before
+            .as_deref()
+            .and_then(|before| before.split_once(' '))
+            .and_then(|(since, status)| ready.is(status).then(|| since.to_owned())),
+    };
+    Repair {
+        id,
+        status,
+        created_at,
+        since,
+        completed_at,
+        due,
+        is_ready,
+        ready_from,
+        last_seen_at,
+        open_seconds,
+    }
+}
+
+/// The middle of the times from intake to completion, in days.
+pub(super) fn median_days(repairs: &[Repair], now: Timestamp) -> Option<f64> {
+    let since = utc(now.saturating_sub((30 * 24).hours()).ok()?);
+    let recent =
+        |repair: &&Repair| repair.completed_at.as_deref().is_some_and(|at| at >= since.as_str());
+    let mut times: Vec<i64> =
+        repairs.iter().filter(recent).filter_map(|repair| repair.open_seconds).collect();
+    times.sort_unstable();
+    let upper = *times.get(times.len() / 2)?;
+    let lower = times[(times.len() - 1) / 2];
+    Some((lower + upper) as f64 / 2.0 / 86_400.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_date_passes_with_its_day_and_a_time_at_once() {
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        let due = |text: &str| Due::of(text, &berlin);
+        let at = |text: &str| Due::At(text.parse().unwrap());
+        assert_eq!(due("2026-03-01"), at("2026-03-01T23:00:00Z"));
+        assert_eq!(due("2026-03-01T12:00:00Z"), at("2026-03-01T12:00:00Z"));
+        assert_eq!(due("2026-03-01 12:30"), at("2026-03-01T11:30:00Z"));
+        assert_eq!(
+            (due(""), due("soon"), due("01/03/2026")),
+            (Due::Never, Due::Unread, Due::Unread)
+        );
+    }
+
+    #[test]
+    fn a_repair_is_open_from_intake_until_completion_and_ready_before_it() {
+        let repair = Repair {
+            created_at: "2026-03-01T10:00:00.5Z".to_owned(),
+            completed_at: Some("2026-03-05T10:00:00Z".to_owned()),
+            ready_from: Some("2026-03-03T10:00:00Z".to_owned()),
+            due: Due::At("2026-03-04T00:00:00Z".parse().unwrap()),
+            ..Repair::default()
+        };
+        let states = |day: &str| {
+            let then = Moment::of(format!("{day}T12:00:00Z").parse().unwrap());
+            (repair.was_open(&then), repair.was_ready(&then), repair.was_overdue(&then))
+        };
+        assert_eq!(states("2026-02-28"), (false, false, false));
+        assert_eq!(states("2026-03-01"), (true, false, false));
+        assert_eq!(states("2026-03-03"), (true, true, false));
+        assert_eq!(states("2026-03-04"), (true, true, true));
+        assert_eq!(states("2026-03-05"), (false, false, false));
+    }
+
+    #[test]
+    fn the_names_of_statuses_say_what_is_ready_unless_the_configuration_does() {
+        let named = ["Abholbereit".to_owned()];
+        let (guess, told) = (ReadyStatus { named: &[] }, ReadyStatus { named: &named });
+        assert!(guess.is("Ready for Pickup") && guess.is("to collect") && !guess.is("In repair"));
+        assert!(told.is(" abholbereit ") && !told.is("Ready for pickup"));
+    }
+}

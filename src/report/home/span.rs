@@ -1,0 +1,182 @@
+//! The ranges of Home and what they are compared with. Pure.
+
+use jiff::civil::{Date, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+use super::{Amount, Figure, LINE_DAYS};
+use crate::store::ReportDay;
+
+/// Which days the numbers of Home are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HomeRange {
+    /// Today so far.
+    Today,
+    /// From Monday until now.
+    Week,
+    /// From the first of the month until now.
+    Month,
+    /// The calendar month before.
+    LastMonth,
+}
+
+impl HomeRange {
+    /// Every range.
+    pub const ALL: [Self; 4] = [Self::Today, Self::Week, Self::Month, Self::LastMonth];
+
+    /// Its name in addresses.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Today => "today",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::LastMonth => "last-month",
+        }
+    }
+
+    /// The range of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|range| range.as_str() == name)
+    }
+}
+
+/// A length of time; the end is not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
+}
+
+/// The range, what it is compared with, and the days of the line.
+pub(super) struct Spans {
+    pub(super) days: (Date, Date),
+    /// The range, the one before, then each day of the line.
+    all: Vec<Span>,
+    now: Timestamp,
+    today: Date,
+}
+
+impl Spans {
+    pub(super) fn of(range: HomeRange, zone: &TimeZone, now: Timestamp) -> Self {
+        let local = now.to_zoned(zone.clone());
+        let today = local.date();
+        // As `Period` has it: after the end of time comes nothing.
+        let start = |day: Date| {
+            day.to_zoned(zone.clone()).map_or(Timestamp::MAX, |start| start.timestamp())
+        };
+        let this_hour = |back: jiff::Span| {
+            let then = local.datetime().saturating_sub(back).to_zoned(zone.clone());
+            then.map_or(Timestamp::MIN, |then| then.timestamp())
+        };
+        let monday = today.saturating_sub(i64::from(today.weekday().since(Weekday::Monday)).days());
+        let week_ago = |day: Date| day.saturating_sub(7.days());
+        let first = today.first_of_month();
+        let month_ago = |day: Date| day.saturating_sub(1.month());
+        let (from, to, before_from, before_to) = match range {
+            HomeRange::Today => (today, today, week_ago(today), this_hour(7.days())),
+            HomeRange::Week => (monday, today, week_ago(monday), this_hour(7.days())),
+            HomeRange::Month => (first, today, month_ago(first), this_hour(1.month())),
+            HomeRange::LastMonth => {
+                let last = month_ago(first);
+                (last, first.saturating_sub(1.day()), month_ago(last), start(last))
+            }
+        };
+        let after = |day: Date| start(day.saturating_add(1.day()));
+        let mut all = vec![
+            Span { from: start(from), to: after(to) },
+            Span { from: start(before_from), to: before_to },
+        ];
+        for back in (0..LINE_DAYS as i64).rev() {
+            let day = today.saturating_sub(back.days());
+            all.push(Span { from: start(day), to: after(day) });
+        }
+        Self { days: (from, to), all, now, today }
+    }
+
+    /// The rows of the table `days`, by which the numbers are asked for.
+    pub(super) fn rows(&self) -> Vec<ReportDay> {
+        let row = |(index, span): (usize, &Span)| ReportDay {
+            day: format!("{index:02}"),
+            period: String::new(),
+            from_at: utc(span.from),
+            to_at: utc(span.to),
+        };
+        self.all.iter().enumerate().map(row).collect()
+    }
+
+    /// A number over time from the amounts of [`Self::rows`]; `is_whole` says whether everything of a
+    /// span is known.
+    pub(super) fn over_time(&self, amounts: &[f64], is_whole: impl Fn(Span) -> bool) -> Figure {
+        let known = |(span, amount): (&Span, &f64)| {
+            // What lies ahead cannot be missing.
+            let past = Span { to: span.to.min(self.now), ..*span };
+            Amount::of(*amount, is_whole(past))
+        };
+        self.figure(self.all.iter().zip(amounts).map(known))
+    }
+
+    /// A number as things stand; `at` tells it at a time.
+    pub(super) fn standing(&self, at: impl Fn(Timestamp) -> Amount) -> Figure {
+        let ends = self.all.iter().enumerate().map(|(index, span)| match index {
+            0 => self.now,
+            _ => span.to.min(self.now),
+        });
+        self.figure(ends.map(at))
+    }
+
+    fn figure(&self, mut amounts: impl Iterator<Item = Amount>) -> Figure {
+        let mut next = || amounts.next().unwrap_or(Amount::Unknown);
+        let (now, before) = (next(), next());
+        Figure { now, before, days: amounts.collect() }
+    }
+
+    /// Since when the repairs that were completed are needed.
+    pub(super) fn earliest(&self) -> Timestamp {
+        self.all.iter().skip(1).map(|span| span.to).min().unwrap_or(self.now)
+    }
+
+    pub(super) fn today(&self) -> Date {
+        self.today
+    }
+}
+
+/// A time as the mirror's texts are compared with it.
+pub(super) fn utc(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(range: HomeRange, now: &str) -> [String; 4] {
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        let spans = Spans::of(range, &berlin, now.parse().unwrap());
+        assert_eq!(spans.all.len(), 2 + LINE_DAYS);
+        let local =
+            |at: Timestamp| at.to_zoned(berlin.clone()).strftime("%Y-%m-%d %H:%M").to_string();
+        let [now, before] = [spans.all[0], spans.all[1]];
+        [now.from, now.to, before.from, before.to].map(local)
+    }
+
+    #[test]
+    fn a_range_is_compared_with_the_one_before_up_to_the_same_hour() {
+        // A Wednesday; clocks changed on the Sunday before.
+        let now = "2026-04-01T08:30:00Z";
+        let [from, to, before, until] = spans(HomeRange::Today, now);
+        assert_eq!((from.as_str(), to.as_str()), ("2026-04-01 00:00", "2026-04-02 00:00"));
+        assert_eq!((before.as_str(), until.as_str()), ("2026-03-25 00:00", "2026-03-25 10:30"));
+        let [from, _, before, until] = spans(HomeRange::Week, now);
+        assert_eq!((from.as_str(), before.as_str()), ("2026-03-30 00:00", "2026-03-23 00:00"));
+        assert_eq!(until, "2026-03-25 10:30");
+        let [from, to, before, until] = spans(HomeRange::LastMonth, now);
+        assert_eq!((from.as_str(), to.as_str()), ("2026-03-01 00:00", "2026-04-01 00:00"));
+        assert_eq!((before.as_str(), until.as_str()), ("2026-02-01 00:00", "2026-03-01 00:00"));
+        // The month before has no 31st day.
+        let [from, _, before, until] = spans(HomeRange::Month, "2026-03-31T08:30:00Z");
+        assert_eq!((from.as_str(), before.as_str()), ("2026-03-01 00:00", "2026-02-01 00:00"));
+        assert_eq!(until, "2026-02-28 10:30");
+    }
+}
