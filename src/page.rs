@@ -1,28 +1,33 @@
-//! The status page: how the mirror and the daemon are doing, over HTTP, for people and tools.
+//! The page: how the shop, the mirror and the daemon are doing, over HTTP, for people and tools.
 //!
-//! Serves the status, `/metrics`, `/healthz`, `/readyz`, reports and, if `show_records` is on, the
+//! Serves Home, System, `/metrics`, `/healthz`, `/readyz`, reports and, if `show_records` is on, the
 //! records. It only reads. Without `show_records`, it shows counts, states, ids and reports that name
 //! no customer. All requests for the status share one snapshot per second; without requests, no
 //! snapshot is taken.
 
 mod access;
 mod context;
+mod find;
 mod frame;
-mod html;
+mod home;
 mod large;
 mod live;
 mod metrics;
-mod parts;
 mod pictures;
 mod ready;
 mod record;
 mod records;
+mod repairs;
 mod reports;
 mod request;
 mod respond;
 mod server;
 mod snapshot;
+mod spark;
+mod system;
 mod text;
+mod titles;
+mod words;
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,7 +44,7 @@ use crate::config;
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
 use access::Access;
-use context::Records;
+use context::{PageContext, Records};
 use snapshot::{Snapshot, Snapshots};
 
 /// How long to wait before the address is tried again.
@@ -49,7 +54,7 @@ const BIND_AGAIN: Duration = Duration::from_secs(5);
 pub struct StatusPage {
     /// `[status]`
     pub settings: config::StatusSettings,
-    /// The workspace's host name, for the title.
+    /// The workspace's host name, which stands for its name until a ping has told that.
     pub shop: String,
     /// The store, which is only read.
     pub store: Store,
@@ -59,6 +64,8 @@ pub struct StatusPage {
     pub folder: Option<PathBuf>,
     /// What amounts are in.
     pub currency: Option<String>,
+    /// The statuses that mean ready for pickup; empty if their names say so.
+    pub ready_status: Vec<String>,
     /// Where the page's address is sent once it is open.
     pub opened: watch::Sender<Option<SocketAddr>>,
 }
@@ -85,10 +92,17 @@ impl StatusPage {
             zone: self.zone,
             folder: self.folder,
             currency: self.currency,
+            ready_status: self.ready_status,
             shows_records: self.settings.show_records,
         };
-        let router = respond::router(access, self.shop, Arc::clone(&snapshots), records);
-        let take = || async { Snapshot::take(status().await?, &self.store).await };
+        let context = PageContext::new(self.shop, Arc::clone(&snapshots), records);
+        let context = Arc::new(context);
+        let router = respond::router(access, Arc::clone(&context));
+        let take = || async {
+            let taken = Snapshot::take(status().await?, &self.store).await?;
+            context.name_shop(taken.workspace.as_deref().unwrap_or_default());
+            Some(taken)
+        };
         tokio::select! {
             () = server::serve(listener, router, stop) => {}
             () = snapshots.keep(take) => {}

@@ -49,6 +49,7 @@ mod query;
 mod quotes;
 mod reader;
 mod rebuild;
+mod related;
 mod replays;
 mod report_runs;
 mod restore;
@@ -105,6 +106,7 @@ pub use rusqlite::types::Value as SqlValue;
 
 pub use reader::{Reader, RecordFilter};
 pub use rebuild::{Rebuilt, rebuild};
+pub use related::RelatedRecord;
 pub use replays::{Replay, ReplayChoice, ReplayState};
 pub use report_runs::ReportRun;
 pub use restore::{ForgottenSince, Restored, restore};

@@ -30,6 +30,7 @@ struct Shown {
     zone: TimeZone,
     folder: Option<PathBuf>,
     currency: Option<String>,
+    ready_status: Vec<String>,
 }
 
 impl Shown {
@@ -40,6 +41,7 @@ impl Shown {
             zone: config.workspace.time_zone.clone(),
             folder: config.reports.folder.clone(),
             currency: config.reports.currency.clone(),
+            ready_status: config.reports.ready_status.clone(),
         })
     }
 }
@@ -75,11 +77,14 @@ impl OpenPage {
             return;
         }
         self.close().await;
-        if let Some(Shown { settings, shop, zone, folder, currency }) = Shown::of(config) {
+        if let Some(Shown { settings, shop, zone, folder, currency, ready_status }) =
+            Shown::of(config)
+        {
             let opened = watch::Sender::new(None);
             self.address = opened.subscribe();
             let store = self.store.clone();
-            let page = StatusPage { settings, shop, store, zone, folder, currency, opened };
+            let page =
+                StatusPage { settings, shop, store, zone, folder, currency, ready_status, opened };
             let (answers, stop) = (self.answers.subscribe(), self.stop.clone());
             self.task.spawn(async move { page.run(|| status(answers.clone()), stop).await });
         }

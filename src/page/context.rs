@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use super::home::HomeNumbers;
+use super::server::STREAMS_MAX;
 use super::snapshot::Snapshots;
 use crate::report::{self, Report};
 use crate::store::{Reader, Store};
@@ -21,7 +23,12 @@ const READ_MOST: Duration = Duration::from_secs(15);
 
 /// What the responses are made from.
 pub(super) struct PageContext {
-    pub(super) shop: String,
+    /// The shop's name: that of the workspace, or its host until the workspace has told it.
+    shop: watch::Sender<String>,
+    /// The numbers of Home.
+    pub(super) home: HomeNumbers,
+    /// The statuses that mean ready for pickup.
+    pub(super) ready_status: Vec<String>,
     pub(super) snapshots: Arc<Snapshots>,
     /// One permit per live stream that may still be opened.
     pub(super) streams: Arc<Semaphore>,
@@ -38,17 +45,14 @@ pub(super) struct PageContext {
 }
 
 impl PageContext {
-    pub(super) fn new(
-        shop: String,
-        snapshots: Arc<Snapshots>,
-        streams: usize,
-        records: Records,
-    ) -> Self {
-        let Records { store, zone, folder, currency, shows_records } = records;
+    pub(super) fn new(shop: String, snapshots: Arc<Snapshots>, records: Records) -> Self {
+        let Records { store, zone, folder, currency, ready_status, shows_records } = records;
         Self {
-            shop,
+            shop: watch::Sender::new(shop),
+            home: HomeNumbers::default(),
+            ready_status,
             snapshots,
-            streams: Arc::new(Semaphore::new(streams)),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             store,
             zone,
             folder,
@@ -56,6 +60,22 @@ impl PageContext {
             shows_records,
             reads: Arc::new(Semaphore::new(READS_MAX)),
         }
+    }
+
+    /// The shop's name.
+    pub(super) fn shop(&self) -> String {
+        self.shop.borrow().clone()
+    }
+
+    /// Takes the name that the workspace has told.
+    pub(super) fn name_shop(&self, name: &str) {
+        self.shop.send_if_modified(|known| {
+            let is_new = known != name && !name.is_empty();
+            if is_new {
+                name.clone_into(known);
+            }
+            is_new
+        });
     }
 
     /// Reads the store on a connection of its own; `None` if others read for too long, or if the store
@@ -91,5 +111,6 @@ pub(super) struct Records {
     pub(super) zone: TimeZone,
     pub(super) folder: Option<PathBuf>,
     pub(super) currency: Option<String>,
+    pub(super) ready_status: Vec<String>,
     pub(super) shows_records: bool,
 }

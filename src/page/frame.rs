@@ -1,4 +1,5 @@
-//! The frame of every page but the status: the head, the navigation, and short explanations.
+//! The frame of every page: the shop's name, the navigation, the box to find something, and short
+//! explanations.
 
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
@@ -7,39 +8,92 @@ use maud::{DOCTYPE, Markup, html};
 use super::context::PageContext;
 use super::text::{message, shown};
 
-/// A whole page around its body.
-pub(super) fn framed(context: &PageContext, title: &str, body: &Markup) -> Html<String> {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (shown(&context.shop)) ": " (shown(title)) }
-                link rel="icon" href="icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="page.css";
-            }
-            body {
-                header {
-                    h1 { "shopmirror" }
-                    p.shop { (context.shop) }
-                    (navigation(context.shows_records))
+/// The page of the navigation that another one belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tab {
+    Home,
+    Reports,
+    Records,
+    System,
+    /// None of them.
+    Other,
+}
+
+/// What is around the body of a page.
+pub(super) struct Frame<'a> {
+    pub(super) title: &'a str,
+    pub(super) tab: Tab,
+    /// The address of the page's stream, if it stays current by itself.
+    pub(super) live: Option<&'a str>,
+    /// What the box to find something holds.
+    pub(super) term: &'a str,
+}
+
+impl<'a> Frame<'a> {
+    /// The frame of a page that does not change by itself.
+    pub(super) fn of(title: &'a str, tab: Tab) -> Self {
+        Self { title, tab, live: None, term: "" }
+    }
+
+    /// A whole page around its body.
+    pub(super) fn around(&self, context: &PageContext, body: &Markup) -> Html<String> {
+        let shop = shown(&context.shop());
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title #title { (title(&shop, self.title)) }
+                    link rel="icon" href="icon.svg" type="image/svg+xml";
+                    link rel="stylesheet" href="page.css";
+                    @if self.live.is_some() {
+                        script src="page.js" defer {}
+                        noscript { meta http-equiv="refresh" content="30"; }
+                    }
                 }
-                main { (body) }
+                body data-live=[self.live] {
+                    header {
+                        a.shop href="." { (shop) }
+                        (navigation(self.tab, context.shows_records))
+                        @if context.shows_records {
+                            form.find action="find" method="get" role="search" {
+                                input type="search" name="q" value=(self.term) aria-label="Find" placeholder="Find a customer, repair or phone number";
+                                button { "Find" }
+                            }
+                        }
+                    }
+                    main { (body) }
+                    @if self.live.is_some() {
+                        footer { p #live role="status" { noscript { "renewed every 30 seconds" } } }
+                    }
+                }
             }
-        }
-    };
-    Html(page.into_string())
+        };
+        Html(page.into_string())
+    }
+}
+
+/// The title of the window.
+pub(super) fn title(shop: &str, title: &str) -> String {
+    format!("{}: {}", shown(title), shown(shop))
 }
 
 /// The links between the pages.
-pub(super) fn navigation(shows_records: bool) -> Markup {
+fn navigation(current: Tab, shows_records: bool) -> Markup {
+    let tabs = [
+        (Tab::Home, ".", "Home"),
+        (Tab::Reports, "reports", "Reports"),
+        (Tab::Records, "records", "Records"),
+        (Tab::System, "system", "System"),
+    ];
+    let shown = tabs.into_iter().filter(|(tab, ..)| shows_records || *tab != Tab::Records);
     html! {
         nav aria-label="Pages" {
-            a href="." { "Status" } " "
-            a href="reports" { "Reports" }
-            @if shows_records { " " a href="records" { "Records" } }
+            @for (tab, address, name) in shown {
+                a href=(address) aria-current=[(tab == current).then_some("page")] { (name) }
+            }
         }
     }
 }
@@ -54,6 +108,12 @@ pub(super) fn explained(
     if !is_page {
         return (code, format!("{}\n", shown(text))).into_response();
     }
-    let body = html! { section { p { (message(text)) } p { a href="reports" { "All reports" } } } };
-    (code, framed(context, "Not shown", &body)).into_response()
+    let body = html! {
+        section {
+            h1 { "Not shown" }
+            p { (message(text)) }
+            p { a href="." { "Home" } ", " a href="reports" { "all reports" } }
+        }
+    };
+    (code, Frame::of("Not shown", Tab::Other).around(context, &body)).into_response()
 }

@@ -1,68 +1,168 @@
-//! The live page: a stream of server-sent events, one per snapshot.
+//! Live pages: a stream of server-sent events with the parts of a page that changed.
 //!
-//! Every viewer is sent the same bytes. A viewer that reads slowly is sent fewer events: nothing
-//! is queued for it.
+//! Each viewer is sent a part only if it differs from what this viewer was sent last. A viewer that
+//! reads slowly is sent fewer events: nothing is queued for it.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use maud::{Markup, html};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use super::context::PageContext;
-use super::parts;
 use super::server::IsStream;
 use super::snapshot::{Follower, SharedSnapshot};
+use super::{home, system};
+use crate::report::HomeRange;
 
 /// Milliseconds after which a browser connects again.
 const RETRY_MS: u32 = 3000;
 /// Seconds after which a viewer that found every stream taken may try again.
 const BUSY_RETRY_S: &str = "30";
+/// After this time without a change a comment is sent, so that a viewer that has left is noticed.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// The pages that stay current by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watched {
+    Home(HomeRange),
+    System,
+}
+
+/// A part of a live page: an element with an id and the attribute `data-part`.
+#[derive(Debug)]
+pub(super) struct Part {
+    id: String,
+    html: Markup,
+    digest: u64,
+}
+
+impl Part {
+    pub(super) fn new(id: impl Into<String>, html: Markup) -> Self {
+        let digest = digest(&html.0);
+        Self { id: id.into(), html, digest }
+    }
+
+    /// A part that holds other parts: it is sent as a whole only if `frame` changes.
+    pub(super) fn around(id: impl Into<String>, frame: &impl Hash, html: Markup) -> Self {
+        Self { id: id.into(), html, digest: digest(frame) }
+    }
+
+    pub(super) fn html(&self) -> &Markup {
+        &self.html
+    }
+}
+
+fn digest(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A live page: its title and its parts, and those that stand inside of others.
+#[derive(Debug)]
+pub(super) struct LivePage {
+    pub(super) title: String,
+    pub(super) parts: Vec<Part>,
+    pub(super) inner: Vec<Part>,
+}
+
+impl LivePage {
+    /// Every part in its order.
+    pub(super) fn body(&self) -> Markup {
+        html! { @for part in &self.parts { (part.html) } }
+    }
+
+    /// The parts that a viewer was not sent as they are now.
+    fn changed(&self, seen: &mut HashMap<String, u64>) -> String {
+        let title = Part::new("title", html! { title #title data-part { (self.title) } });
+        let mut changed = String::new();
+        for part in std::iter::once(&title).chain(&self.parts).chain(&self.inner) {
+            if seen.get(&part.id) != Some(&part.digest) {
+                seen.insert(part.id.clone(), part.digest);
+                changed.push_str(&part.html.0);
+            }
+        }
+        changed
+    }
+}
 
 struct Viewer {
     context: Arc<PageContext>,
+    watched: Watched,
     follower: Follower,
     first: Option<SharedSnapshot>,
+    /// What the viewer was sent last, by the id of the part.
+    seen: HashMap<String, u64>,
+    sent: Instant,
     /// Gives the viewer's place back when it leaves.
     _place: OwnedSemaphorePermit,
 }
 
+impl Viewer {
+    /// Waits until there is something to send.
+    async fn next(&mut self) -> Bytes {
+        loop {
+            let shared = match self.first.take() {
+                Some(first) => first,
+                None => self.context.snapshots.after(&mut self.follower).await,
+            };
+            let changed = page(&self.context, self.watched, &shared).await.changed(&mut self.seen);
+            if !changed.is_empty() {
+                self.sent = Instant::now();
+                return framed(&changed);
+            }
+            if self.sent.elapsed() >= QUIET {
+                self.sent = Instant::now();
+                return Bytes::from_static(b":\n\n");
+            }
+        }
+    }
+}
+
+/// A live page as it is now.
+pub(super) async fn page(
+    context: &Arc<PageContext>,
+    watched: Watched,
+    shared: &SharedSnapshot,
+) -> Arc<LivePage> {
+    match watched {
+        Watched::Home(range) => Arc::new(home::live_page(context, range, shared).await),
+        Watched::System => system::live_page(context, shared),
+    }
+}
+
 /// The stream, or 503 if all of them are taken.
-pub(super) async fn stream(context: Arc<PageContext>, is_stream: IsStream) -> Response {
+pub(super) async fn stream(
+    context: Arc<PageContext>,
+    watched: Watched,
+    is_stream: IsStream,
+) -> Response {
     let Ok(place) = Arc::clone(&context.streams).try_acquire_owned() else {
         let retry = [(header::RETRY_AFTER, BUSY_RETRY_S)];
         return (StatusCode::SERVICE_UNAVAILABLE, retry, "too many live pages are open\n")
             .into_response();
     };
     is_stream.set();
-    let first = context.snapshots.newest().await;
+    let first = Some(context.snapshots.newest().await);
     let follower = context.snapshots.follow();
-    let viewer = Viewer { context, follower, first: Some(first), _place: place };
+    let (seen, sent) = (HashMap::new(), Instant::now());
+    let viewer = Viewer { context, watched, follower, first, seen, sent, _place: place };
     let events = stream::unfold(viewer, async |mut viewer| {
-        let shared = match viewer.first.take() {
-            Some(first) => first,
-            None => viewer.context.snapshots.after(&mut viewer.follower).await,
-        };
-        Some((Ok::<_, Infallible>(event(&viewer.context, &shared)), viewer))
+        let event = viewer.next().await;
+        Some((Ok::<_, Infallible>(event), viewer))
     });
     let headers =
         [(header::CONTENT_TYPE.as_str(), "text/event-stream"), ("x-accel-buffering", "no")];
     (headers, Body::from_stream(events)).into_response()
-}
-
-/// One event: all parts of the page, which the browser compares with what it shows.
-fn event(context: &PageContext, shared: &SharedSnapshot) -> Bytes {
-    let PageContext { shop, shows_records, .. } = context;
-    match shared {
-        Some(snapshot) => snapshot
-            .event
-            .get_or_init(|| framed(&parts::live(shop, snapshot, *shows_records).into_string()))
-            .clone(),
-        None => framed(&parts::stuck_live(shop).into_string()),
-    }
 }
 
 fn framed(html: &str) -> Bytes {
@@ -74,4 +174,33 @@ fn framed(html: &str) -> Bytes {
     }
     text.push('\n');
     text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(row: &str, names: &[&str]) -> LivePage {
+        let inner = Part::new("row", html! { p #row data-part { (row) } });
+        let list = html! { section #list data-part { (inner.html()) } };
+        let parts = vec![
+            Part::new("still", html! { p #still data-part { "still" } }),
+            Part::around("list", &names, list),
+        ];
+        LivePage { title: "Shop".to_owned(), parts, inner: vec![inner] }
+    }
+
+    #[test]
+    fn a_viewer_is_sent_only_what_differs_from_what_it_was_sent_last() {
+        let mut seen = HashMap::new();
+        let first = page("one", &["row"]).changed(&mut seen);
+        for part in ["id=\"title\"", "id=\"still\"", "id=\"list\"", "id=\"row\""] {
+            assert!(first.contains(part), "{part}: {first}");
+        }
+        assert_eq!(page("one", &["row"]).changed(&mut seen), "");
+        let changed = page("two", &["row"]).changed(&mut seen);
+        assert_eq!(changed, "<p id=\"row\" data-part>two</p>");
+        let changed = page("two", &["row", "other"]).changed(&mut seen);
+        assert!(changed.starts_with("<section id=\"list\""), "{changed}");
+    }
 }

@@ -1,6 +1,7 @@
-//! Two pictures of the status page, drawn on the server: the budget's last hour and the gaps on a time
+//! Two pictures of the page System, drawn on the server: the budget's last hour and the gaps on a time
 //! line. What they show is said in words beside them.
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
@@ -60,7 +61,7 @@ struct Mark<'a> {
 }
 
 /// The gaps of the last days on one line for each route.
-pub(super) fn timeline(gaps: &[Gap], now: Timestamp) -> Markup {
+pub(super) fn timeline(gaps: &[Gap], now: Timestamp, zone: &TimeZone) -> Markup {
     let span = |gap: &Gap| -> Option<(Timestamp, Timestamp)> {
         Some((gap.from_at.parse().ok()?, gap.to_at.parse().ok()?))
     };
@@ -94,7 +95,7 @@ pub(super) fn timeline(gaps: &[Gap], now: Timestamp) -> Markup {
             figure.picture #timeline {
                 @for (name, marks) in &lanes { (lane(name, marks)) }
                 figcaption.note {
-                    "From " (begin.strftime("%Y-%m-%d %H:%M UTC")) " until now. "
+                    "From " (begin.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M")) " until now. "
                     span.key.open { "open" } " " span.key.repaired { "repaired" } " " span.key.accepted { "accepted" }
                 }
             }

@@ -1,5 +1,5 @@
-//! One record with its history, on only with `show_records = true`. It is drawn where it is read, which
-//! gives way to polls.
+//! One record with what belongs to it and its history, on only with `show_records = true`. It is drawn
+//! where it is read, which gives way to polls.
 
 use std::sync::Arc;
 
@@ -8,16 +8,21 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use serde_json::{Map, Value};
 
 use super::context::PageContext;
-use super::frame::{explained, framed};
+use super::frame::{Frame, Tab, explained};
 use super::records::{failed, hidden};
 use super::reports::json as json_response;
-use super::request::Query;
-use super::text::{moment, plain, shown};
+use super::request::{Query, link};
+use super::text::{moment, money, plain, shown};
+use super::titles::Fields;
+use super::words;
 use crate::record::Route;
-use crate::store::{Reader, RecordHistory, StoreError};
+use crate::report::{JobState, job_state};
+use crate::store::{QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
+
+/// Records of one kind that are shown with another one.
+const RELATED_MOST: usize = 50;
 
 /// One record as it is asked for.
 struct OneRecord {
@@ -25,26 +30,37 @@ struct OneRecord {
     id: String,
     /// Its text in the mirror; `None` if it was forgotten.
     body: Option<String>,
+    /// When a page showed it last, if it is no longer on the newest one.
+    last_seen_at: Option<String>,
     history: RecordHistory,
 }
 
-/// One record and its history.
+/// One record with what belongs to it.
 pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
     if !context.shows_records {
         return hidden(&context, true);
     }
     let shared = Arc::clone(&context);
-    let answer = move |found: OneRecord| {
-        let OneRecord { route, id, history, .. } = &found;
+    let answer = move |reader: &mut Reader, found: OneRecord| {
+        let OneRecord { route, id, body, history, .. } = &found;
         if history.changes.is_empty() {
-            let text = format!("{route} {id:?} is not in the mirror.");
-            return explained(&shared, StatusCode::NOT_FOUND, &text, true);
+            let text = format!("There is no {} {id:?} in the mirror.", words::record(*route).0);
+            return Ok(explained(&shared, StatusCode::NOT_FOUND, &text, true));
         }
-        let title = format!("{route} {id}");
-        framed(&shared, &title, &record_page(&found, &shared.zone)).into_response()
+        let fields = Fields::of(body.as_deref().unwrap_or_default());
+        let title = fields.title(*route, id);
+        let related = Related::read(reader, *route, id)?;
+        let page = html! {
+            h1 { (title) }
+            p.note { (words::record(*route).0) " " (shown(id)) @if body.is_some() { ", made " (fields.created(&shared.zone)) } }
+            (related.state(&shared.zone))
+            (details(&found, &fields, &shared.zone))
+            (related.lists(&shared.zone))
+            (versions(&found, &shared.zone))
+        };
+        Ok(Frame::of(&title, Tab::Records).around(&shared, &page).into_response())
     };
-    let made = record(&context, &Query::of(&uri), answer).await;
-    made.unwrap_or_else(|| failed(&context, None, true))
+    record(&context, &Query::of(&uri), true, answer).await
 }
 
 /// One record and its history for programs.
@@ -53,60 +69,216 @@ pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) 
         return hidden(&context, false);
     }
     let shared = Arc::clone(&context);
-    let answer = move |found: OneRecord| {
+    let answer = move |_: &mut Reader, found: OneRecord| {
         if found.history.changes.is_empty() {
             let text = "There is no such record.";
-            return explained(&shared, StatusCode::NOT_FOUND, text, false);
+            return Ok(explained(&shared, StatusCode::NOT_FOUND, text, false));
         }
-        json_response(&found.history.changes)
+        Ok(json_response(&found.history.changes))
     };
-    let made = record(&context, &Query::of(&uri), answer).await;
-    made.unwrap_or_else(|| failed(&context, None, false))
+    record(&context, &Query::of(&uri), false, answer).await
 }
 
-/// The answer made of the record that a query names; `None` if it cannot be read.
-async fn record<F>(context: &PageContext, query: &Query, answer: F) -> Option<Response>
+/// The answer made of the record that a query names.
+async fn record<F>(context: &PageContext, query: &Query, is_page: bool, answer: F) -> Response
 where
-    F: FnOnce(OneRecord) -> Response + Send + 'static,
+    F: FnOnce(&mut Reader, OneRecord) -> Result<Response, QueryError> + Send + 'static,
 {
-    let route: Route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
-    let id = query.get("id").unwrap_or_default().to_owned();
-    let read = move |reader: &mut Reader| -> Result<Response, StoreError> {
-        let body = reader.current_body(route, &id)?;
-        let history = reader.history(route, &id)?;
-        Ok(answer(OneRecord { route, id, body, history }))
+    let refused = |text: &str| explained(context, StatusCode::BAD_REQUEST, text, is_page);
+    if let Some(problem) = query.problem(&["route", "id"]) {
+        return refused(&problem);
+    }
+    let (Some(name), Some(id)) = (query.get("route"), query.get("id")) else {
+        return refused(
+            "Name a record by its list and its id, for example route=jobs and id=1042.",
+        );
     };
-    context.read(read).await?.ok()
+    let Some(route) = Route::ALL.into_iter().find(|route| route.as_str() == name) else {
+        let known = Route::ALL.map(Route::as_str).join(", ");
+        return refused(&format!("There is no route {name:?}; there are: {known}."));
+    };
+    let id = id.to_owned();
+    let read = move |reader: &mut Reader| -> Result<Response, QueryError> {
+        let body = reader.current_body(route, &id)?;
+        let last_seen_at = reader.last_seen_at(route, &id)?;
+        let history = reader.history(route, &id)?;
+        answer(reader, OneRecord { route, id, body, last_seen_at, history })
+    };
+    match context.read(read).await {
+        Some(Ok(response)) => response,
+        Some(Err(error)) => failed(context, Some(&error), is_page),
+        None => failed(context, None, is_page),
+    }
 }
 
-fn record_page(found: &OneRecord, zone: &TimeZone) -> Markup {
-    let OneRecord { route, id, body, history } = found;
-    let fields: Option<Map<String, Value>> =
-        body.as_deref().map(|body| serde_json::from_str(body).unwrap_or_default());
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+/// Its fields, and what the workspace sent.
+fn details(found: &OneRecord, fields: &Fields, zone: &TimeZone) -> Markup {
     html! {
         section {
-            h2 { (route.as_str()) " " (shown(id)) }
-            @if let Some(fields) = &fields {
-                dl.record { @for (name, value) in fields { dt { (shown(name)) } dd { (shown(&text(value))) } } }
+            h2 { "Details" }
+            @if let Some(body) = &found.body {
+                @if let Some(seen) = &found.last_seen_at {
+                    p.note { "As it was last seen, " (moment(seen, zone, "%Y-%m-%d %H:%M")) ". It has left the newest 100 since." }
+                }
+                (fields.list(zone))
+                details { summary { "As the workspace sent it" } pre tabindex="0" { (pretty(body)) } }
             } @else {
                 p { "The mirror does not hold this record any more. Its history is below." }
             }
         }
+    }
+}
+
+/// The text of a record with a line for each field. Characters that turn the direction of text are shown
+/// as `\u{..}`.
+fn pretty(body: &str) -> String {
+    let value: Option<serde_json::Value> = serde_json::from_str(body).ok();
+    let text = value.and_then(|value| serde_json::to_string_pretty(&value).ok());
+    let lines = text.as_deref().unwrap_or(body).lines().map(super::text::whole);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What belongs to a record.
+#[derive(Default)]
+struct Related {
+    state: Option<JobState>,
+    /// The single records that it belongs to, and the lists of those that belong to it.
+    parents: Vec<(Route, RelatedRecord)>,
+    children: Vec<(Route, Vec<RelatedRecord>)>,
+}
+
+impl Related {
+    fn read(reader: &mut Reader, route: Route, id: &str) -> Result<Self, QueryError> {
+        let mut related = Self::default();
+        let mut children = Vec::new();
+        let customer = match route {
+            Route::Customers => {
+                for of in [Route::Jobs, Route::Leads] {
+                    children.push((of, reader.records_of_customer(of, id, RELATED_MOST)?));
+                }
+                None
+            }
+            Route::Leads => reader.customer_of(route, id)?,
+            Route::Jobs => {
+                related.state = job_state(reader, id)?;
+                for of in [Route::JobStatusChanges, Route::Payments, Route::OutsourcedJobs] {
+                    children.push((of, reader.records_of_job(of, id, RELATED_MOST)?));
+                }
+                reader.customer_of(route, id)?
+            }
+            Route::Payments | Route::JobStatusChanges | Route::OutsourcedJobs => {
+                let job = reader.job_of(route, id)?;
+                related.parents.extend(one_of(reader, Route::Jobs, job.as_deref())?);
+                match job {
+                    Some(job) => reader.customer_of(Route::Jobs, &job)?,
+                    None => None,
+                }
+            }
+        };
+        related.parents.extend(one_of(reader, Route::Customers, customer.as_deref())?);
+        related.children = children.into_iter().filter(|(_, list)| !list.is_empty()).collect();
+        Ok(related)
+    }
+
+    /// How a repair stands now.
+    fn state(&self, zone: &TimeZone) -> Markup {
+        let Some(state) = &self.state else { return html! {} };
+        let is_from_change = state.source == "status change";
+        html! {
+            section {
+                h2 { "Now" }
+                p.now {
+                    strong { (shown(state.status.as_deref().unwrap_or("no status"))) }
+                    @if let Some(since) = &state.since { " since " (moment(since, zone, "%Y-%m-%d %H:%M")) }
+                }
+                p.note {
+                    @if is_from_change { "From its newest status change. " }
+                    @else { "From the details below. " }
+                    @if let Some(paid) = state.paid {
+                        "Paid: " (money(paid))
+                        @if let Some(total) = state.total { " of " (money(total)) }
+                        "."
+                    } @else { "What is paid is unknown." }
+                }
+            }
+        }
+    }
+
+    fn lists(&self, zone: &TimeZone) -> Markup {
+        html! {
+            @for (route, parent) in &self.parents {
+                section { h2 { (words::field(words::record(*route).0)) } ul.found { (item(*route, parent, zone)) } }
+            }
+            @for (route, list) in &self.children {
+                section {
+                    h2 { (words::list(*route)) " · " @if list.len() == RELATED_MOST { "the newest " } (list.len()) }
+                    ul.found { @for record in newest_first(list) { (item(*route, record, zone)) } }
+                }
+            }
+        }
+    }
+}
+
+fn one_of(
+    reader: &Reader,
+    route: Route,
+    id: Option<&str>,
+) -> Result<Option<(Route, RelatedRecord)>, StoreError> {
+    let Some(id) = id else { return Ok(None) };
+    let body = reader.current_body(route, id)?;
+    Ok(body.map(|body| (route, RelatedRecord { id: id.to_owned(), body })))
+}
+
+fn newest_first(list: &[RelatedRecord]) -> Vec<&RelatedRecord> {
+    let mut sorted: Vec<&RelatedRecord> = list.iter().collect();
+    sorted.sort_by_key(|record| std::cmp::Reverse(Fields::of(&record.body).created_at()));
+    sorted
+}
+
+/// One record of a list: what says it to a person who knows to what it belongs.
+fn item(route: Route, record: &RelatedRecord, zone: &TimeZone) -> Markup {
+    let RelatedRecord { id, body } = record;
+    let fields = Fields::of(body);
+    let (title, more) = match route {
+        Route::JobStatusChanges => (
+            fields.text("status").map_or_else(|| fields.title(route, id), |status| shown(&status)),
+            ["changed_by", "comment"],
+        ),
+        Route::Payments => (fields.title(route, id), ["payment_mode", "reference"]),
+        Route::OutsourcedJobs => (fields.title(route, id), ["status", "returned_on"]),
+        Route::Jobs => (fields.title(route, id), ["status", "problem"]),
+        Route::Leads => (fields.title(route, id), ["status", "comment"]),
+        Route::Customers => (fields.title(route, id), ["mobile_number", "email"]),
+    };
+    let more: Vec<String> =
+        more.iter().filter_map(|name| Some(shown(&fields.text(name)?))).collect();
+    html! {
+        li {
+            a href=(link("record", &[("route", route.as_str()), ("id", id)])) { (title) }
+            span.note { (more.join(" · ")) }
+            span.when { (fields.created(zone)) }
+        }
+    }
+}
+
+/// The versions that the log holds, the newest first.
+fn versions(found: &OneRecord, zone: &TimeZone) -> Markup {
+    let OneRecord { route, id, history, .. } = found;
+    html! {
         section {
             h2 { "History" }
             @if history.has_older {
                 p.note { "Only the newest " (history.changes.len()) " versions are shown. " code { "shopmirror log --route " (route.as_str()) " --id " (shown(id)) " --limit 1000" } " lists more." }
             }
             @for change in history.changes.iter().rev() {
-                h3 { "Version " (change.version) ", " (change.kind.as_str()) ", " (moment(&change.observed_at, zone, "%Y-%m-%d %H:%M:%S %Z")) }
+                h3 { "Version " (change.version) ", seen " (moment(&change.observed_at, zone, "%Y-%m-%d %H:%M:%S")) }
                 @let differences = change.changed();
                 @if !differences.is_empty() {
                     div.scroll tabindex="0" role="region" aria-label=(format!("What version {} changed", change.version)) {
                         table.report.diff {
-                            thead { tr { th scope="col" { "field" } th scope="col" { "before" } th scope="col" { "after" } } }
+                            thead { tr { th scope="col" { "Field" } th scope="col" { "Before" } th scope="col" { "After" } } }
                             tbody { @for field in &differences { tr {
-                                td { (shown(&field.name)) }
+                                td { (words::field(&shown(&field.name))) }
                                 td { del { (shown(&plain(field.before))) } }
                                 td { ins { (shown(&plain(field.after))) } }
                             } } }

@@ -12,13 +12,16 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::context::PageContext;
-use super::frame::{explained, framed};
+use super::frame::{Frame, Tab, explained};
 use super::reports::{csv, json as json_response};
 use super::request::{Query, link};
 use super::text::{moment, shown, zone_name};
+use super::words;
 use crate::record::{FoundRecord, Route};
 use crate::report::{Guard, csv_text, shown as value_shown};
-use crate::store::{Found, QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue};
+use crate::store::{
+    Found, QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue, StoreError,
+};
 
 /// Records on one screen, and in one CSV file.
 const SCREEN: u32 = 50;
@@ -47,14 +50,14 @@ struct Asked {
 }
 
 /// The parameters of the list.
-const PARAMETERS: [&str; 8] = ["route", "column", "text", "sort", "order", "page", "format", "q"];
+const PARAMETERS: [&str; 7] = ["route", "column", "text", "sort", "order", "page", "format"];
+/// Those of the list for programs, which finds as well.
+const PARAMETERS_JSON: [&str; 8] =
+    ["route", "column", "text", "sort", "order", "page", "format", "q"];
 
 impl Asked {
     /// Reads what is asked for; a text that says what is wrong with it.
     fn of(query: &Query, limit: u32) -> Result<Self, String> {
-        if let Some(problem) = query.problem(&PARAMETERS) {
-            return Err(problem);
-        }
         let one_of = |name: &str, values: &[&str]| match query.get(name) {
             Some(value) if !values.contains(&value) => {
                 Err(format!("There is no {name} {value:?}; there are: {}.", values.join(", ")))
@@ -117,9 +120,6 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> R
     if let Some(problem) = query.problem(&PARAMETERS) {
         return refused(&context, &problem, true);
     }
-    if let Some(term) = query.get("q") {
-        return found(&context, term).await;
-    }
     let is_csv = query.get("format") == Some("csv");
     // One more than is shown says whether there is another screen.
     let asked = match Asked::of(&query, if is_csv { CSV_MOST } else { SCREEN + 1 }) {
@@ -141,7 +141,7 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> R
             Ok((_, rows)) if is_csv => csv(route.as_str(), table_csv(&rows)),
             Ok((columns, rows)) => {
                 let shown = screen(route, &query, &columns, &rows, &shared.zone);
-                framed(&shared, route.as_str(), &shown).into_response()
+                Frame::of(words::list(route), Tab::Records).around(&shared, &shown).into_response()
             }
         }
     });
@@ -160,16 +160,16 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
         return hidden(&context, false);
     }
     let query = Query::of(&uri);
-    if let Some(problem) = query.problem(&PARAMETERS).or_else(|| no_format(&query)) {
+    if let Some(problem) = query.problem(&PARAMETERS_JSON).or_else(|| no_format(&query)) {
         return refused(&context, &problem, false);
     }
     if let Some(term) = query.get("q").map(str::to_owned) {
-        let answer = |found: Found| {
+        let answer = |_: &mut Reader, found: Found| {
             let found =
                 found.changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
             json_response(&found.collect::<Vec<_>>())
         };
-        return find(&context, term, false, answer).await;
+        return find(&context, term, FOUND_MOST, false, answer).await;
     }
     let asked = match Asked::of(&query, SCREEN) {
         Ok(asked) => asked,
@@ -243,21 +243,17 @@ fn screen(
     };
     let choices = |chosen: &str| {
         html! {
-            @for name in columns { option value=(name) selected[name == chosen] { (shown(name)) } }
+            @for name in columns { option value=(name) selected[name == chosen] { (words::field(&shown(name))) } }
         }
     };
     html! {
         section {
-            h2 { "Records" }
-            form.filter action="records" method="get" role="search" {
-                label { "Find in all records " input type="search" name="q"; }
-                button { "Find" }
-            }
+            h1 { "Records" }
             form.filter action="records" method="get" {
-                label { "Route " select name="route" {
-                    @for each in Route::ALL { option value=(each.as_str()) selected[each == route] { (each.as_str()) } }
+                label { "List " select name="route" {
+                    @for each in Route::ALL { option value=(each.as_str()) selected[each == route] { (words::list(each)) } }
                 } }
-                label { "Column " select name="column" { (choices(if column.is_empty() { "status" } else { column })) } }
+                label { "Field " select name="column" { (choices(if column.is_empty() { "status" } else { column })) } }
                 label { "contains " input type="text" name="text" value=(text); }
                 label { "Sort by " select name="sort" { option value="" { "last change" } (choices(sort)) } }
                 label { "Order " select name="order" {
@@ -289,7 +285,7 @@ fn listing(route: Route, rows: &QueryRows, zone: &TimeZone) -> Markup {
         @if rows.rows.is_empty() { p { "No record matches." } } @else {
             div.scroll tabindex="0" role="region" aria-label="Table of records" {
                 table.report #records {
-                    thead { tr { @for (_, name) in &places { th scope="col" { (name) } } } }
+                    thead { tr { @for (_, name) in &places { th scope="col" { (words::field(name)) } } } }
                     tbody {
                         @for row in rows.rows.iter().take(SCREEN as usize) {
                             tr { @for (index, name) in &places {
@@ -306,71 +302,24 @@ fn listing(route: Route, rows: &QueryRows, zone: &TimeZone) -> Markup {
     }
 }
 
-/// The answer made of the records that hold every word of a term.
-async fn find<F>(context: &PageContext, term: String, is_page: bool, answer: F) -> Response
+/// The answer made of the records that hold every word of a term, at most `most`.
+pub(super) async fn find<F>(
+    context: &PageContext,
+    term: String,
+    most: usize,
+    is_page: bool,
+    answer: F,
+) -> Response
 where
-    F: FnOnce(Found) -> Response + Send + 'static,
+    F: FnOnce(&mut Reader, Found) -> Response + Send + 'static,
 {
-    match context.read(move |reader| reader.find(&term, None, FOUND_MOST).map(answer)).await {
+    let read = move |reader: &mut Reader| {
+        let found = reader.find(&term, None, most)?;
+        Ok::<_, StoreError>(answer(reader, found))
+    };
+    match context.read(read).await {
         None => failed(context, None, is_page),
         Some(Ok(response)) => response,
         Some(Err(error)) => failed(context, Some(&error.into()), is_page),
     }
-}
-
-async fn found(context: &Arc<PageContext>, term: &str) -> Response {
-    let (shared, asked) = (Arc::clone(context), term.to_owned());
-    let answer =
-        move |found: Found| framed(&shared, "Found", &found_page(&asked, &found)).into_response();
-    find(context, term.to_owned(), true, answer).await
-}
-
-fn found_page(term: &str, Found { changes, searched }: &Found) -> Markup {
-    html! {
-        section {
-            h2 { "Found" }
-            form.filter action="records" method="get" role="search" {
-                label { "Find in all records " input type="search" name="q" value=(term); }
-                button { "Find" }
-            }
-            @if !searched.is_whole() {
-                p.note {
-                    "Changes " (searched.indexed + 1) " to " (searched.last_seq) " are not in the search index yet, "
-                    "so records may be missing here: try again in a minute."
-                }
-            }
-            @if changes.is_empty() { p { "Nothing found." } } @else {
-                div.scroll tabindex="0" role="region" aria-label="Table of what was found" {
-                    table.report #found {
-                        thead { tr { th scope="col" { "route" } th scope="col" { "id" } th scope="col" { "record" } } }
-                        tbody { @for change in changes {
-                            @let id = change.record_id.as_deref().unwrap_or_default();
-                            tr {
-                                td { (change.route.as_str()) }
-                                td { a href=(link("record", &[("route", change.route.as_str()), ("id", id)])) { (shown(id)) } }
-                                td { (shown(&summary(&change.body))) }
-                            }
-                        } }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The texts of a record by which a person recognises it.
-fn summary(body: &str) -> String {
-    let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let texts = [
-        "name",
-        "customer_name",
-        "job_number",
-        "device_brand",
-        "device_model",
-        "status",
-        "mobile_number",
-        "email",
-    ];
-    let texts = texts.iter().filter_map(|name| record.get(*name)?.as_str());
-    texts.collect::<Vec<_>>().join(" · ")
 }

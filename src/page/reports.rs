@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::context::PageContext;
-use super::frame::{explained, framed};
+use super::frame::{Frame, Tab, explained};
 use super::request::{Query, link};
 use super::text::shown;
 use crate::report::{self, Answer, By, Guard, ListedReport, Question, Report, ReportError};
@@ -22,7 +22,7 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
     let (reports, errors) = listed(&context).await;
     let body = html! {
         section {
-            h2 { "Reports" }
+            h1 { "Reports" }
             dl.reports {
                 @for report in &reports {
                     dt { a href=(link("report", &[("name", &report.name)])) { (shown(&report.title)) } }
@@ -35,7 +35,7 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
             }
         }
     };
-    framed(&context, "Reports", &body).into_response()
+    Frame::of("Reports", Tab::Reports).around(&context, &body).into_response()
 }
 
 /// The list for programs.
@@ -73,7 +73,13 @@ async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Re
             let text = "There is no such report here.";
             return explained(&shared, StatusCode::NOT_FOUND, text, format == "html");
         };
-        let question = question(&query, shared.currency.clone());
+        let question = match question(&query, shared.currency.clone()) {
+            Ok(question) => question,
+            Err(problem) => {
+                let is_page = format == "html";
+                return explained(&shared, StatusCode::BAD_REQUEST, &problem, is_page);
+            }
+        };
         let answered = report::answer(reader, &report, &question, &shared.zone, Timestamp::now());
         match answered {
             Ok(answer) => shown_as(&shared, &query, &format, &answer),
@@ -90,20 +96,24 @@ async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Re
     })
 }
 
-fn question(query: &Query, currency: Option<String>) -> Question {
-    Question {
-        from: query.date("from"),
-        to: query.date("to"),
+/// What is asked; a text that says what is wrong with it.
+fn question(query: &Query, currency: Option<String>) -> Result<Question, String> {
+    Ok(Question {
+        from: query.date("from")?,
+        to: query.date("to")?,
         by: match query.get("by") {
             Some("week") => By::Week,
             Some("month") => By::Month,
-            _ => By::Day,
+            Some("day") | None => By::Day,
+            Some(other) => {
+                return Err(format!("by is {other:?}; there are: day, week, month."));
+            }
         },
         business: query.get("business").map(str::to_owned),
         at: None,
         set: query.others(&GIVEN),
         currency,
-    }
+    })
 }
 
 fn not_answered(context: &PageContext, error: &ReportError, is_page: bool) -> Response {
@@ -130,7 +140,10 @@ fn shown_as(context: &PageContext, query: &Query, format: &str, answer: &Answer)
             Some(chart) => ([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response(),
             None => explained(context, StatusCode::NOT_FOUND, "This report has no chart.", false),
         },
-        _ => framed(context, &report.title, &page(report, query, answer)).into_response(),
+        _ => {
+            let page = page(report, query, answer);
+            Frame::of(&report.title, Tab::Reports).around(context, &page).into_response()
+        }
     }
 }
 
@@ -153,7 +166,7 @@ fn page(report: &Report, query: &Query, answer: &Answer) -> Markup {
     };
     html! {
         section {
-            h2 { (shown(&report.title)) }
+            h1 { (shown(&report.title)) }
             p { (shown(&report.about)) }
             form.filter action="report" method="get" {
                 input type="hidden" name="name" value=(report.name);

@@ -6,6 +6,8 @@ use jiff::civil::Date;
 /// The most parameters of a query, and the longest value in bytes.
 const PARAMETERS_MAX: usize = 40;
 const VALUE_MAX: usize = 500;
+/// The last page of a list.
+const PAGES_MAX: u32 = 100_000;
 
 /// The parameters of a query in their order; empty values are left out, as a form sends them.
 pub(super) struct Query {
@@ -44,8 +46,20 @@ impl Query {
         self.pairs.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn date(&self, name: &str) -> Option<Date> {
-        self.get(name)?.parse().ok()
+    /// The number of the page, 0 unless it is given; `None` if it is no number.
+    pub(super) fn page(&self) -> Option<usize> {
+        match self.get("page") {
+            None => Some(0),
+            Some(text) => text.parse::<u32>().ok().map(|number| number.min(PAGES_MAX) as usize),
+        }
+    }
+
+    /// A day; a text that says what is wrong with it.
+    pub(super) fn date(&self, name: &str) -> Result<Option<Date>, String> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        text.parse()
+            .map(Some)
+            .map_err(|_| format!("{name} is {text:?}, which is no day: write it as 2026-03-31."))
     }
 
     pub(super) fn number(&self, name: &str) -> Option<u32> {

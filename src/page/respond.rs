@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use super::access::{Access, Refusal};
-use super::context::{PageContext, Records};
-use super::frame::explained;
+use super::context::PageContext;
+use super::frame::{Frame, Tab, explained};
 use super::large::{Explain, bounded};
-use super::server::{IsStream, STREAMS_MAX};
-use super::snapshot::{SharedSnapshot, Snapshots};
-use super::{html, live, metrics, ready, record, records, reports};
+use super::live::Watched;
+use super::request::{Query, link};
+use super::server::IsStream;
+use super::snapshot::SharedSnapshot;
+use super::{find, live, metrics, ready, record, records, repairs, reports};
+use crate::report::HomeRange;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 
@@ -34,17 +37,12 @@ const HEADERS: [(HeaderName, &str); 7] = [
 const STUCK: &str = "the daemon's tasks do not answer: look at its log, restart it";
 
 /// Every address of the page.
-pub(super) fn router(
-    access: Access,
-    shop: String,
-    snapshots: Arc<Snapshots>,
-    records: Records,
-) -> Router {
-    let context = Arc::new(PageContext::new(shop, snapshots, STREAMS_MAX, records));
+pub(super) fn router(access: Access, context: Arc<PageContext>) -> Router {
     let explain = Arc::clone(&context);
     let explain: Explain = Arc::new(move |code, text| explained(&explain, code, text, true));
     let router = Router::new()
-        .route("/", get(page))
+        .route("/", get(home))
+        .route("/system", get(system))
         .route("/live", get(stream))
         .route("/metrics", get(scrape))
         .route("/healthz", get(alive))
@@ -52,6 +50,8 @@ pub(super) fn router(
         .route("/api/status", get(status))
         .route("/reports", get(reports::list))
         .route("/report", get(reports::one))
+        .route("/repairs", get(repairs::list))
+        .route("/find", get(find::found))
         .route("/records", get(records::list))
         .route("/record", get(record::one))
         .route("/api/reports", get(reports::list_json))
@@ -128,21 +128,56 @@ fn refused(refusal: Refusal) -> Response {
     }
 }
 
-async fn page(State(context): State<Arc<PageContext>>) -> Response {
-    match context.snapshots.newest().await {
-        Some(snapshot) => Html(html::page(&context, &snapshot).into_string()).into_response(),
-        None => {
-            let page = html::stuck(&context).into_string();
-            (StatusCode::SERVICE_UNAVAILABLE, Html(page)).into_response()
-        }
+/// The parameter of Home; a text that says what is wrong with it.
+fn range(query: &Query) -> Result<HomeRange, String> {
+    if let Some(problem) = query.problem(&["range"]) {
+        return Err(problem);
+    }
+    let name = query.get("range").unwrap_or(HomeRange::Today.as_str());
+    HomeRange::of(name).ok_or_else(|| {
+        let known = HomeRange::ALL.map(HomeRange::as_str).join(", ");
+        format!("There is no range {name:?}; there are: {known}.")
+    })
+}
+
+async fn home(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
+    match range(&Query::of(&uri)) {
+        Ok(range) => watched(&context, Watched::Home(range)).await,
+        Err(problem) => explained(&context, StatusCode::BAD_REQUEST, &problem, true),
+    }
+}
+
+async fn system(State(context): State<Arc<PageContext>>) -> Response {
+    watched(&context, Watched::System).await
+}
+
+/// A page that stays current by itself.
+async fn watched(context: &Arc<PageContext>, watched: Watched) -> Response {
+    let shared = context.snapshots.newest().await;
+    let page = live::page(context, watched, &shared).await;
+    let (title, tab, live) = match watched {
+        Watched::Home(range) => ("Home", Tab::Home, link("live", &[("range", range.as_str())])),
+        Watched::System => ("System", Tab::System, "live?page=system".to_owned()),
+    };
+    let frame = Frame { live: Some(&live), ..Frame::of(title, tab) };
+    let page = frame.around(context, &page.body());
+    match shared {
+        Some(_) => page.into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, page).into_response(),
     }
 }
 
 async fn stream(
     State(context): State<Arc<PageContext>>,
     Extension(is_stream): Extension<IsStream>,
+    uri: Uri,
 ) -> Response {
-    live::stream(context, is_stream).await
+    let query = Query::of(&uri);
+    let watched = match query.get("page") {
+        Some("system") => Watched::System,
+        _ => Watched::Home(range(&query).unwrap_or(HomeRange::Today)),
+    };
+    live::stream(context, watched, is_stream).await
 }
 
 async fn scrape(State(context): State<Arc<PageContext>>) -> Response {

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::body::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::live::LivePage;
 use crate::record::Change;
 use crate::status::WorkspaceStatus;
 use crate::store::{Gap, Reader, Store, StoreError};
@@ -68,8 +68,10 @@ pub(super) struct Snapshot {
     pub(super) store_bytes: u64,
     /// Size of its write-ahead log in bytes.
     pub(super) wal_bytes: u64,
-    /// What is sent to every live viewer, made when the first one needs it.
-    pub(super) event: OnceLock<Bytes>,
+    /// The name of the workspace, once it is known.
+    pub(super) workspace: Option<String>,
+    /// The page System, made when the first viewer needs it.
+    pub(super) system: OnceLock<Arc<LivePage>>,
 }
 
 impl Snapshot {
@@ -77,15 +79,28 @@ impl Snapshot {
     pub(super) async fn take(status: WorkspaceStatus, store: &Store) -> Option<Self> {
         let path = store.path().to_owned();
         let last_seq = status.last_seq;
-        let read = store.read(move |reader| Ok((rows(reader, last_seq)?, sizes(path))));
-        let ((mut all_gaps, changes), (store_bytes, wal_bytes)) =
+        let read = store.read(move |reader| {
+            let workspace = reader.workspace()?.map(|known| known.name);
+            Ok((rows(reader, last_seq)?, workspace, sizes(path)))
+        });
+        let ((mut all_gaps, changes), workspace, (store_bytes, wal_bytes)) =
             timeout(PATIENCE, read).await.ok()?.ok()?;
         let unsettled = || all_gaps.iter().filter(|gap| gap.is_unsettled());
         let open_gaps = unsettled().count();
         let gaps = unsettled().take(GAPS_SHOWN).cloned().collect();
         all_gaps.truncate(GAPS_DRAWN);
-        let event = OnceLock::new();
-        Some(Self { status, gaps, open_gaps, all_gaps, changes, store_bytes, wal_bytes, event })
+        let system = OnceLock::new();
+        Some(Self {
+            status,
+            gaps,
+            open_gaps,
+            all_gaps,
+            changes,
+            store_bytes,
+            wal_bytes,
+            workspace,
+            system,
+        })
     }
 }
 

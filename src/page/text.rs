@@ -13,12 +13,16 @@ const LENGTH_MAX: usize = 300;
 /// Foreign text on one line: control characters and those that turn the direction of text as
 /// `\u{..}`, cut at a bounded length.
 pub(super) fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == LENGTH_MAX {
-            shown.push('…');
-            break;
-        }
+    match text.char_indices().nth(LENGTH_MAX) {
+        Some((end, _)) => format!("{}…", whole(&text[..end])),
+        None => whole(text),
+    }
+}
+
+/// As [`shown`], of any length.
+pub(super) fn whole(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
         if is_unsafe(c) {
             shown.extend(c.escape_unicode());
         } else {
@@ -38,13 +42,13 @@ pub(super) fn message(text: &str) -> Markup {
     }
 }
 
-/// A number with thin spaces between its thousands.
+/// A number with commas between its thousands.
 pub(super) fn number(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut shown = String::from(if number < 0 { "-" } else { "" });
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            shown.push('\u{2009}');
+            shown.push(',');
         }
         shown.push(digit);
     }
@@ -54,6 +58,13 @@ pub(super) fn number(number: i64) -> String {
 /// A number with its noun: `1 change`, `2 changes`.
 pub(super) fn count(count: i64, one: &str, many: &str) -> String {
     format!("{} {}", number(count), if count == 1 { one } else { many })
+}
+
+/// An amount of money with commas between its thousands.
+pub(super) fn money(amount: f64) -> String {
+    let cents = (amount.abs() * 100.0).round() as i64;
+    let sign = if amount < 0.0 && cents > 0 { "-" } else { "" };
+    format!("{sign}{}.{:02}", number(cents / 100), cents % 100)
 }
 
 /// Bytes in binary units.
@@ -123,8 +134,8 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_and_sizes_have_a_unit() {
-        assert_eq!(number(1_234_567), "1\u{2009}234\u{2009}567");
-        assert_eq!((number(-12_345), number(0)), ("-12\u{2009}345".into(), "0".into()));
+        assert_eq!((number(1_234_567), number(-12_345)), ("1,234,567".into(), "-12,345".into()));
+        assert_eq!(number(0), "0");
         assert_eq!(count(1, "change", "changes"), "1 change");
         assert_eq!((bytes(1000), bytes(2048)), ("1000 B".into(), "2 KiB".into()));
         assert_eq!(bytes(3 * 1024 * 1024 * 1024 / 2), "1.5 GiB");

@@ -1,6 +1,7 @@
 //! The status page over real sockets: what it shows and what tools read.
 
 mod access;
+mod owner;
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -89,9 +90,11 @@ impl Site {
         self.get_when("/readyz", "every route is read", |reply| reply.code == 200).await;
     }
 
+    /// The stream of the page System.
     async fn live(&self) -> Live {
         let host = &self.address;
-        let stream = self.send(&format!("GET /live HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+        let request = format!("GET /live?page=system HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let stream = self.send(&request).await;
         Live { stream, read: String::new() }
     }
 }
@@ -131,16 +134,20 @@ async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_st
     let id = workspace.add(Route::Leads, json!({"name": "Secret Customer"}));
     let cell = format!("data-label=\"Id\">{id}</td>");
 
-    let page = site.get_when("/", "the change is shown", |r| r.body.contains(&cell)).await;
+    let page = site.get_when("/system", "the change is shown", |r| r.body.contains(&cell)).await;
     assert_eq!(page.code, 200);
     for shown in ["class=\"verdict\"", "job_status_changes", "Request budget", "audit"] {
         assert!(page.body.contains(shown), "{shown}: {}", page.body);
     }
-    assert!(!page.body.contains("Secret Customer"), "{}", page.body);
-    // Nothing is loaded from elsewhere, and no script stands in the page.
-    assert!(!page.body.contains("http://") && !page.body.contains("https://"), "{}", page.body);
-    assert_eq!(page.body.matches("<script").count(), 1);
-    assert!(page.body.contains("<script src=\"page.js\" defer></script>"));
+    let home = site.get("/").await;
+    assert!(home.body.contains("Taken in") && home.body.contains("As of "), "{}", home.body);
+    for page in [page.body, home.body] {
+        assert!(!page.contains("Secret Customer") && !page.contains("type=\"search\""), "{page}");
+        // Nothing is loaded from elsewhere, and no script stands in the page.
+        assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
+        assert_eq!(page.matches("<script").count(), 1);
+        assert!(page.contains("<script src=\"page.js\" defer></script>"));
+    }
     for (path, code) in [("/page.css", 200), ("/page.js", 200), ("/nothing", 404)] {
         assert_eq!(site.get(path).await.code, code, "{path}");
     }
@@ -154,7 +161,9 @@ async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_st
     for same in ["pid", "running", "records", "last_seq", "page"] {
         assert_eq!(answered[same], printed[same], "{same}");
     }
-    for path in ["/records", "/api/records", "/api/record?route=leads&id=1"] {
+    let hidden =
+        ["/records", "/find?q=a", "/repairs", "/api/records", "/api/record?route=leads&id=1"];
+    for path in hidden {
         let refused = site.get(path).await;
         assert!(
             refused.code == 403 && refused.body.contains("show_records"),
@@ -165,7 +174,7 @@ async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_st
 }
 
 #[tokio::test]
-async fn an_open_page_gets_a_new_record_by_itself_and_stays_open_at_a_reload() {
+async fn an_open_page_gets_what_changed_by_itself_and_stays_open_at_a_reload() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     place.configure(LISTEN);
@@ -175,8 +184,11 @@ async fn an_open_page_gets_a_new_record_by_itself_and_stays_open_at_a_reload() {
     let mut live = site.live().await;
     let first = live.until("\n\n").await;
     assert!(first.contains("content-type: text/event-stream"), "{first}");
+    let (always, still) = ("id=\"changes\"", "id=\"tools\"");
+    assert!(first.contains(always) && first.contains(still), "{first}");
     let id = workspace.add(Route::Leads, json!({"name": "New"}));
-    live.until(&format!("<td role=\"cell\" data-label=\"Id\">{id}</td>")).await;
+    let changed = live.until(&format!("data-label=\"Id\">{id}</td>")).await;
+    assert!(changed.contains(always) && !changed.contains(still), "{changed}");
     place.configure(&[LISTEN, &Place::file_sink("audit", "")].concat());
     daemon.signal(Signal::HUP);
     assert_eq!(site.get("/healthz").await.code, 200);
@@ -258,8 +270,12 @@ async fn a_mirror_that_is_not_fresh_is_alive_but_not_ready_and_says_why() {
     assert_eq!(not_ready.code, 503);
     assert!(not_ready.body.contains("leads: not read yet"), "{}", not_ready.body);
     assert_eq!(site.get("/healthz").await.code, 200);
-    let page = site.get("/").await;
-    assert!(page.body.contains("Records are not being read."), "{}", page.body);
+    for (path, said) in
+        [("/", "New records are not being read."), ("/system", "Records are not being read.")]
+    {
+        let page = site.get(path).await;
+        assert!(page.body.contains(said), "{path}: {}", page.body);
+    }
     assert!(site.get("/metrics").await.body.contains("shopmirror_ready 0.0"));
 
     place.write_key(&workspace.sandbox.automation_key());
@@ -305,21 +321,24 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
     assert!(chart.body.contains("<svg") && chart.body.contains("weekday"), "{chart:?}");
 
     let lead = "&quot;'&amp;\\u{202e}\\u{d}\\u{a}";
-    let home = site.get_when("/", "the lead is shown", |r| r.body.contains(lead)).await.body;
+    let system = site.get_when("/system", "the lead is shown", |r| r.body.contains(lead)).await;
+    let (system, home) = (system.body, site.get("/").await.body);
+    assert!(home.contains("&lt;b&gt;Closed"), "{home}");
     let listed = site.get("/records?route=jobs&column=status&text=closed").await.body;
     let link = "record?route=jobs&amp;id=7";
     let is_found = |reply: &Reply| reply.body.contains(link);
-    let found = site.get_when("/records?q=J7", "the job is found", is_found).await.body;
+    let found = site.get_when("/find?q=J7", "the job is found", is_found).await.body;
     let record = site.get("/record?route=jobs&id=7").await.body;
     for part in ["Version 2", "<del>Open</del>", "<ins>&lt;b&gt;Closed</ins>"] {
         assert!(record.contains(part), "{part}: {record}");
     }
     let report = site.get("/report?name=mine").await.body;
     let event = site.live().await.until("\n\n\r\n").await;
-    for shown in [&home, &listed, &record, &report, &event] {
+    for shown in [&system, &listed, &record, &report, &event] {
         assert!(shown.contains("&lt;script&gt;"), "{shown}");
     }
-    for shown in [home, listed, found, record, report, event] {
+    for shown in [home, system, listed, found, record, report, event] {
+        assert!(!shown.contains("<b>Closed"), "{shown}");
         assert!(!shown.contains("<script>") && !shown.contains('\u{202e}'), "{shown}");
     }
     let csv = site.get("/records?route=jobs&format=csv").await.body;

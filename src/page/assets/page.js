@@ -1,16 +1,26 @@
 "use strict";
-// Keeps the page current: the server sends all parts once per second, and a part that changed
-// replaces the one that is shown. A hidden page is not kept current.
+// Keeps the page current: the server sends the parts that changed, and each replaces the one that is
+// shown. A hidden page is not kept current.
 const live = document.getElementById("live");
 let source = null;
 
 function show(event) {
-  const sent = new DOMParser().parseFromString(event.data, "text/html");
-  document.title = sent.title;
-  for (const part of sent.querySelectorAll("[data-part]")) {
+  const sent = document.createElement("template");
+  sent.innerHTML = event.data;
+  for (const part of sent.content.querySelectorAll("[data-part]")) {
     const shown = document.getElementById(part.id);
-    if (shown && shown.innerHTML !== part.innerHTML) shown.replaceChildren(...part.childNodes);
+    if (shown && shown.innerHTML !== part.innerHTML) replace(shown, part);
   }
+}
+
+// Replaces what a part holds; the link that had the focus has it afterwards.
+function replace(shown, part) {
+  const focused = shown.contains(document.activeElement) ? document.activeElement : null;
+  shown.replaceChildren(...part.childNodes);
+  if (focused === null || shown.contains(focused)) return;
+  const href = focused.getAttribute("href");
+  const again = [...shown.querySelectorAll("a, [tabindex]")].find((one) => one.getAttribute("href") === href);
+  if (again) again.focus({ preventScroll: true });
 }
 
 function tell(text) {
@@ -19,7 +29,7 @@ function tell(text) {
 
 function connect() {
   if (source || document.hidden) return;
-  source = new EventSource("live");
+  source = new EventSource(document.body.dataset.live);
   source.addEventListener("open", () => tell("live"));
   source.addEventListener("page", show);
   source.addEventListener("error", () => {

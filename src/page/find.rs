@@ -1,0 +1,233 @@
+//! What the box at the top of every page finds, on only with `show_records = true`: people, and repairs
+//! with what belongs to them. It is drawn where it is read, which gives way to polls.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+
+use super::context::PageContext;
+use super::frame::{Frame, Tab, explained};
+use super::records::{failed, find, hidden};
+use super::request::{Query, link};
+use super::text::count;
+use super::titles::Fields;
+use super::words;
+use crate::record::{Change, Route};
+use crate::report;
+use crate::store::{Found, IndexProgress, QueryError, Reader, StoreError};
+
+/// Records that are looked at; a search with more matches says so.
+const MOST: usize = 1_000;
+/// People and repairs on one page, each.
+const SCREEN: usize = 20;
+
+/// People, or repairs with what belongs to them.
+struct Group {
+    route: Route,
+    id: String,
+    /// The text of the record, if it was found itself.
+    body: Option<String>,
+    /// What else of it was found: how many records of each route.
+    also: Vec<(Route, usize)>,
+}
+
+impl Group {
+    fn of(route: Route, id: String) -> Self {
+        Self { route, id, body: None, also: Vec::new() }
+    }
+
+    fn add(&mut self, change: Change) {
+        if change.route == self.route && change.record_id.as_deref() == Some(&self.id) {
+            self.body = Some(change.body);
+            return;
+        }
+        match self.also.iter_mut().find(|(route, _)| *route == change.route) {
+            Some((_, count)) => *count += 1,
+            None => self.also.push((change.route, 1)),
+        }
+    }
+}
+
+/// What was found: people, repairs, and records whose repair is not known; the last changed first.
+#[derive(Default)]
+struct Groups {
+    people: Vec<Group>,
+    repairs: Vec<Group>,
+    others: Vec<Group>,
+    has_more: bool,
+}
+
+impl Groups {
+    fn of(reader: &Reader, changes: Vec<Change>) -> Result<Self, StoreError> {
+        let mut found = Self { has_more: changes.len() >= MOST, ..Self::default() };
+        for change in changes {
+            let Some(id) = change.record_id.clone() else { continue };
+            let (list, route, id) = match change.route {
+                Route::Customers | Route::Leads => (&mut found.people, change.route, id),
+                Route::Jobs => (&mut found.repairs, Route::Jobs, id),
+                other => match reader.job_of(other, &id)? {
+                    Some(job) => (&mut found.repairs, Route::Jobs, job),
+                    None => (&mut found.others, other, id),
+                },
+            };
+            match list.iter_mut().find(|group| group.route == route && group.id == id) {
+                Some(group) => group.add(change),
+                None => {
+                    let mut group = Group::of(route, id);
+                    group.add(change);
+                    list.push(group);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// What was found of a search, in words.
+    fn sentence(&self) -> String {
+        let lists = [
+            (self.people.len(), "person", "people"),
+            (self.repairs.len(), "repair", "repairs"),
+            (self.others.len(), "other record", "other records"),
+        ];
+        let counts: Vec<String> = lists
+            .into_iter()
+            .filter(|(found, ..)| *found > 0)
+            .map(|(found, one, many)| count(found as i64, one, many))
+            .collect();
+        match (counts.is_empty(), self.has_more) {
+            (true, _) => "Nothing found. Each word must be in the record; the last may be the beginning of a word.".to_owned(),
+            (false, false) => format!("Found {}.", counts.join(", ")),
+            (false, true) => format!(
+                "Found {} among the {MOST} records that match and changed last. Add a word to find fewer.",
+                counts.join(", ")
+            ),
+        }
+    }
+}
+
+/// The page of what was found.
+pub(super) async fn found(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
+    if !context.shows_records {
+        return hidden(&context, true);
+    }
+    let query = Query::of(&uri);
+    let refused = |problem: &str| explained(&context, StatusCode::BAD_REQUEST, problem, true);
+    if let Some(problem) = query.problem(&["q", "page"]) {
+        return refused(&problem);
+    }
+    let Some(number) = query.page() else {
+        return refused("The page is a whole number from 0 on.");
+    };
+    let Some(term) = query.get("q").map(str::to_owned) else {
+        return refused("Write what to find into the box: a name, a phone number, a repair.");
+    };
+    let shared = Arc::clone(&context);
+    let asked = term.clone();
+    find(&context, term, MOST, true, move |reader, found| {
+        let Found { changes, searched } = found;
+        let page = Groups::of(reader, changes).map_err(QueryError::from).and_then(|found| {
+            let context = &shared;
+            Screen { context, reader, term: &asked, number, found: &found, searched }.page()
+        });
+        match page {
+            Ok(page) => {
+                let frame = Frame { term: &asked, ..Frame::of("Found", Tab::Other) };
+                frame.around(&shared, &page).into_response()
+            }
+            Err(error) => failed(&shared, Some(&error), true),
+        }
+    })
+    .await
+}
+
+/// One page of what was found.
+struct Screen<'a> {
+    context: &'a PageContext,
+    reader: &'a mut Reader,
+    term: &'a str,
+    number: usize,
+    found: &'a Groups,
+    searched: IndexProgress,
+}
+
+impl Screen<'_> {
+    fn page(&mut self) -> Result<Markup, QueryError> {
+        let Groups { people, repairs, others, .. } = self.found;
+        let lists = [("People", people), ("Repairs", repairs), ("Other records", others)];
+        let has_next = lists.iter().any(|(_, groups)| groups.len() > (self.number + 1) * SCREEN);
+        let mut sections = Vec::new();
+        for (title, groups) in lists {
+            sections.push(self.section(title, groups)?);
+        }
+        let address = |number: usize| {
+            let page = number.to_string();
+            link("find", &[("q", self.term), ("page", if number == 0 { "" } else { &page })])
+        };
+        Ok(html! {
+            h1 { "Found" }
+            p { (self.found.sentence()) }
+            @if !self.searched.is_whole() {
+                p.note {
+                    "The newest " (count(self.searched.last_seq - self.searched.indexed, "change is", "changes are"))
+                    " not in the search index yet, so records may be missing here: try again in a minute."
+                }
+            }
+            @for section in sections { (section) }
+            p.pages {
+                @if self.number > 0 { a rel="prev" href=(address(self.number - 1)) { "Previous page" } }
+                @if has_next { a rel="next" href=(address(self.number + 1)) { "Next page" } }
+            }
+        })
+    }
+
+    fn section(&mut self, title: &str, groups: &[Group]) -> Result<Markup, QueryError> {
+        let mut rows = Vec::new();
+        for group in groups.iter().skip(self.number * SCREEN).take(SCREEN) {
+            rows.push(self.row(group)?);
+        }
+        Ok(html! {
+            @if !rows.is_empty() {
+                section {
+                    h2 { (title) " · " (groups.len()) }
+                    ul.found { @for row in rows { (row) } }
+                }
+            }
+        })
+    }
+
+    fn row(&mut self, group: &Group) -> Result<Markup, QueryError> {
+        let Group { route, id, body, also } = group;
+        let body = match body {
+            Some(body) => Some(body.clone()),
+            None => self.reader.current_body(*route, id)?,
+        };
+        let fields = Fields::of(&body.unwrap_or_default());
+        let also = also.iter().map(|(route, found)| {
+            let (one, many) = words::record(*route);
+            count(*found as i64, one, many)
+        });
+        let also: Vec<String> = also.collect();
+        let what = match route {
+            Route::Jobs => match report::job_state(self.reader, id)? {
+                Some(state) => state.status,
+                None => fields.text("status"),
+            },
+            Route::Customers => fields.text("mobile_number").or_else(|| fields.text("email")),
+            _ => fields.text("status").or_else(|| fields.text("comment")),
+        };
+        Ok(html! {
+            li {
+                a href=(link("record", &[("route", route.as_str()), ("id", id)])) { (fields.title(*route, id)) }
+                span.note {
+                    @if *route != Route::Jobs { (words::record(*route).0) }
+                    @if let Some(what) = what { @if *route != Route::Jobs { " · " } (super::text::shown(&what)) }
+                    @if !also.is_empty() { " · with " (also.join(", ")) }
+                }
+                span.when { (fields.created(&self.context.zone)) }
+            }
+        })
+    }
+}

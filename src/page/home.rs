@@ -1,0 +1,456 @@
+//! The page Home: how the shop is doing, for its owner.
+//!
+//! It shows numbers and the names of statuses, and no personal data. All viewers share the numbers of a
+//! range, which are read again when something changed, at most every few seconds.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::context::PageContext;
+use super::frame;
+use super::live::{LivePage, Part};
+use super::request::link;
+use super::snapshot::{SharedSnapshot, Snapshot};
+use super::spark::{Spark, hatch};
+use super::text::{count, money, number, shown, zone_name};
+use crate::report::{self, Amount, Figure, Home, HomeRange};
+use crate::status::Health;
+
+/// How long numbers are new enough although something changed, and at most.
+const NEW: Duration = Duration::from_secs(5);
+const OLD: Duration = Duration::from_secs(60);
+/// The statuses that have a bar of their own.
+const BARS_MAX: usize = 12;
+
+/// The numbers of each range as they were read last.
+#[derive(Default)]
+pub(super) struct HomeNumbers(Mutex<HashMap<HomeRange, Read>>);
+
+struct Read {
+    at: Instant,
+    last_seq: i64,
+    home: Arc<Home>,
+}
+
+impl HomeNumbers {
+    /// The numbers of a range; `None` if the store does not answer.
+    async fn of(
+        &self,
+        context: &Arc<PageContext>,
+        range: HomeRange,
+        last_seq: i64,
+    ) -> Option<Arc<Home>> {
+        let mut known = self.0.lock().await;
+        if let Some(read) = known.get(&range) {
+            let age = read.at.elapsed();
+            if age < NEW || (age < OLD && read.last_seq == last_seq) {
+                return Some(Arc::clone(&read.home));
+            }
+        }
+        let shared = Arc::clone(context);
+        let read = context.read(move |reader| {
+            report::home(reader, range, &shared.ready_status, &shared.zone, Timestamp::now())
+        });
+        let home = Arc::new(read.await?.ok()?);
+        known.insert(range, Read { at: Instant::now(), last_seq, home: Arc::clone(&home) });
+        Some(home)
+    }
+}
+
+/// The page as it is now.
+pub(super) async fn live_page(
+    context: &Arc<PageContext>,
+    range: HomeRange,
+    shared: &SharedSnapshot,
+) -> LivePage {
+    let last_seq = shared.as_ref().map_or(0, |snapshot| snapshot.status.last_seq);
+    let home = context.home.of(context, range, last_seq).await;
+    let health = health(shared.as_deref(), home.as_deref(), &context.zone);
+    let mut parts = vec![
+        Part::new("health", html! { div #health data-part { h1.unseen { "Home" } (health) } }),
+        Part::new("ranges", ranges(range)),
+    ];
+    let mut inner = Vec::new();
+    match &home {
+        Some(home) => {
+            let view = View { context, range, home };
+            inner.extend(view.cards());
+            let cards = html! {
+                div.cards #cards data-part { (hatch()) @for card in &inner { (card.html()) } }
+            };
+            parts.push(Part::around("cards", &(), cards));
+            parts.push(Part::new("statuses", view.statuses()));
+            parts.push(Part::new("attention", view.attention()));
+            parts.push(Part::new("as-of", view.as_of()));
+        }
+        None => {
+            let text = "The numbers cannot be read now: this page tries it again.";
+            parts.push(Part::new("cards", html! { div.cards #cards data-part { p { (text) } } }));
+        }
+    }
+    LivePage { title: frame::title(&context.shop(), "Home"), parts, inner }
+}
+
+/// The choice of the range.
+fn ranges(current: HomeRange) -> Markup {
+    html! {
+        nav.ranges #ranges data-part aria-label="Range" {
+            @for range in HomeRange::ALL {
+                a href=(address(range)) aria-current=[(range == current).then_some("true")] { (name(range)) }
+            }
+        }
+    }
+}
+
+/// The address of Home with a range.
+fn address(range: HomeRange) -> String {
+    match range {
+        HomeRange::Today => ".".to_owned(),
+        other => link(".", &[("range", other.as_str())]),
+    }
+}
+
+fn name(range: HomeRange) -> &'static str {
+    match range {
+        HomeRange::Today => "Today",
+        HomeRange::Week => "This week",
+        HomeRange::Month => "This month",
+        HomeRange::LastMonth => "Last month",
+    }
+}
+
+/// Whether the numbers can be trusted, in one line.
+fn health(snapshot: Option<&Snapshot>, home: Option<&Home>, zone: &TimeZone) -> Markup {
+    let (is_good, text) = match snapshot {
+        None => (false, "The program does not answer.".to_owned()),
+        Some(snapshot) => freshness(snapshot),
+    };
+    html! {
+        p.health data-good=(is_good) {
+            span {
+                (text) " "
+                @if let Some(home) = home { (completeness(home, zone)) }
+                @if !is_good { " " a href="system" { "What to do" } }
+            }
+        }
+    }
+}
+
+fn freshness(snapshot: &Snapshot) -> (bool, String) {
+    let status = &snapshot.status;
+    let ages = status.pollers.iter().map(|poller| poller.last_success_age_s);
+    let unread = ages.clone().filter(Option::is_none).count();
+    match status.health {
+        Health::Ok if unread > 0 => {
+            (true, format!("Starting: {unread} of {} lists are not read yet.", ages.count()))
+        }
+        Health::Ok => {
+            let oldest = ages.flatten().fold(0.0, f64::max);
+            (true, format!("Up to date: every list was read in the last {}.", at_most(oldest)))
+        }
+        Health::Degraded => (false, "Something needs attention.".to_owned()),
+        Health::AtRisk => {
+            (false, "Too few requests are allowed: records will be missed.".to_owned())
+        }
+        Health::Failing => (false, "New records are not being read.".to_owned()),
+    }
+}
+
+/// An age in steps, so that the page does not change every second.
+fn at_most(seconds: f64) -> String {
+    let steps = [10.0, 20.0, 30.0, 60.0, 90.0];
+    match steps.into_iter().find(|step| seconds < *step) {
+        Some(step) => format!("{step} seconds"),
+        None => count((seconds / 60.0).ceil() as i64, "minute", "minutes"),
+    }
+}
+
+fn completeness(home: &Home, zone: &TimeZone) -> Markup {
+    let since = home.complete_since.map(|since| since.to_zoned(zone.clone()));
+    let today = home.as_of.to_zoned(zone.clone()).date();
+    html! {
+        @match since {
+            Some(since) if since.date() == today => { "Complete since today, " (since.strftime("%H:%M")) }
+            Some(since) => { "Complete since " (since.strftime("%-d %B %Y")) }
+            None => { "Not every list has been read so far" }
+        }
+        @match home.gaps {
+            0 => "."
+            gaps => { ", except for " a href="system#gaps" { (count(gaps as i64, "gap", "gaps")) } "." }
+        }
+    }
+}
+
+/// The numbers of one range, ready to be drawn.
+struct View<'a> {
+    context: &'a PageContext,
+    range: HomeRange,
+    home: &'a Home,
+}
+
+/// How a number of Home is written and compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Counted over the range.
+    Count,
+    /// Added over the range.
+    Money,
+    /// As things stand.
+    Standing,
+}
+
+/// One number with its place on the page.
+struct Card<'a> {
+    id: &'static str,
+    title: &'static str,
+    figure: &'a Figure,
+    kind: Kind,
+    address: String,
+    /// What to say if the number is unknown.
+    unknown: String,
+    /// Whether more of it is bad.
+    is_bad: bool,
+}
+
+impl View<'_> {
+    fn cards(&self) -> Vec<Part> {
+        let home = self.home;
+        let unlinked = "No field of the status changes names its repair: see System.";
+        let unnamed = "No status is known to mean it: set ready_status in [reports].";
+        let before = self.begin();
+        let card = |id, title, figure, kind, address: String| Card {
+            id,
+            title,
+            figure,
+            kind,
+            address,
+            unknown: before.clone(),
+            is_bad: false,
+        };
+        let completed = self.report("turnaround-by-brand");
+        let cards = [
+            card("taken-in", "Taken in", &home.taken_in, Kind::Count, self.report("intake")),
+            Card {
+                unknown: if home.is_linked { before.clone() } else { unlinked.to_owned() },
+                ..card("completed", "Completed", &home.completed, Kind::Count, completed)
+            },
+            card("money-in", "Money in", &home.money_in, Kind::Money, self.report("payments")),
+            card("leads", "New leads", &home.leads, Kind::Count, self.report("leads")),
+            card("open", "Open", &home.open, Kind::Standing, self.report("open-repairs")),
+            Card {
+                unknown: unnamed.to_owned(),
+                ..card("ready", "Ready for pickup", &home.ready, Kind::Standing, self.list("ready"))
+            },
+            Card {
+                is_bad: true,
+                ..card("overdue", "Overdue", &home.overdue, Kind::Standing, self.list("overdue"))
+            },
+        ];
+        cards.iter().map(|card| Part::new(card.id, self.card(card))).collect()
+    }
+
+    /// Since when there are numbers at all.
+    fn begin(&self) -> String {
+        let since = self.home.complete_since.map(|since| since.to_zoned(self.context.zone.clone()));
+        since.map_or_else(
+            || "Not read yet.".to_owned(),
+            |since| format!("Known from {} on.", since.strftime("%-d %B %Y")),
+        )
+    }
+
+    fn report(&self, name: &str) -> String {
+        let (from, to) = (self.home.days.0.to_string(), self.home.days.1.to_string());
+        link("report", &[("name", name), ("from", &from), ("to", &to)])
+    }
+
+    /// The list of repairs behind a number, or what may be shown of it.
+    fn list(&self, list: &str) -> String {
+        match self.context.shows_records {
+            true => link("repairs", &[("list", list)]),
+            false => link("report", &[("name", "open-repairs")]),
+        }
+    }
+
+    fn card(&self, card: &Card<'_>) -> Markup {
+        let Card { figure, kind, .. } = card;
+        let spark = Spark {
+            days: &figure.days,
+            are_bars: *kind != Kind::Standing,
+            is_money: *kind == Kind::Money,
+        };
+        html! {
+            div.card id=(card.id) data-part data-wide=[(*kind == Kind::Money).then_some("")] {
+                a href=(card.address) {
+                    span.title { (card.title) }
+                    span.n {
+                        @match figure.now {
+                            Amount::Unknown => span.least { "unknown" },
+                            Amount::AtLeast(amount) => { span.least { "at least " } (written(amount, *kind)) }
+                            Amount::Exactly(amount) => (written(amount, *kind)),
+                        }
+                    }
+                    span.d {
+                        @if figure.now == Amount::Unknown { (card.unknown) }
+                        @else { (self.compared(card)) }
+                    }
+                    (spark.svg())
+                }
+            }
+        }
+    }
+
+    /// A number beside that of the range before.
+    fn compared(&self, card: &Card<'_>) -> Markup {
+        let Figure { now, before, .. } = card.figure;
+        let (Amount::Exactly(now), Amount::Exactly(before)) = (*now, *before) else {
+            return html! { "No comparison yet" };
+        };
+        let than = self.than(card.kind);
+        let more = now - before;
+        let is_bad = (more > 0.0) == card.is_bad;
+        let said = match card.kind {
+            Kind::Money if before > 0.0 => format!("{:.0} %", (more / before * 100.0).abs()),
+            kind => written(more.abs(), kind),
+        };
+        let word = match (more > 0.0, card.kind) {
+            (true, _) => "more",
+            (false, Kind::Money) => "less",
+            (false, _) => "fewer",
+        };
+        html! {
+            @if more == 0.0 { "The same as " (than) }
+            @else { em data-bad=(is_bad) { (said) " " (word) } " than " (than) }
+        }
+    }
+
+    fn than(&self, kind: Kind) -> String {
+        let today = self.home.as_of.to_zoned(self.context.zone.clone());
+        let by = if kind == Kind::Standing { "at" } else { "by" };
+        match self.range {
+            HomeRange::Today => format!("last {} {by} this time", today.strftime("%A")),
+            HomeRange::Week => format!("last week {by} this time"),
+            HomeRange::Month => format!("last month {by} this time"),
+            HomeRange::LastMonth if kind == Kind::Standing => {
+                self.home.days.0.strftime("on %-d %B").to_string()
+            }
+            HomeRange::LastMonth => "the month before".to_owned(),
+        }
+    }
+
+    fn statuses(&self) -> Markup {
+        let home = self.home;
+        let most = home.by_status.iter().map(|(_, count)| *count).max().unwrap_or(1);
+        let further: usize = home.by_status.iter().skip(BARS_MAX).map(|(_, count)| count).sum();
+        html! {
+            section.statuses #statuses data-part aria-labelledby="statuses-title" {
+                h2 #statuses-title { "Open repairs by status" }
+                @if home.by_status.is_empty() { p { "No open repair is known." } }
+                ul.bars {
+                    @for (status, repairs) in home.by_status.iter().take(BARS_MAX) {
+                        li {
+                            span { (shown(status)) }
+                            svg viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true" {
+                                rect width=(format!("{:.1}", *repairs as f64 / most as f64 * 100.0)) height="14" {}
+                            }
+                            span { (number(*repairs as i64)) }
+                        }
+                    }
+                    @if further > 0 { li { span { "other statuses" } span {} span { (number(further as i64)) } } }
+                }
+                @if let Some(days) = home.median_days {
+                    p.note { "Half of the repairs that were completed in the last 30 days took at most " (format!("{days:.1}")) " days." }
+                }
+            }
+        }
+    }
+
+    fn attention(&self) -> Markup {
+        let Home { attention, overdue, .. } = self.home;
+        let due = match self.context.shows_records {
+            true => link("report", &[("name", "follow-ups")]),
+            false => link("report", &[("name", "leads")]),
+        };
+        let rows = [
+            ("Overdue repairs", overdue.now, Kind::Standing, self.list("overdue")),
+            (
+                "Ready for pickup for more than 14 days",
+                attention.ready_long,
+                Kind::Standing,
+                self.list("ready-long"),
+            ),
+            (
+                "Open for more than 30 days",
+                attention.open_long,
+                Kind::Standing,
+                self.list("open-long"),
+            ),
+            ("Follow-ups that are due", attention.follow_ups, Kind::Standing, due),
+            (
+                "Unpaid, completed in the last 90 days",
+                attention.unpaid,
+                Kind::Money,
+                self.list("unpaid"),
+            ),
+        ];
+        html! {
+            section #attention data-part aria-labelledby="attention-title" {
+                h2 #attention-title { "Needs attention" }
+                table.attention {
+                    tbody {
+                        @for (title, amount, kind, address) in rows {
+                            tr {
+                                th scope="row" { (title) }
+                                td.number {
+                                    @match amount {
+                                        Amount::Unknown => span.least { "unknown" },
+                                        Amount::AtLeast(amount) => { span.least { "at least " } a href=(address) { (written(amount, kind)) } }
+                                        Amount::Exactly(amount) => a href=(address) { (written(amount, kind)) },
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// How old the numbers are, and what is known of the states.
+    fn as_of(&self) -> Markup {
+        let zone = &self.context.zone;
+        let home = self.home;
+        let at = home.as_of.to_zoned(zone.clone());
+        let (left, first) = &home.left;
+        let first = first.as_deref().and_then(|first| first.parse::<Timestamp>().ok());
+        html! {
+            p.note #as-of data-part {
+                "As of " (at.strftime("%H:%M")) ", " (zone_name(zone)) ". "
+                @if home.is_linked {
+                    "The states of repairs come from their status changes. "
+                } @else if *left > 0 {
+                    (number(*left as i64)) " of " (count(home.by_status.iter().map(|(_, n)| *n as i64).sum(), "open repair", "open repairs"))
+                    " were not seen since they left the newest 100"
+                    @if let Some(first) = first { ", the first on " (first.to_zoned(zone.clone()).strftime("%-d %B %Y")) }
+                    ": their state may be old. "
+                }
+                @if home.unread_dates > 0 {
+                    "The delivery date of " (count(home.unread_dates as i64, "repair", "repairs")) " cannot be read. "
+                }
+            }
+        }
+    }
+}
+
+fn written(amount: f64, kind: Kind) -> String {
+    match kind {
+        Kind::Money => money(amount),
+        Kind::Count | Kind::Standing => number(amount.round() as i64),
+    }
+}

@@ -1,0 +1,415 @@
+//! The page System: pollers, budget, store, sinks, gaps and the latest changes, for who runs the program.
+//!
+//! It shows counts, states and ids. Every value goes through maud, which escapes it; foreign text goes
+//! through [`shown`] as well. Times are clock times, so that a part changes only when something happened.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+
+use super::context::PageContext;
+use super::frame;
+use super::live::{LivePage, Part};
+use super::pictures;
+use super::ready;
+use super::request::link;
+use super::snapshot::{GAPS_SHOWN, LatestChange, SharedSnapshot, Snapshot};
+use super::text::{bytes, count, message, moment, number, shown, zone_name};
+use crate::budget::BudgetStatus;
+use crate::deliver::{SinkActivity, SinkStatus};
+use crate::duration::seconds as span;
+use crate::poll::{PollerState, PollerStatus};
+use crate::status::{Health, WorkspaceStatus};
+use crate::store::Gap;
+
+/// How times are written.
+const CLOCK: &str = "%Y-%m-%d %H:%M:%S";
+
+/// The page as it is now; all viewers share it.
+pub(super) fn live_page(context: &PageContext, shared: &SharedSnapshot) -> Arc<LivePage> {
+    match shared {
+        Some(snapshot) => {
+            Arc::clone(snapshot.system.get_or_init(|| Arc::new(parts(context, snapshot))))
+        }
+        None => Arc::new(stuck(context)),
+    }
+}
+
+fn page_title(context: &PageContext, state: &str) -> String {
+    frame::title(&context.shop(), &format!("System, {state}"))
+}
+
+/// What the page says while the daemon's tasks do not answer.
+fn stuck(context: &PageContext) -> LivePage {
+    let health = html! {
+        section #health data-part {
+            h1 { "System" }
+            p.verdict data-health="failing" { "The daemon's tasks do not answer." }
+            ul.reasons { li { "Look at the daemon's log, then restart it." } }
+        }
+    };
+    let title = page_title(context, "no response");
+    LivePage { title, parts: vec![Part::new("health", health)], inner: Vec::new() }
+}
+
+fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
+    let (status, zone) = (&snapshot.status, &context.zone);
+    let names = Names::of(&status.pollers);
+    let rows: Vec<Part> =
+        status.pollers.iter().map(|poller| names.row(poller, status, zone)).collect();
+    let pollers =
+        Part::around("pollers", &names.around(&status.pollers), names.table(status, &rows));
+    let budget_parts = budget(status.budget.as_ref());
+    let budget = Part::around(
+        "budget",
+        &budget_parts.len(),
+        html! {
+            section #budget data-part aria-labelledby="budget-title" {
+                h2 #budget-title { "Request budget" }
+                @for part in &budget_parts { (part.html()) }
+                @if budget_parts.is_empty() { p { "Not known." } }
+            }
+        },
+    );
+    let section = |id: &str, content: Markup| {
+        let title = format!("{id}-title");
+        Part::new(id, html! { section id=(id) data-part aria-labelledby=(title) { (content) } })
+    };
+    let health = html! { section #health data-part { h1 { "System" } (health(status)) } };
+    LivePage {
+        title: page_title(context, word(status.health)),
+        parts: vec![
+            Part::new("health", health),
+            pollers,
+            budget,
+            section("store", store(snapshot, zone)),
+            section("sinks", sinks(&status.sinks)),
+            section("gaps", gaps(&names, snapshot, zone)),
+            section("changes", changes(&names, snapshot, zone, context.shows_records)),
+            Part::new("tools", tools(zone)),
+        ],
+        inner: rows.into_iter().chain(budget_parts).collect(),
+    }
+}
+
+fn tools(zone: &TimeZone) -> Markup {
+    html! {
+        p.note #tools data-part {
+            "Times are those of " (zone_name(zone)) ". For tools: " a href="metrics" { "metrics" } ", "
+            a href="api/status" { "status as JSON" } ", " a href="readyz" { "readyz" } ", "
+            a href="healthz" { "healthz" } ". In a terminal: " code { "shopmirror status" } "."
+        }
+    }
+}
+
+/// How routes are named: with their business only if there are several.
+struct Names {
+    has_several: bool,
+}
+
+impl Names {
+    fn of(pollers: &[PollerStatus]) -> Self {
+        Self { has_several: pollers.iter().any(|p| p.business != pollers[0].business) }
+    }
+
+    fn name(&self, route: &str, business: Option<&str>) -> String {
+        match business.filter(|_| self.has_several) {
+            Some(business) => shown(&format!("{route}@{business}")),
+            None => shown(route),
+        }
+    }
+
+    /// What has to change before the whole table is sent: its rows, and the errors below it.
+    fn around<'a>(&self, pollers: &'a [PollerStatus]) -> Vec<(String, Option<&'a str>)> {
+        pollers.iter().map(|p| (p.name(), p.last_error_text.as_deref())).collect()
+    }
+
+    fn table(&self, status: &WorkspaceStatus, rows: &[Part]) -> Markup {
+        html! {
+            section #pollers data-part aria-labelledby="pollers-title" {
+                h2 #pollers-title { "Pollers" }
+                (table(&POLLER_HEADS, rows.iter().map(Part::html)))
+                @for poller in &status.pollers {
+                    @if let Some(error) = &poller.last_error_text {
+                        p.note {
+                            strong { (self.name(&poller.route, poller.business.as_deref())) }
+                            ": last error: " (message(error))
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn row(&self, poller: &PollerStatus, status: &WorkspaceStatus, zone: &TimeZone) -> Part {
+        let now: Option<Timestamp> = status.at.parse().ok();
+        let at = |seconds: f64| {
+            let at = now?.checked_add(SignedDuration::try_from_secs_f64(seconds).ok()?).ok()?;
+            Some(at.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string())
+        };
+        let seconds = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), span);
+        let long_ago = |age: f64| format!("{} ago", span(age));
+        // A clock time does not say the day.
+        let read = poller.last_read(|age| {
+            at(-age).filter(|_| age < 12.0 * 3600.0).unwrap_or_else(|| long_ago(age))
+        });
+        let next = poller.next_poll_s.and_then(at).unwrap_or_else(|| "–".to_owned());
+        let rate = poller.rate_per_hour.map_or_else(|| "–".to_owned(), per_hour);
+        let word = poller.state.as_str();
+        let id = format!("poller-{}", poller.name());
+        let heads = POLLER_HEADS;
+        let row = html! {
+            tr id=(id) data-part role="row" {
+                th role="rowheader" scope="row" data-label=(heads[0]) { (self.name(&poller.route, poller.business.as_deref())) }
+                (state(heads[1], &word.replace('_', " "), poller.state == PollerState::Ok))
+                (numeric(heads[2], &read))
+                (numeric(heads[3], &seconds(poller.interval_s)))
+                (numeric(heads[4], &seconds(poller.guarantee_s())))
+                (numeric(heads[5], &next))
+                (numeric(heads[6], &rate))
+                (numeric(heads[7], &number(poller.gaps)))
+            }
+        };
+        Part::new(id, row)
+    }
+}
+
+const POLLER_HEADS: [&str; 8] = [
+    "Route",
+    "State",
+    "Last read",
+    "Interval",
+    "At the latest",
+    "Next poll",
+    "Records/h",
+    "Open gaps",
+];
+
+fn word(health: Health) -> &'static str {
+    match health {
+        Health::Ok => "ok",
+        Health::Degraded => "degraded",
+        Health::AtRisk => "at risk",
+        Health::Failing => "failing",
+    }
+}
+
+fn health(status: &WorkspaceStatus) -> Markup {
+    html! {
+        p.verdict data-health=(word(status.health)) { (ready::sentence(status)) }
+        @if !status.reasons.is_empty() {
+            ul.reasons { @for reason in &status.reasons { li { (message(reason)) } } }
+        }
+    }
+}
+
+/// A table of rows; each is a `tr`.
+fn table<'a>(heads: &[&str], rows: impl Iterator<Item = &'a Markup>) -> Markup {
+    // The roles stay when narrow screens lay the rows out as blocks.
+    html! {
+        table role="table" {
+            thead role="rowgroup" {
+                tr role="row" { @for head in heads { th role="columnheader" scope="col" { (head) } } }
+            }
+            tbody role="rowgroup" { @for row in rows { (row) } }
+        }
+    }
+}
+
+fn cell(label: &str, value: &Markup) -> Markup {
+    html! { td role="cell" data-label=(label) { (value) } }
+}
+
+fn numeric(label: &str, value: &str) -> Markup {
+    html! { td.number role="cell" data-label=(label) { (value) } }
+}
+
+fn state(label: &str, state: &str, is_good: bool) -> Markup {
+    html! {
+        td role="cell" data-label=(label) { span.state data-good=(is_good) { (shown(state)) } }
+    }
+}
+
+/// A rate with as many digits as mean something.
+fn per_hour(rate: f64) -> String {
+    if rate < 10.0 { format!("{rate:.1}") } else { number(rate.round() as i64) }
+}
+
+/// The budget in two parts: its numbers, and the picture, which changes once a minute.
+fn budget(budget: Option<&BudgetStatus>) -> Vec<Part> {
+    let Some(budget) = budget else { return Vec::new() };
+    let numbers = html! {
+        div #budget-now data-part {
+            (budget_bar(budget))
+            dl {
+                dt { "Limit of the key" } dd { (budget.limit) " per minute" }
+                dt.own { "shopmirror, last 60 s" } dd { (budget.used_last_60s) }
+                dt.others { "Other clients" } dd { "about " (format!("{:.0}", budget.others_per_minute)) " per minute" }
+                @if let Some(remaining) = budget.remaining_seen {
+                    dt { "Left on the key" } dd { (remaining) }
+                }
+                dt { "Granted to polls" } dd { (format!("{:.0}", budget.pace_per_minute)) " per minute" }
+                @if let Some(rest) = budget.resting_s {
+                    dt { "The server asked to wait" } dd { (span(rest)) }
+                }
+            }
+        }
+    };
+    let hour = html! { div #budget-hour data-part { (pictures::hour(budget)) } };
+    vec![Part::new("budget-now", numbers), Part::new("budget-hour", hour)]
+}
+
+/// What was spent of the key's limit: ours, then what the other clients spend.
+fn budget_bar(budget: &BudgetStatus) -> Markup {
+    let limit = f64::from(budget.limit.max(1));
+    let own = (budget.used_last_60s as f64 / limit * 100.0).min(100.0);
+    let others = (budget.others_per_minute.max(0.0) / limit * 100.0).min(100.0 - own);
+    html! {
+        svg.bar width="100%" height="12" role="img" aria-label="Requests of this daemon and of other clients as parts of the limit" {
+            rect.free width="100%" height="12" {}
+            rect.own width=(format!("{own:.1}%")) height="12" {}
+            rect.others x=(format!("{own:.1}%")) width=(format!("{others:.1}%")) height="12" {}
+        }
+    }
+}
+
+fn store(snapshot: &Snapshot, zone: &TimeZone) -> Markup {
+    let status = &snapshot.status;
+    let records: i64 = status.records.values().sum();
+    html! {
+        h2 #store-title { "Store" }
+        dl {
+            dt { "Records" } dd { (number(records)) }
+            @for (route, count) in &status.records {
+                dt.minor { (shown(route)) } dd { (number(*count)) }
+            }
+            dt { "Changes in the log" } dd { (number(status.last_seq)) }
+            dt { "Database" } dd { (bytes(snapshot.store_bytes)) }
+            dt { "Write-ahead log" } dd { (bytes(snapshot.wal_bytes)) }
+            @if let Some(backup) = &status.backup {
+                dt { "Last backup" }
+                dd { @match &backup.last_at { Some(at) => (moment(at, zone, CLOCK)), None => "none yet" } }
+                @if let Some(next) = &backup.next_at {
+                    dt { "Next backup" } dd { (moment(next, zone, CLOCK)) }
+                }
+            }
+            @for report in &status.reports {
+                dt { "Report " (shown(&report.name)) ", next" } dd { (moment(&report.next_at, zone, CLOCK)) }
+            }
+        }
+        @if let Some(error) = status.backup.as_ref().and_then(|backup| backup.last_error.as_deref()) {
+            p.note { strong { "The last backup failed" } ": " (message(error)) }
+        }
+    }
+}
+
+fn sinks(sinks: &[SinkStatus]) -> Markup {
+    let heads = ["Sink", "State", "Backlog", "Delivered", "Retrying", "Dead letters"];
+    let rows: Vec<Markup> = sinks
+        .iter()
+        .map(|sink| {
+            let word = sink.state.as_str();
+            html! {
+                tr role="row" {
+                    th role="rowheader" scope="row" data-label=(heads[0]) {
+                        (shown(&sink.name)) " " span.kind { (shown(&sink.type_name)) }
+                    }
+                    (state(heads[1], word, sink.state == SinkActivity::Active))
+                    (numeric(heads[2], &number(sink.behind)))
+                    (numeric(heads[3], &number(sink.delivered)))
+                    (numeric(heads[4], &number(sink.retrying)))
+                    (numeric(heads[5], &number(sink.dead)))
+                }
+            }
+        })
+        .collect();
+    html! {
+        h2 #sinks-title { "Sinks" }
+        @if sinks.is_empty() {
+            p { "No sink is configured: changes are mirrored and not forwarded." }
+        } @else {
+            (table(&heads, rows.iter()))
+        }
+        @for sink in sinks {
+            @if let Some(error) = &sink.last_error {
+                p.note {
+                    strong { (shown(&sink.name)) } ": last error: " (message(error))
+                    @if let Some(wait) = sink.next_attempt_s { "; next attempt in " (span(wait)) }
+                }
+            }
+        }
+    }
+}
+
+fn gaps(names: &Names, snapshot: &Snapshot, zone: &TimeZone) -> Markup {
+    let heads = ["Gap", "Route", "From", "To", "Records", "Found since"];
+    let rows: Vec<Markup> =
+        snapshot.gaps.iter().map(|gap| gap_row(names, &heads, gap, zone)).collect();
+    let now = snapshot.status.at.parse().unwrap_or_default();
+    html! {
+        h2 #gaps-title { "Open gaps" }
+        (pictures::timeline(&snapshot.all_gaps, now, zone))
+        @if rows.is_empty() {
+            p { "None: no records are known to be missing." }
+        } @else {
+            p { "Records may have been missed in these times. " code { "shopmirror gaps" } " explains each." }
+            (table(&heads, rows.iter()))
+            @if snapshot.open_gaps > GAPS_SHOWN {
+                p.note { (count((snapshot.open_gaps - GAPS_SHOWN) as i64, "more gap is", "more gaps are")) " open." }
+            }
+        }
+    }
+}
+
+fn gap_row(names: &Names, heads: &[&str; 6], gap: &Gap, zone: &TimeZone) -> Markup {
+    let records = gap.estimate.map_or_else(|| "unknown".to_owned(), |n| format!("about {n}"));
+    html! {
+        tr role="row" {
+            th role="rowheader" scope="row" data-label=(heads[0]) { (gap.id) }
+            (cell(heads[1], &html! { (names.name(&gap.route, gap.business.as_deref())) }))
+            (cell(heads[2], &moment(&gap.from_at, zone, CLOCK)))
+            (cell(heads[3], &moment(&gap.to_at, zone, CLOCK)))
+            (numeric(heads[4], &records))
+            (numeric(heads[5], &number(gap.repaired)))
+        }
+    }
+}
+
+fn changes(names: &Names, snapshot: &Snapshot, zone: &TimeZone, shows_records: bool) -> Markup {
+    let heads = ["No.", "When", "Route", "Kind", "Id", "Version"];
+    let row = |change: &LatestChange| change_row(names, &heads, change, zone, shows_records);
+    let rows: Vec<Markup> = snapshot.changes.iter().map(row).collect();
+    html! {
+        h2 #changes-title { "Latest changes" }
+        @if rows.is_empty() { p { "The log is empty." } } @else { (table(&heads, rows.iter())) }
+    }
+}
+
+fn change_row(
+    names: &Names,
+    heads: &[&str; 6],
+    change: &LatestChange,
+    zone: &TimeZone,
+    shows_records: bool,
+) -> Markup {
+    html! {
+        tr role="row" {
+            th role="rowheader" scope="row" data-label=(heads[0]) { (change.seq) }
+            (cell(heads[1], &moment(&change.observed_at, zone, CLOCK)))
+            (cell(heads[2], &html! { (names.name(&change.route, change.business.as_deref())) }))
+            (cell(heads[3], &html! { (change.kind) }))
+            td role="cell" data-label=(heads[4]) {
+                @match &change.record_id {
+                    Some(id) if shows_records => {
+                        a href=(link("record", &[("route", &change.route), ("id", id)])) { (shown(id)) }
+                    }
+                    Some(id) => (shown(id)),
+                    None => "–",
+                }
+            }
+            (numeric(heads[5], &change.version.to_string()))
+        }
+    }
+}

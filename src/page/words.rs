@@ -1,0 +1,49 @@
+//! The owner's words for what the workspace sends: `jobs` are repairs, fields are written as people write.
+
+use crate::record::Route;
+
+/// A list of the workspace: `Repairs`.
+pub(super) fn list(route: Route) -> &'static str {
+    match route {
+        Route::Jobs => "Repairs",
+        Route::Customers => "Customers",
+        Route::Leads => "Leads",
+        Route::Payments => "Payments",
+        Route::JobStatusChanges => "Status changes",
+        Route::OutsourcedJobs => "Outsourced repairs",
+    }
+}
+
+/// One record of a list, and several: `repair`, `repairs`.
+pub(super) fn record(route: Route) -> (&'static str, &'static str) {
+    match route {
+        Route::Jobs => ("repair", "repairs"),
+        Route::Customers => ("customer", "customers"),
+        Route::Leads => ("lead", "leads"),
+        Route::Payments => ("payment", "payments"),
+        Route::JobStatusChanges => ("status change", "status changes"),
+        Route::OutsourcedJobs => ("outsourced repair", "outsourced repairs"),
+    }
+}
+
+/// The name of a field: `estimated_delivery` is `Estimated delivery`.
+pub(super) fn field(name: &str) -> String {
+    let spaced = match name {
+        "id" => return "Id".to_owned(),
+        name => name.trim_start_matches('_').replace('_', " "),
+    };
+    let mut letters = spaced.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_written_as_people_write() {
+        assert_eq!(field("estimated_delivery"), "Estimated delivery");
+        assert_eq!(field("_first_seen_at"), "First seen at");
+        assert_eq!((field("id"), field("")), ("Id".into(), String::new()));
+    }
+}

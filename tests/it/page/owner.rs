@@ -1,0 +1,138 @@
+//! What the owner reads: the numbers of Home, what the box finds, and a record with what belongs to it.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{LISTEN, Site};
+use crate::support::Pages;
+
+const SHOWN: &str = "show_records = true\n";
+
+fn ago(days: i64) -> String {
+    (Timestamp::now() - SignedDuration::from_hours(24 * days)).to_string()
+}
+
+/// A repair of Ann with its status changes and a payment, and one of Bo.
+fn shop(pages: &Pages) {
+    let job = |id: u32, who: &str, status: &str, stage: &str, days: i64| {
+        json!({"id": id, "job_number": format!("JOB-{id}"), "customer_name": who,
+            "mobile_number": format!("0770000{id}"), "device_model": "Galaxy A54", "status": status,
+            "status_stage": stage, "estimated_delivery": &ago(3)[..10], "total_amount": 100.5,
+            "paid_amount": 0, "created_at": ago(days)})
+    };
+    let change = |id: u32, number: u32, status: &str, stage: &str, days: i64| {
+        json!({"id": id, "job_number": format!("JOB-{number}"), "status": status,
+            "status_stage": stage, "customer_name": if number == 7 { "Ann" } else { "Bo" },
+            "created_at": ago(days)})
+    };
+    let jobs = [
+        job(8, "Bo", "In repair", "open", 2),
+        job(7, "Ann Miller", "Received", "open", 9),
+        job(6, "Cy", "In repair", "open", 40),
+    ];
+    let changes = [
+        change(4, 8, "In repair", "open", 1),
+        change(3, 7, "Collected", "completed", 2),
+        change(2, 7, "Ready for pickup", "open", 4),
+        change(1, 6, "Ready for pickup", "open", 20),
+    ];
+    let payment = json!({"id": 1, "amount": 40.25, "job_number": "JOB-7", "customer_name": "Ann Miller",
+        "payment_mode": "Card", "created_at": ago(0)});
+    let customer =
+        json!({"id": 5, "name": "Ann Miller", "mobile_number": "07700007", "created_at": ago(9)});
+    pages.show("jobs", Value::from(jobs.to_vec()).to_string());
+    pages.show("job-status-changes", Value::from(changes.to_vec()).to_string());
+    pages.show("payments", json!([payment]).to_string());
+    pages.show("customers", json!([customer]).to_string());
+}
+
+/// The text of a part of a page, without its tags.
+fn part(page: &str, id: &str) -> String {
+    let (_, after) = page.split_once(&format!("id=\"{id}\"")).expect("the page has the part");
+    let part = after.split(" data-part").nth(1).expect("it is a part");
+    let texts = part.split('<').filter_map(|piece| piece.split_once('>'));
+    texts.flat_map(|(_, text)| text.split_whitespace()).collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
+    let pages = Pages::start().await;
+    shop(&pages);
+    let place = pages.place();
+    place.configure(LISTEN);
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.is_ready().await;
+    let is_read = |reply: &super::Reply| part(&reply.body, "money-in").contains("40.25");
+    let home = site.get_when("/", "everything is read", is_read).await.body;
+    for (id, said) in [
+        ("open", "2"),
+        ("ready", "1"),
+        ("overdue", "2"),
+        ("statuses", "In repair 1 Ready for pickup 1"),
+        ("attention", "Open for more than 30 days"),
+        ("health", "Complete since today"),
+    ] {
+        assert!(part(&home, id).contains(said), "{id}: {}", part(&home, id));
+    }
+    assert!(!home.contains("Ann") && !home.contains("JOB-"), "{home}");
+    let wrong = site.get("/?range=decade").await;
+    assert!(wrong.code == 400 && wrong.body.contains("last-month"), "{wrong:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
+    let pages = Pages::start().await;
+    shop(&pages);
+    let place = pages.place();
+    place.configure(&[LISTEN, SHOWN].concat());
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.is_ready().await;
+    let is_found = |reply: &super::Reply| reply.body.contains("Found 1 person, 1 repair.");
+    let found = site.get_when("/find?q=ann", "all is found", is_found).await.body;
+    assert!(found.contains(">JOB-7 · Ann Miller, Galaxy A54</a>"), "{found}");
+    assert!(found.contains("Collected · with 2 status changes, 1 payment"), "{found}");
+    let record = site.get("/record?route=jobs&id=7").await.body;
+    for said in [
+        "<h1>JOB-7 · Ann Miller, Galaxy A54</h1>",
+        "<strong>Collected</strong>",
+        "From its newest status change. Paid: 40.25 of 100.50.",
+        "record?route=payments&amp;id=1",
+        "record?route=job_status_changes&amp;id=2",
+        "record?route=customers&amp;id=5",
+        "<details>",
+    ] {
+        assert!(record.contains(said), "{said}: {record}");
+    }
+    let listed = site.get("/repairs?list=ready").await.body;
+    assert!(listed.contains("JOB-6 · Cy") && !listed.contains("JOB-8"), "{listed}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence() {
+    let pages = Pages::start().await;
+    shop(&pages);
+    let place = pages.place();
+    place.configure(&[LISTEN, SHOWN].concat());
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.is_ready().await;
+    for (path, said) in [
+        ("/record?route=lead&id=7", "job_status_changes"),
+        ("/api/record?route=lead&id=7", "job_status_changes"),
+        ("/record?route=jobs", "by its list and its id"),
+        ("/report?name=payments&from=yesterday", "write it as 2026-03-31"),
+        ("/report?name=payments&to=2026-02-30", "write it as 2026-03-31"),
+        ("/report?name=payments&by=year", "day, week, month"),
+        ("/repairs?list=lost", "ready-long"),
+        ("/find?q=a&page=two", "whole number"),
+        ("/find", "Write what to find"),
+    ] {
+        let refused = site.get(path).await;
+        assert!(refused.code == 400 && refused.body.contains(said), "{path}: {refused:?}");
+    }
+    daemon.stop().await;
+}
