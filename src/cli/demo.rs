@@ -21,18 +21,25 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{exit, log, logging, output, read_config, run, runtime};
+use crate::api::decode;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::daemon::{self, Signal};
+use crate::record::{PollerId, Route, field};
 use crate::status::WorkspaceStatus;
-use crate::store::Reader;
+use crate::store::{PollFacts, Reader, Store};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
 /// The beginning of the configuration that the demo writes. Only such a file is overwritten.
 const MARK: &str = "# Made by `shopmirror demo`";
 /// The files that the demo writes into its folder.
 const FILES: [&str; 5] = ["config.toml", "api-key", "hook-secret", "mirror.db", "audit.ndjson"];
+/// The past is read in pages of so many records, each beginning so many after the one before: they overlap.
+const PAST_PAGE: usize = 90;
+const PAST_STEP: usize = 80;
+/// The limit of these pages. The first is shorter: nothing was before it.
+const PAST_LIMIT: u32 = 100;
 /// How often to look for new changes to print.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the demo waits at its end until the sinks have everything.
@@ -57,10 +64,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     refuse_foreign(&dir)?;
     runtime()?.block_on(async {
         let stop = CancellationToken::new();
-        let (address, serving) = serve_sandbox(args.speed, &stop).await?;
+        let (address, sandbox, serving) = serve_sandbox(args.speed, &stop).await?;
         let (hook, received, receiving) = serve_receiver(&stop).await?;
         let config = configure(&dir, &address, &hook)?;
-        let ended = work(config, &dir, &address, args.time).await;
+        let before = remember(&config.store.path, &sandbox).await?;
+        let ended = work(config, &dir, &address, before, args.time).await;
         stop.cancel();
         serving.await??;
         receiving.await??;
@@ -79,7 +87,7 @@ struct Workspace {
 async fn serve_sandbox(
     speed: f64,
     stop: &CancellationToken,
-) -> anyhow::Result<(Workspace, Serving)> {
+) -> anyhow::Result<(Workspace, Sandbox, Serving)> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on a loopback port for the sandbox")?;
@@ -88,8 +96,42 @@ async fn serve_sandbox(
     let shop = Options { shop: Shop::Busy, long_past: true, ..Options::default() };
     let sandbox = Sandbox::new(Options { speed, start, ..shop });
     let key = sandbox.automation_key();
-    let serving = tokio::spawn(sandbox::serve(listener, sandbox, stop.clone()));
-    Ok((Workspace { base_url, key }, serving))
+    let serving = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
+    Ok((Workspace { base_url, key }, sandbox, serving))
+}
+
+/// Gives a new store the past of the shop, as if it had been polled since its first day; returns how many
+/// changes the log has then.
+async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
+    if path.exists() {
+        return Ok(Reader::open(path)?.last_seq()?);
+    }
+    let store = Store::open(path)?;
+    for route in Route::ALL {
+        let name = route.as_str().replace('_', "-");
+        let Some(truth) = sandbox::Route::named(&name).map(|route| sandbox.truth(route)) else {
+            continue;
+        };
+        for first in (0..truth.len()).step_by(PAST_STEP) {
+            let past = truth[first..].iter().take(PAST_PAGE).rev();
+            let texts: Vec<&str> = past.map(|record| record.record.get()).collect();
+            let newest = texts.first().copied().unwrap_or_default();
+            let made_at: Option<String> =
+                field(newest, "created_at").and_then(|text| serde_json::from_str(text).ok());
+            let facts = PollFacts {
+                at: made_at.and_then(|at| at.parse().ok()).unwrap_or_else(jiff::Timestamp::now),
+                asked_after: i64::MAX,
+                limit: PAST_LIMIT,
+                latency: Duration::ZERO,
+                remaining: None,
+                served_business: None,
+            };
+            let page = decode(format!("[{}]", texts.join(",")).into_bytes())?;
+            store.store_page(PollerId { route, business: None }, page, facts, None).await?;
+        }
+    }
+    store.close().await?;
+    Ok(Reader::open(path)?.last_seq()?)
 }
 
 async fn serve_receiver(
@@ -236,6 +278,7 @@ async fn work(
     config: Config,
     dir: &Path,
     workspace: &Workspace,
+    before: i64,
     time: Option<Duration>,
 ) -> anyhow::Result<()> {
     let (signals, inbox) = mpsc::channel(8);
@@ -260,7 +303,7 @@ async fn work(
     tokio::select! {
         outcome = running => outcome,
         refused = ending => refused,
-        failed = print_changes(dir, workspace, &store) => failed,
+        failed = print_changes(dir, workspace, &store, before) => failed,
     }
 }
 
@@ -280,28 +323,19 @@ async fn settled(store: &Path) {
 }
 
 /// Prints where everything is, and then the changes as they arrive.
-async fn print_changes(dir: &Path, workspace: &Workspace, store: &Path) -> anyhow::Result<()> {
+async fn print_changes(
+    dir: &Path,
+    workspace: &Workspace,
+    store: &Path,
+    before: i64,
+) -> anyhow::Result<()> {
     introduce(dir, workspace, page_address(store).await.as_deref())?;
-    let reader = loop {
-        match Reader::open(store) {
-            Ok(reader) => break reader,
-            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
-        }
-    };
-    let mut position = 0;
-    let mut baseline = 0_usize;
+    let reader = Reader::open(store)?;
+    output::text(&format!("         {before} changes were in the log before\n"))?;
+    let mut position = before;
     loop {
         for change in reader.changes_after(position, 200)? {
             position = change.seq;
-            // Records that existed before are counted, not printed.
-            if change.kind == crate::record::Kind::Baseline {
-                baseline += 1;
-                continue;
-            }
-            if baseline > 0 {
-                output::text(&format!("         {baseline} records existed before\n"))?;
-                baseline = 0;
-            }
             output::text(&log::line(&change))?;
         }
         tokio::time::sleep(LOOK_EVERY).await;
