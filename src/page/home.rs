@@ -20,7 +20,7 @@ use super::request::link;
 use super::snapshot::{SharedSnapshot, Snapshot};
 use super::spark::{Spark, hatch};
 use super::text::{count, money, number, shown, zone_name};
-use crate::report::{self, Amount, Figure, Home, HomeRange};
+use crate::report::{self, Amount, CompleteSince, Figure, Home, HomeRange};
 use crate::status::Health;
 
 /// How long numbers are new enough although something changed, and at most.
@@ -173,13 +173,16 @@ fn at_most(seconds: f64) -> String {
 }
 
 fn completeness(home: &Home, zone: &TimeZone) -> Markup {
-    let since = home.complete_since.map(|since| since.to_zoned(zone.clone()));
     let today = home.as_of.to_zoned(zone.clone()).date();
     html! {
-        @match since {
-            Some(since) if since.date() == today => { "Complete since today, " (since.strftime("%H:%M")) }
-            Some(since) => { "Complete since " (since.strftime("%-d %B %Y")) }
-            None => { "Not every list has been read so far" }
+        @match home.complete_since {
+            CompleteSince::NotYet => { "Not every list has been read so far" }
+            CompleteSince::Always => { "Complete from the first record on" }
+            CompleteSince::Time(since) => {
+                @let since = since.to_zoned(zone.clone());
+                @if since.date() == today { "Complete since today, " (since.strftime("%H:%M")) }
+                @else { "Complete since " (since.strftime("%-d %B %Y")) }
+            }
         }
         @match home.gaps {
             0 => "."
@@ -258,11 +261,13 @@ impl View<'_> {
 
     /// Since when there are numbers at all.
     fn begin(&self) -> String {
-        let since = self.home.complete_since.map(|since| since.to_zoned(self.context.zone.clone()));
-        since.map_or_else(
-            || "Not read yet.".to_owned(),
-            |since| format!("Known from {} on.", since.strftime("%-d %B %Y")),
-        )
+        match self.home.complete_since {
+            CompleteSince::Time(since) => {
+                let since = since.to_zoned(self.context.zone.clone());
+                format!("Known from {} on.", since.strftime("%-d %B %Y"))
+            }
+            CompleteSince::NotYet | CompleteSince::Always => "Not read yet.".to_owned(),
+        }
     }
 
     fn report(&self, name: &str) -> String {
@@ -292,8 +297,8 @@ impl View<'_> {
                     span.n {
                         @match figure.now {
                             Amount::Unknown => span.least { "unknown" },
-                            Amount::AtLeast(amount) => { span.least { "at least " } (written(amount, *kind)) }
-                            Amount::Exactly(amount) => (written(amount, *kind)),
+                            Amount::AtLeast(amount) => { span.least { "at least " } (self.written(amount, *kind)) }
+                            Amount::Exactly(amount) => (self.written(amount, *kind)),
                         }
                     }
                     span.d {
@@ -316,8 +321,10 @@ impl View<'_> {
         let more = now - before;
         let is_bad = (more > 0.0) == card.is_bad;
         let said = match card.kind {
-            Kind::Money if before > 0.0 => format!("{:.0} %", (more / before * 100.0).abs()),
-            kind => written(more.abs(), kind),
+            Kind::Money if before > 0.0 && now < before * 10.0 => {
+                format!("{:.0} %", (more / before * 100.0).abs())
+            }
+            kind => self.written(more.abs(), kind),
         };
         let word = match (more > 0.0, card.kind) {
             (true, _) => "more",
@@ -410,8 +417,8 @@ impl View<'_> {
                                 td.number {
                                     @match amount {
                                         Amount::Unknown => span.least { "unknown" },
-                                        Amount::AtLeast(amount) => { span.least { "at least " } a href=(address) { (written(amount, kind)) } }
-                                        Amount::Exactly(amount) => a href=(address) { (written(amount, kind)) },
+                                        Amount::AtLeast(amount) => { span.least { "at least " } a href=(address) { (self.written(amount, kind)) } }
+                                        Amount::Exactly(amount) => a href=(address) { (self.written(amount, kind)) },
                                     }
                                 }
                             }
@@ -446,11 +453,11 @@ impl View<'_> {
             }
         }
     }
-}
 
-fn written(amount: f64, kind: Kind) -> String {
-    match kind {
-        Kind::Money => money(amount),
-        Kind::Count | Kind::Standing => number(amount.round() as i64),
+    fn written(&self, amount: f64, kind: Kind) -> String {
+        match kind {
+            Kind::Money => money(amount, self.context.currency.as_deref()),
+            Kind::Count | Kind::Standing => number(amount.round() as i64),
+        }
     }
 }

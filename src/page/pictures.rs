@@ -93,7 +93,7 @@ pub(super) fn timeline(gaps: &[Gap], now: Timestamp, zone: &TimeZone) -> Markup 
     html! {
         @if !lanes.is_empty() {
             figure.picture #timeline {
-                @for (name, marks) in &lanes { (lane(name, marks)) }
+                @for (name, marks) in &lanes { (lane(name, marks, zone)) }
                 figcaption.note {
                     "From " (begin.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M")) " until now. "
                     span.key.open { "open" } " " span.key.repaired { "repaired" } " " span.key.accepted { "accepted" }
@@ -103,7 +103,7 @@ pub(super) fn timeline(gaps: &[Gap], now: Timestamp, zone: &TimeZone) -> Markup 
     }
 }
 
-fn lane(name: &str, marks: &[Mark<'_>]) -> Markup {
+fn lane(name: &str, marks: &[Mark<'_>], zone: &TimeZone) -> Markup {
     let said =
         format!("{}: {} on the time line", shown(name), count(marks.len() as i64, "gap", "gaps"));
     html! {
@@ -112,11 +112,20 @@ fn lane(name: &str, marks: &[Mark<'_>]) -> Markup {
             rect.free width="100" height="10" {}
             @for Mark { gap, x, width } in marks {
                 rect class=(state(gap)) x=(format!("{x:.2}")) width=(format!("{width:.2}")) height="10" {
-                    title { "gap " (gap.id) ", " (shown(&gap.from_at)) " to " (shown(&gap.to_at)) ", " (gap.state.as_str().replace('_', " ")) }
+                    title { "gap " (gap.id) ", " (local(&gap.from_at, zone)) " to " (local(&gap.to_at, zone)) ", " (gap.state.as_str().replace('_', " ")) }
                 }
             }
         }
     }
+}
+
+/// A stored time in the shop's zone.
+fn local(stamp: &str, zone: &TimeZone) -> String {
+    let at: Option<Timestamp> = stamp.parse().ok();
+    at.map_or_else(
+        || shown(stamp),
+        |at| at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+    )
 }
 
 fn state(gap: &Gap) -> &'static str {

@@ -195,8 +195,8 @@ impl Related {
                     @if is_from_change { "From its newest status change. " }
                     @else { "From the details below. " }
                     @if let Some(paid) = state.paid {
-                        "Paid: " (money(paid))
-                        @if let Some(total) = state.total { " of " (money(total)) }
+                        "Paid: " (money(paid, None))
+                        @if let Some(total) = state.total { " of " (money(total, None)) }
                         "."
                     } @else { "What is paid is unknown." }
                 }

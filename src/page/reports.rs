@@ -1,21 +1,30 @@
 //! The pages of reports: the list, and one report with its chart, as HTML, CSV, SVG or JSON.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
+use jiff::civil::Date;
 use maud::{Markup, html};
 
 use super::context::PageContext;
 use super::frame::{Frame, Tab, explained};
+use super::ranges::{Days, Range};
 use super::request::{Query, link};
 use super::text::shown;
-use crate::report::{self, Answer, By, Guard, ListedReport, Question, Report, ReportError};
+use super::words;
+use crate::report::{
+    self, Answer, By, Exactness, Guard, ListedReport, Question, Report, ReportError,
+};
+use crate::store::{Reader, SqlValue};
 
 /// The parameters of a report's address that every report has.
-const GIVEN: [&str; 6] = ["name", "from", "to", "by", "business", "format"];
+const GIVEN: [&str; 7] = ["name", "range", "from", "to", "by", "business", "format"];
+/// The forms of an answer.
+const FORMATS: [&str; 4] = ["html", "csv", "json", "svg"];
 
 /// The list of the reports.
 pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
@@ -64,6 +73,10 @@ pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) 
 
 async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Response {
     let is_page = format == "html";
+    if !FORMATS.contains(&format.as_str()) {
+        let text = format!("There is no format {format:?}; there are: {}.", FORMATS.join(", "));
+        return explained(context, StatusCode::BAD_REQUEST, &text, true);
+    }
     let shared = Arc::clone(context);
     // Finding the report, drawing and writing its answer take as long as reading it: all give way to polls.
     let made = context.read(move |reader| {
@@ -71,20 +84,27 @@ async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Re
         let (reports, _) = shared.reports();
         let Some(report) = reports.into_iter().find(|report| report.name == name) else {
             let text = "There is no such report here.";
-            return explained(&shared, StatusCode::NOT_FOUND, text, format == "html");
+            return explained(&shared, StatusCode::NOT_FOUND, text, is_page);
         };
-        let question = match question(&query, shared.currency.clone()) {
+        let now = Timestamp::now();
+        let today = now.to_zoned(shared.zone.clone()).date();
+        let question = match question(&query, today, shared.currency.clone()) {
             Ok(question) => question,
             Err(problem) => {
-                let is_page = format == "html";
                 return explained(&shared, StatusCode::BAD_REQUEST, &problem, is_page);
             }
         };
-        let answered = report::answer(reader, &report, &question, &shared.zone, Timestamp::now());
-        match answered {
-            Ok(answer) => shown_as(&shared, &query, &format, &answer),
-            Err(error) => not_answered(&shared, &error, format == "html"),
+        let answer = match report::answer(reader, &report, &question, &shared.zone, now) {
+            Ok(answer) => answer,
+            Err(error) => return not_answered(&shared, &error, is_page),
+        };
+        if !is_page {
+            return shown_as(&shared, &format, &answer);
         }
+        let before = Compared::read(reader, &shared, &question, &answer, now);
+        let businesses = businesses(reader);
+        let view = View { query: &query, answer: &answer, today, before, businesses };
+        Frame::of(&report.title, Tab::Reports).around(&shared, &view.page()).into_response()
     });
     made.await.unwrap_or_else(|| {
         explained(
@@ -97,23 +117,37 @@ async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Re
 }
 
 /// What is asked; a text that says what is wrong with it.
-fn question(query: &Query, currency: Option<String>) -> Result<Question, String> {
+fn question(query: &Query, today: Date, currency: Option<String>) -> Result<Question, String> {
+    let range = Range::of(query, today)?;
+    let (from, to) = match &range {
+        Some(range) => (Some(range.days.from), Some(range.days.to)),
+        None => (query.date("from")?, query.date("to")?),
+    };
     Ok(Question {
-        from: query.date("from")?,
-        to: query.date("to")?,
+        from,
+        to,
         by: match query.get("by") {
+            Some("day") => By::Day,
             Some("week") => By::Week,
             Some("month") => By::Month,
-            Some("day") | None => By::Day,
             Some(other) => {
                 return Err(format!("by is {other:?}; there are: day, week, month."));
             }
+            None => range.map_or(By::Day, |range| range.by),
         },
         business: query.get("business").map(str::to_owned),
         at: None,
         set: query.others(&GIVEN),
         currency,
     })
+}
+
+/// The businesses that are polled, if there are several.
+fn businesses(reader: &Reader) -> Vec<String> {
+    let pollers = reader.pollers().unwrap_or_default().into_iter();
+    let served = pollers.filter_map(|poller| poller.business.or(poller.served_business));
+    let distinct: BTreeSet<String> = served.collect();
+    if distinct.len() > 1 { distinct.into_iter().collect() } else { Vec::new() }
 }
 
 fn not_answered(context: &PageContext, error: &ReportError, is_page: bool) -> Response {
@@ -131,68 +165,215 @@ fn not_answered(context: &PageContext, error: &ReportError, is_page: bool) -> Re
     explained(context, code, &error.to_string(), is_page)
 }
 
-fn shown_as(context: &PageContext, query: &Query, format: &str, answer: &Answer) -> Response {
-    let report = &answer.report;
+fn shown_as(context: &PageContext, format: &str, answer: &Answer) -> Response {
     match format {
-        "csv" => csv(&report.name, report::csv(answer, Guard::Formulas)),
-        "json" => json(&report::json(answer)),
+        "csv" => csv(&answer.report.name, report::csv(answer, Guard::Formulas)),
         "svg" => match report::svg(answer) {
             Some(chart) => ([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response(),
             None => explained(context, StatusCode::NOT_FOUND, "This report has no chart.", false),
         },
-        _ => {
-            let page = page(report, query, answer);
-            Frame::of(&report.title, Tab::Reports).around(context, &page).into_response()
-        }
+        _ => json(&report::json(answer)),
     }
 }
 
-fn page(report: &Report, query: &Query, answer: &Answer) -> Markup {
-    let (from, to) = (answer.period.from.to_string(), answer.period.to.to_string());
-    let by = query.get("by").unwrap_or("day");
-    let business = query.get("business").unwrap_or_default();
-    let set = query.others(&GIVEN);
-    let format = |format: &'static str| {
-        let mut pairs = vec![
-            ("name", report.name.as_str()),
-            ("from", &from),
-            ("to", &to),
-            ("by", by),
-            ("business", business),
-            ("format", format),
-        ];
+/// The sums of a report beside those of the period before.
+struct Compared {
+    days: Days,
+    /// For each sum: its name, the sum before in words, and by how much it changed.
+    sums: Vec<(String, String, Option<f64>)>,
+}
+
+impl Compared {
+    /// `None` if the report has no period or no sums, or if the period before is not known.
+    fn read(
+        reader: &mut Reader,
+        context: &PageContext,
+        question: &Question,
+        answer: &Answer,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let totals = answer.totals.as_ref().filter(|_| answer.report.has_period())?;
+        let days = Days { from: answer.period.from, to: answer.period.to }.before();
+        let asked = Question { from: Some(days.from), to: Some(days.to), ..question.clone() };
+        let before = report::answer(reader, &answer.report, &asked, &context.zone, now).ok()?;
+        let shown = before.shown_totals()?;
+        let is_exact = |answer: &Answer, index: usize| {
+            answer.totals_exactness.get(index).copied().unwrap_or_default() == Exactness::Exact
+        };
+        let sums = answer.columns.iter().enumerate().filter_map(|(index, column)| {
+            let (sum, was) = (totals.get(index)?, before.totals.as_ref()?.get(index)?);
+            let is_known = is_exact(answer, index) && is_exact(&before, index);
+            let (sum, was) = (amount(sum)?, amount(was).filter(|_| is_known)?);
+            if sum == 0.0 && was == 0.0 {
+                return None;
+            }
+            let change = (was > 0.0).then(|| (sum - was) / was * 100.0);
+            Some((column.name.clone(), shown.get(index)?.clone(), change))
+        });
+        Some(Self { days, sums: sums.collect() })
+    }
+}
+
+fn amount(value: &SqlValue) -> Option<f64> {
+    match value {
+        SqlValue::Integer(number) => Some(*number as f64),
+        SqlValue::Real(number) => Some(*number),
+        SqlValue::Null | SqlValue::Text(_) | SqlValue::Blob(_) => None,
+    }
+}
+
+/// One report as a page.
+struct View<'a> {
+    query: &'a Query,
+    answer: &'a Answer,
+    today: Date,
+    before: Option<Compared>,
+    businesses: Vec<String>,
+}
+
+impl View<'_> {
+    fn page(&self) -> Markup {
+        let report = &self.answer.report;
+        html! {
+            section {
+                h1 { (shown(&report.title)) }
+                p { (shown(&report.about)) }
+                @if report.has_period() { (self.ranges()) }
+                (self.form())
+                p.note { (words::first_upper(&shown(&self.answer.subject()))) "." }
+                (self.compared())
+                (report::fragment(self.answer))
+                p.note { "Download: " a href=(self.format("csv")) { "CSV" } ", " a href=(self.format("json")) { "JSON" }
+                    @if report.chart.is_some() { ", " a href=(self.format("svg")) { "SVG" } } "." }
+            }
+        }
+    }
+
+    fn days(&self) -> Days {
+        Days { from: self.answer.period.from, to: self.answer.period.to }
+    }
+
+    /// An address of the report with what else is asked of it.
+    fn address(&self, more: &[(&str, &str)]) -> String {
+        let set = self.query.others(&GIVEN);
+        let business = self.query.get("business").unwrap_or_default();
+        let mut pairs = vec![("name", self.answer.report.name.as_str())];
+        pairs.extend_from_slice(more);
+        pairs.push(("business", business));
         pairs.extend(set.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         link("report", &pairs)
-    };
-    html! {
-        section {
-            h1 { (shown(&report.title)) }
-            p { (shown(&report.about)) }
-            form.filter action="report" method="get" {
-                input type="hidden" name="name" value=(report.name);
-                @if report.has_period() {
-                    label { "From " input type="date" name="from" value=(from); }
-                    label { "To " input type="date" name="to" value=(to); }
+    }
+
+    fn of_days(&self, days: Days, by: &str, format: &str) -> String {
+        let (from, to) = (days.from.to_string(), days.to.to_string());
+        self.address(&[("from", &from), ("to", &to), ("by", by), ("format", format)])
+    }
+
+    fn format(&self, format: &str) -> String {
+        self.of_days(self.days(), self.by(), format)
+    }
+
+    fn by(&self) -> &'static str {
+        match self.answer.by {
+            By::Day => "day",
+            By::Week => "week",
+            By::Month => "month",
+        }
+    }
+
+    fn ranges(&self) -> Markup {
+        let days = self.days();
+        let next = days.neighbour(1);
+        html! {
+            nav.ranges aria-label="Range" {
+                @for range in Range::all(self.today) {
+                    a href=(self.address(&[("range", range.name)])) aria-current=[(range.days == days).then_some("true")] { (range.title) }
                 }
-                @if report.counts_periods() {
-                    label { "Count by "
-                        select name="by" {
-                            @for choice in ["day", "week", "month"] {
-                                option value=(choice) selected[choice == by] { (choice) }
+            }
+            nav.steps aria-label="Period" {
+                a rel="prev" href=(self.of_days(days.neighbour(-1), self.by(), "")) { "Previous" }
+                strong { (days.said()) }
+                @if next.from <= self.today { a rel="next" href=(self.of_days(next, self.by(), "")) { "Next" } }
+            }
+        }
+    }
+
+    fn form(&self) -> Markup {
+        let report = &self.answer.report;
+        let days = self.days();
+        let business = self.query.get("business").unwrap_or_default();
+        let set = self.query.others(&GIVEN);
+        let has_choice =
+            report.has_period() || !report.parameters.is_empty() || !self.businesses.is_empty();
+        html! {
+            @if has_choice {
+                form.filter action="report" method="get" {
+                    input type="hidden" name="name" value=(report.name);
+                    @if report.has_period() {
+                        label { "From " input type="date" name="from" value=(days.from); }
+                        label { "To " input type="date" name="to" value=(days.to); }
+                    }
+                    @if report.counts_periods() {
+                        label { "Count by "
+                            select name="by" {
+                                @for choice in ["day", "week", "month"] {
+                                    option value=(choice) selected[choice == self.by()] { (choice) }
+                                }
+                            }
+                        }
+                    }
+                    @if !self.businesses.is_empty() {
+                        label { "Business "
+                            select name="business" {
+                                option value="" { "all" }
+                                @for known in &self.businesses {
+                                    option value=(known) selected[known == business] { (shown(known)) }
+                                }
+                            }
+                        }
+                    }
+                    @for parameter in &report.parameters {
+                        @let value = set.iter().find(|(name, _)| *name == parameter.name).map_or(parameter.default.as_str(), |(_, value)| value);
+                        label { (shown(&parameter.about)) " " input type="text" name=(parameter.name) size="6" value=(value); }
+                    }
+                    button { "Show" }
+                }
+            }
+        }
+    }
+
+    /// The sums beside those of the period before.
+    fn compared(&self) -> Markup {
+        let Some(Compared { days, sums }) = &self.before else { return html! {} };
+        let totals = self.answer.shown_totals().unwrap_or_default();
+        let total = |name: &str| {
+            let place = self.answer.columns.iter().position(|column| column.name == name);
+            place.and_then(|place| totals.get(place)).cloned().unwrap_or_default()
+        };
+        html! {
+            @if sums.is_empty() {
+                p.note { "No comparison with " (days.said()) ": not all of it is known." }
+            } @else {
+                dl.sums {
+                    @for (name, was, change) in sums {
+                        div {
+                            dt { (words::field(&shown(name))) }
+                            dd {
+                                strong { (shown(&total(name))) } " "
+                                span.note {
+                                    @match change {
+                                        Some(change) if *change > 0.0 => { "+" (format!("{change:.0}")) " %, " }
+                                        Some(change) if *change < 0.0 => { "−" (format!("{:.0}", change.abs())) " %, " }
+                                        _ => {}
+                                    }
+                                    (shown(was)) " before"
+                                }
                             }
                         }
                     }
                 }
-                label { "Business " input type="text" name="business" size="6" value=(business); }
-                @for parameter in &report.parameters {
-                    @let value = set.iter().find(|(name, _)| *name == parameter.name).map_or(parameter.default.as_str(), |(_, value)| value);
-                    label { (shown(&parameter.about)) " " input type="text" name=(parameter.name) size="6" value=(value); }
-                }
-                button { "Show" }
+                p.note { "Before: " (days.said()) "." }
             }
-            (report::fragment(answer))
-            p.note { "Download: " a href=(format("csv")) { "CSV" } ", " a href=(format("json")) { "JSON" }
-                @if report.chart.is_some() { ", " a href=(format("svg")) { "SVG" } } "." }
         }
     }
 }

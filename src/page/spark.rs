@@ -46,7 +46,7 @@ impl Spark<'_> {
     fn label(&self) -> String {
         let known = || self.days.iter().filter_map(|day| value(*day));
         let written = |amount: f64| match self.is_money {
-            true => money(amount),
+            true => money(amount, None),
             false => number(amount.round() as i64),
         };
         let (low, high) = (known().fold(f64::MAX, f64::min), known().fold(f64::MIN, f64::max));

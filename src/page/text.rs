@@ -60,11 +60,12 @@ pub(super) fn count(count: i64, one: &str, many: &str) -> String {
     format!("{} {}", number(count), if count == 1 { one } else { many })
 }
 
-/// An amount of money with commas between its thousands.
-pub(super) fn money(amount: f64) -> String {
+/// An amount of money with commas between its thousands, after its currency.
+pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
     let cents = (amount.abs() * 100.0).round() as i64;
     let sign = if amount < 0.0 && cents > 0 { "-" } else { "" };
-    format!("{sign}{}.{:02}", number(cents / 100), cents % 100)
+    let (currency, space) = currency.map_or(("", ""), |currency| (currency, "\u{a0}"));
+    format!("{currency}{space}{sign}{}.{:02}", number(cents / 100), cents % 100)
 }
 
 /// Bytes in binary units.

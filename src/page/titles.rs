@@ -87,8 +87,9 @@ impl Fields {
             Route::Customers => [name(), None],
             Route::Leads => [name(), device()],
             Route::Payments => {
-                let amount =
-                    self.number("amount").map(|amount| format!("Payment of {}", money(amount)));
+                let amount = self
+                    .number("amount")
+                    .map(|amount| format!("Payment of {}", money(amount, None)));
                 [amount.or_else(number), who(None)]
             }
             Route::JobStatusChanges => [number().or_else(|| who(None)), self.text("status")],
@@ -96,10 +97,7 @@ impl Fields {
         };
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() {
-            let name = words::record(route).0;
-            let mut letters = name.chars();
-            let first = letters.next().map(char::to_uppercase).into_iter().flatten();
-            return shown(&format!("{} {id}", first.chain(letters).collect::<String>()));
+            return shown(&format!("{} {id}", words::first_upper(words::record(route).0)));
         }
         shown(&parts.join(" · "))
     }
@@ -134,7 +132,7 @@ fn written(name: &str, value: &Value, zone: &TimeZone) -> Markup {
             Value::String(text) => { @if text.is_empty() { "–" } @else { (moment(text, zone, TIME)) } }
             Value::Number(number) => {
                 @match number.as_f64().filter(|_| is_amount()) {
-                    Some(amount) => (money(amount)),
+                    Some(amount) => (money(amount, None)),
                     None => (shown(&number.to_string())),
                 }
             }

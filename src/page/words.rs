@@ -32,7 +32,12 @@ pub(super) fn field(name: &str) -> String {
         "id" => return "Id".to_owned(),
         name => name.trim_start_matches('_').replace('_', " "),
     };
-    let mut letters = spaced.chars();
+    first_upper(&spaced)
+}
+
+/// A text as the beginning of a sentence.
+pub(super) fn first_upper(text: &str) -> String {
+    let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 

@@ -14,8 +14,10 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::completeness::{Exactness, Known};
 use crate::record::Route;
 use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue};
+pub use reach::CompleteSince;
 use reach::Reach;
 use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
 pub use span::HomeRange;
@@ -43,11 +45,11 @@ pub enum Amount {
 }
 
 impl Amount {
-    fn of(amount: f64, is_whole: bool) -> Self {
-        match (is_whole, amount) {
-            (true, _) => Self::Exactly(amount),
-            (false, 0.0) => Self::Unknown,
-            (false, _) => Self::AtLeast(amount),
+    fn of(amount: f64, known: Known) -> Self {
+        match known.exactness(Some(amount), true) {
+            Exactness::Exact => Self::Exactly(amount),
+            Exactness::AtLeast => Self::AtLeast(amount),
+            Exactness::Unknown => Self::Unknown,
         }
     }
 }
@@ -116,8 +118,8 @@ pub struct Home {
     pub is_linked: bool,
     /// Open repairs that have left the newest 100, and when the first of them did.
     pub left: (usize, Option<String>),
-    /// Since when every list is complete; `None` before the first page of each.
-    pub complete_since: Option<Timestamp>,
+    /// Since when every list is complete.
+    pub complete_since: CompleteSince,
     /// Gaps that were not repaired.
     pub gaps: usize,
 }
@@ -181,13 +183,12 @@ pub fn home(
 ) -> Result<Home, QueryError> {
     let spans = Spans::of(range, zone, now);
     reader.set_days(&spans.rows())?;
-    let (reach, link) = (Reach::read(reader)?, link_of(reader)?);
+    let (reach, link) = (Reach::read(reader, now)?, link_of(reader)?);
     let ready = ReadyStatus { named: ready_status };
     let repairs = repairs::read(reader, spans.earliest(), link.as_ref(), &ready, zone)?;
     let knows_ready = ready.is_known(reader, &repairs)?;
     let open: Vec<&Repair> = repairs.iter().filter(|repair| repair.is_open()).collect();
-    // A repair that was open before the mirror began, and did not change since, is not in it.
-    let standing = |amount: f64| Amount::of(amount, reach.is_settled(now));
+    let standing = |amount: f64| Amount::of(amount, reach.knows_open(now));
     let moment = Moment::of(now);
     let listed =
         |list| standing(open.iter().filter(|repair| repair.is_in(list, &moment)).count() as f64);
@@ -195,9 +196,9 @@ pub fn home(
         spans.standing(|at| {
             let moment = Moment::of(at);
             let count = repairs.iter().filter(|repair| was(repair, &moment)).count() as f64;
-            match reach.since(&[Route::Jobs]) {
-                Some(since) if since <= at => Amount::of(count, reach.is_settled(at)),
-                _ => Amount::Unknown,
+            match reach.knows_open(at) {
+                Known::Not => Amount::Unknown,
+                known => Amount::of(count, known),
             }
         })
     };
@@ -239,13 +240,13 @@ pub fn home(
             },
             open_long: listed(RepairList::OpenLong),
             follow_ups: match follow_ups(reader, &spans)? {
-                Some(due) => Amount::of(due, reach.is_settled(now)),
+                Some(due) => standing(due),
                 None => Amount::Unknown,
             },
             unpaid: match unpaid(reader, now)? {
                 Some(unpaid) => {
                     let sum = unpaid.iter().map(|(_, amount)| amount).sum();
-                    Amount::of(sum, reach.covers_since(&changes, now, UNPAID))
+                    Amount::of(sum, reach.knows_since(&changes, UNPAID))
                 }
                 None => Amount::Unknown,
             },
@@ -256,8 +257,8 @@ pub fn home(
             open.iter().filter(|repair| repair.last_seen_at.is_some()).count(),
             open.iter().filter_map(|repair| repair.last_seen_at.clone()).min(),
         ),
-        complete_since: reach.since(&Route::ALL),
-        gaps: reach.holes(),
+        complete_since: reach.complete_since(),
+        gaps: reach.gaps(),
     })
 }
 
@@ -360,7 +361,7 @@ fn over_time(
         format!("SELECT ({sql} >= d.from_at AND {time} < d.to_at) FROM days d ORDER BY d.day");
     let found = reader.query(&sql, &[], LIMITS)?;
     let amounts: Vec<f64> = found.rows.iter().map(|row| number(&row[0])).collect();
-    Ok(spans.over_time(&amounts, |span| reach.covers(routes, span)))
+    Ok(spans.over_time(&amounts, |span| reach.knows(routes, span)))
 }
 
 fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {

@@ -1,5 +1,7 @@
 //! An answer as HTML: a part of a page, or a document of its own.
 
+use std::borrow::Cow;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::answer::Answer;
@@ -17,7 +19,8 @@ border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-a
 font-variant-numeric:tabular-nums}.day{white-space:nowrap}tfoot{font-weight:600}.unknown{opacity:.7}\
 figure{margin:0}svg{width:100%;min-width:36rem;height:auto}figure,.scroll{overflow-x:auto}";
 
-/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone.
+/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone. A
+/// table of days begins with the newest.
 #[must_use]
 pub fn fragment(answer: &Answer) -> Markup {
     html! {
@@ -26,8 +29,19 @@ pub fn fragment(answer: &Answer) -> Markup {
             (figure("chart wide", answer, chart))
             @if let Some(chart) = narrow_svg(answer) { (figure("chart narrow", answer, chart)) }
         }
-        (table(answer))
+        (table(&newest_first(answer)))
     }
+}
+
+/// The answer with its days, weeks or months in the other order; any other answer as it is.
+fn newest_first(answer: &Answer) -> Cow<'_, Answer> {
+    if !answer.columns.first().is_some_and(|column| column.name == "period") {
+        return Cow::Borrowed(answer);
+    }
+    let mut turned = answer.clone();
+    turned.rows.reverse();
+    turned.exactness.reverse();
+    Cow::Owned(turned)
 }
 
 fn figure(class: &str, answer: &Answer, chart: String) -> Markup {

@@ -58,8 +58,8 @@ async function fits(page) {
   assert.ok(content <= window, `${page.url()} is ${content} px wide in a window of ${window} px`);
 }
 
-await test("the status page draws the budget's last hour", {}, async (page) => {
-  await open(page, "");
+await test("System draws the budget's last hour", {}, async (page) => {
+  await open(page, "system");
   await page.locator("svg#hour rect.own").first().waitFor();
   assert.match(await page.locator("figcaption").first().innerText(), /Last hour: [1-9].* by shopmirror, about/);
   // In one step: the live page may replace the picture between two.
@@ -72,9 +72,12 @@ await test("the status page draws the budget's last hour", {}, async (page) => {
 
 const reports = async () => (await fetch(new URL("api/reports", address))).json();
 
-await test("a new record appears without a reload", {}, async (page) => {
-  await open(page, "");
+await test("a new record appears without a reload, and the focus stays where it was", {}, async (page) => {
+  await open(page, "system");
   await page.evaluate(() => { window.loaded = true; });
+  const focused = page.locator("#changes tbody a").first();
+  await focused.focus();
+  const href = await focused.getAttribute("href");
   const newest = () => page.locator("#changes tbody th").first().innerText();
   await page.locator("#changes tbody th").first().waitFor();
   const before = Number(await newest());
@@ -83,6 +86,7 @@ await test("a new record appears without a reload", {}, async (page) => {
     return first !== null && Number(first.innerText) > before;
   }, before);
   assert.equal(await page.evaluate(() => window.loaded), true);
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("href")), href);
   await page.getByText("live", { exact: true }).waitFor();
 });
 
@@ -92,11 +96,11 @@ await test("each report has its table, and each chart has its data", {}, async (
   let charts = 0;
   for (const { name, title } of all) {
     await open(page, `report?name=${name}`);
-    assert.equal(await page.locator("main h2").first().innerText(), title);
-    const rows = await (await fetch(new URL(`api/report?name=${name}`, address))).json();
+    assert.equal(await page.locator("main h1").first().innerText(), title);
+    const { rows } = await (await fetch(new URL(`api/report?name=${name}`, address))).json();
     if (rows.length === 0) continue;
     assert.ok(await page.locator("table.report tbody tr").count() > 0, name);
-    const chart = page.locator("figure.chart svg");
+    const chart = page.locator("figure.chart.wide svg");
     if (await chart.count() === 0 || await chart.getByText("no data").count() > 0) continue;
     charts += 1;
     // Every chart draws shapes and writes its labels.
@@ -108,12 +112,33 @@ await test("each report has its table, and each chart has its data", {}, async (
   assert.ok(charts >= 8, `only ${charts} charts`);
 });
 
-await test("the chart of intake draws one bar for each number above zero", {}, async (page) => {
-  const rows = await (await fetch(new URL("api/report?name=intake", address))).json();
-  assert.ok(rows.some((row) => row.jobs > 0), "the demo has jobs");
+await test("the table of a report begins with the newest day, and its chart with the oldest", {}, async (page) => {
+  const { columns, rows } = await (await fetch(new URL("api/report?name=intake", address))).json();
+  const period = columns.indexOf("period");
   await open(page, "report?name=intake");
-  const shown = await page.locator("table.report tbody tr").count();
-  assert.equal(shown, rows.length);
+  const days = await page.locator("table.report tbody tr td:first-child").allInnerTexts();
+  assert.deepEqual(days, rows.map((row) => row[period]).reverse());
+  const labels = await page.locator("figure.chart.wide svg text").allTextContents();
+  assert.ok(labels.includes(days.at(-1)), `${labels}`);
+});
+
+await test("Home has the numbers of each range, and each leads to its report", {}, async (page) => {
+  for (const range of ["Today", "This week", "This month", "Last month"]) {
+    await open(page, "");
+    await page.locator("nav.ranges").getByRole("link", { name: range }).click();
+    await page.locator("nav.ranges a[aria-current]", { hasText: range }).waitFor();
+    assert.equal(await page.locator(".card").count(), 7);
+    assert.equal(await page.locator(".card svg.spark").count(), 7);
+  }
+  await page.locator("#money-in a").click();
+  await page.waitForURL(/report\?name=payments&from=/);
+  const total = page.locator("table.report tfoot");
+  await total.waitFor();
+  await page.locator("nav.steps").getByRole("link", { name: "Previous" }).click();
+  await total.waitFor();
+  await open(page, "");
+  await page.locator("#attention").getByRole("link").first().click();
+  await page.locator("h1", { hasText: "Overdue repairs" }).waitFor();
 });
 
 await test("filters, search, sorting and pages of records work", {}, async (page) => {
@@ -121,21 +146,21 @@ await test("filters, search, sorting and pages of records work", {}, async (page
   await page.locator("#records tbody tr").first().waitFor();
   await page.locator("select[name=column]").selectOption("status");
   await page.locator("input[name=text]").fill("received");
-  await page.locator("form").nth(1).getByRole("button").click();
+  await page.locator("form.filter").getByRole("button").click();
   await page.waitForURL(/text=received/);
   const heads = await page.locator("#records thead th").allInnerTexts();
-  const place = heads.indexOf("status");
+  const place = heads.indexOf("Status");
   for (const row of await page.locator("#records tbody tr").all()) {
     assert.match(await row.locator("td").nth(place).innerText(), /received/i);
   }
   await page.locator("#records tbody a").first().click();
   await page.getByText("History").waitFor();
-  const number = await page.locator("dl.record dt", { hasText: "job_number" }).locator("+ dd").innerText();
-  await open(page, "records");
+  const number = await page.locator("dl.record dt", { hasText: "Job number" }).locator("+ dd").innerText();
+  await open(page, "");
   await page.locator("input[name=q]").fill(number);
-  await page.locator("form").first().getByRole("button").click();
-  await page.locator("#found tbody tr").first().waitFor();
-  assert.match(await page.locator("#found").innerText(), new RegExp(number));
+  await page.keyboard.press("Enter");
+  await page.locator("ul.found a", { hasText: number }).first().click();
+  await page.locator("h1", { hasText: number }).waitFor();
 });
 
 await test("the period of a report can be chosen", {}, async (page) => {
@@ -151,8 +176,8 @@ async function someJob() {
   return job.id;
 }
 
-const PATHS = ["", "reports", "report?name=intake", "report?name=busiest-hours", "report?name=outstanding",
-  "records?route=jobs", `record?route=jobs&id=${await someJob()}`, "records?q=apple"];
+const PATHS = ["", "?range=last-month", "system", "repairs?list=open", "reports", "report?name=intake", "report?name=busiest-hours", "report?name=outstanding",
+  "records?route=jobs", `record?route=jobs&id=${await someJob()}`, "find?q=apple"];
 
 for (const scheme of ["light", "dark"]) {
   await test(`no serious fault of accessibility, ${scheme}`, { colorScheme: scheme }, async (page) => {
@@ -174,13 +199,15 @@ await test("a phone shows every page without sideways scrolling", { viewport: { 
 });
 
 await test("everything works with JavaScript off", { javaScriptEnabled: false }, async (page) => {
-  await open(page, "");
+  await open(page, "system");
   assert.ok(await page.locator("#pollers tbody tr").count() >= 6);
+  await open(page, "");
+  assert.equal(await page.locator(".card svg.spark").count(), 7);
   await open(page, "report?name=intake");
-  assert.ok(await page.locator("figure.chart svg rect, figure.chart svg path").count() > 2);
+  assert.ok(await page.locator("figure.chart.wide svg rect, figure.chart.wide svg path").count() > 2);
   await open(page, "records?route=leads");
   await page.locator("select[name=route]").selectOption("customers");
-  await page.locator("form").nth(1).getByRole("button").click();
+  await page.locator("form.filter").getByRole("button").click();
   await page.waitForURL(/route=customers/);
   assert.ok(await page.locator("#records tbody tr").count() > 0);
 });
@@ -189,7 +216,7 @@ await test("everything works with JavaScript off", { javaScriptEnabled: false },
 await test("a gap appears on the time line, on a phone as well", { viewport: { width: 360, height: 740 } }, async (page) => {
   const config = readFileSync(`${process.env.DEMO}/config.toml`, "utf8");
   const [, workspace] = /base_url = "([^"]+)"/.exec(config);
-  await open(page, "");
+  await open(page, "system");
   await page.locator("#gaps h2").waitFor();
   assert.equal(await page.locator("#timeline").count(), 0);
   const burst = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ route: "leads", count: 300 }) };
@@ -202,7 +229,7 @@ await test("a gap appears on the time line, on a phone as well", { viewport: { w
     const boxes = [picture, found].map((shape) => shape.getBoundingClientRect().toJSON());
     return [found.querySelector("title").textContent, ...boxes];
   });
-  assert.match(title, /^gap \d+, \d{4}-\d\d-\d\dT.* to .*, (open|partly repaired|repaired)$/);
+  assert.match(title, /^gap \d+, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d to .*, (open|partly repaired|repaired)$/);
   // The gap is new: its mark stands at the right end of the line.
   assert.ok(drawn.width >= 1 && drawn.height >= 8, JSON.stringify(drawn));
   assert.ok(drawn.x + drawn.width > line.x + line.width * 0.95, JSON.stringify([line, drawn]));

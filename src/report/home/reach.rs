@@ -1,67 +1,79 @@
-//! What the mirror can know: since when each list is complete, and where records may have been missed.
+//! What is known of the numbers of Home: as reports know it, for all businesses.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::span::Span;
 use crate::record::Route;
-use crate::store::{GapState, Reader, StoreError};
+use crate::report::completeness::{BusinessChoice, Coverage, Known};
+use crate::store::{Reader, StoreError};
 
 /// After this time a mirror has seen every repair that is still open: something happened to it.
 const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
 
+/// Since when every list is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompleteSince {
+    /// A list was never read.
+    NotYet,
+    /// From the first record on.
+    Always,
+    /// Since this time.
+    Time(Timestamp),
+}
+
 /// What is known of each list.
 pub(super) struct Reach {
-    since: Vec<(Route, Timestamp)>,
-    holes: Vec<(Route, Span)>,
+    lists: Vec<Coverage>,
+    now: Timestamp,
 }
 
 impl Reach {
-    pub(super) fn read(reader: &Reader) -> Result<Self, StoreError> {
-        let since = reader.pollers()?.into_iter().filter_map(|poller| {
-            Some((poller.route.parse().ok()?, poller.first_polled_at.parse().ok()?))
-        });
-        let holes = reader.gaps()?.into_iter().filter(|gap| gap.state != GapState::Repaired);
-        let holes = holes.filter_map(|gap| {
-            let span = Span { from: gap.from_at.parse().ok()?, to: gap.to_at.parse().ok()? };
-            Some((gap.route.parse().ok()?, span))
-        });
-        Ok(Self { since: since.collect(), holes: holes.collect() })
+    pub(super) fn read(reader: &Reader, now: Timestamp) -> Result<Self, StoreError> {
+        let (pollers, gaps) = (reader.pollers()?, reader.gaps()?);
+        let all = BusinessChoice::default();
+        let of = |route: Route| Coverage::of(route, &pollers, &gaps, &all, now);
+        Ok(Self { lists: Route::ALL.into_iter().map(of).collect(), now })
     }
 
-    /// Since when these lists are complete; `None` if one was never read.
-    pub(super) fn since(&self, routes: &[Route]) -> Option<Timestamp> {
-        let each = routes.iter().map(|route| {
-            let of_route = self.since.iter().filter(|(known, _)| known == route);
-            of_route.map(|(_, since)| *since).max()
-        });
-        each.collect::<Option<Vec<_>>>()?.into_iter().max()
+    /// How much is known of what came into these lists in a time.
+    pub(super) fn knows(&self, routes: &[Route], span: Span) -> Known {
+        let asked = self.lists.iter().filter(|list| routes.contains(&list.route));
+        asked.map(|list| list.knows(span.from, span.to, self.now)).min().unwrap_or(Known::Not)
     }
 
-    /// Whether everything of these lists is known that was made in this time.
-    pub(super) fn covers(&self, routes: &[Route], span: Span) -> bool {
-        let is_in = |hole: &Span| hole.from < span.to && hole.to > span.from;
-        let is_whole = self.since(routes).is_some_and(|since| since <= span.from);
-        is_whole && !self.holes.iter().any(|(route, hole)| routes.contains(route) && is_in(hole))
+    /// As [`Self::knows`], for the time up to now.
+    pub(super) fn knows_since(&self, routes: &[Route], ago: SignedDuration) -> Known {
+        let from = self.now.checked_sub(ago).unwrap_or(Timestamp::MIN);
+        // Up to the last reading, as today is.
+        self.knows(routes, Span { from, to: Timestamp::MAX })
     }
 
-    /// As [`Self::covers`], for the time up to now.
-    pub(super) fn covers_since(
-        &self,
-        routes: &[Route],
-        now: Timestamp,
-        ago: SignedDuration,
-    ) -> bool {
-        now.checked_sub(ago).is_ok_and(|from| self.covers(routes, Span { from, to: now }))
+    /// How much was known at a time of the repairs that were open then. One that was open before the mirror
+    /// began, and did not change since, is not in it; after half a year there is hardly one.
+    pub(super) fn knows_open(&self, at: Timestamp) -> Known {
+        match self.of(Route::Jobs).filter(|jobs| jobs.read_at.is_some()).map(|jobs| jobs.since) {
+            Some(None) => Known::Wholly,
+            Some(Some(since)) if at.duration_since(since) >= SETTLED => Known::Wholly,
+            Some(Some(since)) if since <= at => Known::Partly,
+            _ => Known::Not,
+        }
     }
 
-    /// Whether the mirror has run for so long at this time that it knew every open repair.
-    pub(super) fn is_settled(&self, at: Timestamp) -> bool {
-        self.since(&[Route::Jobs]).is_some_and(|since| at.duration_since(since) >= SETTLED)
+    fn of(&self, route: Route) -> Option<&Coverage> {
+        self.lists.iter().find(|list| list.route == route)
+    }
+
+    pub(super) fn complete_since(&self) -> CompleteSince {
+        if self.lists.iter().any(|list| list.read_at.is_none()) {
+            return CompleteSince::NotYet;
+        }
+        let latest = self.lists.iter().filter_map(|list| list.since).max();
+        latest.map_or(CompleteSince::Always, CompleteSince::Time)
     }
 
     /// How many gaps were not repaired.
-    pub(super) fn holes(&self) -> usize {
-        self.holes.len()
+    pub(super) fn gaps(&self) -> usize {
+        self.lists.iter().map(|list| list.gaps.len()).sum()
     }
 }
 
@@ -70,26 +82,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_before_the_mirror_began_or_in_a_gap_is_not_known_whole() {
+    fn open_repairs_are_known_whole_after_half_a_year_or_if_the_first_page_held_all() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
-        let span = |from, to| Span { from: at(from), to: at(to) };
-        let reach = Reach {
-            since: vec![
-                (Route::Jobs, at("2026-03-01T10:00:00Z")),
-                (Route::Leads, at("2026-03-02T10:00:00Z")),
-            ],
-            holes: vec![(Route::Leads, span("2026-03-05T01:00:00Z", "2026-03-05T02:00:00Z"))],
+        let (begin, now) = (at("2026-03-01T10:00:00Z"), at("2026-12-01T10:00:00Z"));
+        let jobs = Coverage {
+            route: Route::Jobs,
+            read_at: Some(now),
+            since: Some(begin),
+            gaps: Vec::new(),
         };
-        let both = [Route::Jobs, Route::Leads];
-        assert_eq!(reach.since(&both), Some(at("2026-03-02T10:00:00Z")));
-        assert_eq!(reach.since(&[Route::Payments]), None);
-        let first = span("2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z");
-        assert!(!reach.covers(&[Route::Jobs], first));
-        let with_gap = span("2026-03-05T00:00:00Z", "2026-03-06T00:00:00Z");
-        assert!(reach.covers(&[Route::Jobs], with_gap) && !reach.covers(&both, with_gap));
-        let next = span("2026-03-06T00:00:00Z", "2026-03-07T00:00:00Z");
-        assert!(reach.covers(&both, next) && !reach.covers(&[Route::Payments], next));
-        assert!(!reach.is_settled(at("2026-03-06T00:00:00Z")));
-        assert!(reach.is_settled(at("2026-09-01T00:00:00Z")));
+        let reach = |jobs: Coverage| Reach { lists: vec![jobs], now };
+        let known = |day: &str| reach(jobs.clone()).knows_open(at(day));
+        assert_eq!(known("2026-02-28T00:00:00Z"), Known::Not);
+        assert_eq!(known("2026-03-02T00:00:00Z"), Known::Partly);
+        assert_eq!(known("2026-09-01T00:00:00Z"), Known::Wholly);
+        let whole = reach(Coverage { since: None, ..jobs.clone() });
+        assert_eq!(whole.knows_open(begin), Known::Wholly);
+        assert_eq!(whole.complete_since(), CompleteSince::Always);
+        let unread = reach(Coverage { read_at: None, ..jobs });
+        assert_eq!(unread.complete_since(), CompleteSince::NotYet);
+        assert_eq!(unread.knows_open(now), Known::Not);
     }
 }

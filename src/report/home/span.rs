@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::{Amount, Figure, LINE_DAYS};
+use crate::report::completeness::Known;
 use crate::store::ReportDay;
 
 /// Which days the numbers of Home are about.
@@ -106,14 +107,10 @@ impl Spans {
         self.all.iter().enumerate().map(row).collect()
     }
 
-    /// A number over time from the amounts of [`Self::rows`]; `is_whole` says whether everything of a
-    /// span is known.
-    pub(super) fn over_time(&self, amounts: &[f64], is_whole: impl Fn(Span) -> bool) -> Figure {
-        let known = |(span, amount): (&Span, &f64)| {
-            // What lies ahead cannot be missing.
-            let past = Span { to: span.to.min(self.now), ..*span };
-            Amount::of(*amount, is_whole(past))
-        };
+    /// A number over time from the amounts of [`Self::rows`]; `knows` says how much of a span
+    /// is known.
+    pub(super) fn over_time(&self, amounts: &[f64], knows: impl Fn(Span) -> Known) -> Figure {
+        let known = |(span, amount): (&Span, &f64)| Amount::of(*amount, knows(*span));
         self.figure(self.all.iter().zip(amounts).map(known))
     }
 

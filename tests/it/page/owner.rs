@@ -71,7 +71,8 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
         ("overdue", "2"),
         ("statuses", "In repair 1 Ready for pickup 1"),
         ("attention", "Open for more than 30 days"),
-        ("health", "Complete since today"),
+        ("health", "Complete from the first record on"),
+        ("attention", "Unpaid, completed in the last 90 days 60.25"),
     ] {
         assert!(part(&home, id).contains(said), "{id}: {}", part(&home, id));
     }
@@ -127,6 +128,9 @@ async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence
         ("/report?name=payments&from=yesterday", "write it as 2026-03-31"),
         ("/report?name=payments&to=2026-02-30", "write it as 2026-03-31"),
         ("/report?name=payments&by=year", "day, week, month"),
+        ("/report?name=payments&range=decade", "12-months"),
+        ("/report?name=payments&range=week&from=2026-03-01", "not both"),
+        ("/report?name=payments&format=xml", "html, csv, json, svg"),
         ("/repairs?list=lost", "ready-long"),
         ("/find?q=a&page=two", "whole number"),
         ("/find", "Write what to find"),
