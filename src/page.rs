@@ -14,6 +14,7 @@ mod large;
 mod live;
 mod metrics;
 mod pictures;
+mod ranges;
 mod ready;
 mod record;
 mod records;

@@ -34,8 +34,8 @@ pub use head::{
     Chart, ColumnFormat, Counted, HeadError, Need, Note, Parameter, ParameterKind, Report,
 };
 pub use home::{
-    Amount, Attention, Figure, Home, HomeRange, JobState, LINE_DAYS, ListedRepair, RepairList,
-    home, job_state, repairs,
+    Amount, Attention, CompleteSince, Figure, Home, HomeRange, JobState, LINE_DAYS, ListedRepair,
+    RepairList, home, job_state, repairs,
 };
 pub use html::{document, fragment};
 pub use json::{ReportDocument, json};
