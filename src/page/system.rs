@@ -258,7 +258,10 @@ fn budget(budget: Option<&BudgetStatus>) -> Vec<Part> {
         }
     };
     let hour = html! { div #budget-hour data-part { (pictures::hour(budget)) } };
-    vec![Part::new("budget-now", numbers), Part::new("budget-hour", hour)]
+    // The last minute grows with every request; the numbers above have it.
+    let over = budget.last_hour.split_last().map_or(&[][..], |(_, over)| over);
+    let hour = Part::around("budget-hour", &format!("{over:?}"), hour);
+    vec![Part::new("budget-now", numbers), hour]
 }
 
 /// What was spent of the key's limit: ours, then what the other clients spend.

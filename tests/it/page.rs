@@ -187,7 +187,8 @@ async fn an_open_page_gets_what_changed_by_itself_and_stays_open_at_a_reload() {
     let (always, still) = ("id=\"changes\"", "id=\"tools\"");
     assert!(first.contains(always) && first.contains(still), "{first}");
     let id = workspace.add(Route::Leads, json!({"name": "New"}));
-    let changed = live.until(&format!("data-label=\"Id\">{id}</td>")).await;
+    let mut changed = live.until(&format!("data-label=\"Id\">{id}</td>")).await;
+    changed += &live.until("\n\n").await;
     assert!(changed.contains(always) && !changed.contains(still), "{changed}");
     place.configure(&[LISTEN, &Place::file_sink("audit", "")].concat());
     daemon.signal(Signal::HUP);
