@@ -167,8 +167,7 @@ impl Screen<'_> {
             link("find", &[("q", self.term), ("page", if number == 0 { "" } else { &page })])
         };
         Ok(html! {
-            h1 { "Found" }
-            p { (self.found.sentence()) }
+            div { h1 { "Found" } p { (self.found.sentence()) } }
             @if !self.searched.is_whole() {
                 p.note {
                     "The newest " (count(self.searched.last_seq - self.searched.indexed, "change is", "changes are"))

@@ -59,7 +59,7 @@ impl<'a> Frame<'a> {
                         (navigation(self.tab, context.shows_records))
                         @if context.shows_records {
                             form.find action="find" method="get" role="search" {
-                                input type="search" name="q" value=(self.term) aria-label="Find" placeholder="Find a customer, repair or phone number";
+                                input type="search" name="q" value=(self.term) aria-label="Find" placeholder="Find a customer or a repair";
                                 button { "Find" }
                             }
                         }

@@ -51,8 +51,10 @@ pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Re
         let title = fields.title(*route, id);
         let related = Related::read(reader, *route, id)?;
         let page = html! {
-            h1 { (title) }
-            p.note { (words::record(*route).0) " " (shown(id)) @if body.is_some() { ", made " (fields.created(&shared.zone)) } }
+            div {
+                h1 { (title) }
+                p.note { (words::first_upper(words::record(*route).0)) " " (shown(id)) @if body.is_some() { ", made " (fields.created(&shared.zone)) } }
+            }
             (related.state(&shared.zone))
             (details(&found, &fields, &shared.zone))
             (related.lists(&shared.zone))

@@ -71,8 +71,10 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> R
                 link("repairs", &[("list", name), ("page", if number == 0 { "" } else { &page })])
             };
             Ok(html! {
-                h1 { (title) }
-                p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
+                div {
+                    h1 { (title) }
+                    p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
+                }
                 section { ul.found { @for row in rows? { (row) } } }
                 p.pages {
                     @if number > 0 { a rel="prev" href=(address(number - 1)) { "Previous page" } }

@@ -35,7 +35,7 @@ pub fn fragment(answer: &Answer) -> Markup {
 
 /// The answer with its days, weeks or months in the other order; any other answer as it is.
 fn newest_first(answer: &Answer) -> Cow<'_, Answer> {
-    if !answer.columns.first().is_some_and(|column| column.name == "period") {
+    if answer.columns.first().is_none_or(|column| column.name != "period") {
         return Cow::Borrowed(answer);
     }
     let mut turned = answer.clone();
