@@ -59,6 +59,10 @@ impl Batch<'_> {
                 seq,
                 via: version.via,
             };
+            // An update may name another job than before.
+            if version.version > 1 && route != Route::Jobs {
+                self.touched.note(self.tx, route, version.id)?;
+            }
             self.mirror.put(self.tx, &facts, fields)?;
             self.touched.note(self.tx, route, version.id)?;
         }

@@ -25,6 +25,8 @@ const SAMPLE: i64 = 300;
 const JOBS: i64 = 2_000;
 /// Fields of a linked route that may name its job; wider tables are looked at up to here.
 const FIELDS_MAX: usize = 64;
+/// The row of `_meta` with the business that answers for the workspace default.
+pub(super) const DEFAULT_BUSINESS: &str = "default_business";
 /// The row of `_meta` with the field that the configuration names.
 const CONFIGURED: &str = "job_link";
 
@@ -47,32 +49,41 @@ impl fmt::Display for JobLink {
 }
 
 impl JobLink {
-    /// The condition under which the row `child` belongs to the row `job` of the table `jobs`. A number may
-    /// be used in two businesses; a record of the default business may have been read before it was named.
+    /// The condition under which the row `child` belongs to the row `job` of the table `jobs`. An id is text in
+    /// `jobs` and may be a number in the field.
     pub(super) fn condition(&self, child: &str, job: &str) -> String {
-        let same = format!("{job}.{} = {child}.{}", quoted(&self.job_field), quoted(&self.field));
+        let field = format!("{child}.{}", quoted(&self.field));
+        let same = match self.job_field.as_str() {
+            "id" => format!("{job}.id = CAST({field} AS TEXT)"),
+            key => format!("{job}.{} = {field}", quoted(key)),
+        };
         format!("{same} AND {}", in_same_business(child, job))
     }
 
-    /// The same for the look from a job to its records, by an index of the field. An id is text in `jobs`
-    /// and may be a number in the field; the `+` keeps SQLite from converting the field, which no index has.
+    /// The same for the look from a job to its records, by an index of the field. The `+` keeps SQLite from
+    /// converting the field, which no index has.
     #[must_use]
     pub fn condition_from_job(&self, child: &str, job: &str) -> String {
         if self.job_field != "id" {
             return self.condition(child, job);
         }
+        let number = format!("CAST({job}.id AS INTEGER)");
         format!(
-            "{child}.{} IN (+{job}.id, +CAST({job}.id AS INTEGER)) AND {}",
+            "{child}.{} IN (+{job}.id, +iif(CAST({number} AS TEXT) = {job}.id, {number}, NULL)) AND {}",
             quoted(&self.field),
             in_same_business(child, job)
         )
     }
 }
 
+/// Two businesses may use one number. A record of the workspace default is of the business that answers for it.
 fn in_same_business(child: &str, job: &str) -> String {
-    format!(
-        "({job}._business IS {child}._business OR {job}._business IS NULL OR {child}._business IS NULL)"
-    )
+    let of = |row: &str| {
+        format!(
+            "coalesce({row}._business, (SELECT value FROM _meta WHERE name = '{DEFAULT_BUSINESS}'), '')"
+        )
+    };
+    format!("{} = {}", of(child), of(job))
 }
 
 /// The links that were found.
@@ -186,39 +197,52 @@ impl Store {
     }
 }
 
-/// Looks for the links that are missing and stores those that it finds; whether it found one.
+/// Looks for the links that are missing and stores those that it finds; whether a link is another one now.
 pub(super) fn look(connection: &Connection) -> rusqlite::Result<bool> {
-    let known = read(connection)?;
-    if known.len() == LINKED.len() {
+    let configured = meta::value(connection, CONFIGURED)?;
+    let (mut missing, mut has_changed) = (LINKED.to_vec(), false);
+    for link in read(connection)? {
+        let is_overruled = match &configured {
+            Some(field) => link.field != *field && columns(connection, link.route)?.contains(field),
+            None => false,
+        };
+        if is_overruled {
+            connection.execute("DELETE FROM _links WHERE route = ?1", [link.route.as_str()])?;
+            has_changed = true;
+        } else {
+            missing.retain(|route| *route != link.route);
+        }
+    }
+    if missing.is_empty() {
         return Ok(false);
     }
-    let configured = meta::value(connection, CONFIGURED)?;
     let mut jobs = Vec::new();
     for field in columns(connection, Route::Jobs)?.into_iter().filter(|name| is_job_key(name)) {
         jobs.push((field.clone(), values(connection, Route::Jobs, &field, JOBS)?));
     }
     jobs.push(("id".to_owned(), values(connection, Route::Jobs, "id", JOBS)?));
-    let mut found = false;
-    for route in LINKED.into_iter().filter(|route| !known.iter().any(|link| link.route == *route)) {
+    for route in missing {
         let fields = columns(connection, route)?;
-        let fields = fields.into_iter().filter(|name| match &configured {
-            Some(configured) => name == configured,
+        // A field that is named is that of the routes that have it.
+        let configured = configured.as_ref().filter(|name| fields.contains(name));
+        let fields = fields.iter().filter(|name| match configured {
+            Some(configured) => *name == configured,
             None => may_name_a_job(name),
         });
         let mut candidates = Vec::new();
         for field in fields.take(FIELDS_MAX) {
-            let values = values(connection, route, &field, SAMPLE)?;
-            candidates.push((field, values));
+            let values = values(connection, route, field, SAMPLE)?;
+            candidates.push((field.clone(), values));
         }
         if let Some((field, job_field)) = best(&candidates, &jobs, configured.is_some()) {
             connection.execute(
                 "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)",
                 (route.as_str(), field, job_field),
             )?;
-            found = true;
+            has_changed = true;
         }
     }
-    Ok(found)
+    Ok(has_changed)
 }
 
 pub(super) fn columns(connection: &Connection, route: Route) -> rusqlite::Result<Vec<String>> {
@@ -341,7 +365,7 @@ pub(super) fn job_of(
 ) -> rusqlite::Result<Option<String>> {
     connection
         .prepare_cached(&format!(
-            "SELECT j.id FROM \"{}\" r JOIN jobs j ON {} WHERE r.id = ?1 ORDER BY j._business IS r._business DESC LIMIT 1",
+            "SELECT j.id FROM \"{}\" r JOIN jobs j ON {} WHERE r.id = ?1 LIMIT 1",
             link.route,
             link.condition("r", "j")
         ))?

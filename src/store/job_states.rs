@@ -143,7 +143,7 @@ impl Sources {
         let link = |route| links.iter().find(|link| link.route == route);
         let of_jobs = job_links::columns(connection, Route::Jobs)?;
         let job = format!(
-            "SELECT {}, j._changed_at, coalesce(j._last_seen_at, (SELECT p.last_success_at FROM _pollers p \
+            "SELECT {}, iif(j._changed_at = j._first_seen_at, j._changed_at, NULL), j._last_seen_at IS NULL, coalesce(j._last_seen_at, (SELECT p.last_success_at FROM _pollers p \
              WHERE p.route = 'jobs' AND p.business = coalesce(j._business, '')), j._changed_at) \
              FROM jobs j WHERE j.id = ?1",
             listed("j", &of_jobs, &["created_at", "status", "status_stage", "paid_amount"])
@@ -225,7 +225,10 @@ struct Job {
     status: Option<String>,
     stage: Option<String>,
     paid: Option<f64>,
-    changed_at: Option<Timestamp>,
+    /// When it was first seen; `None` if it has changed since.
+    unchanged_since: Option<Timestamp>,
+    /// Whether it is one of the newest, so that the next page shows it again.
+    is_on_page: bool,
     seen_at: Option<Timestamp>,
 }
 
@@ -242,8 +245,9 @@ impl Job {
             status: text(row, 1)?,
             stage: text(row, 2)?,
             paid: number(row, 3)?,
-            changed_at: time(row, 4)?,
-            seen_at: time(row, 5)?,
+            unchanged_since: time(row, 4)?,
+            is_on_page: row.get(5)?,
+            seen_at: time(row, 6)?,
         })
     }
 }
@@ -346,7 +350,8 @@ impl JobState {
             None => (&job.status, &job.stage, Source::Job),
         };
         let of_change = newest.filter(|(_, change)| change.status == *status);
-        let since = of_change.map_or(job.changed_at, |(at, _)| Some(at));
+        // Another field may have changed last, which says nothing of the status.
+        let since = of_change.map_or(job.unchanged_since, |(at, _)| Some(at));
         let completion = match stage.as_deref() {
             Some(COMPLETED) => completion(job.created_at, &changes),
             _ => None,
@@ -388,8 +393,9 @@ fn completion(
     completed_at.map(|at| (at, open_seconds))
 }
 
-/// What was paid. If the job's own sum is that of its first payments, all payments are known, and their sum is the
-/// newer one. Else earlier payments are not in the mirror: to the job's own sum come the payments seen since.
+/// What was paid. A job on the newest page may hold the payments seen since, or not: the larger sum counts. Of
+/// another, if its own sum is that of its first payments, all payments are known, and their sum is the newer one.
+/// Else earlier payments are not in the mirror: to the job's own sum come the payments seen since.
 fn paid(job: &Job, payments: &[Payment]) -> Option<f64> {
     // In ten-thousandths, because sums of fractions would not be exact.
     let whole = |amount: f64| (amount * 10_000.0).round();
@@ -408,6 +414,7 @@ fn paid(job: &Job, payments: &[Payment]) -> Option<f64> {
     });
     let sum = match later.is_empty() {
         true => own,
+        false if job.is_on_page => own.max(all),
         false if std::iter::once(0.0).chain(sums).any(|sum| sum == own) => all,
         false => own + later.iter().filter_map(amounts).sum::<f64>(),
     };
@@ -428,7 +435,8 @@ mod tests {
             status: Some(format!("is {stage}")),
             stage: Some(stage.to_owned()),
             paid: Some(50.0),
-            changed_at: at("01T00:00"),
+            unchanged_since: at("01T00:00"),
+            is_on_page: false,
             seen_at: at(seen),
         }
     }
@@ -492,11 +500,12 @@ mod tests {
         assert_eq!(paid(&seen, &later), Some(50.3));
         let back = [payment("01T00:00", 50.0), payment("03T00:00", -50.0)];
         assert_eq!(paid(&seen, &back), Some(0.0), "paid back");
-        assert_eq!(
-            paid(&seen, &[payment("03T00:00", 9.0)]),
-            Some(59.0),
-            "50 before the mirror began"
-        );
+        let unknown = [payment("03T00:00", 9.0)];
+        assert_eq!(paid(&seen, &unknown), Some(59.0), "50 before the mirror began");
+        let on_page = Job { is_on_page: true, ..seen.clone() };
+        assert_eq!(paid(&on_page, &unknown), Some(50.0), "it may hold the 9");
+        let whole = [payment("01T00:00", 50.0), payment("03T00:00", 9.0)];
+        assert_eq!(paid(&on_page, &whole), Some(59.0));
         let silent = Job { paid: None, ..seen };
         assert_eq!(paid(&silent, &later), Some(50.3));
         assert_eq!(paid(&silent, &[]), None, "unknown is not zero");

@@ -216,6 +216,7 @@ fn commit(
     let Judged { diff, proof, seen } = judged;
     let judge = predecessor.map_or(*poller, |predecessor| &predecessor.poller);
     let known = writer.known.get(judge);
+    let shown_at = known.map(|known| known.row.last_success_at.clone());
     let gap = (!proof.contiguity.is_proven())
         .then(|| gaps::found(&writer.connection, poller, known, &proof, page, &arrival.stamp))
         .transpose()?;
@@ -239,7 +240,7 @@ fn commit(
         };
         write_records(batch, arrival, &diff.records, &new)?;
         row.head_seq = log::last_seq(batch.tx)?;
-        pollers::save(batch.tx, poller, &row)?;
+        pollers::save(batch.tx, poller, &row, shown_at)?;
         batch.pending.write(batch.tx, Some((poller, &note)))?;
         Ok(gap)
     })?;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use super::job_states;
+use super::job_links::DEFAULT_BUSINESS;
+use super::{job_states, meta};
 use serde::Serialize;
 
 use crate::clock::stamp;
@@ -151,12 +152,18 @@ pub(super) fn times_since(
 const TIMES_SINCE: &str =
     "SELECT from_at, to_at, polls FROM _polls WHERE to_at >= ?1 ORDER BY to_at DESC LIMIT ?2";
 
+/// Writes a poller's row. `shown_at` is when the page before was read last; without it, what the table says, which
+/// may be a minute older.
 pub(super) fn save(
     connection: &Connection,
     id: &PollerId,
     row: &PollerRow,
+    shown_at: Option<String>,
 ) -> rusqlite::Result<()> {
-    let before = shown_before(connection, id)?;
+    let mut before = shown_before(connection, id)?;
+    if let (Some(before), Some(at)) = (&mut before, shown_at) {
+        before.at = at;
+    }
     connection
         .prepare_cached(
             "INSERT INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
@@ -182,6 +189,11 @@ pub(super) fn save(
             &row.served_business,
             &row.complete_since,
         ))?;
+    if let (None, Some(served)) = (&id.business, &row.served_business)
+        && meta::value(connection, DEFAULT_BUSINESS)?.as_ref() != Some(served)
+    {
+        meta::set(connection, DEFAULT_BUSINESS, served)?;
+    }
     before.map_or(Ok(()), |before| note_sightings(connection, id, &before, &row.head))
 }
 

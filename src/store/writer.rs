@@ -210,10 +210,12 @@ impl Writer {
         let outcome = work(&mut batch)?;
         batch.touched.refresh(&tx)?;
         if batch.has_new_columns || views::has_log_doubled(&tx)? {
-            if job_links::look(&tx)? {
+            let is_linked = job_links::look(&tx)?;
+            // With the indexes by which a job finds its records.
+            views::refresh(&tx)?;
+            if is_linked {
                 job_states::make_again(&tx)?;
             }
-            views::refresh(&tx)?;
         }
         tx.commit()?;
         Ok(outcome)

@@ -290,7 +290,7 @@ fn add_current_state(columns: &mut Columns) {
         "status_since",
         Text,
         &local("s.since"),
-        "Since when it has this status, as far as shopmirror knows.",
+        "Since when it has this status; empty if that is not known.",
     );
     columns.add(
         "completed_at",

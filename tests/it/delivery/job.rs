@@ -33,6 +33,22 @@ async fn a_template_shows_the_job_of_a_status_change_as_it_is_now() {
     let link =
         json!({"route": "job_status_changes", "field": "job_number", "job_field": "job_number"});
     assert_eq!(status["job_links"][0], link, "{status}");
+    // A field of payments alone, with the id as a number.
+    let job = json!({"job_number": "JOB-88888", "paid_amount": null});
+    let id: i64 = workspace.add(Route::Jobs, job).parse().unwrap();
+    workspace.add(Route::Payments, json!({"job_id": id, "job_number": null, "amount": 12.5}));
+    place.configure(&format!("[reports]\njob_link = \"job_id\"\n{chat}"));
+    for _ in 0..2 {
+        assert_eq!(place.run(["once"]).await.code, Some(0));
+    }
+    let status = place.run(["status", "--json"]).await.json();
+    let by_id = json!({"route": "payments", "field": "job_id", "job_field": "id"});
+    assert_eq!(status["job_links"], json!([link, by_id]), "{status}");
+    let paid = place.rows(
+        "SELECT job_id, paid_total FROM report_payments p JOIN report_jobs j ON j.id = p.job_id",
+    );
+    assert_eq!(paid, [json!([id, 12.5])]);
+
     place.configure(&format!("[reports]\njob_link = \"comment\"\n{chat}"));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let checked = place.run(["check"]).await;
@@ -42,7 +58,7 @@ async fn a_template_shows_the_job_of_a_status_change_as_it_is_now() {
         "{checked:?}"
     );
     let status = place.run(["status", "--json"]).await.json();
-    assert_eq!(status["unlinked_routes"], json!(["job_status_changes", "payments"]), "{status}");
+    assert_eq!(status["unlinked_routes"], json!(["job_status_changes"]), "{status}");
     let state = place.rows("SELECT state_source FROM report_jobs GROUP BY 1");
     assert_eq!(state, [json!(["job"])], "states are as last seen");
 }
