@@ -127,7 +127,7 @@ pub enum ReportFormat {
     Table,
     /// CSV that is safe in a spreadsheet.
     Csv,
-    /// A JSON array of objects.
+    /// One JSON object.
     Json,
     /// A document with the chart and the table.
     Html,
