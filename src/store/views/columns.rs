@@ -378,7 +378,7 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> 
             let and =
                 if same_code { format!(" AND n.{code} IS {alias}.{code}") } else { String::new() };
             ways.push(format!(
-                "(SELECT n.rowid FROM customers n WHERE n.{field} = {alias}.{field}{and} ORDER BY n.rowid LIMIT 1)"
+                "(SELECT n.rowid FROM customers n WHERE n.{field} = {alias}.{field} AND {alias}.{field} <> ''{and} ORDER BY n.rowid LIMIT 1)"
             ));
         }
     }
@@ -445,6 +445,7 @@ pub(super) fn local(column: &str) -> String {
 fn number(column: &str) -> String {
     format!(
         "CASE WHEN typeof({column}) = 'text' AND {column} GLOB '*[0-9]*' \
-         AND {column} NOT GLOB '*[^-0-9.]*' THEN CAST({column} AS NUMERIC) ELSE {column} END"
+         AND {column} NOT GLOB '*[^-0-9.]*' AND {column} NOT GLOB '?*-*' AND {column} NOT GLOB '*.*.*' \
+         THEN CAST({column} AS NUMERIC) ELSE {column} END"
     )
 }
