@@ -253,8 +253,9 @@ pub fn answer(
         notes.extend(travel(reader, at)?);
     }
     refuse_what_is_not_sent(reader, report)?;
-    let unlinked = reader.unlinked_routes()?;
-    if report.needs_job_link && unlinked.contains(&Route::JobStatusChanges) {
+    let links = reader.job_links()?;
+    let is_linked = |route: Route| links.iter().any(|link| link.route == route);
+    if report.needs_job_link && !is_linked(Route::JobStatusChanges) {
         return Err(ReportError::NoJobLink(report.name.clone()));
     }
     let local: Zoned = asked_at.to_zoned(zone.clone());
@@ -272,14 +273,14 @@ pub fn answer(
             &business,
             asked_at,
         ),
-        is_linked: !unlinked.contains(&Route::JobStatusChanges),
+        is_linked: is_linked(Route::JobStatusChanges),
         unknown_jobs,
         days,
         now: asked_at,
     };
     let parameters = parameters(report, question, period, &local, &business)?;
     let (found, row_count, sums) = counted(reader, report, &parameters)?;
-    notes.extend(notes::of_links(report, &unlinked));
+    notes.extend(notes::of_links(report, is_linked, &reader.unlinked_routes()?));
     notes.extend(notes::of_report(reader, report, &parameters, question.at.is_some(), zone)?);
     notes.extend(notes::of_unknown_jobs(report, unknown_jobs));
     if found.is_cut {
@@ -293,7 +294,9 @@ pub fn answer(
         .collect();
     let mut rows = found.rows;
     let exactness = horizon.exactness(report, &columns, &mut rows);
-    let (totals, totals_exactness) = sums.totals(report, &columns, &exactness);
+    let (totals, totals_exactness) = sums.totals(report, &columns, &exactness, |column| {
+        !report.is_list || horizon.whole_of(report, column) == Known::Wholly
+    });
     Ok(Answer {
         report: report.clone(),
         period,

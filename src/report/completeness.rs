@@ -3,10 +3,18 @@
 //! Pure: it is given the pollers and the gaps. A number of a time that is not known whole is at least what
 //! was counted; if nothing was counted, it is unknown, never zero.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::record::Route;
 use crate::store::{Gap, GapState, PollerRow};
+
+/// After this time a mirror has seen every record that still stands: something happened to it.
+const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
+/// A poller whose list was not read for so long while another one's of the route was, is of a business that
+/// is no longer configured.
+const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// A business whose list was read so much earlier than another one's is named.
+const BEHIND: SignedDuration = SignedDuration::from_mins(10);
 
 /// How much of a time is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,8 +59,10 @@ impl BusinessChoice {
 pub struct Coverage {
     /// The route.
     pub route: Route,
-    /// When it was read last; `None` if never.
+    /// Up to when it was read of every business; `None` if never.
     pub read_at: Option<Timestamp>,
+    /// The businesses of which it was read clearly earlier than of another.
+    pub behind: Vec<String>,
     /// Since when it is complete; `None` if its first page held the whole list.
     pub since: Option<Timestamp>,
     /// Times of which records may be missing, the earliest first.
@@ -79,12 +89,23 @@ impl Coverage {
             .filter_map(|gap| Some((time(&gap.from_at)?, time(&gap.to_at)?)))
             .collect();
         gaps.sort_unstable();
+        let read = || pollers().filter_map(|row| Some((row, time(&row.last_success_at)?)));
+        let newest = read().map(|(_, at)| at).max();
+        let is_older = |at: Timestamp, by: SignedDuration| {
+            newest.is_some_and(|newest| newest.duration_since(at) > by)
+        };
+        let current = || read().filter(|(_, at)| !is_older(*at, GONE));
+        let name = |row: &PollerRow| {
+            let default = row.served_business.as_deref().or(business.default.as_deref());
+            row.business.as_deref().or(default).unwrap_or("the workspace default").to_owned()
+        };
         Self {
             route,
-            read_at: pollers()
-                .filter_map(|row| time(&row.last_success_at))
-                .max()
-                .map(|at| at.min(now)),
+            read_at: current().map(|(_, at)| at.min(now)).min(),
+            behind: current()
+                .filter(|(_, at)| is_older(*at, BEHIND) && *at < now)
+                .map(|(row, _)| name(row))
+                .collect(),
             since: pollers().filter_map(|row| time(row.complete_since.as_deref()?)).max(),
             gaps,
         }
@@ -99,6 +120,18 @@ impl Coverage {
         now: Timestamp,
     ) -> Vec<Self> {
         routes.iter().map(|route| Self::of(*route, pollers, gaps, business, now)).collect()
+    }
+
+    /// How much was known at a time of the records that stood then, such as open repairs. One that stood before
+    /// the mirror began, and did not change since, is not in it; after half a year there is hardly one.
+    #[must_use]
+    pub fn knows_standing(&self, at: Timestamp) -> Known {
+        match self.read_at.map(|_| self.since) {
+            Some(None) => Known::Wholly,
+            Some(Some(since)) if at.duration_since(since) >= SETTLED => Known::Wholly,
+            Some(Some(since)) if since <= at => Known::Partly,
+            _ => Known::Not,
+        }
     }
 
     /// How much is known of the records that were created from `from` until `to`, seen at `now`. A time
@@ -160,6 +193,7 @@ mod tests {
             read_at: Some(at(read_at)),
             since: since.map(at),
             gaps: gaps.iter().map(|(from, to)| (at(from), at(to))).collect(),
+            behind: Vec::new(),
         }
     }
 
@@ -214,18 +248,22 @@ mod tests {
             head: String::new(),
             head_seq: 0,
         };
-        let pollers =
-            [poller(None, Some("02T00:00"), "08T00:00"), poller(Some("2"), None, "09T00:00")];
+        let pollers = [
+            poller(None, Some("02T00:00"), "18T00:00"),
+            poller(Some("2"), None, "19T00:00"),
+            poller(Some("closed"), None, "11T00:00"),
+        ];
         let coverage = |asked: Option<&str>| {
             let business =
                 BusinessChoice { asked: asked.map(str::to_owned), default: Some("1".to_owned()) };
-            let found = Coverage::of(Route::Jobs, &pollers, &[], &business, at("10T00:00"));
-            (found.since, found.read_at)
+            let found = Coverage::of(Route::Jobs, &pollers, &[], &business, at("20T00:00"));
+            (found.since, found.read_at, found.behind)
         };
-        assert_eq!(coverage(None), (Some(at("02T00:00")), Some(at("09T00:00"))));
-        assert_eq!(coverage(Some("1")), (Some(at("02T00:00")), Some(at("08T00:00"))));
-        assert_eq!(coverage(Some("2")), (None, Some(at("09T00:00"))));
-        assert_eq!(coverage(Some("3")), (None, None), "no poller reads it");
+        let (since, none) = (Some(at("02T00:00")), Vec::<String>::new);
+        assert_eq!(coverage(None), (since, Some(at("18T00:00")), vec!["1".to_owned()]));
+        assert_eq!(coverage(Some("1")), (since, Some(at("18T00:00")), none()));
+        assert_eq!(coverage(Some("2")), (None, Some(at("19T00:00")), none()));
+        assert_eq!(coverage(Some("3")), (None, None, none()), "no poller reads it");
     }
 
     #[test]

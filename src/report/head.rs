@@ -38,6 +38,8 @@ pub struct Report {
     pub chart: Option<Chart>,
     /// Whether its rows show single records, or may do so.
     pub shows_records: bool,
+    /// Whether each row is known to be one record.
+    pub is_list: bool,
     /// The SELECT, with its comment.
     pub sql: String,
     /// What the reader has to know if its SELECT finds something.
@@ -46,7 +48,7 @@ pub struct Report {
     pub text: String,
 }
 
-/// Columns whose numbers are made of the records that one route showed, each in its time.
+/// Columns whose numbers are made of the records that one route showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     /// The route.
@@ -55,6 +57,21 @@ pub struct Counted {
     pub columns: Vec<String>,
     /// Whether a missing record could only make them less: counts and sums, not shares.
     pub only_grow: bool,
+    /// The records of which time.
+    pub time: CountedTime,
+}
+
+/// Of which time the records are that a column counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CountedTime {
+    /// Of the period, or of the day, week or month of the row.
+    Period,
+    /// Of this time, compared with all records before it.
+    Before,
+    /// From the beginning of this time until now.
+    After,
+    /// Those that are not completed now, of any time.
+    Standing,
 }
 
 /// A note of a report.
@@ -166,6 +183,7 @@ impl Report {
             formats: Vec::new(),
             chart: None,
             shows_records: false,
+            is_list: false,
             sql: sql.to_owned(),
             notes,
             text,
@@ -187,7 +205,10 @@ impl Report {
     fn read(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "title" => self.title = value.chars().take(TITLE_MAX).collect(),
-            "shows" => self.shows_records = value == "records",
+            "shows" => {
+                self.is_list = value == "records";
+                self.shows_records = self.is_list;
+            }
             "about" => self.about = value.to_owned(),
             "needs" => {
                 for name in value.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -197,8 +218,11 @@ impl Report {
                     }
                 }
             }
-            "counts" => self.counts.push(counted(value, true)?),
-            "measures" => self.counts.push(counted(value, false)?),
+            "counts" => self.counts.push(counted(value, true, CountedTime::Period)?),
+            "measures" => self.counts.push(counted(value, false, CountedTime::Period)?),
+            "before" => self.counts.push(counted(value, true, CountedTime::Before)?),
+            "after" => self.counts.push(counted(value, true, CountedTime::After)?),
+            "standing" => self.counts.push(counted(value, true, CountedTime::Standing)?),
             "total" => self.totals.extend(value.split_whitespace().map(str::to_owned)),
             "parameter" => {
                 let parameter = parameter(value)?;
@@ -260,11 +284,11 @@ impl Report {
         Route::ALL.into_iter().filter(reads).collect()
     }
 
-    /// The routes of whose records a column's numbers are made.
-    pub(super) fn counted_routes(&self, column: &str) -> Vec<Route> {
+    /// The routes of whose records a column's numbers are made, each with the time of these.
+    pub(super) fn counted_routes(&self, column: &str) -> Vec<(Route, CountedTime)> {
         let counts =
             self.counts.iter().filter(|counted| counted.columns.iter().any(|c| c == column));
-        counts.map(|counted| counted.route).collect()
+        counts.map(|counted| (counted.route, counted.time)).collect()
     }
 
     /// Whether a missing record could only make a column's numbers less.
@@ -339,12 +363,12 @@ fn parts(text: &str) -> (&str, Vec<Note>) {
     (&text[..starts[0]], notes.collect())
 }
 
-fn counted(value: &str, only_grow: bool) -> Result<Counted, String> {
+fn counted(value: &str, only_grow: bool, time: CountedTime) -> Result<Counted, String> {
     let mut words = value.split_whitespace();
     let route = words.next().and_then(|route| route.parse().ok());
     let columns: Vec<String> = words.map(str::to_owned).collect();
     match route {
-        Some(route) if !columns.is_empty() => Ok(Counted { route, columns, only_grow }),
+        Some(route) if !columns.is_empty() => Ok(Counted { route, columns, only_grow, time }),
         _ => Err("write a route and the columns that count its records: `counts: jobs repairs`"
             .to_owned()),
     }
@@ -479,6 +503,7 @@ mod tests {
             ("-- format: euro a", "format: money"),
             ("-- counts: jobs", "counts: jobs repairs"),
             ("-- measures: repairs share", "counts: jobs repairs"),
+            ("-- standing: repairs open", "counts: jobs repairs"),
         ] {
             let error = Report::parse("x", &format!("-- title: T\n{line}\nSELECT 1")).unwrap_err();
             assert!(error.line == 2 && error.why.contains(part), "{line}: {error}");

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::answer::Column;
 use super::completeness::{Coverage, Exactness, Known};
-use super::head::Report;
+use super::head::{CountedTime, Report};
 use super::notes::listed;
 use crate::record::Route;
 use crate::store::{ReportDay, SqlValue};
@@ -55,7 +55,8 @@ impl Horizon {
             .filter_map(|(index, column)| {
                 let routes = report.counted_routes(&column.name);
                 let known = self.periods_of(&routes);
-                (!routes.is_empty()).then(|| (index, report.can_only_grow(&column.name), known))
+                let is_of_rows = !routes.is_empty() && !report.is_list;
+                is_of_rows.then(|| (index, report.can_only_grow(&column.name), known))
             })
             .collect();
         rows.iter_mut()
@@ -78,18 +79,25 @@ impl Horizon {
 
     /// How much is known of all the days, by the routes whose records are counted.
     pub(super) fn whole(&self, report: &Report) -> Known {
-        let counted: Vec<Route> = report.counts.iter().map(|counted| counted.route).collect();
+        let counted = report.counts.iter().filter(|counted| counted.time == CountedTime::Period);
+        let counted: Vec<_> = counted.map(|counted| (counted.route, counted.time)).collect();
         self.periods_of(&counted).whole
     }
 
+    /// How much is known of all that a column adds up.
+    pub(super) fn whole_of(&self, report: &Report, column: &str) -> Known {
+        self.periods_of(&report.counted_routes(column)).whole
+    }
+
     /// What all of the routes know of each day, week or month, and of all of them together.
-    fn periods_of(&self, routes: &[Route]) -> PeriodsKnown {
+    fn periods_of(&self, routes: &[(Route, CountedTime)]) -> PeriodsKnown {
         let mut periods: HashMap<&str, Known> = HashMap::new();
         let mut whole: Option<Known> = None;
         for day in &self.days {
             let (Some(from), Some(to)) = (utc(&day.from_at), utc(&day.to_at)) else { continue };
             let is_to_come = from >= self.now;
-            let known = routes.iter().map(|route| self.knows(*route, from, to)).min();
+            let known =
+                routes.iter().map(|(route, time)| self.knows(*route, *time, from, to)).min();
             let known = known.unwrap_or(Known::Wholly);
             // What is to come does not make the days before it unknown.
             match periods.get_mut(day.period.as_str()) {
@@ -107,12 +115,22 @@ impl Horizon {
         }
     }
 
-    fn knows(&self, route: Route, from: Timestamp, to: Timestamp) -> Known {
+    fn knows(&self, route: Route, time: CountedTime, from: Timestamp, to: Timestamp) -> Known {
         if route == Route::JobStatusChanges && !self.is_linked {
             return Known::Not;
         }
-        let coverage = self.coverages.iter().find(|known| known.route == route);
-        let known = coverage.map_or(Known::Not, |known| known.knows(from, to, self.now));
+        let Some(coverage) = self.coverages.iter().find(|known| known.route == route) else {
+            return Known::Not;
+        };
+        let known = match time {
+            CountedTime::Period => coverage.knows(from, to, self.now),
+            CountedTime::Before => {
+                let before = coverage.knows(Timestamp::MIN, to, self.now);
+                before.min(coverage.knows(from, to, self.now))
+            }
+            CountedTime::After => coverage.knows(from, Timestamp::MAX, self.now),
+            CountedTime::Standing => coverage.knows_standing(self.now),
+        };
         let lacks_jobs = route == Route::JobStatusChanges && self.unknown_jobs > 0;
         if lacks_jobs { known.min(Known::Partly) } else { known }
     }
@@ -138,7 +156,14 @@ impl Horizon {
         }
         parts.extend(self.gaps(has_period, &moment));
         let is_old = |at: &Timestamp| self.now.duration_since(*at) > OLD;
-        let old = self.grouped(|known| known.read_at.filter(is_old).map(&moment));
+        let old = self.grouped(|known| {
+            let at = moment(known.read_at.filter(is_old)?);
+            Some(match known.behind.as_slice() {
+                [] => at,
+                [business] => format!("{at} for business {business}"),
+                businesses => format!("{at} for the businesses {}", listed(businesses)),
+            })
+        });
         parts.extend(old.iter().map(|(at, names)| match names.as_slice() {
             [name] => format!("the list of {name} was last read on {at}"),
             names => format!("the lists of {} were last read on {at}", listed(names)),
@@ -174,10 +199,11 @@ impl Horizon {
             let near = known.gaps.iter().filter(|gap| is_near(gap) && gap.0 < self.now);
             gaps.extend(near.map(|(from, to)| (known.route, *from, *to)));
         }
+        gaps.sort_by_key(|(_, from, _)| *from);
         let more = gaps.len().saturating_sub(GAPS_MAX);
         let mut parts: Vec<String> = gaps
             .iter()
-            .take(GAPS_MAX)
+            .skip(more)
             .map(|(route, from, to)| {
                 let name = route.as_str().replace('_', " ");
                 format!("{name} may be missing between {} and {}", moment(*from), moment(*to))

@@ -15,13 +15,26 @@ const LIMITS: QueryLimits =
 /// The column that says when a record was last on a page.
 const LAST_SEEN: &str = "_last_seen_at";
 
-/// That states or paid sums are as last seen, if nothing names the jobs.
-pub(super) fn of_links(report: &Report, unlinked: &[Route]) -> Vec<String> {
-    let shown = |route: &&Route| match route {
-        Route::Payments => report.shows_paid_sums(),
-        _ => report.shows_states(),
-    };
-    unlinked.iter().filter(shown).map(|route| missing_link(*route)).collect()
+/// That states or paid sums are as last seen, if nothing names the jobs; `unnamed` are the routes of which
+/// records are mirrored that name none.
+pub(super) fn of_links(
+    report: &Report,
+    is_linked: impl Fn(Route) -> bool,
+    unnamed: &[Route],
+) -> Vec<String> {
+    let states = (Route::JobStatusChanges, "the states of jobs", report.shows_states());
+    let sums = (Route::Payments, "paid sums", report.shows_paid_sums());
+    let missing =
+        [states, sums].into_iter().filter(|(route, _, is_shown)| *is_shown && !is_linked(*route));
+    missing
+        .map(|(route, what, _)| match unnamed.contains(&route) {
+            true => missing_link(route),
+            false => format!(
+                "the mirror has no {}, so {what} are as last seen: if the shop has some, see that `[routes.{route}]` is not switched off",
+                route.as_str().replace('_', " ")
+            ),
+        })
+        .collect()
 }
 
 /// The notes of the report's own text. The log does not know when a record was last seen, so a look at an

@@ -34,12 +34,14 @@ impl Sums {
         }
     }
 
-    /// The line of sums, and how sure each is. `None` if there is no row, or no column has a sum.
+    /// The line of sums, and how sure each is; `is_known` says of a column whether all that it adds up is known.
+    /// `None` if there is no row, or no column has a sum.
     pub(super) fn totals(
         &self,
         report: &Report,
         columns: &[Column],
         exactness: &[Vec<Exactness>],
+        is_known: impl Fn(&str) -> bool,
     ) -> (Option<Vec<SqlValue>>, Vec<Exactness>) {
         let has_sum = |column: &Column| report.totals.contains(&column.name);
         if self.columns.is_empty() || !columns.iter().any(has_sum) {
@@ -55,7 +57,8 @@ impl Sums {
             }
             let sum = self.columns[index];
             let cells = exactness.iter().filter_map(|row| row.get(index));
-            let is_exact = cells.clone().all(|cell| *cell == Exactness::Exact);
+            let is_exact =
+                is_known(&column.name) && cells.clone().all(|cell| *cell == Exactness::Exact);
             let can_only_grow = report.can_only_grow(&column.name);
             let is_something = sum.integers > 0 || sum.fractions > 0.0;
             let exactness = match is_exact {
@@ -91,16 +94,18 @@ mod tests {
         let columns: Vec<Column> =
             names.iter().map(|name| Column { name: (*name).to_owned(), format: None }).collect();
         let mut sums = Sums::default();
-        assert!(sums.totals(&report, &columns, &[]).0.is_none(), "there is no row");
+        assert!(sums.totals(&report, &columns, &[], |_| true).0.is_none(), "there is no row");
         for number in [1, 2] {
             let paid = if number == 1 { 0.1 } else { 0.2 };
             sums.add(&["day".to_owned().into(), number.into(), paid.into(), paid.into()]);
         }
         let (known, unknown) = (Exactness::Exact, Exactness::Unknown);
         let cells = [vec![known; 4], vec![known, unknown, known, unknown]];
-        let (totals, exactness) = sums.totals(&report, &columns, &cells);
+        let (totals, exactness) = sums.totals(&report, &columns, &cells, |_| true);
         let wanted = [SqlValue::Null, 3.into(), 0.3.into(), SqlValue::Null];
         assert_eq!(totals.unwrap(), wanted);
         assert_eq!(exactness, [known, Exactness::AtLeast, known, unknown]);
+        let (_, exactness) = sums.totals(&report, &columns, &cells, |column| column != "jobs");
+        assert_eq!(exactness[1], Exactness::AtLeast, "a repair may be missing");
     }
 }

@@ -7,9 +7,6 @@ use crate::record::Route;
 use crate::report::completeness::{BusinessChoice, Coverage, Known};
 use crate::store::{Reader, StoreError};
 
-/// After this time a mirror has seen every repair that is still open: something happened to it.
-const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
-
 /// Since when every list is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompleteSince {
@@ -48,19 +45,10 @@ impl Reach {
         self.knows(routes, Span { from, to: Timestamp::MAX })
     }
 
-    /// How much was known at a time of the repairs that were open then. One that was open before the mirror
-    /// began, and did not change since, is not in it; after half a year there is hardly one.
+    /// How much was known at a time of the repairs that were open then.
     pub(super) fn knows_open(&self, at: Timestamp) -> Known {
-        match self.of(Route::Jobs).filter(|jobs| jobs.read_at.is_some()).map(|jobs| jobs.since) {
-            Some(None) => Known::Wholly,
-            Some(Some(since)) if at.duration_since(since) >= SETTLED => Known::Wholly,
-            Some(Some(since)) if since <= at => Known::Partly,
-            _ => Known::Not,
-        }
-    }
-
-    fn of(&self, route: Route) -> Option<&Coverage> {
-        self.lists.iter().find(|list| list.route == route)
+        let jobs = self.lists.iter().find(|list| list.route == Route::Jobs);
+        jobs.map_or(Known::Not, |jobs| jobs.knows_standing(at))
     }
 
     pub(super) fn complete_since(&self) -> CompleteSince {
@@ -89,6 +77,7 @@ mod tests {
             route: Route::Jobs,
             read_at: Some(now),
             since: Some(begin),
+            behind: Vec::new(),
             gaps: Vec::new(),
         };
         let reach = |jobs: Coverage| Reach { lists: vec![jobs], now };

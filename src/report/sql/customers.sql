@@ -2,7 +2,7 @@
 -- about: New customers, and returning ones: different mobile numbers with a repair in the period and an earlier one.
 -- needs: customers.created_at, jobs.created_at, jobs.mobile_number
 -- counts: customers new
--- counts: jobs returned
+-- before: jobs returned
 -- total: new
 -- chart: bars period new returned
 SELECT p.period,
@@ -12,7 +12,7 @@ SELECT p.period,
     (SELECT count(*) FROM (SELECT DISTINCT j.mobile_number FROM jobs j
         WHERE j.created_at >= p.from_at AND j.created_at < p.to_at
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
-        AND EXISTS (SELECT 1 FROM jobs e WHERE e.mobile_number = j.mobile_number
+        AND EXISTS (SELECT 1 FROM jobs e WHERE e.mobile_number = j.mobile_number AND j.mobile_number <> ''
             AND e.created_at < j.created_at))) AS returned
 FROM (SELECT period, min(from_at) AS from_at, max(to_at) AS to_at FROM days GROUP BY period) p
 ORDER BY p.period

@@ -1,6 +1,7 @@
 -- title: Open repairs
 -- about: The repairs that are not completed, by stage, status and age in days.
 -- needs: jobs.created_at, jobs.status_stage
+-- standing: jobs open under_1_day from_1_to_3_days from_3_to_7_days over_7_days oldest_days
 -- total: open under_1_day from_1_to_3_days from_3_to_7_days over_7_days
 -- chart: bars status under_1_day from_1_to_3_days from_3_to_7_days over_7_days
 WITH ages AS MATERIALIZED (

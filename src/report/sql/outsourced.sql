@@ -2,6 +2,7 @@
 -- about: Repairs that are with other firms, and how many of them are overdue.
 -- needs: outsourced_jobs.vendor_name, outsourced_jobs.created_at, outsourced_jobs.status_stage
 -- parameter: overdue integer 7 days after which outsourced work counts as overdue
+-- standing: outsourced_jobs out overdue oldest_days
 -- total: out overdue
 -- chart: bars vendor out overdue
 WITH ages AS MATERIALIZED (

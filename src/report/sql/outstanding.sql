@@ -2,6 +2,7 @@
 -- about: The repairs that are not paid in full, the highest amount first. A repair of which nothing says what was paid is owed in full.
 -- shows: records
 -- needs: jobs.job_number, jobs.customer_name, jobs.created_at, jobs.total_amount
+-- before: jobs total paid outstanding
 -- format: money total paid outstanding
 -- total: total paid outstanding
 WITH billed AS (

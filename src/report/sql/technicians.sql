@@ -1,6 +1,7 @@
 -- title: Technician load
 -- about: For each person: repairs that are open now, taken in during the period and completed during the period. The person is the one that the repair named when it was last seen.
 -- needs: jobs.created_at, jobs.assigned_to, jobs.status_stage
+-- standing: jobs open
 -- counts: jobs taken_in
 -- counts: job_status_changes completed
 -- total: open taken_in completed
