@@ -35,7 +35,7 @@ pub use head::{
 };
 pub use home::{
     Amount, Attention, CompleteSince, Figure, Home, HomeRange, JobState, LINE_DAYS, ListedRepair,
-    RepairList, home, job_state, repairs,
+    RepairList, Why, home, job_state, repairs,
 };
 pub use html::{document, fragment};
 pub use json::{ReportDocument, json};

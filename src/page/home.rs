@@ -298,6 +298,7 @@ impl View<'_> {
                         @match figure.now {
                             Amount::Unknown => span.least { "unknown" },
                             Amount::AtLeast(amount) => { span.least { "at least " } (self.written(amount, *kind)) }
+                            Amount::About(amount) => { span.least { "about " } (self.written(amount, *kind)) }
                             Amount::Exactly(amount) => (self.written(amount, *kind)),
                         }
                     }
@@ -418,6 +419,7 @@ impl View<'_> {
                                     @match amount {
                                         Amount::Unknown => span.least { "unknown" },
                                         Amount::AtLeast(amount) => { span.least { "at least " } a href=(address) { (self.written(amount, kind)) } }
+                                        Amount::About(amount) => { span.least { "about " } a href=(address) { (self.written(amount, kind)) } }
                                         Amount::Exactly(amount) => a href=(address) { (self.written(amount, kind)) },
                                     }
                                 }

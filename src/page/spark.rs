@@ -44,7 +44,7 @@ impl Spark<'_> {
     }
 
     fn label(&self) -> String {
-        let known = || self.days.iter().filter_map(|day| value(*day));
+        let known = || self.days.iter().filter_map(|day| day.value());
         let written = |amount: f64| match self.is_money {
             true => money(amount, None),
             false => number(amount.round() as i64),
@@ -73,7 +73,7 @@ impl Spark<'_> {
 
     /// Where a value lies; zero is at the bottom.
     fn y(&self, amount: f64) -> f64 {
-        let highest = self.days.iter().filter_map(|day| value(*day)).fold(0.0, f64::max);
+        let highest = self.days.iter().filter_map(|day| day.value()).fold(0.0, f64::max);
         if highest <= 0.0 { HEIGHT } else { HEIGHT - (amount / highest).max(0.0) * (HEIGHT - 2.0) }
     }
 
@@ -82,7 +82,7 @@ impl Spark<'_> {
         let today = self.days.len().saturating_sub(1);
         html! {
             @for (index, day) in self.days.iter().enumerate() {
-                @if let Some(amount) = value(*day) {
+                @if let Some(amount) = day.value() {
                     @let y = self.y(amount);
                     rect.today[index == today] x=(at(self.x(index))) y=(at(y)) width=(at(self.step() - 1.0)) height=(at(HEIGHT - y)) {}
                 }
@@ -97,7 +97,7 @@ impl Spark<'_> {
             .iter()
             .enumerate()
             .filter_map(|(index, day)| {
-                Some((self.x(index) + self.step() / 2.0, self.y(value(*day)?)))
+                Some((self.x(index) + self.step() / 2.0, self.y(day.value()?)))
             })
             .collect();
         let path: String = points.iter().map(|(x, y)| format!("L{x:.1} {y:.1}")).collect();
@@ -106,13 +106,6 @@ impl Spark<'_> {
             path.area d=(format!("M{:.1} {HEIGHT}{path}L{:.1} {HEIGHT}Z", first.0, last.0)) {}
             path.line d=(format!("M{:.1} {:.1}{path}h0", first.0, first.1)) {}
         }
-    }
-}
-
-fn value(amount: Amount) -> Option<f64> {
-    match amount {
-        Amount::Unknown => None,
-        Amount::AtLeast(amount) | Amount::Exactly(amount) => Some(amount),
     }
 }
 

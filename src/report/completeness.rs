@@ -9,7 +9,7 @@ use crate::record::Route;
 use crate::store::{Gap, GapState, PollerRow};
 
 /// After this time a mirror has seen every record that still stands: something happened to it.
-const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
+pub(super) const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
 /// A poller whose list was not read for so long while another one's of the route was, is of a business that
 /// is no longer configured.
 const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);

@@ -21,7 +21,7 @@ pub use reach::CompleteSince;
 use reach::Reach;
 use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
 pub use span::HomeRange;
-use span::{Spans, utc};
+use span::{Span, Spans, utc};
 
 /// Days of the small line of a number, today included.
 pub const LINE_DAYS: usize = 30;
@@ -30,6 +30,13 @@ const READY_LONG: SignedDuration = SignedDuration::from_hours(14 * 24);
 const OPEN_LONG: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// How long ago a repair was completed at most of which the unpaid amount counts.
 const UNPAID: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// How long ago a repair was completed at most that the median counts.
+const MEDIAN: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// An amount of the column `{}` as the reports read it: a text is more than any number for SQLite, so an amount
+/// that was sent as text is made one.
+const AMOUNT: &str = "CASE WHEN typeof({}) <> 'text' THEN {} \
+    WHEN {} GLOB '*[0-9]*' AND {} NOT GLOB '*[^-0-9.]*' \
+    AND {} NOT GLOB '?*-*' AND {} NOT GLOB '*.*.*' THEN CAST({} AS NUMERIC) END";
 const LIMITS: QueryLimits =
     QueryLimits { time: Duration::from_secs(10), rows: 500_000, bytes: 128 * 1024 * 1024 };
 
@@ -40,18 +47,59 @@ pub enum Amount {
     Unknown,
     /// Records of this much are known, and others may be missing.
     AtLeast(f64),
+    /// This much as far as is known, which may be too high or too low.
+    About(f64),
     /// All of it.
     Exactly(f64),
 }
 
 impl Amount {
-    fn of(amount: f64, known: Known) -> Self {
-        match known.exactness(Some(amount), true) {
+    fn of(amount: f64, known: Known, can_only_grow: bool) -> Self {
+        match known.exactness(Some(amount), can_only_grow) {
             Exactness::Exact => Self::Exactly(amount),
             Exactness::AtLeast => Self::AtLeast(amount),
             Exactness::Unknown => Self::Unknown,
         }
     }
+
+    /// The number, if one is known.
+    #[must_use]
+    pub fn value(self) -> Option<f64> {
+        match self {
+            Self::Unknown => None,
+            Self::AtLeast(amount) | Self::About(amount) | Self::Exactly(amount) => Some(amount),
+        }
+    }
+
+    /// Another number of which as much is known: that of a part.
+    #[must_use]
+    pub fn with(self, amount: f64) -> Self {
+        match self {
+            Self::Unknown => Self::Unknown,
+            Self::AtLeast(_) => Self::AtLeast(amount),
+            Self::About(_) => Self::About(amount),
+            Self::Exactly(_) => Self::Exactly(amount),
+        }
+    }
+}
+
+/// Why a number is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// A list that it needs was never read.
+    NotRead,
+    /// The list is complete since this time only.
+    Begins(Timestamp),
+    /// Records of the time may be missing.
+    Gap,
+    /// The list was last read at this time.
+    LastRead(Timestamp),
+    /// The workspace did not send a field that it needs.
+    NoField,
+    /// No field of the status changes names its repair.
+    NoLink,
+    /// No status is known to mean it.
+    NoStatus,
 }
 
 /// One number of Home.
@@ -63,12 +111,14 @@ pub struct Figure {
     pub before: Amount,
     /// The last [`LINE_DAYS`] days, the oldest first.
     pub days: Vec<Amount>,
+    /// Why the number is unknown, if it is.
+    pub why: Why,
 }
 
 impl Figure {
-    fn unknown() -> Self {
+    fn unknown(why: Why) -> Self {
         let days = vec![Amount::Unknown; LINE_DAYS];
-        Self { now: Amount::Unknown, before: Amount::Unknown, days }
+        Self { now: Amount::Unknown, before: Amount::Unknown, days, why }
     }
 }
 
@@ -108,7 +158,8 @@ pub struct Home {
     pub ready: Figure,
     /// The open repairs by status, the most frequent first.
     pub by_status: Vec<(String, usize)>,
-    /// Half of the repairs that were completed in the last 30 days took at most this many days.
+    /// Half of the repairs that were completed in the last 30 days took at most this many days; `None` also if
+    /// not all of these are known.
     pub median_days: Option<f64>,
     /// What needs attention.
     pub attention: Attention,
@@ -116,6 +167,8 @@ pub struct Home {
     pub unread_dates: usize,
     /// Whether status changes name their repair, so that states are current.
     pub is_linked: bool,
+    /// The first and the last moment between which status changes are missing, so that states may be old.
+    pub states_missing: Option<(Timestamp, Timestamp)>,
     /// Open repairs that have left the newest 100, and when the first of them did.
     pub left: (usize, Option<String>),
     /// Since when every list is complete.
@@ -183,76 +236,76 @@ pub fn home(
 ) -> Result<Home, QueryError> {
     let spans = Spans::of(range, zone, now);
     reader.set_days(&spans.rows())?;
-    let (reach, link) = (Reach::read(reader, now)?, link_of(reader)?);
+    let link = link_of(reader)?;
+    let reach = Reach::read(reader, link.is_some(), now)?;
     let ready = ReadyStatus { named: ready_status };
     let repairs = repairs::read(reader, spans.earliest(), link.as_ref(), &ready, zone)?;
     let knows_ready = ready.is_known(reader, &repairs)?;
     let open: Vec<&Repair> = repairs.iter().filter(|repair| repair.is_open()).collect();
-    let standing = |amount: f64| Amount::of(amount, reach.knows_open(now));
     let moment = Moment::of(now);
-    let listed =
-        |list| standing(open.iter().filter(|repair| repair.is_in(list, &moment)).count() as f64);
+    let listed = |list| {
+        let count = open.iter().filter(|repair| repair.is_in(list, &moment)).count();
+        reach.standing(count as f64, now)
+    };
+    let whole = Span { from: now, to: Timestamp::MAX };
     let stands = |was: &dyn Fn(&Repair, &Moment) -> bool| {
-        spans.standing(|at| {
+        let why = reach.why(&[Route::Jobs], whole);
+        spans.standing(why, |at| {
             let moment = Moment::of(at);
-            let count = repairs.iter().filter(|repair| was(repair, &moment)).count() as f64;
-            match reach.knows_open(at) {
-                Known::Not => Amount::Unknown,
-                known => Amount::of(count, known),
-            }
+            let count = repairs.iter().filter(|repair| was(repair, &moment)).count();
+            reach.standing(count as f64, at)
         })
     };
-    let changes = [Route::Jobs, Route::JobStatusChanges];
-    let completed = "SELECT count(*) FROM _job_states r WHERE r.completed_at";
-    // In ten-thousandths, because sums of fractions would not be exact.
-    let money = "SELECT total(round(CAST(r.amount AS REAL) * 10000)) / 10000.0 FROM payments r \
-                 WHERE r.created_at";
-    let mut follow = |routes: &[Route], needs: &[(Route, &str)], sql: &str| {
-        over_time(reader, &spans, &reach, routes, needs, sql)
+    let completed = completed(reader, &spans, &reach, link.as_ref())?;
+    let mut follow = |route: Route| {
+        let sum = Sum { what: "count(*)", time: "r.created_at", of: route.as_str() };
+        over_time(reader, &spans, &reach, route, &["created_at"], &sum, true)
     };
-    let count = |route: Route| format!("SELECT count(*) FROM {route} r WHERE r.created_at");
+    let (taken_in, leads) = (follow(Route::Jobs)?, follow(Route::Leads)?);
     Ok(Home {
         days: spans.days,
         as_of: now,
-        taken_in: follow(&[Route::Jobs], &[(Route::Jobs, "created_at")], &count(Route::Jobs))?,
-        completed: match link {
-            Some(_) => follow(&changes, &[], completed)?,
-            None => Figure::unknown(),
-        },
-        money_in: follow(
-            &[Route::Payments],
-            &[(Route::Payments, "created_at"), (Route::Payments, "amount")],
-            money,
-        )?,
-        leads: follow(&[Route::Leads], &[(Route::Leads, "created_at")], &count(Route::Leads))?,
+        taken_in,
+        completed,
+        money_in: money_in(reader, &spans, &reach)?,
+        leads,
         open: stands(&Repair::was_open),
         overdue: stands(&Repair::was_overdue),
         ready: match knows_ready {
             true => stands(&Repair::was_ready),
-            false => Figure::unknown(),
+            false => Figure::unknown(Why::NoStatus),
         },
         by_status: by_status(&open),
-        median_days: median_days(&repairs, now),
+        median_days: match knows_completions(reader, &reach, now)? {
+            true => median_days(&repairs, now),
+            false => None,
+        },
         attention: Attention {
             ready_long: match knows_ready {
                 true => listed(RepairList::ReadyLong),
                 false => Amount::Unknown,
             },
             open_long: listed(RepairList::OpenLong),
-            follow_ups: match follow_ups(reader, &spans)? {
-                Some(due) => standing(due),
-                None => Amount::Unknown,
-            },
+            follow_ups: follow_ups(reader, &spans, &reach)?,
             unpaid: match unpaid(reader, now)? {
                 Some(unpaid) => {
-                    let sum = unpaid.iter().map(|(_, amount)| amount).sum();
-                    Amount::of(sum, reach.knows_since(&changes, UNPAID))
+                    let sum = unpaid.iter().map(|unpaid| unpaid.amount).sum();
+                    let routes = [Route::Jobs, Route::JobStatusChanges, Route::Payments];
+                    match reach.knows_since(&routes, UNPAID) {
+                        Known::Not => Amount::Unknown,
+                        // Without a payment it is too high, without a repair too low.
+                        Known::Wholly if unpaid.iter().all(|unpaid| unpaid.is_paid_known) => {
+                            Amount::Exactly(sum)
+                        }
+                        _ => Amount::About(sum),
+                    }
                 }
                 None => Amount::Unknown,
             },
         },
         unread_dates: open.iter().filter(|repair| repair.due == Due::Unread).count(),
         is_linked: link.is_some(),
+        states_missing: reach.states_missing(),
         left: (
             open.iter().filter(|repair| repair.last_seen_at.is_some()).count(),
             open.iter().filter_map(|repair| repair.last_seen_at.clone()).min(),
@@ -275,7 +328,7 @@ pub fn repairs(
 ) -> Result<Vec<ListedRepair>, QueryError> {
     if list == RepairList::Unpaid {
         let unpaid = unpaid(reader, now)?.unwrap_or_default().into_iter();
-        return Ok(unpaid.map(|(repair, _)| repair).collect());
+        return Ok(unpaid.map(|unpaid| unpaid.repair).collect());
     }
     let ready = ReadyStatus { named: ready_status };
     let read = repairs::read(reader, now, None, &ready, zone)?;
@@ -344,24 +397,110 @@ fn has(reader: &Reader, needs: &[(Route, &str)]) -> Result<bool, QueryError> {
     Ok(true)
 }
 
-/// A number over time; `sql` ends with the time by which it counts.
+/// What is counted or added over a time, and by which time.
+struct Sum<'a> {
+    what: &'a str,
+    of: &'a str,
+    time: &'a str,
+}
+
+impl Sum<'_> {
+    /// The number of each of the days.
+    fn read(&self, reader: &mut Reader) -> Result<Vec<f64>, QueryError> {
+        let Self { what, of, time } = self;
+        let sql = format!(
+            "SELECT (SELECT {what} FROM {of} r WHERE {time} >= d.from_at AND {time} < d.to_at) \
+             FROM days d ORDER BY d.day"
+        );
+        let found = reader.query(&sql, &[], LIMITS)?;
+        Ok(found.rows.iter().map(|row| number(&row[0])).collect())
+    }
+}
+
+/// A number of the records of one route over time.
 fn over_time(
     reader: &mut Reader,
     spans: &Spans,
     reach: &Reach,
-    routes: &[Route],
-    needs: &[(Route, &str)],
-    sql: &str,
+    route: Route,
+    needs: &[&str],
+    sum: &Sum<'_>,
+    can_only_grow: bool,
 ) -> Result<Figure, QueryError> {
-    if !has(reader, needs)? {
-        return Ok(Figure::unknown());
+    let needs: Vec<(Route, &str)> = needs.iter().map(|column| (route, *column)).collect();
+    let amounts = match has(reader, &needs)? {
+        true => sum.read(reader)?,
+        false if is_empty(reader, route)? => vec![0.0; spans.all().len()],
+        false => return Ok(Figure::unknown(reach.why(&[route], spans.range()))),
+    };
+    let why = reach.why(&[route], spans.range());
+    Ok(spans.over_time(&amounts, can_only_grow, why, |span| reach.knows(&[route], span)))
+}
+
+/// The payments, with refunds taken off: a missing refund would make it less.
+fn money_in(reader: &mut Reader, spans: &Spans, reach: &Reach) -> Result<Figure, QueryError> {
+    // In ten-thousandths, because sums of fractions would not be exact.
+    let amount = AMOUNT.replace("{}", "r.amount");
+    let what = format!("total(round(10000 * {amount})) / 10000.0");
+    let sum = Sum { what: &what, of: "payments", time: "r.created_at" };
+    over_time(reader, spans, reach, Route::Payments, &["created_at", "amount"], &sum, false)
+}
+
+/// The repairs completed over time. Those that are older than the mirror are missing: status changes tell
+/// how many they are.
+fn completed(
+    reader: &mut Reader,
+    spans: &Spans,
+    reach: &Reach,
+    link: Option<&JobLink>,
+) -> Result<Figure, QueryError> {
+    let routes = [Route::Jobs, Route::JobStatusChanges];
+    let needs = ["created_at", "status_stage"].map(|column| (Route::JobStatusChanges, column));
+    let why = reach.why(&routes, spans.range());
+    if link.is_none() {
+        let is_unlinked = reader.unlinked_routes()?.contains(&Route::JobStatusChanges);
+        return Ok(Figure::unknown(if is_unlinked { Why::NoLink } else { why }));
     }
-    let time = sql.rsplit(' ').next().unwrap_or_default();
-    let sql =
-        format!("SELECT ({sql} >= d.from_at AND {time} < d.to_at) FROM days d ORDER BY d.day");
-    let found = reader.query(&sql, &[], LIMITS)?;
-    let amounts: Vec<f64> = found.rows.iter().map(|row| number(&row[0])).collect();
-    Ok(spans.over_time(&amounts, |span| reach.knows(routes, span)))
+    if !has(reader, &needs)? {
+        return Ok(Figure::unknown(why));
+    }
+    let sum = Sum { what: "count(*)", of: "_job_states", time: "r.completed_at" };
+    let amounts = sum.read(reader)?;
+    let mut known = Vec::new();
+    for span in spans.all() {
+        known.push((*span, knows_completed(reader, reach, *span)?));
+    }
+    let knows = |span: Span| {
+        let found = known.iter().find(|(known, _)| *known == span);
+        found.map_or(Known::Not, |(_, known)| *known)
+    };
+    Ok(spans.over_time(&amounts, true, why, knows))
+}
+
+/// How much is known of the repairs that were completed in a time.
+fn knows_completed(reader: &Reader, reach: &Reach, span: Span) -> Result<Known, QueryError> {
+    let known = reach.knows(&[Route::Jobs, Route::JobStatusChanges], span);
+    let missing = match known {
+        Known::Wholly => {
+            reader.unknown_jobs_completed(&utc(span.from), &utc(span.to), None, None)?
+        }
+        _ => 0,
+    };
+    Ok(if missing > 0 { Known::Partly } else { known })
+}
+
+/// Whether every repair is known that was completed in the days of the median.
+fn knows_completions(reader: &Reader, reach: &Reach, now: Timestamp) -> Result<bool, QueryError> {
+    let needs = ["created_at", "status_stage"].map(|column| (Route::JobStatusChanges, column));
+    let from = now.checked_sub(MEDIAN).unwrap_or(Timestamp::MIN);
+    let span = Span { from, to: Timestamp::MAX };
+    Ok(has(reader, &needs)? && knows_completed(reader, reach, span)? == Known::Wholly)
+}
+
+/// Whether no record of a route is mirrored.
+fn is_empty(reader: &mut Reader, route: Route) -> Result<bool, QueryError> {
+    let found = reader.query(&format!("SELECT 1 FROM {route} LIMIT 1"), &[], LIMITS)?;
+    Ok(found.rows.is_empty())
 }
 
 fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {
@@ -375,40 +514,61 @@ fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {
     counts
 }
 
-/// How many open leads have a follow-up that is due today or was due before; `None` if leads do not say.
-fn follow_ups(reader: &mut Reader, spans: &Spans) -> Result<Option<f64>, QueryError> {
+/// How many open leads have a follow-up that is due today or was due before. The state of a lead is the one
+/// that was last seen: it may be another once the lead has left the newest page.
+fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Reach) -> Result<Amount, QueryError> {
+    let known = reach.knows_present(Route::Leads, spans.now());
     let needs = [(Route::Leads, "next_follow_up"), (Route::Leads, "status_stage")];
     if !has(reader, &needs)? {
-        return Ok(None);
+        let is_none = is_empty(reader, Route::Leads)?;
+        return Ok(if is_none { Amount::of(0.0, known, true) } else { Amount::Unknown });
     }
-    let sql = "SELECT count(*) FROM leads l WHERE l.status_stage = 'open' \
+    let sql = "SELECT count(*), EXISTS (SELECT 1 FROM leads l \
+               WHERE l.status_stage IS NOT 'completed' AND l._last_seen_at IS NOT NULL) \
+               FROM leads l WHERE l.status_stage IS NOT 'completed' \
                AND l.next_follow_up < date(:today, '+1 day') \
                AND l.next_follow_up GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'";
     let today = [("today".to_owned(), SqlValue::Text(spans.today().to_string()))];
     let found = reader.query(sql, &today, LIMITS)?;
-    Ok(found.rows.first().map(|row| number(&row[0])))
+    Ok(found.rows.first().map_or(Amount::Unknown, |row| {
+        let (due, is_old) = (number(&row[0]), number(&row[1]) > 0.0);
+        match known {
+            Known::Not => Amount::Unknown,
+            _ if is_old => Amount::About(due),
+            known => Amount::of(due, known, true),
+        }
+    }))
 }
 
-/// The repairs completed in the last 90 days that are not paid in full, the latest first, with what is
-/// unpaid; `None` if that is not known. All repairs ever would take too long.
-fn unpaid(
-    reader: &mut Reader,
-    now: Timestamp,
-) -> Result<Option<Vec<(ListedRepair, f64)>>, QueryError> {
+/// A repair that is not paid in full.
+struct Unpaid {
+    repair: ListedRepair,
+    amount: f64,
+    /// Whether anything says what was paid; else it is owed in full.
+    is_paid_known: bool,
+}
+
+/// The repairs completed in the last 90 days that are not paid in full, the latest first; `None` if that is
+/// not known. All repairs ever would take too long.
+fn unpaid(reader: &mut Reader, now: Timestamp) -> Result<Option<Vec<Unpaid>>, QueryError> {
     let is_linked = reader.job_links()?.len() == 2;
     if !is_linked || !has(reader, &[(Route::Jobs, "total_amount")])? {
         return Ok(None);
     }
-    let sql = "SELECT s.id, s.status, s.completed_at, \
-               (round(j.total_amount * 10000) - round(s.paid * 10000)) / 10000.0 \
-               FROM _job_states s JOIN jobs j ON j.id = s.id \
-               WHERE s.completed_at >= :since AND s.paid < CAST(j.total_amount AS REAL) \
-               ORDER BY s.completed_at DESC";
+    let total = AMOUNT.replace("{}", "j.total_amount");
+    let sql = format!(
+        "SELECT id, status, completed_at, (total - coalesce(paid, 0)) / 10000.0, paid IS NOT NULL \
+         FROM (SELECT s.id, s.status, s.completed_at, round(10000 * {total}) AS total, \
+         round(s.paid * 10000) AS paid FROM _job_states s JOIN jobs j ON j.id = s.id \
+         WHERE s.completed_at >= :since) \
+         WHERE total > 0 AND total > coalesce(paid, 0) ORDER BY completed_at DESC"
+    );
     let since = utc(now.checked_sub(UNPAID).unwrap_or(now));
     let since = [("since".to_owned(), SqlValue::Text(since))];
-    let rows = reader.query(sql, &since, LIMITS)?.rows.into_iter().map(|row| {
+    let rows = reader.query(&sql, &since, LIMITS)?.rows.into_iter().map(|row| {
         let [id, status, since] = [0, 1, 2].map(|index| text(&row[index]));
-        (ListedRepair { id: id.unwrap_or_default(), status, since }, number(&row[3]))
+        let repair = ListedRepair { id: id.unwrap_or_default(), status, since };
+        Unpaid { repair, amount: number(&row[3]), is_paid_known: number(&row[4]) > 0.0 }
     });
     Ok(Some(rows.collect()))
 }

@@ -3,8 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::span::Span;
+use super::{Amount, Why};
 use crate::record::Route;
-use crate::report::completeness::{BusinessChoice, Coverage, Known};
+use crate::report::completeness::{BusinessChoice, Coverage, Known, SETTLED};
 use crate::store::{Reader, StoreError};
 
 /// Since when every list is complete.
@@ -18,18 +19,27 @@ pub enum CompleteSince {
     Time(Timestamp),
 }
 
+/// A list that was not read for longer than this does not say how things stand.
+const OLD: SignedDuration = SignedDuration::from_mins(10);
+
 /// What is known of each list.
 pub(super) struct Reach {
     lists: Vec<Coverage>,
+    /// Whether status changes name their repair.
+    is_linked: bool,
     now: Timestamp,
 }
 
 impl Reach {
-    pub(super) fn read(reader: &Reader, now: Timestamp) -> Result<Self, StoreError> {
+    pub(super) fn read(
+        reader: &Reader,
+        is_linked: bool,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
         let (pollers, gaps) = (reader.pollers()?, reader.gaps()?);
         let all = BusinessChoice::default();
         let of = |route: Route| Coverage::of(route, &pollers, &gaps, &all, now);
-        Ok(Self { lists: Route::ALL.into_iter().map(of).collect(), now })
+        Ok(Self { lists: Route::ALL.into_iter().map(of).collect(), is_linked, now })
     }
 
     /// How much is known of what came into these lists in a time.
@@ -45,10 +55,88 @@ impl Reach {
         self.knows(routes, Span { from, to: Timestamp::MAX })
     }
 
-    /// How much was known at a time of the repairs that were open then.
-    pub(super) fn knows_open(&self, at: Timestamp) -> Known {
-        let jobs = self.lists.iter().find(|list| list.route == Route::Jobs);
-        jobs.map_or(Known::Not, |jobs| jobs.knows_standing(at))
+    /// Why a number of these lists is unknown for a time.
+    pub(super) fn why(&self, routes: &[Route], span: Span) -> Why {
+        let lists = || self.lists.iter().filter(|list| routes.contains(&list.route));
+        let since = lists().filter_map(|list| list.since).max();
+        let read_at = lists().filter_map(|list| list.read_at).min();
+        let mut gaps = lists().flat_map(|list| &list.gaps);
+        if lists().any(|list| list.read_at.is_none()) {
+            Why::NotRead
+        } else if let Some(since) = since.filter(|since| *since > span.from) {
+            Why::Begins(since)
+        } else if gaps.any(|(from, to)| *from < span.to && *to > span.from) {
+            Why::Gap
+        } else if let Some(at) = read_at.filter(|at| *at < span.from) {
+            Why::LastRead(at)
+        } else {
+            Why::NoField
+        }
+    }
+
+    /// A number of the repairs that stood in some way at a time: open, ready, overdue.
+    pub(super) fn standing(&self, count: f64, at: Timestamp) -> Amount {
+        match (self.knows_present(Route::Jobs, at), self.knows_states(at)) {
+            (Known::Not, _) => Amount::Unknown,
+            (known, Known::Wholly) => Amount::of(count, known, true),
+            (_, Known::Not) if at < self.now => Amount::Unknown,
+            _ => Amount::About(count),
+        }
+    }
+
+    /// How much was known at a time of the records of a list that mattered then. One that came before the
+    /// mirror began or in a gap, and did not change since, is not in it; after half a year there is hardly one.
+    pub(super) fn knows_present(&self, route: Route, at: Timestamp) -> Known {
+        let Some(list) = self.of(route) else { return Known::Not };
+        let Some(read_at) = list.read_at else { return Known::Not };
+        let is_near = |to: Timestamp| at.duration_since(to) < SETTLED;
+        let mut gaps = list.gaps.iter();
+        match list.since {
+            Some(since) if at < since => Known::Not,
+            Some(since) if is_near(since) => Known::Partly,
+            _ if gaps.any(|(from, to)| *from < at && is_near(*to)) => Known::Partly,
+            _ if at.duration_since(read_at) > OLD => Known::Partly,
+            _ => Known::Wholly,
+        }
+    }
+
+    /// How much was known at a time of the states of the mirrored repairs: without the status changes of some
+    /// time the number of open ones is too high, or too low. None is known inside of that time.
+    fn knows_states(&self, at: Timestamp) -> Known {
+        let changes = self.of(Route::JobStatusChanges).filter(|_| self.is_linked);
+        let Some(changes) = changes else { return Known::Not };
+        if changes.read_at.is_none_or(|read_at| at.duration_since(read_at) > OLD) {
+            return Known::Not;
+        }
+        let missing = || self.missing_changes().into_iter().filter(|(from, _)| *from < at);
+        if changes.since.is_some_and(|since| at < since) || missing().any(|(_, to)| at <= to) {
+            Known::Not
+        } else if missing().any(|(_, to)| at.duration_since(to) < SETTLED) {
+            Known::Partly
+        } else {
+            Known::Wholly
+        }
+    }
+
+    /// The gaps of status changes since repairs are mirrored.
+    fn missing_changes(&self) -> Vec<(Timestamp, Timestamp)> {
+        let began = self.of(Route::Jobs).and_then(|jobs| jobs.since).unwrap_or(Timestamp::MIN);
+        let gaps = self.of(Route::JobStatusChanges).map_or(&[][..], |changes| &changes.gaps);
+        gaps.iter().copied().filter(|(_, to)| *to > began).collect()
+    }
+
+    /// The first and the last moment between which status changes are missing that matter now.
+    pub(super) fn states_missing(&self) -> Option<(Timestamp, Timestamp)> {
+        let changes = self.of(Route::JobStatusChanges).filter(|_| self.is_linked)?;
+        let old = changes.read_at.filter(|at| self.now.duration_since(*at) > OLD);
+        let near = |gap: &(Timestamp, Timestamp)| self.now.duration_since(gap.1) < SETTLED;
+        let missing = self.missing_changes().into_iter().filter(near);
+        let missing: Vec<_> = missing.chain(old.map(|at| (at, self.now))).collect();
+        Some((missing.iter().map(|gap| gap.0).min()?, missing.iter().map(|gap| gap.1).max()?))
+    }
+
+    fn of(&self, route: Route) -> Option<&Coverage> {
+        self.lists.iter().find(|list| list.route == route)
     }
 
     pub(super) fn complete_since(&self) -> CompleteSince {
@@ -69,27 +157,84 @@ impl Reach {
 mod tests {
     use super::*;
 
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn list(route: Route, since: Option<&str>, gaps: &[(&str, &str)]) -> Coverage {
+        let gaps = gaps.iter().map(|(from, to)| (at(from), at(to))).collect();
+        let behind = Vec::new();
+        Coverage { route, read_at: Some(at(NOW)), since: since.map(at), behind, gaps }
+    }
+
+    const NOW: &str = "2026-12-01T10:00:00Z";
+
+    fn reach(jobs: Coverage, changes: Coverage) -> Reach {
+        Reach { lists: vec![jobs, changes], is_linked: true, now: at(NOW) }
+    }
+
     #[test]
     fn open_repairs_are_known_whole_after_half_a_year_or_if_the_first_page_held_all() {
-        let at = |text: &str| text.parse::<Timestamp>().unwrap();
-        let (begin, now) = (at("2026-03-01T10:00:00Z"), at("2026-12-01T10:00:00Z"));
-        let jobs = Coverage {
-            route: Route::Jobs,
-            read_at: Some(now),
-            since: Some(begin),
-            behind: Vec::new(),
-            gaps: Vec::new(),
-        };
-        let reach = |jobs: Coverage| Reach { lists: vec![jobs], now };
-        let known = |day: &str| reach(jobs.clone()).knows_open(at(day));
-        assert_eq!(known("2026-02-28T00:00:00Z"), Known::Not);
-        assert_eq!(known("2026-03-02T00:00:00Z"), Known::Partly);
-        assert_eq!(known("2026-09-01T00:00:00Z"), Known::Wholly);
-        let whole = reach(Coverage { since: None, ..jobs.clone() });
-        assert_eq!(whole.knows_open(begin), Known::Wholly);
+        let begin = "2026-03-01T10:00:00Z";
+        let changes = || list(Route::JobStatusChanges, None, &[]);
+        let of = |since| reach(list(Route::Jobs, since, &[]), changes());
+        let open = |day: &str| of(Some(begin)).standing(7.0, at(day));
+        assert_eq!(open("2026-02-28T00:00:00Z"), Amount::Unknown);
+        assert_eq!(open("2026-03-02T00:00:00Z"), Amount::AtLeast(7.0));
+        assert_eq!(open("2026-09-01T00:00:00Z"), Amount::Exactly(7.0));
+        let whole = of(None);
+        assert_eq!(whole.standing(7.0, at(begin)), Amount::Exactly(7.0));
         assert_eq!(whole.complete_since(), CompleteSince::Always);
-        let unread = reach(Coverage { read_at: None, ..jobs });
+        let unread = Coverage { read_at: None, ..list(Route::Jobs, None, &[]) };
+        let unread = reach(unread, changes());
         assert_eq!(unread.complete_since(), CompleteSince::NotYet);
-        assert_eq!(unread.knows_open(now), Known::Not);
+        assert_eq!(unread.standing(0.0, at(NOW)), Amount::Unknown);
+        let gap = [("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z")];
+        let missed = reach(list(Route::Jobs, None, &gap), changes());
+        assert_eq!(missed.standing(7.0, at(NOW)), Amount::AtLeast(7.0));
+    }
+
+    #[test]
+    fn open_repairs_are_not_exact_without_all_status_changes_since_they_are_mirrored() {
+        let jobs = || list(Route::Jobs, None, &[]);
+        let gap = ("2026-11-10T00:00:00Z", "2026-11-12T00:00:00Z");
+        let missed = reach(jobs(), list(Route::JobStatusChanges, None, &[gap]));
+        let open = |day: &str| missed.standing(7.0, at(&format!("2026-11-{day}T12:00:00Z")));
+        assert_eq!(open("09"), Amount::Exactly(7.0));
+        assert_eq!(open("11"), Amount::Unknown);
+        assert_eq!(open("13"), Amount::About(7.0));
+        assert_eq!(missed.standing(7.0, at(NOW)), Amount::About(7.0));
+        assert_eq!(missed.states_missing(), Some((at(gap.0), at(gap.1))));
+
+        let unlinked =
+            Reach { is_linked: false, ..reach(jobs(), list(Route::JobStatusChanges, None, &[])) };
+        assert_eq!(unlinked.standing(7.0, at("2026-11-09T00:00:00Z")), Amount::Unknown);
+        assert_eq!(unlinked.standing(7.0, at(NOW)), Amount::About(7.0));
+
+        let read_at = Some(at("2026-11-30T10:00:00Z"));
+        let old = Coverage { read_at, ..list(Route::JobStatusChanges, None, &[]) };
+        let old = reach(jobs(), old);
+        assert_eq!(old.standing(7.0, at("2026-11-30T00:00:00Z")), Amount::Exactly(7.0));
+        assert_eq!(old.standing(7.0, at("2026-12-01T00:00:00Z")), Amount::Unknown);
+        assert_eq!(old.standing(7.0, at(NOW)), Amount::About(7.0));
+        assert_eq!(old.states_missing(), Some((at("2026-11-30T10:00:00Z"), at(NOW))));
+    }
+
+    #[test]
+    fn an_unknown_number_says_why() {
+        let of = |coverage: Coverage| {
+            let span = Span { from: at("2026-12-01T00:00:00Z"), to: Timestamp::MAX };
+            let lists = vec![coverage];
+            Reach { lists, is_linked: true, now: at(NOW) }.why(&[Route::Jobs], span)
+        };
+        let since = "2026-12-01T08:00:00Z";
+        let gap = [("2026-11-30T00:00:00Z", "2026-12-01T10:00:00Z")];
+        let jobs = || list(Route::Jobs, None, &[]);
+        assert_eq!(of(Coverage { read_at: None, ..jobs() }), Why::NotRead);
+        assert_eq!(of(list(Route::Jobs, Some(since), &[])), Why::Begins(at(since)));
+        assert_eq!(of(list(Route::Jobs, None, &gap)), Why::Gap);
+        let read_at = at("2026-11-30T08:00:00Z");
+        assert_eq!(of(Coverage { read_at: Some(read_at), ..jobs() }), Why::LastRead(read_at));
+        assert_eq!(of(jobs()), Why::NoField);
     }
 }

@@ -1,16 +1,16 @@
 //! The repairs that are open, and those that were completed lately, by their current state.
 
+use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 
 use super::span::utc;
-use super::texts;
+use super::{MEDIAN, has, texts};
 use crate::record::Route;
 use crate::store::{JobLink, QueryError, Reader, SqlValue};
 
 /// Words by which the name of a status says that a repair is ready for pickup.
-const READY_WORDS: [&str; 4] = ["ready", "pickup", "pick up", "collect"];
+const READY_WORDS: [&str; 3] = ["pickup", "collect", "collection"];
 /// Status changes that are looked through for a status of such a name.
 const LOOKED_THROUGH: u32 = 5_000;
 
@@ -101,7 +101,12 @@ impl ReadyStatus<'_> {
     pub(super) fn is(&self, status: &str) -> bool {
         let status = status.trim().to_lowercase();
         if self.named.is_empty() {
-            return READY_WORDS.iter().any(|word| status.contains(word));
+            let words: Vec<&str> = status.split(|c: char| !c.is_alphanumeric()).collect();
+            let has = |word: &str| words.contains(&word);
+            return status == "ready"
+                || READY_WORDS.into_iter().any(has)
+                || words.windows(2).any(|pair| pair == ["pick", "up"])
+                || (has("ready") && has("delivery"));
         }
         self.named.iter().any(|named| named.trim().to_lowercase() == status)
     }
@@ -115,7 +120,8 @@ impl ReadyStatus<'_> {
         if !self.named.is_empty() || repairs.iter().any(|repair| repair.is_ready) {
             return Ok(true);
         }
-        if !reader.columns(Route::JobStatusChanges)?.iter().any(|column| column == "status") {
+        let needs = ["status", "status_stage"].map(|column| (Route::JobStatusChanges, column));
+        if !has(reader, &needs)? {
             return Ok(false);
         }
         let sql = format!(
@@ -141,7 +147,9 @@ pub(super) fn read(
         false => "NULL".to_owned(),
     };
     // What the repair was before it was completed.
-    let before = link.map_or_else(
+    let needs = ["status", "created_at"].map(|column| (Route::JobStatusChanges, column));
+    let says_before = has(reader, &needs)?;
+    let before = link.filter(|_| says_before).map_or_else(
         || "NULL".to_owned(),
         |link| {
             let is_of_job = link.condition_from_job("p", "j");
@@ -206,7 +214,7 @@ fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>, zone: &TimeZone) ->
 
 /// The middle of the times from intake to completion, in days.
 pub(super) fn median_days(repairs: &[Repair], now: Timestamp) -> Option<f64> {
-    let since = utc(now.saturating_sub((30 * 24).hours()).ok()?);
+    let since = utc(now.checked_sub(MEDIAN).ok()?);
     let recent =
         |repair: &&Repair| repair.completed_at.as_deref().is_some_and(|at| at >= since.as_str());
     let mut times: Vec<i64> =
@@ -260,6 +268,14 @@ mod tests {
         let named = ["Abholbereit".to_owned()];
         let (guess, told) = (ReadyStatus { named: &[] }, ReadyStatus { named: &named });
         assert!(guess.is("Ready for Pickup") && guess.is("to collect") && !guess.is("In repair"));
+        for status in
+            ["Ready", "Awaiting pick-up", "Pick up", "Ready for delivery", "For collection"]
+        {
+            assert!(guess.is(status), "{status}");
+        }
+        for status in ["Already informed", "Ready for repair", "Collected", "Out for delivery"] {
+            assert!(!guess.is(status), "{status}");
+        }
         assert!(told.is(" abholbereit ") && !told.is("Ready for pickup"));
     }
 }

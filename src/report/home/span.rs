@@ -4,7 +4,7 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::{Amount, Figure, LINE_DAYS};
+use super::{Amount, Figure, LINE_DAYS, MEDIAN, Why};
 use crate::report::completeness::Known;
 use crate::store::ReportDay;
 
@@ -108,30 +108,52 @@ impl Spans {
     }
 
     /// A number over time from the amounts of [`Self::rows`]; `knows` says how much of a span
-    /// is known.
-    pub(super) fn over_time(&self, amounts: &[f64], knows: impl Fn(Span) -> Known) -> Figure {
-        let known = |(span, amount): (&Span, &f64)| Amount::of(*amount, knows(*span));
-        self.figure(self.all.iter().zip(amounts).map(known))
+    /// is known, and `can_only_grow` whether what is missing could not make it less.
+    pub(super) fn over_time(
+        &self,
+        amounts: &[f64],
+        can_only_grow: bool,
+        why: Why,
+        knows: impl Fn(Span) -> Known,
+    ) -> Figure {
+        let known =
+            |(span, amount): (&Span, &f64)| Amount::of(*amount, knows(*span), can_only_grow);
+        self.figure(why, self.all.iter().zip(amounts).map(known))
+    }
+
+    /// The range itself.
+    pub(super) fn range(&self) -> Span {
+        self.all[0]
+    }
+
+    /// The range, the one before, then each day of the line.
+    pub(super) fn all(&self) -> &[Span] {
+        &self.all
     }
 
     /// A number as things stand; `at` tells it at a time.
-    pub(super) fn standing(&self, at: impl Fn(Timestamp) -> Amount) -> Figure {
+    pub(super) fn standing(&self, why: Why, at: impl Fn(Timestamp) -> Amount) -> Figure {
         let ends = self.all.iter().enumerate().map(|(index, span)| match index {
             0 => self.now,
             _ => span.to.min(self.now),
         });
-        self.figure(ends.map(at))
+        self.figure(why, ends.map(at))
     }
 
-    fn figure(&self, mut amounts: impl Iterator<Item = Amount>) -> Figure {
+    fn figure(&self, why: Why, mut amounts: impl Iterator<Item = Amount>) -> Figure {
         let mut next = || amounts.next().unwrap_or(Amount::Unknown);
         let (now, before) = (next(), next());
-        Figure { now, before, days: amounts.collect() }
+        Figure { now, before, days: amounts.collect(), why }
     }
 
-    /// Since when the repairs that were completed are needed.
+    /// Since when the repairs that were completed are needed: also those of the median.
     pub(super) fn earliest(&self) -> Timestamp {
-        self.all.iter().skip(1).map(|span| span.to).min().unwrap_or(self.now)
+        let median = self.now.checked_sub(MEDIAN).unwrap_or(Timestamp::MIN);
+        self.all.iter().skip(1).map(|span| span.to).fold(median, Timestamp::min)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
     }
 
     pub(super) fn today(&self) -> Date {
@@ -156,6 +178,15 @@ mod tests {
             |at: Timestamp| at.to_zoned(berlin.clone()).strftime("%Y-%m-%d %H:%M").to_string();
         let [now, before] = [spans.all[0], spans.all[1]];
         [now.from, now.to, before.from, before.to].map(local)
+    }
+
+    #[test]
+    fn every_range_reads_the_repairs_completed_in_the_30_days_of_the_median() {
+        let now: Timestamp = "2026-04-01T08:30:00Z".parse().unwrap();
+        for range in HomeRange::ALL {
+            let spans = Spans::of(range, &TimeZone::UTC, now);
+            assert!(spans.earliest() <= now - MEDIAN, "{range:?}");
+        }
     }
 
     #[test]
