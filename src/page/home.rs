@@ -20,7 +20,7 @@ use super::request::link;
 use super::snapshot::{SharedSnapshot, Snapshot};
 use super::spark::{Spark, hatch};
 use super::text::{count, money, number, shown, zone_name};
-use crate::report::{self, Amount, CompleteSince, Figure, Home, HomeRange};
+use crate::report::{self, Amount, CompleteSince, Figure, Home, HomeRange, Why};
 use crate::status::Health;
 
 /// How long numbers are new enough although something changed, and at most.
@@ -216,8 +216,6 @@ struct Card<'a> {
     figure: &'a Figure,
     kind: Kind,
     address: String,
-    /// What to say if the number is unknown.
-    unknown: String,
     /// Whether more of it is bad.
     is_bad: bool,
 }
@@ -225,32 +223,22 @@ struct Card<'a> {
 impl View<'_> {
     fn cards(&self) -> Vec<Part> {
         let home = self.home;
-        let unlinked = "No field of the status changes names its repair: see System.";
-        let unnamed = "No status is known to mean it: set ready_status in [reports].";
-        let before = self.begin();
         let card = |id, title, figure, kind, address: String| Card {
             id,
             title,
             figure,
             kind,
             address,
-            unknown: before.clone(),
             is_bad: false,
         };
         let completed = self.report("turnaround-by-brand");
         let cards = [
             card("taken-in", "Taken in", &home.taken_in, Kind::Count, self.report("intake")),
-            Card {
-                unknown: if home.is_linked { before.clone() } else { unlinked.to_owned() },
-                ..card("completed", "Completed", &home.completed, Kind::Count, completed)
-            },
+            card("completed", "Completed", &home.completed, Kind::Count, completed),
             card("money-in", "Money in", &home.money_in, Kind::Money, self.report("payments")),
             card("leads", "New leads", &home.leads, Kind::Count, self.report("leads")),
             card("open", "Open", &home.open, Kind::Standing, self.report("open-repairs")),
-            Card {
-                unknown: unnamed.to_owned(),
-                ..card("ready", "Ready for pickup", &home.ready, Kind::Standing, self.list("ready"))
-            },
+            card("ready", "Ready for pickup", &home.ready, Kind::Standing, self.list("ready")),
             Card {
                 is_bad: true,
                 ..card("overdue", "Overdue", &home.overdue, Kind::Standing, self.list("overdue"))
@@ -259,14 +247,23 @@ impl View<'_> {
         cards.iter().map(|card| Part::new(card.id, self.card(card))).collect()
     }
 
-    /// Since when there are numbers at all.
-    fn begin(&self) -> String {
-        match self.home.complete_since {
-            CompleteSince::Time(since) => {
-                let since = since.to_zoned(self.context.zone.clone());
-                format!("Known from {} on.", since.strftime("%-d %B %Y"))
+    /// Why a number is unknown, for the shop.
+    fn explained(&self, why: Why) -> String {
+        let on = |at: Timestamp| {
+            at.to_zoned(self.context.zone.clone()).strftime("%-d %B %Y").to_string()
+        };
+        match why {
+            Why::NotRead => "Not read yet.".to_owned(),
+            Why::Begins(since) => format!("Known from {} on.", on(since)),
+            Why::Gap => "Records of this time may be missing: see System.".to_owned(),
+            Why::LastRead(at) => format!("Last read on {}: see System.", on(at)),
+            Why::NoField => "The workspace does not send what it needs.".to_owned(),
+            Why::NoLink => {
+                "No field of the status changes names its repair: see System.".to_owned()
             }
-            CompleteSince::NotYet | CompleteSince::Always => "Not read yet.".to_owned(),
+            Why::NoStatus => {
+                "No status is known to mean it: set ready_status in [reports].".to_owned()
+            }
         }
     }
 
@@ -303,7 +300,7 @@ impl View<'_> {
                         }
                     }
                     span.d {
-                        @if figure.now == Amount::Unknown { (card.unknown) }
+                        @if figure.now == Amount::Unknown { (self.explained(figure.why)) }
                         @else { (self.compared(card)) }
                     }
                     (spark.svg())
@@ -448,6 +445,11 @@ impl View<'_> {
                     " were not seen since they left the newest 100"
                     @if let Some(first) = first { ", the first on " (first.to_zoned(zone.clone()).strftime("%-d %B %Y")) }
                     ": their state may be old. "
+                }
+                @if let Some((from, to)) = home.states_missing {
+                    "Status changes may be missing between " (from.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M"))
+                    " and " (to.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M"))
+                    ": the numbers of open repairs may be too high or too low. "
                 }
                 @if home.unread_dates > 0 {
                     "The delivery date of " (count(home.unread_dates as i64, "repair", "repairs")) " cannot be read. "

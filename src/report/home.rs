@@ -70,17 +70,6 @@ impl Amount {
             Self::AtLeast(amount) | Self::About(amount) | Self::Exactly(amount) => Some(amount),
         }
     }
-
-    /// Another number of which as much is known: that of a part.
-    #[must_use]
-    pub fn with(self, amount: f64) -> Self {
-        match self {
-            Self::Unknown => Self::Unknown,
-            Self::AtLeast(_) => Self::AtLeast(amount),
-            Self::About(_) => Self::About(amount),
-            Self::Exactly(_) => Self::Exactly(amount),
-        }
-    }
 }
 
 /// Why a number is unknown.
