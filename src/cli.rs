@@ -209,21 +209,21 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Check(args) => check::run(&config_path(place)?, &args),
         Command::Status(args) => status::run(&config_path(place)?, args),
-        Command::Why(args) => why::run(&load_for_reading(&config_path(place)?)?, &args),
+        Command::Why(args) => why::run(&load_for_reading(place)?, &args),
         Command::Plan(json) => plan::run(&load(place)?, json.json),
         Command::Workspace(args) => workspace::run(&load(place)?, &args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Trace => trace::run(&load(place)?),
-        Command::Records(args) => records::run(&load_for_reading(&config_path(place)?)?, args),
-        Command::Export(args) => export::run(&load_for_reading(&config_path(place)?)?, &args),
-        Command::Find(args) => find::run(&load_for_reading(&config_path(place)?)?, &args),
-        Command::Report(args) => report::run(&load_for_reading(&config_path(place)?)?, args),
+        Command::Records(args) => records::run(&load_for_reading(place)?, args),
+        Command::Export(args) => export::run(&load_for_reading(place)?, &args),
+        Command::Find(args) => find::run(&load_for_reading(place)?, &args),
+        Command::Report(args) => report::run(&load_for_reading(place)?, args),
         Command::Replay(args) => replay::run(&load(place)?, &args),
-        Command::Show(args) => show::run(&load_for_reading(&config_path(place)?)?, &args),
-        Command::Log(args) => log::run(&load_for_reading(&config_path(place)?)?, &args),
+        Command::Show(args) => show::run(&load_for_reading(place)?, &args),
+        Command::Log(args) => log::run(&load_for_reading(place)?, &args),
         Command::Search(args) => search::run(&load(place)?, &args),
         Command::Backfill(args) => backfill::run(&load(place)?, &args),
-        Command::Gaps(args) => gaps::run(&load_for_reading(&config_path(place)?)?, args),
+        Command::Gaps(args) => gaps::run(&load_for_reading(place)?, args),
         Command::CustomFields(args) => custom_fields::run(&load(place)?, args),
         Command::Sinks(args) => sinks::run(&load(place)?, &args),
         Command::Dead(args) => dead::run(&load(place)?, args),
@@ -232,7 +232,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backup(args) => backup::run(&load(place)?, &args),
         Command::Restore(args) => restore::run(&load(place)?, args),
         Command::Verify(json) => verify::run(&load(place)?, json.json),
-        Command::Metadata => metadata::run(&load_for_reading(&config_path(place)?)?),
+        Command::Metadata => metadata::run(&load_for_reading(place)?),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(Cli::command(), &command),
     }
@@ -259,9 +259,13 @@ fn load(given: Option<PathBuf>) -> anyhow::Result<Config> {
     read_config(&config_path(given)?)
 }
 
-/// As [`load`], for commands that only read the database. Who may not read the configuration gets the part
-/// of it that the database holds.
-fn load_for_reading(path: &Path) -> anyhow::Result<Config> {
+/// As [`load`], for commands that only read the database.
+fn load_for_reading(given: Option<PathBuf>) -> anyhow::Result<Config> {
+    read_shared_config(&config_path(given)?)
+}
+
+/// As [`read_config`]. Who may not read the configuration gets the part of it that the database holds.
+fn read_shared_config(path: &Path) -> anyhow::Result<Config> {
     let failed = match read_config(path) {
         Ok(config) => return Ok(config),
         Err(error) => error,

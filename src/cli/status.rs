@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use super::current_status::{current, decoded};
 use super::exit;
 use super::output::{self, cell};
-use super::{backup, load_for_reading, moment, runtime, sinks};
+use super::{backup, moment, read_shared_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::duration;
@@ -58,13 +58,13 @@ pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
 
 /// The status alone, of a file without problems.
 fn read_quietly(path: &Path) -> anyhow::Result<WorkspaceStatus> {
-    current(&load_for_reading(path)?)
+    current(&read_shared_config(path)?)
 }
 
 /// The store's path and the status. A file with problems does not hide the status of a daemon that
 /// runs with what it read before.
 fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
-    let error = match load_for_reading(path) {
+    let error = match read_shared_config(path) {
         Ok(config) => return Ok((config.store.path.clone(), current(&config)?)),
         Err(error) => error,
     };

@@ -8,8 +8,8 @@ const TEXTS: [(&str, &str); 13] = [
     ("leads", include_str!("sql/leads.sql")),
     ("follow-ups", include_str!("sql/follow-ups.sql")),
     ("open-repairs", include_str!("sql/open-repairs.sql")),
-    ("turnaround-by-brand", include_str!("sql/turnaround-by-brand.sql")),
-    ("turnaround-by-person", include_str!("sql/turnaround-by-person.sql")),
+    ("turnaround-by-brand", TURNAROUND),
+    ("turnaround-by-person", TURNAROUND),
     ("technicians", include_str!("sql/technicians.sql")),
     ("payments", include_str!("sql/payments.sql")),
     ("outstanding", include_str!("sql/outstanding.sql")),
@@ -17,6 +17,8 @@ const TEXTS: [(&str, &str); 13] = [
     ("busiest-hours", include_str!("sql/busiest-hours.sql")),
     ("customers", include_str!("sql/customers.sql")),
 ];
+/// One text for each way to divide the repairs, which `{by}` names and `{column}` holds.
+const TURNAROUND: &str = include_str!("sql/turnaround.sql");
 const MIRROR: (&str, &str) = ("mirror", include_str!("sql/mirror.sql"));
 
 /// The built-in reports, in the order in which they are listed.
@@ -25,6 +27,17 @@ pub fn built_in() -> Vec<Report> {
     TEXTS
         .iter()
         .chain([&MIRROR])
-        .map(|(name, sql)| Report::parse(name, sql).expect("a test reads every built-in report"))
+        .map(|(name, text)| {
+            let sql = match *name {
+                "turnaround-by-brand" => divided(text, "brand", "device_brand"),
+                "turnaround-by-person" => divided(text, "person", "assigned_to"),
+                _ => (*text).to_owned(),
+            };
+            Report::parse(name, &sql).expect("a test reads every built-in report")
+        })
         .collect()
+}
+
+fn divided(text: &str, by: &str, column: &str) -> String {
+    text.replace("{by}", by).replace("{column}", column)
 }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::answer::Answer;
 use super::completeness::Exactness;
 use super::head::Chart;
-use super::value::{grouped, shown};
+use super::value::{self, grouped, shown};
 use crate::escape::is_unsafe;
 use crate::store::SqlValue;
 
@@ -146,11 +146,7 @@ fn cut(text: &str, width: f64) -> String {
 }
 
 fn number(value: &SqlValue) -> Option<f64> {
-    match value {
-        SqlValue::Integer(number) => Some(*number as f64),
-        SqlValue::Real(number) if number.is_finite() => Some(*number),
-        _ => None,
-    }
+    value::number(value).filter(|number| number.is_finite())
 }
 
 /// An axis of values: from `low` to `high` in steps of 1, 2 or 5 times a power of ten, and zero on it.

@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::completeness::{Exactness, Known};
+use super::value;
 use crate::record::Route;
 use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue};
 pub use reach::CompleteSince;
@@ -582,9 +583,5 @@ fn text(value: &SqlValue) -> Option<String> {
 }
 
 fn number(value: &SqlValue) -> f64 {
-    match value {
-        SqlValue::Integer(number) => *number as f64,
-        SqlValue::Real(number) => *number,
-        SqlValue::Null | SqlValue::Text(_) | SqlValue::Blob(_) => 0.0,
-    }
+    value::number(value).unwrap_or_default()
 }

@@ -9,11 +9,12 @@ use super::answer::Column;
 use super::completeness::{Coverage, Exactness, Known};
 use super::head::{CountedTime, Report};
 use super::notes::listed;
+use super::value::number;
 use crate::record::Route;
 use crate::store::{ReportDay, SqlValue};
 
-/// A list that was not read for longer than this is named.
-const OLD: SignedDuration = SignedDuration::from_mins(10);
+/// A list that was not read for longer than this is named, and does not say how things stand.
+pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 /// Gaps that are named one by one.
 const GAPS_MAX: usize = 3;
 /// The column with the day, week or month that a row counts.
@@ -233,12 +234,4 @@ impl PeriodsKnown {
 /// A time of the table `days`, which is UTC without a zone.
 fn utc(text: &str) -> Option<Timestamp> {
     format!("{text}Z").parse().ok()
-}
-
-fn number(value: &SqlValue) -> Option<f64> {
-    match value {
-        SqlValue::Integer(number) => Some(*number as f64),
-        SqlValue::Real(number) => Some(*number),
-        _ => None,
-    }
 }

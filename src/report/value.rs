@@ -49,6 +49,15 @@ pub(super) fn displayed(
     }
 }
 
+/// A value as a number; `None` for everything else.
+pub(super) fn number(value: &SqlValue) -> Option<f64> {
+    match value {
+        SqlValue::Integer(number) => Some(*number as f64),
+        SqlValue::Real(number) => Some(*number),
+        _ => None,
+    }
+}
+
 /// Whether the numbers of a column stand for something, as an id does: they are not counted.
 fn is_a_name(column: &str) -> bool {
     ["id", "number", "year", "hour"].iter().any(|word| {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::error::StoreError;
-use super::mirror::quoted;
+use super::mirror::{self, quoted};
 use super::reader::Reader;
 use super::{job_states, meta, views};
 use crate::record::Route;
@@ -103,6 +103,11 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<JobLink>> {
     Ok(links)
 }
 
+/// The link of a route, if one was found.
+pub(super) fn of_route(connection: &Connection, route: Route) -> rusqlite::Result<Option<JobLink>> {
+    Ok(read(connection)?.into_iter().find(|link| link.route == route))
+}
+
 impl Reader {
     /// How the records of other routes name their job, as far as it was found.
     ///
@@ -127,9 +132,7 @@ impl Reader {
         }
         Ok(unlinked)
     }
-}
 
-impl Reader {
     /// How many jobs that are not in the mirror a status change completed in a time, by the field that names
     /// them; 0 if no field is known to. `business` is the one asked for and `default` the workspace's own.
     ///
@@ -142,8 +145,7 @@ impl Reader {
         business: Option<&str>,
         default: Option<&str>,
     ) -> Result<i64, StoreError> {
-        let links = read(&self.connection)?;
-        let Some(link) = links.iter().find(|link| link.route == Route::JobStatusChanges) else {
+        let Some(link) = of_route(&self.connection, Route::JobStatusChanges)? else {
             return Ok(0);
         };
         let sql = format!(
@@ -203,7 +205,10 @@ pub(super) fn look(connection: &Connection) -> rusqlite::Result<bool> {
     let (mut missing, mut has_changed) = (LINKED.to_vec(), false);
     for link in read(connection)? {
         let is_overruled = match &configured {
-            Some(field) => link.field != *field && columns(connection, link.route)?.contains(field),
+            Some(field) => {
+                link.field != *field
+                    && mirror::field_columns(connection, link.route)?.contains(field)
+            }
             None => false,
         };
         if is_overruled {
@@ -217,12 +222,14 @@ pub(super) fn look(connection: &Connection) -> rusqlite::Result<bool> {
         return Ok(false);
     }
     let mut jobs = Vec::new();
-    for field in columns(connection, Route::Jobs)?.into_iter().filter(|name| is_job_key(name)) {
+    for field in
+        mirror::field_columns(connection, Route::Jobs)?.into_iter().filter(|name| is_job_key(name))
+    {
         jobs.push((field.clone(), values(connection, Route::Jobs, &field, JOBS)?));
     }
     jobs.push(("id".to_owned(), values(connection, Route::Jobs, "id", JOBS)?));
     for route in missing {
-        let fields = columns(connection, route)?;
+        let fields = mirror::field_columns(connection, route)?;
         // A field that is named is that of the routes that have it.
         let configured = configured.as_ref().filter(|name| fields.contains(name));
         let fields = fields.iter().filter(|name| match configured {
@@ -245,19 +252,12 @@ pub(super) fn look(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(has_changed)
 }
 
-pub(super) fn columns(connection: &Connection, route: Route) -> rusqlite::Result<Vec<String>> {
-    connection
-        .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?
-        .query_map([route.as_str()], |row| row.get(0))?
-        .collect()
-}
-
 /// A value with the business in which it means something.
-type Value = (String, Kind);
+type Value = (String, Key);
 
 /// Two values of a field are the same only if they have one type; an id is compared as text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Kind {
+enum Key {
     Text(String),
     Integer(i64),
 }
@@ -277,12 +277,12 @@ fn values(
     let mut rows = statement.query([most])?;
     let mut values = Vec::new();
     while let Some(row) = rows.next()? {
-        let kind = match row.get_ref(1)? {
-            ValueRef::Text(text) => Kind::Text(String::from_utf8_lossy(text).into_owned()),
-            ValueRef::Integer(number) => Kind::Integer(number),
+        let key = match row.get_ref(1)? {
+            ValueRef::Text(text) => Key::Text(String::from_utf8_lossy(text).into_owned()),
+            ValueRef::Integer(number) => Key::Integer(number),
             _ => continue,
         };
-        values.push((row.get(0)?, kind));
+        values.push((row.get(0)?, key));
     }
     Ok(values)
 }
@@ -349,12 +349,12 @@ fn met(values: &[Value], jobs: &HashSet<Value>, is_id: bool) -> (usize, usize) {
     (met.len(), met.iter().collect::<HashSet<_>>().len())
 }
 
-fn comparable((business, kind): &Value, is_id: bool) -> Value {
-    let kind = match kind {
-        Kind::Integer(number) if is_id => Kind::Text(number.to_string()),
+fn comparable((business, key): &Value, is_id: bool) -> Value {
+    let key = match key {
+        Key::Integer(number) if is_id => Key::Text(number.to_string()),
         other => other.clone(),
     };
-    (business.clone(), kind)
+    (business.clone(), key)
 }
 
 /// The job of a record of a linked route.
@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str, values: &[i64]) -> (String, Vec<Value>) {
-        let values = values.iter().map(|number| (String::new(), Kind::Integer(*number)));
+        let values = values.iter().map(|number| (String::new(), Key::Integer(*number)));
         (name.to_owned(), values.collect())
     }
 

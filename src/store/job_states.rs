@@ -12,7 +12,8 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::error::StoreError;
-use super::job_links::{self, JobLink};
+use super::job_links::{self, LINKED};
+use super::mirror;
 use super::reader::Reader;
 use crate::clock::stamp;
 use crate::record::{Change, Route};
@@ -81,9 +82,11 @@ impl TouchedJobs {
             self.ids.insert(id.to_owned());
             return Ok(());
         }
-        let links = job_links::read(connection)?;
-        let Some(link) = links.iter().find(|link| link.route == route) else { return Ok(()) };
-        self.ids.extend(job_links::job_of(connection, link, id)?);
+        if LINKED.contains(&route)
+            && let Some(link) = job_links::of_route(connection, route)?
+        {
+            self.ids.extend(job_links::job_of(connection, &link, id)?);
+        }
         Ok(())
     }
 
@@ -139,30 +142,25 @@ struct Sources {
 
 impl Sources {
     fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let links = job_links::read(connection)?;
-        let link = |route| links.iter().find(|link| link.route == route);
-        let of_jobs = job_links::columns(connection, Route::Jobs)?;
+        let of_jobs = mirror::field_columns(connection, Route::Jobs)?;
         let job = format!(
             "SELECT {}, iif(j._changed_at = j._first_seen_at, j._changed_at, NULL), j._last_seen_at IS NULL, coalesce(j._last_seen_at, (SELECT p.last_success_at FROM _pollers p \
              WHERE p.route = 'jobs' AND p.business = coalesce(j._business, '')), j._changed_at) \
              FROM jobs j WHERE j.id = ?1",
             listed("j", &of_jobs, &["created_at", "status", "status_stage", "paid_amount"])
         );
-        let linked = |link: &JobLink, wanted: &[&str]| -> rusqlite::Result<String> {
-            let columns = job_links::columns(connection, link.route)?;
-            Ok(format!(
+        let linked = |route: Route, wanted: &[&str]| -> rusqlite::Result<Option<String>> {
+            let Some(link) = job_links::of_route(connection, route)? else { return Ok(None) };
+            let columns = mirror::field_columns(connection, route)?;
+            Ok(Some(format!(
                 "SELECT {}, r._first_seen_at FROM jobs j CROSS JOIN \"{}\" r ON {} WHERE j.id = ?1 ORDER BY r._seq",
                 listed("r", &columns, wanted),
-                link.route,
+                route,
                 link.condition_from_job("r", "j")
-            ))
+            )))
         };
-        let changes = link(Route::JobStatusChanges)
-            .map(|link| linked(link, &["created_at", "status", "status_stage"]))
-            .transpose()?;
-        let payments = link(Route::Payments)
-            .map(|link| linked(link, &["created_at", "amount"]))
-            .transpose()?;
+        let changes = linked(Route::JobStatusChanges, &["created_at", "status", "status_stage"])?;
+        let payments = linked(Route::Payments, &["created_at", "amount"])?;
         Ok(Self { job, changes, payments })
     }
 

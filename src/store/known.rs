@@ -156,7 +156,7 @@ impl KnownPoller {
             self.row.head_seq = self.seq;
         }
         self.head_is_current = true;
-        pollers::save(connection, poller, &self.row, None)
+        pollers::save(connection, poller, &self.row)
     }
 
     fn head_json(&self) -> String {

@@ -63,6 +63,17 @@ pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// The columns of the fields of a route, in the order of first appearance.
+pub(super) fn field_columns(
+    connection: &Connection,
+    route: Route,
+) -> rusqlite::Result<Vec<String>> {
+    connection
+        .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?
+        .query_map([route.as_str()], |row| row.get(0))?
+        .collect()
+}
+
 /// One field of a record, as its name and its JSON text.
 pub(super) type Field<'a> = (Cow<'a, str>, &'a RawValue);
 

@@ -240,7 +240,11 @@ fn commit(
         };
         write_records(batch, arrival, &diff.records, &new)?;
         row.head_seq = log::last_seq(batch.tx)?;
-        pollers::save(batch.tx, poller, &row, shown_at)?;
+        if let Some(at) = &shown_at {
+            // The table may be a minute older.
+            pollers::set_read(batch.tx, poller, at)?;
+        }
+        pollers::save(batch.tx, poller, &row)?;
         batch.pending.write(batch.tx, Some((poller, &note)))?;
         Ok(gap)
     })?;

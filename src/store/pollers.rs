@@ -1,4 +1,4 @@
-//! What each poller knows and how its polls went: the tables `pollers` and `polls`.
+//! What each poller knows and how its polls went: the tables `_pollers` and `_polls`.
 //!
 //! A poll that changed nothing stays in memory until something else is written, so that an unchanged page
 //! costs no write. Consecutive polls with the same outcome are one row.
@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
+use serde::Serialize;
 
 use super::job_links::DEFAULT_BUSINESS;
 use super::{job_states, meta};
-use serde::Serialize;
-
 use crate::clock::stamp;
 use crate::contiguity::Contiguity;
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
@@ -152,18 +151,13 @@ pub(super) fn times_since(
 const TIMES_SINCE: &str =
     "SELECT from_at, to_at, polls FROM _polls WHERE to_at >= ?1 ORDER BY to_at DESC LIMIT ?2";
 
-/// Writes a poller's row. `shown_at` is when the page before was read last; without it, what the table says, which
-/// may be a minute older.
+/// Writes a poller's row, and in the mirror when the page before showed its records last.
 pub(super) fn save(
     connection: &Connection,
     id: &PollerId,
     row: &PollerRow,
-    shown_at: Option<String>,
 ) -> rusqlite::Result<()> {
-    let mut before = shown_before(connection, id)?;
-    if let (Some(before), Some(at)) = (&mut before, shown_at) {
-        before.at = at;
-    }
+    let before = shown_before(connection, id)?;
     connection
         .prepare_cached(
             "INSERT INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \

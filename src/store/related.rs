@@ -110,7 +110,7 @@ impl Reader {
 
     /// How a route names its job: as was found in the data, else by the number of the job.
     fn job_link(&self, route: Route) -> Result<Option<JobLink>, StoreError> {
-        if let Some(link) = self.job_links()?.into_iter().find(|link| link.route == route) {
+        if let Some(link) = job_links::of_route(&self.connection, route)? {
             return Ok(Some(link));
         }
         let has_number = route == Route::OutsourcedJobs

@@ -6,6 +6,7 @@ use super::span::Span;
 use super::{Amount, Why};
 use crate::record::Route;
 use crate::report::completeness::{BusinessChoice, Coverage, Known, SETTLED};
+use crate::report::horizon::OLD;
 use crate::store::{Reader, StoreError};
 
 /// Since when every list is complete.
@@ -18,9 +19,6 @@ pub enum CompleteSince {
     /// Since this time.
     Time(Timestamp),
 }
-
-/// A list that was not read for longer than this does not say how things stand.
-const OLD: SignedDuration = SignedDuration::from_mins(10);
 
 /// What is known of each list.
 pub(super) struct Reach {

@@ -96,16 +96,12 @@ pub(in crate::store) struct View {
 
 /// Reads the columns of all mirror tables and the definitions of the custom fields.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns>> {
-    let mut fields = connection
-        .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?;
     let custom = custom_labels(connection)?;
     let links = job_links::read(connection)?;
     Route::ALL
         .into_iter()
         .map(|route| {
-            let fields: Vec<String> = fields
-                .query_map([route.as_str()], |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
+            let fields = mirror::field_columns(connection, route)?;
             let types = types(connection, route, &fields)?;
             let custom = custom.get(&route).cloned().unwrap_or_default();
             let link = links.iter().find(|link| link.route == route).cloned();

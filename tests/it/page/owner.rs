@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{LISTEN, Site};
-use crate::support::Pages;
+use crate::support::{Daemon, Pages, Place};
 
 const SHOWN: &str = "show_records = true\n";
 
@@ -54,15 +54,21 @@ fn part(page: &str, id: &str) -> String {
     texts.flat_map(|(_, text)| text.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
 
-#[tokio::test]
-async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
+/// The page of a daemon that mirrors the shop.
+async fn opened(config: &str) -> (Pages, Place, Daemon, Site) {
     let pages = Pages::start().await;
     shop(&pages);
     let place = pages.place();
-    place.configure(LISTEN);
+    place.configure(config);
     let daemon = place.started().await;
     let site = Site::of(&place).await;
     site.is_ready().await;
+    (pages, place, daemon, site)
+}
+
+#[tokio::test]
+async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
+    let (_pages, _place, daemon, site) = opened(LISTEN).await;
     let is_read = |reply: &super::Reply| part(&reply.body, "money-in").contains("40.25");
     let home = site.get_when("/", "everything is read", is_read).await.body;
     for (id, said) in [
@@ -84,13 +90,7 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
 
 #[tokio::test]
 async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
-    let pages = Pages::start().await;
-    shop(&pages);
-    let place = pages.place();
-    place.configure(&[LISTEN, SHOWN].concat());
-    let daemon = place.started().await;
-    let site = Site::of(&place).await;
-    site.is_ready().await;
+    let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
     let is_found = |reply: &super::Reply| reply.body.contains("Found 1 person, 1 repair.");
     let found = site.get_when("/find?q=ann", "all is found", is_found).await.body;
     assert!(found.contains(">JOB-7 · Ann Miller, Galaxy A54</a>"), "{found}");
@@ -114,13 +114,7 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
 
 #[tokio::test]
 async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence() {
-    let pages = Pages::start().await;
-    shop(&pages);
-    let place = pages.place();
-    place.configure(&[LISTEN, SHOWN].concat());
-    let daemon = place.started().await;
-    let site = Site::of(&place).await;
-    site.is_ready().await;
+    let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
     for (path, said) in [
         ("/record?route=lead&id=7", "job_status_changes"),
         ("/api/record?route=lead&id=7", "job_status_changes"),

@@ -1,28 +1,28 @@
--- title: Turnaround by person
--- about: Days that the repairs completed in the period were open, by person: half of them took at most the median, nine of ten at most p90. The time between a completion and a reopening is left out.
--- needs: job_link, jobs.created_at, jobs.assigned_to, job_status_changes.created_at, job_status_changes.status_stage
+-- title: Turnaround by {by}
+-- about: Days that the repairs completed in the period were open, by {by}: half of them took at most the median, nine of ten at most p90. The time between a completion and a reopening is left out.
+-- needs: job_link, jobs.created_at, jobs.{column}, job_status_changes.created_at, job_status_changes.status_stage
 -- counts: job_status_changes repairs
 -- total: repairs
--- chart: bars person median_days p90_days
+-- chart: bars {by} median_days p90_days
 WITH spans AS MATERIALIZED (
-    SELECT coalesce(j.assigned_to, '(none)') AS person, s.open_seconds / 86400.0 AS days
+    SELECT coalesce(j.{column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
         CROSS JOIN jobs j ON j.id = s.id
     WHERE s.open_seconds IS NOT NULL
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
 ranked AS (
-    SELECT person, days, row_number() OVER (PARTITION BY person ORDER BY days) AS place,
-        count(*) OVER (PARTITION BY person) AS repairs
+    SELECT {by}, days, row_number() OVER (PARTITION BY {by} ORDER BY days) AS place,
+        count(*) OVER (PARTITION BY {by}) AS repairs
     FROM spans
 )
-SELECT person, repairs,
+SELECT {by}, repairs,
     round(avg(CASE WHEN place IN ((repairs + 1) / 2, (repairs + 2) / 2) THEN days END), 2)
         AS median_days,
     round(max(CASE WHEN place = (9 * repairs + 9) / 10 THEN days END), 2) AS p90_days
 FROM ranked
-GROUP BY person
-ORDER BY repairs DESC, person
+GROUP BY {by}
+ORDER BY repairs DESC, {by}
 -- note: {1} completed repairs are left out, because nothing says when they were taken in
 SELECT count(*)
 FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
