@@ -35,9 +35,10 @@ use ::sandbox::{self, Options, Sandbox, Shop};
 const MARK: &str = "# Made by `shopmirror demo`";
 /// The files that the demo writes into its folder.
 const FILES: [&str; 5] = ["config.toml", "api-key", "hook-secret", "mirror.db", "audit.ndjson"];
-/// The past is stored in pages of so many records.
+/// The past is read in pages of so many records, each ending so many after the one before: they overlap.
 const PAST_PAGE: usize = 90;
-/// The limit of these pages. Each is shorter, so that none leaves a gap.
+const PAST_STEP: usize = 80;
+/// The limit of these pages. The first is shorter: nothing was before it.
 const PAST_LIMIT: u32 = 100;
 /// How often to look for new changes to print.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -111,9 +112,11 @@ async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
         let Some(truth) = sandbox::Route::named(&name).map(|route| sandbox.truth(route)) else {
             continue;
         };
-        // From the end on, so that the last page is a full one: the first poll is judged by it.
-        for past in truth.rchunks(PAST_PAGE).rev() {
-            let texts: Vec<&str> = past.iter().rev().map(|record| record.record.get()).collect();
+        // Counted from the end, so that the last page is a full one: the first poll is judged by it.
+        let ends: Vec<usize> = (1..=truth.len()).rev().step_by(PAST_STEP).collect();
+        for end in ends.into_iter().rev() {
+            let past = truth[end.saturating_sub(PAST_PAGE)..end].iter().rev();
+            let texts: Vec<&str> = past.map(|record| record.record.get()).collect();
             let newest = texts.first().copied().unwrap_or_default();
             let made_at: Option<String> =
                 field(newest, "created_at").and_then(|text| serde_json::from_str(text).ok());
