@@ -29,6 +29,7 @@ mod once;
 mod output;
 mod past;
 mod plan;
+mod plan_text;
 mod progress;
 mod rebuild;
 mod records;
@@ -44,10 +45,8 @@ mod schemas;
 mod search;
 mod search_index;
 mod show;
-mod simulate;
 mod sinks;
 mod status;
-mod trace;
 mod verify;
 mod whole_record;
 mod why;
@@ -58,6 +57,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use secrecy::SecretString;
 
@@ -103,10 +103,6 @@ enum Command {
     Plan(Json),
     /// Show which workspace the store belongs to, or accept the one that answers now
     Workspace(workspace::Args),
-    /// Compare the adaptive schedule with fixed ones on a virtual clock
-    Simulate(simulate::Args),
-    /// Print when records arrived, as `seconds,route,id`, for `simulate --trace`
-    Trace,
     /// List the records of a route, the last changed first
     Records(records::Args),
     /// Answer a report about the shop, or list the reports
@@ -164,6 +160,21 @@ struct Json {
     json: bool,
 }
 
+/// Commands of earlier versions, and what to use now.
+const REMOVED: [(&str, &str); 2] = [
+    ("simulate", "the simulation is a program for developers: see docs/development.md"),
+    ("trace", "docs/development.md has a query that lists when records arrived"),
+];
+
+/// What to use instead of the command that is not known, if an earlier version had it.
+fn removed(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let (_, now) = REMOVED.iter().find(|(name, _)| name == word)?;
+    Some(format!("there is no command `{word}` any more: {now}"))
+}
+
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -174,7 +185,10 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // If even this cannot be printed, the exit code is all that is left.
-            let _ = error.print();
+            match removed(&error) {
+                Some(text) => output::aside(&format!("shopmirror: {text}")),
+                None => drop(error.print()),
+            }
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
@@ -212,8 +226,6 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Why(args) => why::run(&load_for_reading(place)?, &args),
         Command::Plan(json) => plan::run(&load(place)?, json.json),
         Command::Workspace(args) => workspace::run(&load(place)?, &args),
-        Command::Simulate(args) => simulate::run(&args),
-        Command::Trace => trace::run(&load(place)?),
         Command::Records(args) => records::run(&load_for_reading(place)?, args),
         Command::Export(args) => export::run(&load_for_reading(place)?, &args),
         Command::Find(args) => find::run(&load_for_reading(place)?, &args),

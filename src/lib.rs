@@ -31,7 +31,6 @@
 //! | [`schedule`] | decides when each poller polls next; pure |
 //! | [`plan`] | what the schedule knows and plans, for people and tools |
 //! | [`budget`] | decides how many requests this process may send; pure |
-//! | [`simulate`] | compares the schedule with fixed schedules, on a virtual clock |
 //! | [`api`] | the client of the workspace API |
 //! | [`poll`] | the dispatcher: polls, stores, learns, and sends background requests |
 //! | [`repair`] | searches for customers that were missed between two polls |
@@ -82,7 +81,6 @@ pub mod report;
 pub mod retry_after;
 pub mod schedule;
 pub mod shape;
-pub mod simulate;
 pub mod sink;
 pub mod status;
 pub mod store;

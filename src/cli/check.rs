@@ -19,11 +19,10 @@ use serde::Serialize;
 
 use super::exit::{self, ExitError};
 use super::plan::unlearned;
-use super::{completions, output, read_config, runtime};
+use super::{completions, output, plan_text, read_config, runtime};
 use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
 use crate::poll::PollerPlan;
-use crate::simulate;
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Args {
@@ -131,7 +130,7 @@ fn report_long_waits(config: &Config, report: &mut CheckReport) {
     let view =
         |(index, poller): (usize, &PollerPlan)| (poller.id.to_string(), schedule.view(index, now));
     let views: Vec<_> = plan.iter().enumerate().map(view).collect();
-    for said in simulate::too_small(&views, budget.pace_per_minute) {
+    for said in plan_text::too_small(&views, budget.pace_per_minute) {
         report.ok("intervals", said);
     }
 }

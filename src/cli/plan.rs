@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{current_status, output};
+use super::{current_status, output, plan_text};
 use crate::budget::{Budget, BudgetStatus};
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
@@ -10,7 +10,6 @@ use crate::daemon;
 use crate::plan::{Forecast, PollerView};
 use crate::poll::PollerPlan;
 use crate::schedule::Schedule;
-use crate::simulate;
 use crate::store::{OpenError, Reader};
 
 /// What the schedule knows about every poller: from the daemon, or from what it left in the store.
@@ -72,8 +71,13 @@ fn store_is_there(config: &Config) -> anyhow::Result<bool> {
 pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let PlanStatus { pollers, forecast, budget, .. } = planned(config)?;
     if json {
-        return output::json(&simulate::plan_json(&pollers, &forecast, budget.pace_per_minute));
+        return output::json(&plan_text::plan_json(&pollers, &forecast, budget.pace_per_minute));
     }
-    output::text(&simulate::plan(&pollers, &forecast, budget.pace_per_minute, config.poll.thrift))?;
+    output::text(&plan_text::plan(
+        &pollers,
+        &forecast,
+        budget.pace_per_minute,
+        config.poll.thrift,
+    ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -21,6 +21,7 @@ use super::dead::{DeadLetter, DropResult, RedriveResult};
 use super::forget::ForgetResult;
 use super::gaps::AcceptResult;
 use super::log::RouteSummary;
+use super::plan_text::Plan;
 use super::rebuild::RebuildResult;
 use super::replay::ReplayPlan;
 use super::show::Shown;
@@ -33,7 +34,6 @@ use crate::deliver::SinkStatus;
 use crate::record::{Change, Event, FoundRecord};
 use crate::report::{ListedReport, ReportDocument, ScheduledContent};
 use crate::shape::{CloudEvent, StandardEvent};
-use crate::simulate::{Plan, ScheduleComparison};
 use crate::status::{ScheduledReportStatus, WorkspaceStatus};
 use crate::store::{Form, Gap, PendingDelivery, Replay, VerifyFinding};
 
@@ -209,12 +209,6 @@ const DOCUMENTS: &[Document] = &[
     document::<DropResult>("dead-drop", "what dropping dead letters did", &["dead drop"], &[]),
     document::<Plan<'_>>("plan", "whether the budget is enough", &["plan"], &[]),
     document::<Why<'_>>("why", "how often a route is polled, and why", &["why"], &[]),
-    document::<ScheduleComparison>(
-        "simulate",
-        "schedules compared on a virtual clock",
-        &["simulate"],
-        &[],
-    ),
     document::<Rows>("search", "customers as the workspace sent them", &["search"], &[]),
     document::<Vec<BackfillResult>>("backfill", "what a backfill found", &["backfill"], &[]),
     document::<Vec<Form>>(

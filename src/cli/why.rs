@@ -6,14 +6,13 @@ use clap_complete::ArgValueCandidates;
 
 use super::completions;
 use super::exit::{ExitError, USAGE};
-use super::output;
 use super::plan::planned;
 use super::route_name::RouteName;
+use super::{output, plan_text};
 use crate::budget::BudgetStatus;
 use crate::config::Config;
 use crate::plan::PollerView;
 use crate::record::Route;
-use crate::simulate;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -79,6 +78,6 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             running: planned.running,
         });
     }
-    output::text(&simulate::why(name, view, &planned.budget, &planned.forecast, planned.running))?;
+    output::text(&plan_text::why(name, view, &planned.budget, &planned.forecast, planned.running))?;
     Ok(ExitCode::SUCCESS)
 }

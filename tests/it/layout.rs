@@ -54,7 +54,6 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("repair", Some(&["api", "poll", "store"])),
     ("custom_fields", Some(&["api", "poll", "store"])),
     ("report", Some(&["store"])),
-    ("simulate", Some(&["schedule", "plan", "budget", "contiguity"])),
     (
         "daemon",
         Some(&[
@@ -78,14 +77,13 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
         "cli",
         Some(&[
             "api", "schedule", "plan", "budget", "store", "sink", "poll", "deliver", "status",
-            "control", "alerts", "report", "shape", "simulate", "daemon", "backfill",
+            "control", "alerts", "report", "shape", "daemon", "backfill",
         ]),
     ),
 ];
 
 /// The pure modules, and the names that must not appear in them.
-const PURE: [&str; 7] =
-    ["record", "contiguity", "schedule", "plan", "shape", "simulate", "backfill"];
+const PURE: [&str; 6] = ["record", "contiguity", "schedule", "plan", "shape", "backfill"];
 const IMPURE: [&str; 6] =
     ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
 

@@ -62,8 +62,6 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "shopmirror workspace accept",
         "Go on after the shop was renamed and its key or address changed.",
     ),
-    ("simulate", "shopmirror simulate --shop busy --hours 168", "Compare schedules over a week."),
-    ("trace", "shopmirror trace > arrivals.csv", "Keep the arrivals for simulate --trace."),
     ("records", "shopmirror records jobs --where status_stage=open", "List the open repairs."),
     ("report", "shopmirror report payments --by month", "See the payments of each month."),
     (

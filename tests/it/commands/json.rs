@@ -124,7 +124,6 @@ async fn every_output_for_programs_is_as_its_schema_says() {
         ("report-answer", "report mirror --format json"),
         ("plan", "plan --json"),
         ("why", "why leads --json"),
-        ("simulate", "simulate --shop busy --hours 1 --json"),
         ("search", "search a --json"),
         ("backfill", "backfill customers --most 1 --json"),
         ("custom-fields", "custom-fields --refresh --json"),

@@ -1,4 +1,4 @@
-//! What is mirrored and what has changed: `records`, `show`, `log`, `trace` and the other listings.
+//! What is mirrored and what has changed: `records`, `show`, `log` and the other listings.
 
 use sandbox::Route;
 use serde_json::{Value, json};

@@ -20,25 +20,25 @@ const ROUTES: [&str; 6] =
 
 /// The arrivals of one route.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RouteTraffic {
+pub(crate) struct RouteTraffic {
     /// The route's name.
-    pub name: String,
+    pub(crate) name: String,
     /// Seconds since the start, ascending.
-    pub arrivals: Vec<f64>,
+    pub(crate) arrivals: Vec<f64>,
 }
 
 /// Everything that arrives.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// The routes.
-    pub routes: Vec<RouteTraffic>,
+    pub(crate) routes: Vec<RouteTraffic>,
     /// How long the simulation lasts, in seconds.
-    pub span_s: f64,
+    pub(crate) span_s: f64,
     /// The wall time at the start.
-    pub start: Timestamp,
+    pub(crate) start: Timestamp,
     /// Arrivals an hour on each route, hour by hour and then again from the first; empty if they
     /// are not known.
-    pub known_rates: Vec<Vec<f64>>,
+    pub(crate) known_rates: Vec<Vec<f64>>,
 }
 
 /// Seconds and id of one line of a trace.
@@ -46,7 +46,7 @@ type TraceLine<'a> = (f64, Cow<'a, str>);
 
 /// A synthetic shop: opening hours, a morning rush, a short Saturday, a closed Sunday.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shop {
+pub(crate) enum Shop {
     /// One counter.
     Quiet,
     /// A large shop.
@@ -57,8 +57,7 @@ pub enum Shop {
 
 impl Shop {
     /// The shop of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "quiet" => Some(Self::Quiet),
             "busy" => Some(Self::Busy),
@@ -90,7 +89,7 @@ fn opening(hour_of_week: usize) -> f64 {
 
 /// Why a trace cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum TraceError {
+pub(crate) enum TraceError {
     /// A line is not `seconds,route,id`.
     #[error("trace line {line}: {problem}; a line is seconds,route,id")]
     Line {
@@ -116,15 +115,14 @@ pub enum TraceError {
         routes: usize,
     },
     /// There is nothing to simulate.
-    #[error("the trace holds no record; export one with `shopmirror trace`")]
+    #[error("the trace holds no record; docs/development.md says how to make one")]
     Empty,
 }
 
 impl Traffic {
     /// Random arrivals whose rate an hour `rate(route, seconds)` gives; never above `most(route)`.
     /// At most ten years, at most five million records a route.
-    #[must_use]
-    pub fn random(
+    pub(crate) fn random(
         names: &[&str],
         span_s: f64,
         seed: u64,
@@ -159,8 +157,7 @@ impl Traffic {
     }
 
     /// Constant rates an hour, in the order of the routes.
-    #[must_use]
-    pub fn rates(per_hour: &[f64], hours: f64, seed: u64) -> Self {
+    pub(crate) fn rates(per_hour: &[f64], hours: f64, seed: u64) -> Self {
         let names: Vec<String> = (0..per_hour.len())
             .map(|route| {
                 ROUTES
@@ -176,8 +173,7 @@ impl Traffic {
     }
 
     /// A synthetic shop, beginning on a Monday at midnight.
-    #[must_use]
-    pub fn shop(shop: Shop, hours: f64, seed: u64) -> Self {
+    pub(crate) fn shop(shop: Shop, hours: f64, seed: u64) -> Self {
         let rates = shop.open_rates();
         let busiest = 1.6;
         let at_hour = |hour: usize| rates.iter().map(|rate| rate * opening(hour)).collect();
@@ -199,7 +195,7 @@ impl Traffic {
     ///
     /// # Errors
     /// The first line that is no such thing, with its number, or why all of them together are none.
-    pub fn from_trace(text: &str, hours: Option<f64>) -> Result<Self, TraceError> {
+    pub(crate) fn from_trace(text: &str, hours: Option<f64>) -> Result<Self, TraceError> {
         let mut routes: BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>> = BTreeMap::new();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (place, line) in text.lines().enumerate() {

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::RunTotals;
 use super::traffic::Traffic;
-use crate::budget::KeyReading;
-use crate::contiguity::{self, Contiguity, PreviousPage, Proof, Relation, Sighting};
-use crate::schedule::{Observation, PollResult};
+use shopmirror::budget::KeyReading;
+use shopmirror::contiguity::{self, Contiguity, PreviousPage, Proof, Relation, Sighting};
+use shopmirror::schedule::{Observation, PollResult};
 
 /// The window of one route and what its poller knows about it.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! What `why`, `plan` and `simulate` print. Pure: views in, text out.
+//! What `why` and `plan` print. Pure: views in, text out.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,6 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use super::{ScheduleComparison, ScheduleResult};
 use crate::budget::BudgetStatus;
 use crate::duration::seconds as span;
 use crate::plan::{Forecast, PollerView};
@@ -15,66 +14,10 @@ use crate::plan::{Forecast, PollerView};
 const RAISE: &str =
     "Raise [budget] requests_per_minute, lower reserve, or disable a route that is not needed";
 
-/// The comparison as a table for people.
-#[must_use]
-pub fn table(comparison: &ScheduleComparison) -> String {
-    let mut table = columns(&[
-        "schedule",
-        "requests",
-        "mean delay",
-        "p50",
-        "p99",
-        "arrived",
-        "lost",
-        "outside gaps",
-        "gaps",
-        "suspect",
-        "429",
-    ]);
-    for result in &comparison.schedules {
-        table.add_row([
-            result.name.to_owned(),
-            result.requests.to_string(),
-            format!("{:.2} s", result.mean_delay_s),
-            format!("{:.2} s", result.p50_s),
-            format!("{:.2} s", result.p99_s),
-            result.arrived.to_string(),
-            result.lost.to_string(),
-            result.lost_outside_gaps.to_string(),
-            result.gaps.to_string(),
-            result.suspect.to_string(),
-            result.http_429.to_string(),
-        ]);
-    }
-    let mut text = table.to_string();
-    if let Some(optimum) = comparison.optimum_delay_s {
-        // Writing to a String cannot fail.
-        let _ = write!(
-            text,
-            "\nat known rates no schedule that keeps min_interval and max_interval has a mean delay below {optimum:.2} s"
-        );
-        if comparison.schedules.iter().any(|result| result.lost > 0) {
-            text.push_str(" without losing records; a lost record has no delay");
-        }
-    }
-    if let Some(note) = comparison.schedules.first().and_then(hours) {
-        text.push('\n');
-        text.push_str(&note);
-    }
-    text
-}
-
-/// How unequal the hours of a schedule are; the last one, which may be cut short, is left out.
-fn hours(result: &ScheduleResult) -> Option<String> {
-    let (_, whole) = result.requests_by_hour.split_last()?;
-    let (most, least) = (whole.iter().max()?, whole.iter().min()?);
-    Some(format!("{}: {most} requests in its busiest hour, {least} in its quietest", result.name))
-}
-
 /// How often each poller is polled and whether that keeps every page from overflowing, as a table
 /// and a verdict.
 #[must_use]
-pub fn plan(
+pub(super) fn plan(
     pollers: &[(String, PollerView)],
     forecast: &Forecast,
     budget_per_minute: f64,
@@ -126,7 +69,7 @@ const MOST_NAMES: usize = 6;
 /// Says for which pollers the budget is too small to keep their `max_interval` or `every`, if it is,
 /// and what to do: one sentence for each setting, with the longest wait.
 #[must_use]
-pub fn too_small(pollers: &[(String, PollerView)], budget_per_minute: f64) -> Vec<String> {
+pub(super) fn too_small(pollers: &[(String, PollerView)], budget_per_minute: f64) -> Vec<String> {
     let mut alike: Vec<(String, f64, Vec<&str>)> = Vec::new();
     for (name, view) in pollers {
         let Some(asked_s) = view.unkept_max_interval_s else { continue };
@@ -174,7 +117,7 @@ fn verdict(
 /// What `plan --json` prints.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Plan<'p> {
+pub(super) struct Plan<'p> {
     /// What polls are granted, in requests a minute.
     budget_per_minute: f64,
     /// Whether the budget is enough to lose no records of any route.
@@ -190,7 +133,7 @@ pub struct Plan<'p> {
 /// One poller of a plan.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct PlannedPoller<'p> {
+pub(super) struct PlannedPoller<'p> {
     /// The poller: the route, or `route@business`.
     poller: &'p str,
     /// What the schedule knows and plans.
@@ -199,7 +142,7 @@ pub struct PlannedPoller<'p> {
 
 /// The plan for programs.
 #[must_use]
-pub fn plan_json<'p>(
+pub(super) fn plan_json<'p>(
     pollers: &'p [(String, PollerView)],
     forecast: &Forecast,
     budget_per_minute: f64,
@@ -216,7 +159,7 @@ pub fn plan_json<'p>(
 
 /// Why a poller is polled when it is, in sentences.
 #[must_use]
-pub fn why(
+pub(super) fn why(
     name: &str,
     view: &PollerView,
     budget: &BudgetStatus,

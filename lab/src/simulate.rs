@@ -9,7 +9,7 @@ mod adaptive;
 mod chart;
 mod fixed;
 mod optimum;
-mod render;
+mod table;
 mod traffic;
 mod window;
 
@@ -17,24 +17,21 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use self::adaptive::SimulatedFaults;
-pub use self::chart::svg;
-pub use self::render::{Plan, PlannedPoller, plan, plan_json, table, too_small, why};
-pub use self::traffic::{RouteTraffic, Shop, TraceError, Traffic};
+pub(crate) use self::chart::svg;
+pub(crate) use self::table::table;
+pub(crate) use self::traffic::{Shop, Traffic};
 
 /// What a simulation is run with.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SimulationSettings {
+pub(crate) struct SimulationSettings {
     /// Records a page can hold.
-    pub limit: u32,
+    pub(crate) limit: u32,
     /// Requests a minute that may be spent.
-    pub requests_per_minute: u32,
+    pub(crate) requests_per_minute: u32,
     /// Shortest time between two polls of a route.
-    pub min_interval: Duration,
+    pub(crate) min_interval: Duration,
     /// Longest time between two polls of a route.
-    pub max_interval: Duration,
-    /// What goes wrong on the way.
-    pub faults: Option<SimulatedFaults>,
+    pub(crate) max_interval: Duration,
 }
 
 impl Default for SimulationSettings {
@@ -46,50 +43,47 @@ impl Default for SimulationSettings {
             requests_per_minute: 45,
             min_interval: Duration::from_secs(1),
             max_interval: Duration::from_secs(90),
-            faults: None,
         }
     }
 }
 
 /// The outcome of all schedules over the same records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct ScheduleComparison {
+pub(crate) struct ScheduleComparison {
     /// `adaptive`, `uniform`, `proportional`, `cron`, in this order.
-    pub schedules: Vec<ScheduleResult>,
+    pub(crate) schedules: Vec<ScheduleResult>,
     /// The least mean delay that known rates allow under this budget; absent for a trace.
-    pub optimum_delay_s: Option<f64>,
+    pub(crate) optimum_delay_s: Option<f64>,
 }
 
 /// The outcome of one schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct ScheduleResult {
+pub(crate) struct ScheduleResult {
     /// Which schedule.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Requests sent.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// The mean time from a record's arrival to the poll that saw it, in seconds.
-    pub mean_delay_s: f64,
+    pub(crate) mean_delay_s: f64,
     /// The median of that time, in seconds.
-    pub p50_s: f64,
+    pub(crate) p50_s: f64,
     /// The time that 99 of 100 records stay below, in seconds.
-    pub p99_s: f64,
+    pub(crate) p99_s: f64,
     /// Records that arrived.
-    pub arrived: u64,
+    pub(crate) arrived: u64,
     /// Records no poll saw.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Lost records that no recorded gap covers.
-    pub lost_outside_gaps: u64,
+    pub(crate) lost_outside_gaps: u64,
     /// Gaps recorded.
-    pub gaps: u64,
+    pub(crate) gaps: u64,
     /// Pages that do not prove that nothing was missed, although there is reason to think so.
-    pub suspect: u64,
+    pub(crate) suspect: u64,
     /// Requests the server refused.
-    pub http_429: u64,
+    pub(crate) http_429: u64,
     /// Requests in each hour since the start.
     #[serde(skip)]
-    pub requests_by_hour: Vec<u64>,
+    pub(crate) requests_by_hour: Vec<u64>,
 }
 
 /// What a run collects.
@@ -147,8 +141,7 @@ fn quantile(delays: &mut [f32], part: f64) -> f64 {
 }
 
 /// Runs the adaptive schedule over `traffic`, then the fixed ones with the whole budget.
-#[must_use]
-pub fn compare(traffic: &Traffic, settings: &SimulationSettings) -> ScheduleComparison {
+pub(crate) fn compare(traffic: &Traffic, settings: &SimulationSettings) -> ScheduleComparison {
     let adaptive = adaptive::run(traffic, settings);
     let requests = traffic.span_s / optimum::SPAN_S * f64::from(settings.requests_per_minute);
     let requests = (requests.floor() as u64).max(1);

@@ -12,8 +12,7 @@ const HOURS_HEIGHT: f64 = 90.0;
 const COLOURS: [&str; 4] = ["#1b7f5c", "#8a8f98", "#b9a44c", "#b0584a"];
 
 /// Draws the comparison.
-#[must_use]
-pub fn svg(comparison: &ScheduleComparison) -> String {
+pub(crate) fn svg(comparison: &ScheduleComparison) -> String {
     let results = &comparison.schedules;
     let rows = results.len() as f64 * (BAR + GAP);
     let height = 40.0 + rows + 40.0 + HOURS_HEIGHT + 30.0;

@@ -1,0 +1,109 @@
+//! `lab`: runs shopmirror's schedule and budget on a virtual clock, for developers.
+//!
+//! `lab simulate` compares the adaptive schedule with fixed ones over a trace or a synthetic shop.
+
+mod simulate;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail, ensure};
+use clap::Parser;
+use shopmirror::record::Route;
+
+use self::simulate::{Shop, SimulationSettings, Traffic};
+
+#[derive(Debug, Parser)]
+#[command(name = "lab")]
+enum Command {
+    /// Compare the adaptive schedule with fixed ones on a virtual clock
+    Simulate(Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct Args {
+    /// A file of arrivals, one `seconds,route,id` per line
+    #[arg(long, value_name = "FILE", group = "traffic")]
+    trace: Option<PathBuf>,
+    /// A synthetic shop, from midnight of a Monday, open from 9: quiet, busy or chain
+    #[arg(long, value_name = "NAME", group = "traffic", default_value = "busy")]
+    shop: String,
+    /// Constant arrivals per hour of jobs, customers, leads, payments, job_status_changes and
+    /// outsourced_jobs, in this order
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', group = "traffic")]
+    rates: Vec<f64>,
+    /// Requests per minute
+    #[arg(long, value_name = "N", default_value_t = 45, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    requests_per_minute: u32,
+    /// Records per page
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    limit: u32,
+    /// The simulated time in hours [default: 24, or the whole trace]
+    #[arg(long)]
+    hours: Option<f64>,
+    /// The same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Draw the comparison as SVG into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Not read; callers of the former `shopmirror simulate` give it
+    #[arg(long, value_name = "FILE", hide = true)]
+    config: Option<PathBuf>,
+}
+
+/// Most hours that `--hours` can give: a year.
+const MOST_HOURS: f64 = 24.0 * 366.0;
+/// Most requests of one schedule. Each takes 16 bytes of memory.
+const MOST_REQUESTS: f64 = 50_000_000.0;
+
+fn main() -> anyhow::Result<()> {
+    let Command::Simulate(args) = Command::parse();
+    let traffic = traffic(&args)?;
+    let requests = traffic.span_s / 60.0 * f64::from(args.requests_per_minute);
+    ensure!(
+        requests <= MOST_REQUESTS,
+        "{requests:.0} requests are more than the 50 million that a simulation can have: use fewer --hours or --requests-per-minute"
+    );
+    let settings = SimulationSettings {
+        limit: args.limit,
+        requests_per_minute: args.requests_per_minute,
+        ..SimulationSettings::default()
+    };
+    let comparison = simulate::compare(&traffic, &settings);
+    if let Some(path) = &args.svg {
+        std::fs::write(path, simulate::svg(&comparison))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&comparison)?);
+    } else {
+        println!("{}", simulate::table(&comparison));
+    }
+    Ok(())
+}
+
+fn traffic(args: &Args) -> anyhow::Result<Traffic> {
+    if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= MOST_HOURS)) {
+        bail!("--hours must be above 0 and at most a year (8784)");
+    }
+    let hours = args.hours.unwrap_or(24.0);
+    if let Some(path) = &args.trace {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        return Traffic::from_trace(&text, args.hours).with_context(|| path.display().to_string());
+    }
+    if !args.rates.is_empty() {
+        let is_one_a_route = args.rates.len() == Route::ALL.len();
+        if !is_one_a_route || args.rates.iter().any(|rate| !(0.0..=1e6).contains(rate)) {
+            let names = Route::ALL.map(Route::as_str).join(", ");
+            bail!("--rates takes six numbers from 0 to 1000000, arrivals per hour of {names}");
+        }
+        return Ok(Traffic::rates(&args.rates, hours, args.seed));
+    }
+    let shop = Shop::named(&args.shop);
+    let shop = shop.with_context(|| format!("there is no shop {:?}", args.shop))?;
+    Ok(Traffic::shop(shop, hours, args.seed))
+}
