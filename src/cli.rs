@@ -28,8 +28,6 @@ mod moment;
 mod once;
 mod output;
 mod past;
-mod plan;
-mod plan_text;
 mod progress;
 mod rebuild;
 mod records;
@@ -49,7 +47,6 @@ mod sinks;
 mod status;
 mod verify;
 mod whole_record;
-mod why;
 mod workspace;
 
 use std::io::ErrorKind;
@@ -95,12 +92,8 @@ enum Command {
     Sandbox(sandbox::Args),
     /// Test the configuration, the key, the address and the sinks; writes nothing
     Check(check::Args),
-    /// Show health, pollers, budget and sinks
+    /// Show health, pollers, budget and sinks, or how often a route is polled and why
     Status(status::Args),
-    /// Show how often a route is polled, and why
-    Why(why::Args),
-    /// Show whether the budget is enough to lose no records of any route
-    Plan(Json),
     /// Show which workspace the store belongs to, or accept the one that answers now
     Workspace(workspace::Args),
     /// List the records of a route, the last changed first
@@ -161,9 +154,11 @@ struct Json {
 }
 
 /// Commands of earlier versions, and what to use now.
-const REMOVED: [(&str, &str); 2] = [
+const REMOVED: [(&str, &str); 4] = [
+    ("plan", "use `shopmirror status`"),
     ("simulate", "the simulation is a program for developers: see docs/development.md"),
     ("trace", "docs/development.md has a query that lists when records arrived"),
+    ("why", "use `shopmirror status ROUTE`"),
 ];
 
 /// What to use instead of the command that is not known, if an earlier version had it.
@@ -223,8 +218,6 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Check(args) => check::run(&config_path(place)?, &args),
         Command::Status(args) => status::run(&config_path(place)?, args),
-        Command::Why(args) => why::run(&load_for_reading(place)?, &args),
-        Command::Plan(json) => plan::run(&load(place)?, json.json),
         Command::Workspace(args) => workspace::run(&load(place)?, &args),
         Command::Records(args) => records::run(&load_for_reading(place)?, args),
         Command::Export(args) => export::run(&load_for_reading(place)?, &args),

@@ -260,8 +260,6 @@ pub struct PollSettings {
     pub limit: u32,
     /// The longest time that one request may take in total.
     pub timeout: Duration,
-    /// Whether quiet hours may leave requests of the budget unused.
-    pub thrift: bool,
 }
 
 /// `[routes.NAME]` joined with the defaults of `[poll]`.

@@ -29,7 +29,6 @@
 //! | [`shape`] | writes a change as a sink's destination wants it: JSON, CloudEvents, CSV, a template; pure |
 //! | [`config`] | reads and checks the TOML file, and reports every problem at once |
 //! | [`schedule`] | decides when each poller polls next; pure |
-//! | [`plan`] | what the schedule knows and plans, for people and tools |
 //! | [`budget`] | decides how many requests this process may send; pure |
 //! | [`api`] | the client of the workspace API |
 //! | [`poll`] | the dispatcher: polls, stores, learns, and sends background requests |
@@ -73,7 +72,6 @@ pub mod escape;
 mod file_lock;
 mod file_owner;
 pub mod page;
-pub mod plan;
 pub mod poll;
 pub mod record;
 pub mod repair;

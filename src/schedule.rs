@@ -11,14 +11,16 @@ mod rate;
 mod reserved;
 mod share;
 mod slots;
+mod status;
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-pub(crate) use self::poller::{Poller, REMEMBERED_S};
+use self::poller::Poller;
 use self::share::Claim;
 use self::slots::Slots;
+pub use self::status::ScheduleStatus;
 
 /// Times closer together than this count as equal.
 const INSTANT_S: f64 = 1e-6;
@@ -27,7 +29,7 @@ const LATE_S: f64 = 0.005;
 /// How far deadlines are pulled apart, as a part of the even spacing of all guarantees.
 const APART: f64 = 0.8;
 /// The part of a page that may fill between two polls before the poller counts as at risk.
-pub(crate) const FILLED: f64 = 0.8;
+const FILLED: f64 = 0.8;
 
 /// What the operator says about one poller.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,8 +42,6 @@ pub struct PollerSettings {
     pub max_interval: Duration,
     /// How much an arrival counts beside those of the other pollers.
     pub weight: f64,
-    /// Whether quiet hours may leave requests unused; holds for all pollers if it does for one.
-    pub thrift: bool,
 }
 
 /// What a page that changed says about arrivals.
@@ -86,14 +86,12 @@ pub enum Next {
 /// The schedule of all pollers of one key.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    pub(crate) pollers: Vec<Poller>,
+    pollers: Vec<Poller>,
     slots: Slots,
-    /// Whether quiet hours may leave requests unused.
-    pub(crate) thrift: bool,
     /// Whether a background request waits for a slot.
     background: bool,
     /// The interval of polling in turn at the present pace, in seconds.
-    pub(crate) turn: f64,
+    turn: f64,
 }
 
 impl Schedule {
@@ -101,7 +99,7 @@ impl Schedule {
     #[must_use]
     pub fn new(pollers: Vec<PollerSettings>, requests_per_minute: f64, now: Moment) -> Self {
         let slots = Slots::new(requests_per_minute, seconds(now));
-        let nothing = Self { pollers: vec![], slots, thrift: false, background: false, turn: 1.0 };
+        let nothing = Self { pollers: vec![], slots, background: false, turn: 1.0 };
         nothing.reconfigured(
             pollers.into_iter().map(|settings| (settings, None)),
             requests_per_minute,
@@ -118,15 +116,9 @@ impl Schedule {
         requests_per_minute: f64,
         now: Moment,
     ) -> Self {
-        let mut schedule = Self {
-            pollers: vec![],
-            thrift: false,
-            background: false,
-            slots: self.slots,
-            turn: 1.0,
-        };
+        let mut schedule =
+            Self { pollers: vec![], background: false, slots: self.slots, turn: 1.0 };
         for (settings, before) in pollers {
-            schedule.thrift |= settings.thrift;
             let before = before.map(|place| self.pollers[place].clone());
             schedule.pollers.push(Poller::new(settings, before, seconds(now)));
         }
@@ -206,11 +198,10 @@ impl Schedule {
         }
         let (horizon, middle) = (at + INSTANT_S, at + 0.5 * self.slots.length());
         let ready = self.idle().filter(|(_, poller)| poller.ready_at() <= horizon);
-        let (place, latest) = ready
+        let latest = ready
             .filter(|(_, poller)| self.gains(poller, at))
-            .min_by(|(_, a), (_, b)| b.lateness(middle).total_cmp(&a.lateness(middle)))?;
-        // The slot that is left unused is one that every deadline can do without.
-        (!self.thrift || latest.due_at() <= horizon).then_some(place)
+            .min_by(|(_, a), (_, b)| b.lateness(middle).total_cmp(&a.lateness(middle)));
+        latest.map(|(place, _)| place)
     }
 
     /// The pollers that are not in flight.
@@ -316,15 +307,10 @@ impl Schedule {
     }
 
     /// When a poller is polled next if nothing changes.
-    pub(crate) fn planned(&self, poller: &Poller, at: f64) -> f64 {
+    fn planned(&self, poller: &Poller, at: f64) -> f64 {
         let own = self.next_reserved(poller, self.slots.open(at));
         let latest = own.unwrap_or_else(|| poller.deadline());
         poller.ready_at().max(poller.due_at().min(latest))
-    }
-
-    /// The time between two requests at the present pace, in seconds.
-    pub(crate) fn slot_s(&self) -> f64 {
-        self.slots.length()
     }
 
     /// Makes a poller wait until this reading of [`Moment::elapsed`], and no longer, whatever an
@@ -392,24 +378,16 @@ impl Schedule {
 
     /// Shares the budget out anew.
     fn share(&mut self) {
-        let part = if self.thrift { self.busy_part() } else { 1.0 };
         let claim = |p: &Poller| Claim {
             longest: p.reserved.map_or(p.guarantee, |own| own.every),
             followed: p.followed(self.turn),
             ..p.claim(p.pull(p.rate_now()))
         };
         let mut claims: Vec<Claim> = self.pollers.iter().map(claim).collect();
-        let intervals = share::intervals(&mut claims, part / self.slots.length());
+        let intervals = share::intervals(&mut claims, 1.0 / self.slots.length());
         for (poller, interval) in self.pollers.iter_mut().zip(intervals) {
             poller.interval = interval;
         }
-    }
-
-    /// How much of the busy hours' polls the present hour needs.
-    fn busy_part(&self) -> f64 {
-        let now: f64 = self.pollers.iter().map(|p| p.pull(p.rate_now())).sum();
-        let busiest: f64 = self.pollers.iter().map(|p| p.pull(p.memory.rate.busiest())).sum();
-        (now / busiest.max(1e-9)).clamp(0.05, 1.0)
     }
 }
 

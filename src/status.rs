@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use crate::budget::BudgetStatus;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
-use crate::plan::Forecast;
 use crate::poll::{PollerStatus, PollingStatus};
 use crate::record::Route;
 use crate::store::{JobLink, Reader, StoreError};
@@ -53,8 +52,6 @@ pub struct WorkspaceStatus {
     pub last_run: Option<LastRun>,
     /// The rate budget; only of a running daemon.
     pub budget: Option<BudgetStatus>,
-    /// Whether the budget is enough; only of a running daemon.
-    pub forecast: Option<Forecast>,
     /// One entry per sink.
     pub sinks: Vec<SinkStatus>,
     /// Sinks that are no longer configured and for which the log keeps changes.
@@ -110,7 +107,6 @@ impl WorkspaceStatus {
             page,
             pollers: polling.pollers,
             budget: Some(polling.budget),
-            forecast: Some(polling.forecast),
             sinks,
             ..Self::of_stored(stored, now)
         };
@@ -172,7 +168,6 @@ impl WorkspaceStatus {
             pollers: Vec::new(),
             last_run: None,
             budget: None,
-            forecast: None,
             sinks: Vec::new(),
             removed_sinks: stored.removed_sinks().to_vec(),
             records: stored.records().clone(),

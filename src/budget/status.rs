@@ -1,4 +1,4 @@
-//! The budget as `status`, `why` and the page show it. Decides nothing.
+//! The budget as `status` and the page show it. Decides nothing.
 
 use std::time::Duration;
 

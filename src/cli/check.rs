@@ -18,11 +18,13 @@ use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
 use super::exit::{self, ExitError};
-use super::plan::unlearned;
-use super::{completions, output, plan_text, read_config, runtime};
+use super::{completions, output, read_config, runtime};
+use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
-use crate::poll::PollerPlan;
+use crate::daemon;
+use crate::duration;
+use crate::schedule::Schedule;
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Args {
@@ -122,17 +124,26 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     report.print(args.json.json)
 }
 
-/// Says which poller may wait longer than its `max_interval`. It is no error: the routes then share
-/// what is missing.
+/// Says how many pollers may wait longer than their `max_interval`, and which of them the longest. It
+/// is no error: the routes then share what is missing.
 fn report_long_waits(config: &Config, report: &mut CheckReport) {
     let now = Clock::system().now();
-    let (plan, budget, schedule) = unlearned(config, now);
-    let view =
-        |(index, poller): (usize, &PollerPlan)| (poller.id.to_string(), schedule.view(index, now));
-    let views: Vec<_> = plan.iter().enumerate().map(view).collect();
-    for said in plan_text::too_small(&views, budget.pace_per_minute) {
-        report.ok("intervals", said);
-    }
+    let pace = Budget::new(config.budget, now).snapshot(now).pace_per_minute;
+    let plan = daemon::poller_plan(config);
+    let settings = plan.iter().map(|poller| poller.settings.clone()).collect();
+    let schedule = Schedule::new(settings, pace, now);
+    let statuses = plan.iter().enumerate().map(|(index, p)| (&p.id, schedule.status(index, now)));
+    let late: Vec<_> = statuses
+        .filter_map(|(id, status)| Some((id, status.guarantee_s, status.unkept_max_interval_s?)))
+        .collect();
+    let Some((id, wait_s, asked_s)) = late.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return;
+    };
+    let others = late.len() - 1;
+    let (wait, asked) = (duration::seconds(wait_s.max(*asked_s)), duration::seconds(*asked_s));
+    report.ok("intervals", format!(
+        "{id} and {others} more may wait longer than max_interval or every allows, {id} up to {wait} in place of {asked}: {pace:.1} polls a minute are too few to keep that for all routes. Raise the shortest max_interval or every, raise requests_per_minute, lower reserve, or disable a route"
+    ));
 }
 
 fn summary(path: &Path, config: &Config) -> String {

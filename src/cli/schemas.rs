@@ -21,13 +21,11 @@ use super::dead::{DeadLetter, DropResult, RedriveResult};
 use super::forget::ForgetResult;
 use super::gaps::AcceptResult;
 use super::log::RouteSummary;
-use super::plan_text::Plan;
 use super::rebuild::RebuildResult;
 use super::replay::ReplayPlan;
 use super::show::Shown;
 use super::sinks::{ForgetSinkResult, ReleaseResult, SinkPreview, SinkTestResult};
 use super::whole_record::RecordDocument;
-use super::why::Why;
 use super::workspace::WorkspaceInfo;
 use crate::alerts::Alert;
 use crate::deliver::SinkStatus;
@@ -207,8 +205,6 @@ const DOCUMENTS: &[Document] = &[
         &[],
     ),
     document::<DropResult>("dead-drop", "what dropping dead letters did", &["dead drop"], &[]),
-    document::<Plan<'_>>("plan", "whether the budget is enough", &["plan"], &[]),
-    document::<Why<'_>>("why", "how often a route is polled, and why", &["why"], &[]),
     document::<Rows>("search", "customers as the workspace sent them", &["search"], &[]),
     document::<Vec<BackfillResult>>("backfill", "what a backfill found", &["backfill"], &[]),
     document::<Vec<Form>>(

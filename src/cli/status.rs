@@ -7,18 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::current_status::{current, decoded};
-use super::exit;
+use super::exit::{self, ExitError};
 use super::output::{self, cell};
+use super::route_name::RouteName;
 use super::{backup, moment, read_shared_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::duration;
 use crate::poll::PollerStatus;
+use crate::record::Route;
 use crate::status::{Health, LastRun, WorkspaceStatus};
 use crate::store::missing_link;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Args {
+    /// Show only how often this route is polled, and why
+    #[arg(value_parser = RouteName, conflicts_with = "watch")]
+    route: Option<Route>,
     /// Exit with 0 if health is ok, 1 if degraded or at risk, 2 if failing, 3 if unknown
     #[arg(long)]
     exit_code: bool,
@@ -37,8 +42,15 @@ pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
     if args.watch {
         return watch::run(path);
     }
-    let printed = read(path).and_then(|(store, status)| {
-        if args.json.json { output::json(&status) } else { print(&store, &status) }?;
+    let printed = read(path).and_then(|(store, mut status)| {
+        if let Some(route) = args.route {
+            keep_route(&mut status, route)?;
+        }
+        match args.route {
+            _ if args.json.json => output::json(&status),
+            Some(_) => print_route(&status),
+            None => print(&store, &status),
+        }?;
         Ok(status.health)
     });
     match printed {
@@ -54,6 +66,66 @@ pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Leaves out the pollers of other routes.
+fn keep_route(status: &mut WorkspaceStatus, route: Route) -> anyhow::Result<()> {
+    let (wanted, others): (Vec<_>, Vec<_>) =
+        status.pollers.drain(..).partition(|poller| poller.route == route.as_str());
+    if wanted.is_empty() {
+        let names: Vec<String> = others.iter().map(PollerStatus::name).collect();
+        let text = format!("{route} is not polled; these are: {}", names.join(", "));
+        return Err(ExitError { code: exit::USAGE, text }.into());
+    }
+    status.pollers = wanted;
+    Ok(())
+}
+
+/// How often each of the pollers is polled, and why.
+fn print_route(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
+    for poller in &status.pollers {
+        output::text(&output::plain(&described(poller)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(poller: &PollerStatus) -> String {
+    let name = poller.name();
+    let span =
+        |seconds: Option<f64>| seconds.map_or_else(|| "unknown".to_owned(), duration::seconds);
+    let rate = poller.rate_per_hour.map_or_else(
+        || "unknown".to_owned(),
+        |rate| {
+            let digits = if rate < 10.0 { 2 } else { 0 };
+            format!("{rate:.digits$} new records an hour")
+        },
+    );
+    let risk = match (poller.at_risk, poller.guarantee_s) {
+        (_, None) => "unknown while no daemon runs".to_owned(),
+        (false, _) => "none: at the rates seen no page overflows".to_owned(),
+        (true, _) => format!(
+            "records of {name} may be missed: a page can fill between two polls; raise requests_per_minute, lower reserve or disable a route"
+        ),
+    };
+    let next = match poller.next_poll_s {
+        None if poller.guarantee_s.is_none() => "after the daemon is started".to_owned(),
+        None => "the request is under way".to_owned(),
+        Some(left) if left < 0.5 => "now, with the next free request of the budget".to_owned(),
+        Some(left) => format!("in {}", duration::seconds(left)),
+    };
+    let read = poller.last_read(|age| format!("{} ago", duration::seconds(age)));
+    let mut lines = vec![
+        ("poller", format!("{name}, {}", poller.state.as_str())),
+        ("rate", rate),
+        ("interval", span(poller.interval_s)),
+        ("why", poller.reason.clone().unwrap_or_else(|| "no daemon runs".to_owned())),
+        ("guarantee", format!("polled again after {} at the latest", span(poller.guarantee_s))),
+        ("risk", risk),
+        ("last read", read),
+        ("next poll", next),
+    ];
+    lines.extend(poller.last_error_text.clone().map(|error| ("error", error)));
+    lines.iter().map(|(label, text)| format!("{label:<10} {text}\n")).collect::<String>() + "\n"
 }
 
 /// The status alone, of a file without problems.
@@ -77,7 +149,7 @@ fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
 }
 
 /// What is shown of each poller.
-const HEADS: [&str; 10] = [
+const HEADS: [&str; 11] = [
     "route",
     "business",
     "state",
@@ -88,6 +160,7 @@ const HEADS: [&str; 10] = [
     "next",
     "per hour",
     "gaps",
+    "risk",
 ];
 
 fn print(store: &Path, status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
@@ -180,9 +253,10 @@ fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> [String; HEADS
         records.map_or_else(|| "-".to_owned(), ToString::to_string),
         poller.last_read(|age| format!("{} ago", duration::seconds(age))),
         seconds(poller.interval_s),
-        seconds(poller.guarantee_s()),
+        seconds(poller.guarantee_s),
         seconds(poller.next_poll_s),
         poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
         poller.gaps.to_string(),
+        if poller.at_risk { "AT RISK" } else { "-" }.to_owned(),
     ]
 }

@@ -294,10 +294,9 @@ fn poll(mut section: Section<'_>) -> (PollSettings, Intervals) {
     let intervals = intervals(&mut section, usual);
     let limit = section.integer("limit", &(1..=100)).map_or(100, |found| found.value);
     let timeout = section.duration("timeout", &TIMEOUT);
-    let thrift = section.boolean("thrift").unwrap_or(false);
     section.finish();
     let timeout = timeout.map_or(Duration::from_secs(20), |found| found.value);
-    (PollSettings { limit, timeout, thrift }, intervals)
+    (PollSettings { limit, timeout }, intervals)
 }
 
 fn routes(mut section: Section<'_>, usual: Intervals) -> Vec<RouteSettings> {

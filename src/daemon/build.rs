@@ -78,7 +78,6 @@ pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
                     min_interval: route.every.unwrap_or(route.min_interval),
                     max_interval: route.every.unwrap_or(route.max_interval),
                     weight: route.weight,
-                    thrift: config.poll.thrift,
                 },
             })
         })

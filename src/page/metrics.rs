@@ -139,17 +139,12 @@ impl Metrics {
         self.gauges(
             "poller_guarantee_seconds",
             "The longest interval that is guaranteed now",
-            each(PollerStatus::guarantee_s),
+            each(|p| p.guarantee_s),
         );
         self.gauges(
             "poller_at_risk",
             "1 if records may be missed in traffic like that seen so far",
-            each(|p| Some(flag(p.plan.as_ref()?.at_risk))),
-        );
-        self.gauges(
-            "poller_overflow_chance",
-            "The estimated chance that one poll finds more records than a page holds",
-            each(|p| Some(p.plan.as_ref()?.overflow_chance)),
+            each(|p| Some(flag(p.at_risk))),
         );
         self.gauges(
             "poller_estimated_records_per_second",
@@ -196,13 +191,6 @@ impl Metrics {
                 "budget_granted_requests",
                 "Requests per minute that polls are granted now",
                 budget.pace_per_minute,
-            );
-        }
-        if let Some(forecast) = &snapshot.status.forecast {
-            self.gauge(
-                "budget_load_ratio",
-                "Part of the budget that is needed to miss nothing; above 1 records may be missed",
-                forecast.load,
             );
         }
     }

@@ -166,7 +166,7 @@ impl Names {
                 (state(heads[1], &word.replace('_', " "), poller.state == PollerState::Ok))
                 (numeric(heads[2], &read))
                 (numeric(heads[3], &seconds(poller.interval_s)))
-                (numeric(heads[4], &seconds(poller.guarantee_s())))
+                (numeric(heads[4], &seconds(poller.guarantee_s)))
                 (numeric(heads[5], &next))
                 (numeric(heads[6], &rate))
                 (numeric(heads[7], &number(poller.gaps)))

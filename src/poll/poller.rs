@@ -115,10 +115,10 @@ impl PollerHealth {
         self.started_at.map_or(Duration::ZERO, |at| now.saturating_sub(at))
     }
 
-    /// The mean and the longest of the last intervals between two requests, in seconds.
-    pub(super) fn intervals_s(&self) -> Option<(f64, f64)> {
-        let longest = self.intervals.iter().copied().max_by(f64::total_cmp)?;
-        Some((self.intervals.iter().sum::<f64>() / self.intervals.len() as f64, longest))
+    /// The mean of the last intervals between two requests, in seconds.
+    pub(super) fn mean_interval_s(&self) -> Option<f64> {
+        let intervals = &self.intervals;
+        (!intervals.is_empty()).then(|| intervals.iter().sum::<f64>() / intervals.len() as f64)
     }
 
     /// True if a request has been sent that has no outcome yet.

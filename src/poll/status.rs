@@ -9,7 +9,6 @@ use super::pause::PauseReason;
 use super::poller::{PollerHealth, word};
 use super::workspace::Passage;
 use crate::budget::BudgetStatus;
-use crate::plan::{Forecast, PollerView};
 use crate::store::OtherWorkspace;
 
 /// What one poller is doing, in one word.
@@ -88,8 +87,14 @@ pub struct PollerStatus {
     pub next_poll_s: Option<f64>,
     /// New records an hour, as estimated.
     pub rate_per_hour: Option<f64>,
-    /// What the schedule knows and plans; only of a running daemon.
-    pub plan: Option<PollerView>,
+    /// The guaranteed longest interval, in seconds; only of a running daemon.
+    pub guarantee_s: Option<f64>,
+    /// Whether records may be missed in traffic like that seen so far; only of a running daemon.
+    #[serde(default)]
+    pub at_risk: bool,
+    /// Why it is polled when it is; only of a running daemon.
+    #[serde(default)]
+    pub reason: Option<String>,
     /// Gaps not yet repaired or accepted.
     pub gaps: i64,
     /// Failures in a row.
@@ -114,12 +119,6 @@ impl PollerStatus {
             None if self.last_success_unknown => "unknown (the clock was ahead)".to_owned(),
             None => "never".to_owned(),
         }
-    }
-
-    /// The guaranteed longest interval, in seconds; only of a running daemon.
-    #[must_use]
-    pub fn guarantee_s(&self) -> Option<f64> {
-        self.plan.as_ref().map(|plan| plan.guarantee_s)
     }
 
     /// What to do about the volatile field, if there is one.
@@ -167,8 +166,6 @@ pub struct PollingStatus {
     /// Why the workspace could not be asked for its name, for which every poller waits.
     #[serde(default)]
     pub name_wait: Option<String>,
-    /// Whether the guaranteed intervals keep every page from overflowing.
-    pub forecast: Forecast,
     /// By how many seconds this machine's clock is ahead of the workspace's, negative if behind; `None`
     /// if they differ by a minute or less, or if the workspace sends no time.
     #[serde(default)]
@@ -179,7 +176,6 @@ impl Dispatcher {
     pub(super) fn status(&self) -> PollingStatus {
         let now = self.clock.now();
         let budget = self.budget.snapshot(now);
-        let forecast = self.schedule.forecast();
         let key_pause = self.gate.pause();
         let other_workspace = match self.guard.passage() {
             Passage::Closed(other) => Some(other.clone()),
@@ -202,7 +198,6 @@ impl Dispatcher {
             store_pause: self.store_pause.as_ref().map(|pause| pause.reason()),
             other_workspace,
             name_wait: self.guard.waits_after().map(str::to_owned),
-            forecast,
             clock_ahead_s: self.clocks.ahead_s(),
         }
     }
@@ -215,9 +210,7 @@ impl Dispatcher {
     ) -> PollerStatus {
         let now = self.clock.now();
         let poller = &self.pollers[index];
-        let mut plan = self.schedule.view(index, now);
-        plan.kept_interval_s = poller.intervals_s().map(|(mean, _)| mean);
-        plan.longest_kept_s = poller.intervals_s().map(|(_, longest)| longest);
+        let mut plan = self.schedule.status(index, now);
         if let Some((reason, until)) = pause {
             plan.next_poll_s = Some(until.saturating_sub(now.elapsed).as_secs_f64());
             plan.reason = format!("every poller is paused: {}", reason.advice());
@@ -231,10 +224,12 @@ impl Dispatcher {
             state: PollerState::of(poller, pause.map(|(reason, _)| reason)),
             last_success_age_s: poller.last_success().map(|at| age(at.elapsed)),
             last_success_unknown: false,
-            interval_s: Some(plan.kept_interval_s.unwrap_or(plan.interval_s)),
+            interval_s: poller.mean_interval_s().or(Some(plan.interval_s)),
             next_poll_s: plan.next_poll_s,
             rate_per_hour: Some(plan.rate_per_hour),
-            plan: Some(plan),
+            guarantee_s: Some(plan.guarantee_s),
+            at_risk: plan.at_risk,
+            reason: Some(plan.reason),
             gaps: 0,
             failures: poller.failures(),
             refused_pages: poller.refused_pages(),

@@ -23,11 +23,11 @@ const AGE_SLACK_S: f64 = 5.0;
 const GUARD: usize = 3;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Arrivals {
+pub(super) struct Arrivals {
     /// When the newest records arrived, oldest first; at most two pages.
     recent: Vec<f64>,
     /// Records a second of the import that runs.
-    pub(crate) running: Option<f64>,
+    pub(super) running: Option<f64>,
     /// When the import was first seen.
     pub(super) since: Option<f64>,
 }

@@ -26,55 +26,55 @@ const MOST_CALM_S: f64 = 365.0 * 86_400.0;
 /// For how long a running import is kept out of the rates, in seconds.
 const NOT_RATE_S: f64 = 600.0;
 /// For how long a page that filled dangerously fast is remembered, in seconds, and how many are.
-pub(crate) const REMEMBERED_S: f64 = 7.0 * 86_400.0;
+const REMEMBERED_S: f64 = 7.0 * 86_400.0;
 const MOST_FILLS: usize = 64;
 const LEARNED_VERSION: u32 = 2;
 
 /// One poller.
 #[derive(Debug, Clone)]
-pub(crate) struct Poller {
-    pub(crate) settings: PollerSettings,
+pub(super) struct Poller {
+    pub(super) settings: PollerSettings,
     /// The shortest and the longest time between two polls that the settings allow, in seconds.
-    pub(crate) min_interval: f64,
-    pub(crate) max_interval: f64,
-    pub(crate) memory: Memory,
-    pub(crate) arrivals: Arrivals,
+    pub(super) min_interval: f64,
+    pub(super) max_interval: f64,
+    pub(super) memory: Memory,
+    pub(super) arrivals: Arrivals,
     /// When the newest page was requested; the start if there was none.
     read_at: f64,
     /// When the request under way was sent, and when the one before it was.
-    pub(crate) in_flight: Option<(f64, f64)>,
+    pub(super) in_flight: Option<(f64, f64)>,
     /// When the last request was sent; long ago before the first one.
-    pub(crate) last: f64,
-    pub(crate) not_before: f64,
+    pub(super) last: f64,
+    pub(super) not_before: f64,
     /// The interval that results from its share of the budget.
-    pub(crate) interval: f64,
+    pub(super) interval: f64,
     /// The guaranteed longest interval from the last request to the next.
-    pub(crate) guarantee: f64,
+    pub(super) guarantee: f64,
     /// The slots that are reserved for it.
-    pub(crate) reserved: Option<Reserved>,
+    pub(super) reserved: Option<Reserved>,
     /// The longest interval that can be kept, if the budget is too small for that of the operator.
-    pub(crate) raised: Option<f64>,
+    pub(super) raised: Option<f64>,
 }
 
 /// What survives a restart. Times are seconds up to the newest page, which was read at `read` in
 /// Unix seconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Memory {
+pub(super) struct Memory {
     version: u32,
     read: Option<i64>,
     /// How many records that page could hold; 0 if an older program wrote this.
     #[serde(default)]
     limit: u32,
     #[serde(flatten)]
-    pub(crate) rate: ArrivalRate,
+    pub(super) rate: ArrivalRate,
     /// Time since the start or the last danger, and how many dangers there were.
     calm: f64,
     dangers: u32,
     /// For how long arrivals were watched.
-    pub(crate) watched: f64,
+    pub(super) watched: f64,
     /// How long ago nearly a page of records came dangerously fast, and in how many seconds; oldest
     /// first.
-    pub(crate) fills: Vec<(f64, f64)>,
+    pub(super) fills: Vec<(f64, f64)>,
 }
 
 impl Memory {
@@ -176,7 +176,7 @@ impl Poller {
     }
 
     /// Whether a page was read, by this process or an earlier one.
-    pub(crate) fn is_read(&self) -> bool {
+    pub(super) fn is_read(&self) -> bool {
         self.memory.read.is_some()
     }
 
@@ -205,7 +205,7 @@ impl Poller {
     }
 
     /// Whether its bounds leave no choice.
-    pub(crate) fn is_fixed(&self) -> bool {
+    pub(super) fn is_fixed(&self) -> bool {
         self.settings.max_interval <= self.settings.min_interval
     }
 
@@ -229,12 +229,12 @@ impl Poller {
     }
 
     /// Records that may come between two polls.
-    pub(crate) fn page(&self) -> f64 {
+    pub(super) fn page(&self) -> f64 {
         f64::from(self.settings.limit.min(nearly_full(self.settings.limit) as u32))
     }
 
     /// Arrivals a second, for sharing.
-    pub(crate) fn rate_now(&self) -> f64 {
+    pub(super) fn rate_now(&self) -> f64 {
         self.memory.rate.with_bursts().max(self.arrivals.running.unwrap_or(0.0))
     }
 
@@ -250,7 +250,7 @@ impl Poller {
     }
 
     /// Before this it must not be polled.
-    pub(crate) fn ready_at(&self) -> f64 {
+    pub(super) fn ready_at(&self) -> f64 {
         self.not_before.max(self.last + self.min_interval)
     }
 

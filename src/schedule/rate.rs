@@ -35,7 +35,7 @@ impl Level {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct ArrivalRate {
+pub(super) struct ArrivalRate {
     now: Level,
     pub(super) long: Level,
     /// Records that came in bursts: they count for the long mean, not for the present rate.
@@ -43,7 +43,7 @@ pub(crate) struct ArrivalRate {
     hours: [Level; 24],
     /// Arrivals a second without bursts.
     #[serde(skip)]
-    pub(crate) base: f64,
+    pub(super) base: f64,
     /// The rate of the last week, drawn towards all routes.
     #[serde(skip)]
     wide: f64,
@@ -86,17 +86,6 @@ impl ArrivalRate {
     /// Arrivals a second with the share of past bursts.
     pub(super) fn with_bursts(&self) -> f64 {
         self.base + self.excess / (self.long.1 + DAY_S)
-    }
-
-    /// Arrivals a second in the busiest hour of the day.
-    pub(super) fn busiest(&self) -> f64 {
-        let hours = self.hours.iter().map(|hour| hour.rate(PRIOR[1], self.wide));
-        hours.fold(self.with_bursts(), f64::max)
-    }
-
-    /// Arrivals that the present estimate rests on.
-    pub(crate) fn evidence(&self) -> f64 {
-        self.now.0 + PRIOR[2]
     }
 
     /// Goes on with what an earlier process learned, `away` seconds ago.

@@ -14,12 +14,12 @@ const MOST: u64 = 1000;
 
 /// Every slot of one poller: each `period`th.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Reserved {
+pub(super) struct Reserved {
     pub(super) period: u64,
     /// What is left of the number of each of its slots after a division by the period.
     offset: u64,
     /// The period in seconds.
-    pub(crate) every: f64,
+    pub(super) every: f64,
 }
 
 impl Reserved {

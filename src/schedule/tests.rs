@@ -18,7 +18,6 @@ fn settings() -> PollerSettings {
         min_interval: Duration::from_secs(2),
         max_interval: Duration::from_secs(90),
         weight: 1.0,
-        thrift: false,
     }
 }
 
@@ -26,6 +25,11 @@ fn settings() -> PollerSettings {
 fn fixed(every: u64) -> PollerSettings {
     let every = Duration::from_secs(every);
     PollerSettings { min_interval: every, max_interval: every, ..settings() }
+}
+
+/// How many events in which a page filled dangerously fast are remembered.
+fn dangers(schedule: &Schedule, poller: usize) -> usize {
+    schedule.pollers[poller].memory.fills.len()
 }
 
 /// A page with `new` records whose ages are given, youngest first.
@@ -109,27 +113,18 @@ fn the_first_round_reaches_every_poller_in_turn() {
 }
 
 #[test]
-fn quiet_hours_use_the_whole_budget_unless_thrift_is_on() {
+fn quiet_hours_use_the_whole_budget() {
     let slot = 60.5 / 10.0;
-    let polls = |thrift| {
-        let settings = PollerSettings { thrift, ..settings() };
-        let mut schedule = Schedule::new(vec![settings; 3], 10.0, at(0.0));
-        let busy = |now: f64| (now / 3600.0) as u64 % 24 < 8;
-        let mut last = [0.0; 3];
-        let all = drive(&mut schedule, 0.0, 3.0 * 86_400.0, slot, |poller, now| {
-            let from = std::mem::replace(&mut last[poller], now);
-            if busy(now) { page(steady(0.05, from, now)) } else { PollResult::Unchanged }
-        });
-        let night = |time: f64| time > 2.0 * 86_400.0 && !busy(time) && !busy(time - 3600.0);
-        let guarantee = (0..3).map(|poller| schedule.guarantee(poller)).fold(0.0, f64::max);
-        (all.iter().filter(|poll| night(poll.0)).count(), guarantee, longest(&all, 0))
-    };
-    let whole = (15.0 * 3600.0 / slot) as usize;
-    let (all, ..) = polls(false);
-    assert!(all >= whole - 10, "{all} of {whole} by night");
-    let (saved, guarantee, waited) = polls(true);
-    assert!(saved < whole * 8 / 10, "{saved} of {whole} by night with thrift");
-    assert!(waited <= guarantee + 0.01, "{waited} beside the guarantee of {guarantee}");
+    let mut schedule = Schedule::new(vec![settings(); 3], 10.0, at(0.0));
+    let busy = |now: f64| (now / 3600.0) as u64 % 24 < 8;
+    let mut last = [0.0; 3];
+    let all = drive(&mut schedule, 0.0, 3.0 * 86_400.0, slot, |poller, now| {
+        let from = std::mem::replace(&mut last[poller], now);
+        if busy(now) { page(steady(0.05, from, now)) } else { PollResult::Unchanged }
+    });
+    let night = |time: f64| time > 2.0 * 86_400.0 && !busy(time) && !busy(time - 3600.0);
+    let (polls, whole) = (all.iter().filter(|poll| night(poll.0)).count(), 15.0 * 3600.0 / slot);
+    assert!(polls as f64 >= whole - 10.0, "{polls} of {whole} by night");
 }
 
 #[test]
@@ -212,9 +207,10 @@ fn the_first_page_is_no_import() {
         let page = Observation { records: 100, new: 100, contiguous: true, ages };
         schedule.observe(place, &PollResult::Page(page), at(1.2));
     }
-    let views = [0, 1, 2].map(|place| schedule.view(place, at(2.0)));
-    assert!(views.iter().all(|view| !view.at_risk && view.overflows_seen == 0), "{views:?}");
-    assert!(schedule.forecast().feasible && schedule.needed_per_minute() < 1.0);
+    let views = [0, 1, 2].map(|place| schedule.status(place, at(2.0)));
+    assert!(views.iter().all(|view| !view.at_risk), "{views:?}");
+    assert!((0..3).all(|place| dangers(&schedule, place) == 0));
+    assert!(schedule.needed_per_minute() < 1.0);
 }
 
 #[test]
@@ -260,7 +256,7 @@ fn pollers_in_flight_are_passed_over_and_a_wait_after_a_failure_can_be_ended() {
     schedule.observe(0, &PollResult::Failed { not_before }, at(10.0));
     assert_eq!(schedule.next(at(50.0)), Next::Poll(1));
     schedule.started(1, at(50.0));
-    assert_eq!(schedule.view(1, at(51.0)).next_poll_s, None);
+    assert_eq!(schedule.status(1, at(51.0)).next_poll_s, None);
     // The first slot from then on, not the next one.
     let Next::WaitUntil(until) = schedule.next(at(51.0)) else { panic!("nothing is due") };
     assert!((9000.0..9001.1).contains(&until.as_secs_f64()), "{until:?}");
@@ -276,21 +272,23 @@ fn pollers_in_flight_are_passed_over_and_a_wait_after_a_failure_can_be_ended() {
 fn an_import_too_fast_for_the_budget_is_told_while_it_runs_and_before_the_next() {
     let mut schedule = Schedule::new(vec![settings(); 6], 10.0, at(0.0));
     drive(&mut schedule, 0.0, 7200.0, 6.05, |_, _| PollResult::Unchanged);
-    assert!(schedule.forecast().feasible);
+    let is_at_risk = |schedule: &Schedule, now| -> Vec<bool> {
+        (0..6).map(|p| schedule.status(p, at(now)).at_risk).collect()
+    };
+    let (none, one) = (vec![false; 6], vec![false, false, false, false, true, false]);
     let now = 7230.0;
+    assert_eq!(is_at_risk(&schedule, now), none);
     let ages = (0..30).map(|k| Duration::from_millis(40 * k)).collect();
     read(&mut schedule, 4, now, &aged(30, ages));
-    let forecast = schedule.forecast();
-    assert!(!forecast.feasible && forecast.first_to_fail == Some(4), "{forecast:?}");
-    assert!(schedule.view(4, at(now)).reason.contains("import of about"));
+    assert_eq!(is_at_risk(&schedule, now), one);
+    assert!(schedule.status(4, at(now)).reason.contains("import of about"));
     let later = now + 6.0;
     let ages = (0..98).map(|k| Duration::from_millis(40 * k)).collect();
     read(&mut schedule, 4, later, &aged(98, ages));
     drive(&mut schedule, later + 80_000.0, later + 86_400.0, 6.05, |_, _| PollResult::Unchanged);
-    assert_eq!(schedule.forecast().first_to_fail, Some(4));
-    let view = schedule.view(4, at(later + 86_400.0));
-    assert!(view.at_risk && view.overflows_seen == 1, "{view:?}");
+    assert_eq!(is_at_risk(&schedule, later + 86_400.0), one);
+    assert_eq!(dangers(&schedule, 4), 1);
     let week = later + 8.0 * 86_400.0;
     drive(&mut schedule, week, week + 3600.0, 6.05, |_, _| PollResult::Unchanged);
-    assert!(schedule.forecast().feasible, "a week later");
+    assert_eq!(is_at_risk(&schedule, week + 3600.0), none, "a week later");
 }

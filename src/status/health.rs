@@ -118,9 +118,10 @@ impl HealthReport {
         if let Some(ahead_s) = polling.clock_ahead_s {
             self.add(Health::Degraded, clock_advice(ahead_s));
         }
-        if !polling.forecast.feasible {
-            let first = polling.forecast.first_to_fail.and_then(|index| polling.pollers.get(index));
-            let route = first.map_or("a route", |poller| poller.route.as_str());
+        let at_risk = polling.pollers.iter().filter(|poller| poller.at_risk);
+        let at_risk: Vec<String> = at_risk.map(PollerStatus::name).collect();
+        if !at_risk.is_empty() {
+            let names = at_risk.join(", ");
             let budget = &polling.budget;
             let others = if budget.others_per_minute * 2.0 > f64::from(budget.limit) {
                 format!(
@@ -132,7 +133,7 @@ impl HealthReport {
             };
             self.add(
                 Health::AtRisk,
-                format!("records of {route} may be missed: a page can fill between two polls; {others}raise requests_per_minute, lower reserve or disable a route (see `shopmirror plan`)"),
+                format!("records of {names} may be missed: a page can fill between two polls; {others}raise requests_per_minute, lower reserve or disable a route"),
             );
         }
     }

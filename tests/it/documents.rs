@@ -33,7 +33,7 @@ const PRINTS: &[(&str, &[&str])] = &[
     ("shopmirror report open-repairs", &["Open repairs"]),
     ("shopmirror report intake --business 2 --format csv", &["period,jobs,leads,customers"]),
     ("shopmirror report busiest-hours --format svg", &["<svg"]),
-    ("shopmirror why leads", &["guarantee"]),
+    ("shopmirror status leads", &["guarantee"]),
     ("shopmirror backup copy.db", &["copy.db holds", "the copy was checked"]),
     ("shopmirror verify", &["mirror leads", "records equal their newest version in the log"]),
     ("shopmirror forget leads 4711", &["removed the data of 4711 in leads: 2 versions"]),

@@ -40,14 +40,13 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("config", Some(&["shape"])),
     ("api", Some(&[])),
     ("schedule", Some(&[])),
-    ("plan", Some(&["schedule"])),
     ("budget", Some(&[])),
     ("store", Some(&["contiguity"])),
     ("sink", Some(&["shape"])),
-    ("poll", Some(&["api", "schedule", "plan", "budget", "store"])),
+    ("poll", Some(&["api", "schedule", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
     // The status joins the `…Status` values of the other modules; it calls nothing that works.
-    ("status", Some(&["store", "poll", "deliver", "budget", "plan", "control", "report"])),
+    ("status", Some(&["store", "poll", "deliver", "budget", "control", "report"])),
     ("alerts", Some(&["status", "store", "deliver"])),
     ("control", Some(&["store"])),
     ("page", Some(&["status", "store", "poll", "deliver", "budget", "report"])),
@@ -76,14 +75,14 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     (
         "cli",
         Some(&[
-            "api", "schedule", "plan", "budget", "store", "sink", "poll", "deliver", "status",
-            "control", "alerts", "report", "shape", "daemon", "backfill",
+            "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "control",
+            "alerts", "report", "shape", "daemon", "backfill",
         ]),
     ),
 ];
 
 /// The pure modules, and the names that must not appear in them.
-const PURE: [&str; 6] = ["record", "contiguity", "schedule", "plan", "shape", "backfill"];
+const PURE: [&str; 5] = ["record", "contiguity", "schedule", "shape", "backfill"];
 const IMPURE: [&str; 6] =
     ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
 

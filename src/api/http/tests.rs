@@ -120,7 +120,7 @@ async fn ask(server: &Server, timeout: Duration) -> Result<ApiResponse, Transpor
 
 async fn poll(workspace: &WorkspaceSettings) -> Result<crate::record::Page, ApiError> {
     let transport = Arc::new(HttpTransport::new(workspace).unwrap());
-    let poll = PollSettings { limit: 100, timeout: LONG, thrift: false };
+    let poll = PollSettings { limit: 100, timeout: LONG };
     let key = SecretString::from(KEY);
     let client = Client::new(workspace, &poll, transport, key, Clock::system());
     client.poll(&PollerId { route: Route::Leads, business: None }).await.0

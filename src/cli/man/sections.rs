@@ -55,8 +55,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("sandbox", "shopmirror sandbox", "Run the imitation of the workspace alone."),
     ("check", "shopmirror check --sink erp", "Test one sink only."),
     ("status", "shopmirror status --exit-code", "Use it as a check of Nagios."),
-    ("why", "shopmirror why leads", "See how often leads are polled, and why."),
-    ("plan", "shopmirror plan", "See whether the budget is enough."),
+    ("status", "shopmirror status leads", "See how often leads are polled, and why."),
     (
         "workspace",
         "shopmirror workspace accept",

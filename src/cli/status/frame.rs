@@ -108,7 +108,7 @@ fn pollers(pollers: &[PollerStatus], columns: usize) -> Vec<String> {
             },
             poller.gaps.to_string(),
             seconds(poller.interval_s),
-            seconds(poller.guarantee_s()),
+            seconds(poller.guarantee_s),
             poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
         ]
     });

@@ -6,8 +6,8 @@ const SLOT: f64 = 60.5 / 45.0;
 
 /// The part of the budget that the planned intervals use.
 fn planned(schedule: &Schedule, now: f64) -> f64 {
-    let views = (0..schedule.pollers.len()).map(|poller| schedule.view(poller, at(now)));
-    views.map(|view| schedule.slot_s() / view.interval_s).sum()
+    let views = (0..schedule.pollers.len()).map(|poller| schedule.status(poller, at(now)));
+    views.map(|view| schedule.slots.length() / view.interval_s).sum()
 }
 
 /// Polls whenever the schedule says so; each poll must keep the guarantee that was shown when it was
@@ -78,14 +78,14 @@ fn fixed_intervals_that_the_budget_cannot_keep_are_planned_as_they_are_polled() 
     let mut schedule = Schedule::new(vec![fixed(5); 6], 45.0, at(0.0));
     for poller in 0..6 {
         assert!(
-            schedule.view(poller, at(0.0)).guarantee_s > 5.0,
+            schedule.status(poller, at(0.0)).guarantee_s > 5.0,
             "{:?}",
             schedule.guarantee(poller)
         );
     }
     let polls = drive(&mut schedule, 0.0, 600.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
     for poller in 0..6 {
-        let (view, waited) = (schedule.view(poller, at(600.0)), longest(&polls, poller));
+        let (view, waited) = (schedule.status(poller, at(600.0)), longest(&polls, poller));
         assert!(waited <= view.guarantee_s + 0.01, "{waited} of {view:?}");
         assert!((view.interval_s - 8.07).abs() < 0.05 && !view.at_risk, "{view:?}");
         assert_eq!(view.unkept_max_interval_s, Some(5.0));
@@ -107,9 +107,9 @@ fn longer_pages_show_older_records_and_no_import() {
             schedule.reconfigured(same, 45.0, at(601.0))
         };
         read(&mut longer, 1, 602.0, &aged(80, vec![Duration::from_secs(9000); 80]));
-        let view = longer.view(1, at(602.0));
-        assert!(view.overflows_seen == 0 && view.rate_per_hour < 100.0, "{view:?}");
+        let view = longer.status(1, at(602.0));
+        assert!(dangers(&longer, 1) == 0 && view.rate_per_hour < 100.0, "{view:?}");
         read(&mut longer, 1, 605.0, &aged(98, vec![Duration::from_secs(1); 98]));
-        assert_eq!(longer.view(1, at(605.0)).overflows_seen, 1, "the next page counts");
+        assert_eq!(dangers(&longer, 1), 1, "the next page counts");
     }
 }

@@ -58,7 +58,7 @@ fn a_timer_that_runs_once_is_healthy_while_its_last_success_is_recent() {
 fn poller(route: &str, failures: u32, error: Option<&str>) -> PollerStatus {
     serde_json::from_value(serde_json::json!({
         "route": route, "business": null, "state": "backoff", "last_success_age_s": 1.0,
-        "interval_s": 5.0, "next_poll_s": 1.0, "rate_per_hour": 0.0, "plan": null, "gaps": 0,
+        "interval_s": 5.0, "next_poll_s": 1.0, "rate_per_hour": 0.0, "guarantee_s": null, "gaps": 0,
         "failures": failures, "refused_pages": 0, "last_error": error,
         "last_error_text": error.map(|error| format!("{error} on {route}")),
     }))
@@ -74,7 +74,6 @@ fn a_wait_that_the_workspace_asked_for_is_reported_if_it_is_longer_than_the_minu
                 "limit": 60, "used_last_60s": 0, "remaining_seen": null, "others_per_minute": 0.0,
                 "pace_per_minute": 45.0, "resting_s": resting_s,
             },
-            "forecast": { "feasible": true, "load": 0.1, "first_to_fail": null },
         }))
         .unwrap();
         let mut health = HealthReport::default();

@@ -60,7 +60,7 @@ async fn every_command_has_its_page_in_the_manual() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
     for (args, title) in [
         (&["man"][..], ".TH shopmirror 1"),
-        (&["man", "why"], ".TH shopmirror-why 1"),
+        (&["man", "gaps"], ".TH shopmirror-gaps 1"),
         (&["man", "dead", "list"], ".TH shopmirror-dead-list 1"),
     ] {
         let page = place.run(args).await;

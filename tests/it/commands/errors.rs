@@ -18,7 +18,11 @@ async fn exit_codes_name_the_kind_of_error() {
     let long = "x".repeat(101);
     for (args, code, word) in [
         (&["no-such-command"][..], 64, "unrecognized"),
-        (&["trace"], 64, "there is no command `trace` any more"),
+        (
+            &["why", "leads"],
+            64,
+            "there is no command `why` any more: use `shopmirror status ROUTE`",
+        ),
         (&["records", "invoices"], 64, "unknown route"),
         (&["records", "leads", "--where", "no_such=1"], 64, "has no column"),
         (&["records", "leads", "--limit", "18446744073709551615"], 64, "--limit"),
@@ -72,7 +76,8 @@ async fn only_a_command_that_asks_the_workspace_itself_needs_a_key() {
     let (_workspace, place) = filled("").await;
     let text = fs::read_to_string(place.path("config.toml")).unwrap();
     place.write("config.toml", &text.replace("api_key_file = \"api-key\"\n", ""));
-    for args in [&["status"][..], &["records", "leads"], &["why", "leads"], &["check", "--offline"]]
+    for args in
+        [&["status"][..], &["records", "leads"], &["status", "leads"], &["check", "--offline"]]
     {
         let ended = place.run(args).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
@@ -111,7 +116,7 @@ async fn a_user_without_permission_is_told_what_to_do() {
     }
     // The database cannot be read either.
     mode("mirror.db", 0o600);
-    for args in [&["status"][..], &["why", "leads"], &["records", "leads"]] {
+    for args in [&["status"][..], &["status", "leads"], &["records", "leads"]] {
         let ended = place.run_by(&STRANGER, args).await;
         assert_eq!(ended.code, Some(77), "{args:?}: {ended:?}");
         assert!(!ended.err.contains("there is no store"), "{args:?}: {ended:?}");

@@ -1,0 +1,109 @@
+//! What the schedule knows and plans for a poller, for people and tools; decides nothing.
+
+use super::poller::Poller;
+use super::{FILLED, Schedule, seconds};
+use crate::clock::Moment;
+use crate::duration;
+
+/// How the schedule stands for one poller. Times are seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScheduleStatus {
+    /// New records an hour, as estimated now.
+    pub rate_per_hour: f64,
+    /// The interval that results from its share of the budget; all of them together use the budget.
+    pub interval_s: f64,
+    /// The guaranteed longest interval.
+    pub guarantee_s: f64,
+    /// Its `max_interval` or `every`, if the budget is too small to keep it.
+    pub unkept_max_interval_s: Option<f64>,
+    /// Until the next poll is due; `None` while a request is under way.
+    pub next_poll_s: Option<f64>,
+    /// Whether records may be missed in traffic like that seen so far.
+    pub at_risk: bool,
+    /// Why it is polled when it is.
+    pub reason: String,
+}
+
+/// A guarantee longer than `max_interval` by this factor is a risk: other clients leave too little.
+const BEYOND: f64 = 2.0;
+/// A `max_interval` below this, in seconds, counts as this: no other client makes so short a wait long.
+const LEAST_S: f64 = 5.0;
+
+/// No budget of a key helps against a page of records that come within this time, in seconds.
+const HOPELESS_S: f64 = 1.5;
+
+impl Schedule {
+    /// What is known and planned for a poller.
+    #[must_use]
+    pub fn status(&self, poller: usize, now: Moment) -> ScheduleStatus {
+        let (poller, at) = (&self.pollers[poller], seconds(now));
+        let planned = self.planned(poller, at);
+        ScheduleStatus {
+            rate_per_hour: poller.rate_now() * 3600.0,
+            interval_s: poller.interval,
+            guarantee_s: poller.guarantee.max(poller.raised.unwrap_or(0.0)),
+            unkept_max_interval_s: poller
+                .raised
+                .map(|_| poller.settings.max_interval.as_secs_f64()),
+            next_poll_s: poller.in_flight.is_none().then(|| (planned - at).max(0.0)),
+            at_risk: self.risk(poller) >= 1.0,
+            reason: self.reason(poller, at),
+        }
+    }
+
+    /// How much of a page may fill between two polls in traffic like that seen so far; from 1 on
+    /// records may be missed.
+    fn risk(&self, poller: &Poller) -> f64 {
+        // Waits after failed polls are told apart from this.
+        let guarantee = poller.guarantee - (poller.not_before - poller.last).max(0.0);
+        let page = poller.page();
+        // Before anything was watched the rate is only supposed.
+        let base = if poller.memory.watched > 0.0 { poller.memory.rate.base } else { 0.0 };
+        let steady = base * guarantee / (FILLED * page);
+        // The other routes may be due first.
+        let next = poller.interval.max(guarantee.min(self.turn));
+        let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
+        let slow = poller.memory.fills.iter().filter(|(_, took)| *took > HOPELESS_S);
+        let fills = slow.map(|(_, took)| guarantee / took);
+        // Without budget a guarantee becomes longer than the route may ever wait.
+        let most = poller.max_interval.max(LEAST_S) * BEYOND;
+        let waits = guarantee / most;
+        fills.fold(steady.max(import).max(waits), f64::max)
+    }
+
+    fn reason(&self, poller: &Poller, at: f64) -> String {
+        let span = |seconds: f64| duration::seconds(seconds.round().max(1.0));
+        if poller.in_flight.is_some() {
+            return "the request is under way".into();
+        }
+        if poller.not_before > at {
+            return format!("waits {} after a failed poll", span(poller.not_before - at));
+        }
+        if poller.is_fixed() && poller.raised.is_some() {
+            return "fixed by `every`, but the budget is too small for that".into();
+        }
+        if poller.is_fixed() {
+            return "fixed by `every`".into();
+        }
+        if !poller.is_read() {
+            return "not polled yet".into();
+        }
+        if let Some(speed) = poller.arrivals.running {
+            return format!("an import of about {:.0} records a minute is running", speed * 60.0);
+        }
+        if poller.raised.is_some() {
+            let max = span(poller.max_interval);
+            return format!("the budget is too small for its max_interval of {max}");
+        }
+        let guarantee = poller.guarantee;
+        if poller.reserved.is_some_and(|slots| poller.interval >= slots.every * 0.999) {
+            "its max_interval; its share of the budget alone would be fewer polls".into()
+        } else if poller.interval >= guarantee * 0.999 {
+            "its guarantee; its share of the budget alone would be fewer polls".into()
+        } else if poller.interval <= poller.min_interval * 1.001 {
+            "the budget allows more polls than min_interval does".into()
+        } else {
+            format!("its share of the budget at {:.1} records an hour", poller.rate_now() * 3600.0)
+        }
+    }
+}
