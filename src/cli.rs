@@ -27,7 +27,6 @@ mod metadata;
 mod moment;
 mod once;
 mod output;
-mod past;
 mod progress;
 mod rebuild;
 mod records;

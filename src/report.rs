@@ -24,7 +24,7 @@ mod text;
 mod timetable;
 mod value;
 
-pub use answer::{Answer, Column, Question, ReportError, answer, reach_note, refused_parameter};
+pub use answer::{Answer, Column, Question, ReportError, answer, refused_parameter};
 pub use builtin::built_in;
 pub use completeness::{BusinessChoice, Coverage, Exactness, Known};
 pub use csv::{Guard, csv, csv_text};

@@ -2,13 +2,10 @@
 
 use std::process::ExitCode;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::exit::{ExitError, USAGE};
-use super::moment;
 use super::output::{self, cell};
-use super::past;
 use super::route_name::RouteName;
 use super::whole_record::as_received;
 use crate::config::Config;
@@ -42,9 +39,6 @@ pub(super) struct Args {
     /// At most this many
     #[arg(long, default_value_t = 50)]
     limit: u32,
-    /// As the shop stood then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = moment::since)]
-    at: Option<Timestamp>,
     #[command(flatten)]
     json: super::Json,
 }
@@ -55,11 +49,8 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
-    let Args { route, wheres, limit, at, json } = args;
+    let Args { route, wheres, limit, json } = args;
     let reader = super::reader(config)?;
-    if let Some(at) = at {
-        past::travel(&reader, route, at)?;
-    }
     let columns = reader.columns(route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
         let text = format!("{route} has no column {unknown:?}; it has: {}", columns.join(", "));

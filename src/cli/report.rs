@@ -30,9 +30,6 @@ pub(super) struct Args {
     /// Count by day, week or month
     #[arg(long, value_enum, default_value_t = Counted::Day)]
     by: Counted,
-    /// As the shop stood then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = moment::since)]
-    at: Option<Timestamp>,
     /// Set a parameter of the report; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
@@ -92,7 +89,6 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
             Counted::Month => By::Month,
         },
         business: args.business,
-        at: args.at,
         set: args.set,
         currency: config.reports.currency.clone(),
     };

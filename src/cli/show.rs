@@ -2,19 +2,16 @@
 
 use std::process::ExitCode;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::exit::{DATA, ExitError};
 use super::moment;
 use super::output::{self, cell};
-use super::past;
 use super::route_name::RouteName;
 use super::whole_record::{WholeRecord, as_received};
-use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Route};
-use crate::store::{HISTORY_MAX, RecordHistory};
+use crate::store::RecordHistory;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -23,9 +20,6 @@ pub(super) struct Args {
     route: Route,
     /// The record's id
     id: String,
-    /// As the shop stood then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = moment::since)]
-    at: Option<Timestamp>,
     #[command(flatten)]
     json: super::Json,
 }
@@ -38,7 +32,7 @@ pub(super) struct Shown<'h> {
     changes: &'h [Change],
     /// Whether the log has older versions; `log --route ROUTE --id ID` lists them.
     has_older: bool,
-    /// The record as it is now, or as it was at `--at`.
+    /// The record as it is now.
     #[cfg_attr(test, schemars(with = "Option<super::whole_record::RecordDocument>"))]
     record: Option<WholeRecord>,
 }
@@ -46,18 +40,13 @@ pub(super) struct Shown<'h> {
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let (route, id) = (args.route, args.id.as_str());
     let reader = super::reader(config)?;
-    if let Some(at) = args.at {
-        past::travel(&reader, route, at)?;
-    }
     let Some(record) = reader.record(route, id)? else {
-        let then =
-            if args.at.is_some() { "was not in the mirror then" } else { "is not in the mirror" };
-        let text = format!("{route} {id:?} {then}; `shopmirror records {route}` lists the records");
+        let text = format!(
+            "{route} {id:?} is not in the mirror; `shopmirror records {route}` lists the records"
+        );
         return Err(ExitError { code: DATA, text }.into());
     };
-    let until = args.at.map(stamp);
-    let RecordHistory { changes: history, has_older } =
-        reader.history_until(route, id, until.as_deref(), HISTORY_MAX)?;
+    let RecordHistory { changes: history, has_older } = reader.history(route, id)?;
     if args.json.json {
         let record = as_received(&reader, vec![record])?.pop();
         return output::json(&Shown { record, changes: &history, has_older });

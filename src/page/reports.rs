@@ -136,7 +136,6 @@ fn question(query: &Query, today: Date, currency: Option<String>) -> Result<Ques
             None => range.map_or(By::Day, |range| range.by),
         },
         business: query.get("business").map(str::to_owned),
-        at: None,
         set: query.others(&GIVEN),
         currency,
     })

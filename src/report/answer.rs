@@ -14,11 +14,10 @@ use super::notes;
 use super::period::{By, Period, PeriodError};
 use super::sums::Sums;
 use super::value::{displayed, grouped};
-use crate::clock::stamp;
 use crate::record::Route;
 use crate::store::{
-    Beyond, LogReach, PollerRow, QueryError, QueryLimits, QueryRows, Reader, ReportDay, SqlValue,
-    StoreError, missing_link,
+    Beyond, PollerRow, QueryError, QueryLimits, QueryRows, Reader, ReportDay, SqlValue, StoreError,
+    missing_link,
 };
 
 /// What a report may take and return.
@@ -39,8 +38,6 @@ pub struct Question {
     pub by: By,
     /// Only this business.
     pub business: Option<String>,
-    /// As the shop stood then; `None` is now.
-    pub at: Option<Timestamp>,
     /// Values of the report's own parameters.
     pub set: Vec<(String, String)>,
     /// What amounts are in, for example `EUR`.
@@ -247,18 +244,14 @@ pub fn answer(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<Answer, ReportError> {
-    let asked_at = question.at.unwrap_or(now);
     let mut notes = Vec::new();
-    if let Some(at) = question.at {
-        notes.extend(travel(reader, at)?);
-    }
     refuse_what_is_not_sent(reader, report)?;
     let links = reader.job_links()?;
     let is_linked = |route: Route| links.iter().any(|link| link.route == route);
     if report.needs_job_link && !is_linked(Route::JobStatusChanges) {
         return Err(ReportError::NoJobLink(report.name.clone()));
     }
-    let local: Zoned = asked_at.to_zoned(zone.clone());
+    let local: Zoned = now.to_zoned(zone.clone());
     let period = Period::new(question.from, question.to, local.date())?;
     let days = period.days(zone, question.by)?;
     reader.set_days(&days)?;
@@ -266,22 +259,16 @@ pub fn answer(
     let business = chosen(&pollers, question.business.as_deref())?;
     let unknown_jobs = unknown_jobs(reader, report, &days, &business)?;
     let horizon = Horizon {
-        coverages: Coverage::of_all(
-            &report.routes(),
-            &pollers,
-            &reader.gaps()?,
-            &business,
-            asked_at,
-        ),
+        coverages: Coverage::of_all(&report.routes(), &pollers, &reader.gaps()?, &business, now),
         is_linked: is_linked(Route::JobStatusChanges),
         unknown_jobs,
         days,
-        now: asked_at,
+        now,
     };
     let parameters = parameters(report, question, period, &local, &business)?;
     let (found, row_count, sums) = counted(reader, report, &parameters)?;
     notes.extend(notes::of_links(report, is_linked, &reader.unlinked_routes()?));
-    notes.extend(notes::of_report(reader, report, &parameters, question.at.is_some(), zone)?);
+    notes.extend(notes::of_report(reader, report, &parameters, zone)?);
     notes.extend(notes::of_unknown_jobs(report, unknown_jobs));
     if found.is_cut {
         notes.push(notes::cut(found.rows.len(), row_count));
@@ -369,29 +356,6 @@ fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, 
         return Err(ReportError::UnknownBusiness { asked: asked.to_owned(), known });
     }
     Ok(BusinessChoice { asked: asked.map(str::to_owned), default })
-}
-
-/// Lets the reader see the shop as it stood at a time; returns what the log cannot know.
-fn travel(reader: &Reader, at: Timestamp) -> Result<Vec<String>, ReportError> {
-    let at = stamp(at);
-    reader.travel_to(&at, &Route::ALL)?;
-    let reach = reader.log_reach()?;
-    Ok(reach_note(&reach, &at).into_iter().collect())
-}
-
-/// What to say of a time that the log does not know whole.
-#[must_use]
-pub fn reach_note(reach: &LogReach, at: &str) -> Option<String> {
-    if reach.covers(at) {
-        return None;
-    }
-    Some(match (&reach.first_at, &reach.complete_since) {
-        (Some(first), Some(since)) if first.as_str() <= at => format!(
-            "the log is complete since {since} only: records whose versions of that time were deleted are missing"
-        ),
-        (Some(first), _) => format!("the log begins at {first}: nothing is known of earlier times"),
-        _ => "the log is empty: nothing is known of that time".to_owned(),
-    })
 }
 
 fn refuse_what_is_not_sent(reader: &Reader, report: &Report) -> Result<(), ReportError> {

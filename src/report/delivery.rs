@@ -89,7 +89,6 @@ pub fn question_of(
             CountedBy::Month => By::Month,
         },
         business: settings.business.clone(),
-        at: None,
         set: settings.parameters.clone(),
         currency: currency.map(str::to_owned),
     })

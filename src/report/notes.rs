@@ -12,8 +12,6 @@ use crate::store::{QueryLimits, Reader, SqlValue, missing_link};
 /// A note's SELECT gives one row.
 const LIMITS: QueryLimits =
     QueryLimits { time: std::time::Duration::from_secs(10), rows: 1, bytes: 64 * 1024 };
-/// The column that says when a record was last on a page.
-const LAST_SEEN: &str = "_last_seen_at";
 
 /// That states or paid sums are as last seen, if nothing names the jobs; `unnamed` are the routes of which
 /// records are mirrored that name none.
@@ -37,20 +35,15 @@ pub(super) fn of_links(
         .collect()
 }
 
-/// The notes of the report's own text. The log does not know when a record was last seen, so a look at an
-/// earlier time says nothing of it.
+/// The notes of the report's own text.
 pub(super) fn of_report(
     reader: &mut Reader,
     report: &Report,
     parameters: &[(String, SqlValue)],
-    is_of_the_past: bool,
     zone: &TimeZone,
 ) -> Result<Vec<String>, ReportError> {
     let mut notes = Vec::new();
     for note in &report.notes {
-        if is_of_the_past && note.sql.contains(LAST_SEEN) {
-            continue;
-        }
         let found = reader
             .query(&note.sql, parameters, LIMITS)
             .map_err(|source| ReportError::Query { name: report.name.clone(), source })?;

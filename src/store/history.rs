@@ -10,7 +10,7 @@ use super::reader::Reader;
 use crate::record::{Change, Route};
 
 /// The most versions of one record that are read at once.
-pub const HISTORY_MAX: usize = 200;
+const HISTORY_MAX: usize = 200;
 /// The most bytes of their bodies.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -24,30 +24,16 @@ pub struct RecordHistory {
 }
 
 impl Reader {
-    /// The newest versions of one record that are in the log, at most [`HISTORY_MAX`].
+    /// The newest versions of one record that are in the log, at most 200. The newest one is always among
+    /// them, however long it is.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn history(&self, route: Route, id: &str) -> Result<RecordHistory, StoreError> {
-        self.history_until(route, id, None, HISTORY_MAX)
-    }
-
-    /// The newest versions of one record that were observed no later than `until`, at most `most`. The
-    /// newest one is always among them, however long it is.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn history_until(
-        &self,
-        route: Route,
-        id: &str,
-        until: Option<&str>,
-        most: usize,
-    ) -> Result<RecordHistory, StoreError> {
         let (mut changes, mut bytes, mut has_older) = (Vec::new(), 0, false);
-        log::each_version(&self.connection, (route, id), 0, until, |change| {
+        log::each_version(&self.connection, (route, id), 0, |change| {
             bytes += change.body.len() + change.before.as_ref().map_or(0, String::len);
-            has_older = changes.len() == most || (bytes > BYTES_MAX && !changes.is_empty());
+            has_older = changes.len() == HISTORY_MAX || (bytes > BYTES_MAX && !changes.is_empty());
             if has_older {
                 return ControlFlow::Break(());
             }
@@ -70,7 +56,7 @@ impl Reader {
         after: i64,
         each: impl FnMut(Change) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        Ok(log::each_version(&self.connection, (route, id), after, None, each)?)
+        Ok(log::each_version(&self.connection, (route, id), after, each)?)
     }
 
     /// When a page showed a record last; `None` while it is on the newest page of its list, or if the mirror

@@ -122,17 +122,6 @@ pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
     refresh(connection, ids.iter().map(String::as_str))
 }
 
-/// Makes the states of the temporary tables that hide the mirror for this connection.
-pub(super) fn make_temporary(connection: &Connection) -> rusqlite::Result<()> {
-    let sql: String = connection.query_row(
-        "SELECT sql FROM main.sqlite_schema WHERE name = '_job_states'",
-        [],
-        |row| row.get(0),
-    )?;
-    connection.execute_batch(&sql.replacen("CREATE TABLE", "CREATE TEMP TABLE", 1))?;
-    make_again(connection)
-}
-
 /// The statements that read the sources of a job's state, for the columns that there are.
 struct Sources {
     job: String,

@@ -79,8 +79,7 @@ pub(super) fn by_seq_sql() -> String {
 
 pub(super) fn of_record_sql() -> String {
     format!(
-        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.seq > ?3 \
-         AND (?4 IS NULL OR c.observed_at <= ?4) ORDER BY c.version DESC"
+        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.seq > ?3 ORDER BY c.version DESC"
     )
 }
 
@@ -159,17 +158,16 @@ pub(super) fn by_seq(connection: &Connection, seqs: &[i64]) -> rusqlite::Result<
     Ok(found)
 }
 
-/// Gives `each` the versions of one record that lie after a row of the log and were observed no later
-/// than `until`, the newest first, until it breaks.
+/// Gives `each` the versions of one record that lie after a row of the log, the newest first, until
+/// it breaks.
 pub(super) fn each_version(
     connection: &Connection,
     (route, id): (Route, &str),
     after: i64,
-    until: Option<&str>,
     mut each: impl FnMut(Change) -> ControlFlow<()>,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(&of_record_sql())?;
-    let mut rows = statement.query((route.as_str(), id, after, until))?;
+    let mut rows = statement.query((route.as_str(), id, after))?;
     while let Some(row) = rows.next()? {
         if each(read(row)?).is_break() {
             break;

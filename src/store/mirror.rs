@@ -309,19 +309,10 @@ impl Mirror {
     }
 
     pub(super) fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
-        self.create_in(connection, "main")
-    }
-
-    /// Creates an empty table of the same columns that hides the stored one for this connection.
-    pub(super) fn create_temporary(&self, connection: &Connection) -> rusqlite::Result<()> {
-        self.create_in(connection, "temp")
-    }
-
-    fn create_in(&self, connection: &Connection, schema: &str) -> rusqlite::Result<()> {
         let fields: String =
             self.columns.iter().map(|(_, column)| format!("{}, ", quoted(column))).collect();
         connection.execute_batch(&format!(
-            "CREATE TABLE {schema}.\"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
+            "CREATE TABLE \"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
             self.route
         ))
     }

@@ -103,18 +103,6 @@ pub(super) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
     refresh(connection)
 }
 
-/// Makes temporary views and indexes for temporary tables of these routes.
-pub(super) fn make_temporary(connection: &Connection, routes: &[Route]) -> rusqlite::Result<()> {
-    let plan = Plan::of(connection)?;
-    for (_, sql) in &plan.views {
-        connection.execute_batch(&sql.replacen("CREATE VIEW", "CREATE TEMP VIEW", 1))?;
-    }
-    for sql in indexes::temporary(&plan.routes, routes) {
-        connection.execute_batch(&sql)?;
-    }
-    Ok(())
-}
-
 fn make_view(connection: &Connection, route: Route, sql: &str) -> rusqlite::Result<()> {
     let name = view_name(route);
     let found: Option<String> = connection

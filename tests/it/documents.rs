@@ -21,6 +21,7 @@ const SHELL: [&str; 4] = ["bash", "-euo", "pipefail", "-c"];
 const PRINTS: &[(&str, &[&str])] = &[
     ("sqlite3 -readonly /var/lib/shopmirror/mirror.db 'select id, name", &["4711|Ann Fischer|"]),
     ("select status, count(*) from jobs", &["Completed|1"]),
+    ("shopmirror status leads", &["guarantee"]),
     ("shopmirror status", &["store ", "changes in the log"]),
     ("shopmirror records jobs --where", &["1042", "Completed"]),
     ("shopmirror show leads 4711", &["name", "Ann Fischer"]),
@@ -33,7 +34,6 @@ const PRINTS: &[(&str, &[&str])] = &[
     ("shopmirror report open-repairs", &["Open repairs"]),
     ("shopmirror report intake --business 2 --format csv", &["period,jobs,leads,customers"]),
     ("shopmirror report busiest-hours --format svg", &["<svg"]),
-    ("shopmirror status leads", &["guarantee"]),
     ("shopmirror backup copy.db", &["copy.db holds", "the copy was checked"]),
     ("shopmirror verify", &["mirror leads", "records equal their newest version in the log"]),
     ("shopmirror forget leads 4711", &["removed the data of 4711 in leads: 2 versions"]),

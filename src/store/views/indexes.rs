@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::columns::RouteColumns;
-use crate::record::Route;
-use crate::store::job_links::LINKED;
 use crate::store::mirror::quoted;
 
 /// An index: its name, table, columns and condition.
@@ -111,24 +109,23 @@ const INDEXES: &[Index] = &[
 
 /// The statements that make the indexes whose columns exist.
 pub(super) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
-    let of_reports = possible(routes).map(|(index, table)| index.sql("CREATE INDEX ", table));
+    let of_reports = possible(routes).map(|(index, table)| index.sql(table));
     let mut statements: Vec<String> = of_reports.collect();
-    statements.extend(of_links("CREATE INDEX ", routes));
+    statements.extend(of_links(routes));
     statements
 }
 
 /// The indexes by which a job finds its status changes and payments, and these their job.
-fn of_links(create: &str, routes: &[RouteColumns]) -> Vec<String> {
+fn of_links(routes: &[RouteColumns]) -> Vec<String> {
     let links = || routes.iter().filter_map(|columns| columns.link.as_ref());
     let of_records = links().map(|link| {
         let (route, field) = (link.route, quoted(&link.field));
-        format!("{create}report_{route}_job ON {route} ({field}, created_at)")
+        format!("CREATE INDEX report_{route}_job ON {route} ({field}, created_at)")
     });
     let keys: BTreeSet<&str> = links().map(|link| link.job_field.as_str()).collect();
-    let of_jobs =
-        keys.into_iter().filter(|key| *key != "id").zip(1..).map(|(key, number)| {
-            format!("{create}report_jobs_key_{number} ON jobs ({})", quoted(key))
-        });
+    let of_jobs = keys.into_iter().filter(|key| *key != "id").zip(1..).map(|(key, number)| {
+        format!("CREATE INDEX report_jobs_key_{number} ON jobs ({})", quoted(key))
+    });
     of_records.chain(of_jobs).collect()
 }
 
@@ -147,17 +144,6 @@ pub(super) fn make(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.execute_batch(sql)
 }
 
-/// The same for temporary tables of these routes.
-pub(super) fn temporary(routes: &[RouteColumns], of: &[Route]) -> Vec<String> {
-    let of_reports = possible(routes).filter(|(_, table)| of.contains(&table.route));
-    let mut statements: Vec<String> =
-        of_reports.map(|(index, table)| index.sql("CREATE INDEX temp.", table)).collect();
-    if LINKED.iter().chain([&Route::Jobs]).all(|route| of.contains(route)) {
-        statements.extend(of_links("CREATE INDEX temp.", routes));
-    }
-    statements
-}
-
 /// The indexes whose columns exist, each with its table.
 fn possible(routes: &[RouteColumns]) -> impl Iterator<Item = (&'static Index, &RouteColumns)> {
     INDEXES.iter().filter_map(|index| {
@@ -168,13 +154,13 @@ fn possible(routes: &[RouteColumns]) -> impl Iterator<Item = (&'static Index, &R
 }
 
 impl Index {
-    fn sql(&self, create: &str, in_table: &RouteColumns) -> String {
+    fn sql(&self, in_table: &RouteColumns) -> String {
         let Self { name, table, columns, covers, asks, condition, .. } = self;
         let covered = covers.iter().copied().filter(|column| in_table.has(column));
         let asked = asks.iter().filter(|ask| in_table.has(ask.column)).map(|ask| ask.sql);
         let columns: Vec<&str> = columns.iter().copied().chain(covered).chain(asked).collect();
         let condition =
             if condition.is_empty() { String::new() } else { format!(" WHERE {condition}") };
-        format!("{create}{name} ON {table} ({}){condition}", columns.join(", "))
+        format!("CREATE INDEX {name} ON {table} ({}){condition}", columns.join(", "))
     }
 }

@@ -84,7 +84,6 @@ async fn text_from_the_workspace_cannot_control_a_terminal() {
         &["records", "customers"][..],
         &["show", "customers", &id],
         &["log", "--route", "customers"],
-        &["trace"],
         &["search", "Bob"],
         &["records", "customers", "--where", "no\u{1b}[31m=1"],
         &["show", "customers", "no\u{1b}[31m"],

@@ -32,7 +32,6 @@ fn found(report: &Report, shop: &Shop, asked: &Asked) -> Vec<Value> {
         to: Some(asked.to),
         by: asked.by,
         business: asked.business.map(str::to_owned),
-        at: None,
         set: set.collect(),
         currency: None,
     };
