@@ -23,7 +23,6 @@ mod init;
 mod log;
 mod logging;
 mod man;
-mod metadata;
 mod moment;
 mod once;
 mod output;
@@ -131,8 +130,6 @@ enum Command {
     Restore(restore::Args),
     /// Check that the file, the log, the mirror and each sink's counts agree; exits with 65 if not
     Verify(Json),
-    /// Print a description of the database for Datasette (`datasette --metadata FILE`)
-    Metadata,
     /// Print a script that completes commands, routes, sinks and dead letters in a shell
     Completions {
         /// bash, zsh, fish, elvish or powershell
@@ -153,7 +150,8 @@ struct Json {
 }
 
 /// Commands of earlier versions, and what to use now.
-const REMOVED: [(&str, &str); 4] = [
+const REMOVED: [(&str, &str); 5] = [
+    ("metadata", "use examples/datasette.json"),
     ("plan", "use `shopmirror status`"),
     ("simulate", "the simulation is a program for developers: see docs/development.md"),
     ("trace", "docs/development.md has a query that lists when records arrived"),
@@ -236,7 +234,6 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backup(args) => backup::run(&load(place)?, &args),
         Command::Restore(args) => restore::run(&load(place)?, args),
         Command::Verify(json) => verify::run(&load(place)?, json.json),
-        Command::Metadata => metadata::run(&load_for_reading(place)?),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(Cli::command(), &command),
     }

@@ -114,7 +114,6 @@ pub use sink_state::{DeliveryState, GateState, SinkState};
 pub use sinks::{Begin, SinkProgress, SinkRow};
 pub use spending::{ProcessStart, Spending};
 pub use verify::{Verification, VerifyFinding};
-pub use views::Description;
 pub use volatile::VolatileFields;
 pub use workspace::{
     Acceptance, KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace,

@@ -1,11 +1,10 @@
-//! The views `report_*`, the indexes of the reports and the table `_about`: made from the columns
-//! that the mirror has, and made again when columns or custom fields are added.
+//! The views `report_*` and the indexes of the reports: made from the columns that the mirror has, and
+//! made again when columns or custom fields are added.
 //!
 //! A view gives numeric ids where ids are integers, times in the workspace's time zone and a column
 //! for each defined custom field. It uses only columns that exist. A view of the same name that
 //! another program or person made is left alone.
 
-mod about;
 mod columns;
 mod indexes;
 
@@ -13,10 +12,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
-use super::error::StoreError;
 use super::log;
 use super::meta;
-use super::reader::Reader;
 use crate::record::Route;
 use columns::{RouteColumns, ViewColumn, view_columns};
 
@@ -32,7 +29,7 @@ pub(super) fn view_name(route: Route) -> String {
     format!("report_{route}")
 }
 
-/// Makes the views, the indexes and the descriptions again unless they are current; for a
+/// Makes the views and the indexes again unless they are current; for a
 /// transaction that the caller commits.
 pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
     let plan = Plan::of(connection)?;
@@ -45,7 +42,6 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
     for sql in &plan.indexes {
         indexes::make(connection, sql)?;
     }
-    about::write(connection, &plan.routes)?;
     meta::set(connection, MADE_FROM, &plan.digest())
 }
 
@@ -68,7 +64,6 @@ pub(super) fn are_current(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// What is to be made.
 struct Plan {
-    routes: Vec<RouteColumns>,
     views: Vec<(Route, String)>,
     indexes: Vec<String>,
 }
@@ -78,7 +73,7 @@ impl Plan {
         let routes = columns::read(connection)?;
         let views = routes.iter().map(|columns| (columns.route, view_sql(columns, &routes)));
         let (views, indexes) = (views.collect(), indexes::wanted(&routes));
-        Ok(Self { routes, views, indexes })
+        Ok(Self { views, indexes })
     }
 
     fn digest(&self) -> String {
@@ -87,7 +82,6 @@ impl Plan {
             hash.update(text.as_bytes());
             hash.update([0]);
         }
-        about::digest(&mut hash);
         format!("{:x}", Bytes::copy_from_slice(&hash.finalize()))
     }
 
@@ -129,31 +123,4 @@ fn view_sql(columns: &RouteColumns, all: &[RouteColumns]) -> String {
         columns.route,
         view.joins
     )
-}
-
-/// What a table, a view or a column holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description {
-    /// The table or view.
-    pub name: String,
-    /// The column; empty for the table or view itself.
-    pub column_name: String,
-    /// What it holds.
-    pub about: String,
-}
-
-impl Reader {
-    /// What each table, view and column holds.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn descriptions(&self) -> Result<Vec<Description>, StoreError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT name, column_name, about FROM _about ORDER BY 1, 2")?;
-        let rows = statement.query_map([], |row| {
-            Ok(Description { name: row.get(0)?, column_name: row.get(1)?, about: row.get(2)? })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
 }

@@ -91,7 +91,6 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("backup", "shopmirror backup copy.db", "Make a checked copy of the database."),
     ("restore", "shopmirror restore copy.db", "Put a copy back while no daemon runs."),
     ("verify", "shopmirror verify", "Check that file, log, mirror and sinks agree."),
-    ("metadata", "shopmirror metadata > metadata.json", "Describe the database for Datasette."),
     ("completions", "shopmirror completions bash", "Print the script for bash."),
     ("man", "shopmirror man dead redrive", "Print the page of one command."),
 ];

@@ -17,8 +17,8 @@ This page is made from the types of the program. Each output has a
 - Times are text as `2026-03-01T08:00:00.000000Z` (RFC 3339, UTC). Fields that end in `_s` are seconds.
 - Ids of records are text in our own fields (`record_id`, `id` of `find`). Inside a record they are as the
   workspace sent them.
-- `metadata` prints the format of Datasette, `export ROUTE --format ndjson` the records exactly as the
-  workspace sent them, and `log --follow --json` one object a line.
+- `export ROUTE --format ndjson` prints the records exactly as the workspace sent them, `log --follow --json` one
+  object a line.
 - An address below `/api/` that refuses a request answers with an object whose `error` says why, and a status from 400 on.
 
 ## Outputs

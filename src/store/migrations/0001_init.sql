@@ -266,11 +266,3 @@ CREATE TABLE _types (
     r REAL,
     t TEXT
 );
-
--- What each table, view and column holds; `column_name` is '' for a table or a view itself.
-CREATE TABLE _about (
-    name        TEXT NOT NULL,
-    column_name TEXT NOT NULL,
-    about       TEXT NOT NULL,
-    PRIMARY KEY (name, column_name)
-) WITHOUT ROWID;

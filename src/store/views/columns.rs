@@ -60,7 +60,6 @@ pub(in crate::store) struct ViewColumn {
     pub(in crate::store) name: String,
     pub(in crate::store) column_type: ColumnType,
     pub(in crate::store) sql: String,
-    pub(in crate::store) about: String,
 }
 
 impl ColumnType {
@@ -198,39 +197,19 @@ fn labels(definition: &str) -> Vec<String> {
 pub(super) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
     use ColumnType::{Real, Text};
     let mut columns = Columns { found: Vec::new() };
-    columns.add(
-        "id",
-        table.type_of("id"),
-        &id("r.id"),
-        "The record's id; a number if the workspace sends integers.",
-    );
+    columns.add("id", table.type_of("id"), &id("r.id"));
     for field in &table.fields {
         let column = format!("r.{}", quoted(field));
         if is_time(field) {
-            columns.add(field, Text, &local(&column), &format!("The field `{field}`; a time of the workspace is shown in the time zone of the shop."));
+            columns.add(field, Text, &local(&column));
         } else if is_amount(field) {
-            columns.add(
-                field,
-                Real,
-                &number(&column),
-                &format!("The field `{field}`, as a number."),
-            );
+            columns.add(field, Real, &number(&column));
         } else {
-            columns.add(
-                field,
-                table.type_of(field),
-                &column,
-                &format!("The field `{field}`, as the workspace sent it."),
-            );
+            columns.add(field, table.type_of(field), &column);
         }
         if field == "created_at" {
             let day = format!("substr({}, 1, 10)", local(&column));
-            columns.add(
-                "created_date",
-                Text,
-                &day,
-                "The day of `created_at` in the time zone of the shop.",
-            );
+            columns.add("created_date", Text, &day);
         }
     }
     let mut joins = joined(table, all, &mut columns);
@@ -245,7 +224,7 @@ pub(super) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
             let sql = format!(
                 "CASE WHEN json_valid(r.custom_fields) THEN json_extract(r.custom_fields, {path}) END"
             );
-            columns.add(label, Text, &sql, "A custom field that the workspace defines.");
+            columns.add(label, Text, &sql);
         }
     }
     let last_seen = format!(
@@ -254,64 +233,23 @@ pub(super) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
         local("seen.at"),
         table.route
     );
-    columns.add("last_seen_at", Text, &last_seen, "When a page showed the record last.");
-    columns.add(
-        "_business",
-        Text,
-        "r._business",
-        "The business (branch) that showed the record; empty for the default.",
-    );
-    columns.add(
-        "_first_seen_at",
-        Text,
-        &local("r._first_seen_at"),
-        "When shopmirror first saw the record.",
-    );
-    let changed = local("r._changed_at");
-    columns.add("_changed_at", Text, &changed, "When shopmirror last saw a change of it.");
+    columns.add("last_seen_at", Text, &last_seen);
+    columns.add("_business", Text, "r._business");
+    columns.add("_first_seen_at", Text, &local("r._first_seen_at"));
+    columns.add("_changed_at", Text, &local("r._changed_at"));
     View { columns: columns.found, joins }
 }
 
 /// What a job is now, from its newest source.
 fn add_current_state(columns: &mut Columns) {
     use ColumnType::{Real, Text};
-    columns.add(
-        "current_status",
-        Text,
-        "s.status",
-        "The status from the newest source: the job itself, or a later status change.",
-    );
-    columns.add("current_stage", Text, "s.stage", "The `status_stage` of `current_status`.");
-    columns.add(
-        "status_since",
-        Text,
-        &local("s.since"),
-        "Since when it has this status; empty if that is not known.",
-    );
-    columns.add(
-        "completed_at",
-        Text,
-        &local("s.completed_at"),
-        "When it was completed; empty if it is not, or if the status change is not known.",
-    );
-    columns.add(
-        "paid_total",
-        Real,
-        "s.paid",
-        "What the job says was paid when it was last seen, and the payments made since.",
-    );
-    columns.add(
-        "turnaround_days",
-        Real,
-        "round(s.open_seconds / 86400.0, 2)",
-        "Days that it was open until `completed_at`, without the time between a completion and a reopening.",
-    );
-    columns.add(
-        "state_source",
-        Text,
-        "s.source",
-        "Where `current_status` is from: `job` or `status change`.",
-    );
+    columns.add("current_status", Text, "s.status");
+    columns.add("current_stage", Text, "s.stage");
+    columns.add("status_since", Text, &local("s.since"));
+    columns.add("completed_at", Text, &local("s.completed_at"));
+    columns.add("paid_total", Real, "s.paid");
+    columns.add("turnaround_days", Real, "round(s.open_seconds / 86400.0, 2)");
+    columns.add("state_source", Text, "s.source");
 }
 
 struct Columns {
@@ -320,7 +258,7 @@ struct Columns {
 
 impl Columns {
     /// Adds a column, under another name if its own is taken.
-    fn add(&mut self, name: &str, column_type: ColumnType, sql: &str, about: &str) {
+    fn add(&mut self, name: &str, column_type: ColumnType, sql: &str) {
         let taken = |name: &str| {
             self.found.iter().any(|column| column.name.to_lowercase() == name.to_lowercase())
         };
@@ -328,21 +266,13 @@ impl Columns {
             .chain((2..).map(|n| format!("{name}_{n}")))
             .find(|name| !taken(name))
             .expect("the suffixes do not end");
-        let (sql, about) = (sql.to_owned(), about.to_owned());
-        self.found.push(ViewColumn { name, column_type, sql, about });
+        self.found.push(ViewColumn { name, column_type, sql: sql.to_owned() });
     }
 
     /// Adds a column unless the table has a field of that name.
-    fn derive(
-        &mut self,
-        table: &RouteColumns,
-        name: &str,
-        column_type: ColumnType,
-        sql: &str,
-        about: &str,
-    ) {
+    fn derive(&mut self, table: &RouteColumns, name: &str, column_type: ColumnType, sql: &str) {
         if !table.has(name) {
-            self.add(name, column_type, sql, about);
+            self.add(name, column_type, sql);
         }
     }
 }
@@ -359,8 +289,7 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> 
              WHERE {} ORDER BY n.rowid LIMIT 1)",
             link.condition("r", "n")
         ));
-        let about = format!("The id of the job whose `{}` is the same.", link.job_field);
-        columns.derive(table, "job_id", jobs.type_of("id"), &id("j.id"), &about);
+        columns.derive(table, "job_id", jobs.type_of("id"), &id("j.id"));
         contact = ("j", jobs);
     }
     let customers = of(Route::Customers).filter(|_| table.route != Route::Customers);
@@ -384,14 +313,7 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> 
     let row =
         if ways.len() == 1 { ways.remove(0) } else { format!("coalesce({})", ways.join(", ")) };
     joins.push_str(&format!(" LEFT JOIN customers c ON c.rowid = {row}"));
-    let how = "the customer with the same mobile number, else with the same e-mail address.";
-    columns.derive(
-        table,
-        "customer_id",
-        customers.type_of("id"),
-        &id("c.id"),
-        &format!("The id of {how}"),
-    );
+    columns.derive(table, "customer_id", customers.type_of("id"), &id("c.id"));
     for field in ["name", "customer_type", "created_at"] {
         if customers.has(field) {
             let column = format!("c.{}", quoted(field));
@@ -400,8 +322,7 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> 
                 "created_at" => ("customer_since", local(&column)),
                 other => (other, column),
             };
-            let about = format!("The field `{field}` of {how}");
-            columns.derive(table, name, ColumnType::Text, &sql, &about);
+            columns.derive(table, name, ColumnType::Text, &sql);
         }
     }
     joins

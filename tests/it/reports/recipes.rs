@@ -104,7 +104,19 @@ async fn other_programs_read_a_store_with_updates_and_forgotten_records_as_the_r
     let counted = Value::Object(counted.collect());
     assert!(counted["leads"].as_i64() > Some(0), "{counted}");
     let asked = json!({"file": place.store(), "names": names});
-    assert_eq!(run_python(COUNT_BY_DATASETTE, &asked), Some(counted));
+    assert_eq!(run_python(COUNT_BY_DATASETTE, &asked).as_ref(), Some(&counted));
+
+    let described = include_str!("../../../examples/datasette.json");
+    fs::write(place.path("datasette.json"), described).unwrap();
+    let described: Value = serde_json::from_str(described).unwrap();
+    let described = described["databases"]["mirror"]["tables"].as_object().unwrap();
+    for name in counted.as_object().unwrap().keys().filter(|name| !name.starts_with("sqlite_")) {
+        let is_own = name.starts_with('_');
+        let fits = described.get(name).is_some_and(|table| table["hidden"].is_null() != is_own);
+        assert!(fits, "{name} is not in examples/datasette.json as it should be");
+    }
+    let gone = described.keys().find(|name| counted[name.as_str()].is_null());
+    assert_eq!(gone, None, "examples/datasette.json describes a table that is not there");
 
     let recipes = recipes();
     assert!(recipes.len() >= 4, "only {} recipes were found", recipes.len());
