@@ -170,7 +170,7 @@ impl Repair {
                 let last = reader.each_naming_record(seq, STEP, business, |body| {
                     people.add(body, &known);
                 })?;
-                let has = |field, text: &str| reader.has_customer(business, field, text);
+                let has = |field, text: &str| reader.has_customer(field, text);
                 known.remember(people.forget(has)?);
                 Ok((people.terms(), last, known))
             })

@@ -39,18 +39,13 @@ impl CustomerText {
 }
 
 impl Reader {
-    /// Whether a business has a customer with this text in a field, whatever the case of its ASCII
-    /// letters. Found by index.
+    /// Whether any business has a customer with this text in a field, whatever the case of its ASCII
+    /// letters: branches share their customers. Found by index.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn has_customer(
-        &self,
-        business: Option<&str>,
-        field: PersonField,
-        text: &str,
-    ) -> Result<bool, StoreError> {
-        Ok(lookup::has_customer(&self.connection, business, field, text)?)
+    pub fn has_customer(&self, field: PersonField, text: &str) -> Result<bool, StoreError> {
+        Ok(lookup::has_customer(&self.connection, field, text)?)
     }
 
     /// Gives `each` every customer of a business, the last changed first. Reads the whole table: use

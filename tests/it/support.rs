@@ -28,7 +28,7 @@ pub(crate) use daemon::{BUDGET, Daemon, EAGER, Ended, Place};
 pub(crate) use pages::Pages;
 pub(crate) use python::{python, run_python};
 pub(crate) use router::RouterTransport;
-pub(crate) use workspace::{Workspace, text};
+pub(crate) use workspace::{Workspace, object, text};
 
 /// How long a condition may take to hold, in seconds: far longer than it does on a busy machine.
 pub(crate) const LIMIT_S: u64 = 60;

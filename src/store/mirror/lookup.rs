@@ -68,16 +68,15 @@ pub(in crate::store) fn ensure_indexes(connection: &Connection) -> rusqlite::Res
 /// The statement that [`has_customer`] runs.
 pub(in crate::store) fn has_customer_sql(column: &str) -> String {
     format!(
-        "SELECT 1 FROM customers WHERE {} = lower(trim(?1)) AND _business IS ?2 LIMIT 1",
+        "SELECT 1 FROM customers WHERE {} = lower(trim(?1)) LIMIT 1",
         compared(&quoted(column))
     )
 }
 
-/// Whether a business has a customer with this text in a field. Letters beyond ASCII count as
+/// Whether there is a customer with this text in a field, in any business. Letters beyond ASCII count as
 /// different in upper and lower case.
 pub(in crate::store) fn has_customer(
     connection: &Connection,
-    business: Option<&str>,
     field: PersonField,
     text: &str,
 ) -> rusqlite::Result<bool> {
@@ -87,5 +86,5 @@ pub(in crate::store) fn has_customer(
         .optional()?;
     let Some(column) = column else { return Ok(false) };
     let mut statement = connection.prepare_cached(&has_customer_sql(&column))?;
-    statement.exists((text, business))
+    statement.exists([text])
 }

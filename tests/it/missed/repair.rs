@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use sandbox::{Fault, FaultKind, Options, Route};
+use sandbox::{Fault, FaultKind, Options, Route, Shop};
 use serde_json::{Value, json};
 
-use crate::support::{LIMIT_S, Place, Workspace, look_again, wait_until};
+use crate::support::{LIMIT_S, Place, Workspace, look_again, object, wait_until};
 
 /// A quiet shop that stands still, and the program with a file sink, at its usual pace.
 struct Bench {
@@ -124,6 +124,37 @@ async fn customers_buried_by_a_burst_are_found_by_what_other_routes_say_of_them(
     let gap = &bench.json(&["gaps"]).await[0];
     assert_eq!((&gap["state"], &gap["note"]), (&json!("accepted"), &json!("two walked away")));
     daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_customer_whom_another_branch_has_shown_costs_no_search() {
+    let options = Options { shop: Shop::Chain, requests_per_minute: 600, ..Workspace::usual() };
+    let workspace = Workspace::of(options).await;
+    workspace.sandbox.pause_growth(true);
+    let place = workspace.place();
+    place.configure_all(
+        "businesses = [\"1\", \"2\"]\n[budget]\nrequests_per_minute = 600\nreserve = 150\n",
+    );
+    let bench = Bench { workspace, place };
+    let add = |route, business, record: Value| {
+        bench.workspace.sandbox.add_record(route, Some(business), object(record)).unwrap();
+    };
+    let email = |n: usize| format!("person{n}@quill.example");
+    for n in 0..10 {
+        add(Route::Customers, 1, json!({"name": format!("Person {n}"), "email": email(n)}));
+    }
+    bench.command(&["once"]).await;
+    // The eleventh is missed in branch 2; the others are known from branch 1.
+    for n in 0..11 {
+        add(Route::Jobs, 2, json!({"customer_name": format!("Person {n}"), "email": email(n)}));
+    }
+    add(Route::Customers, 2, json!({"name": "Person 10", "email": email(10)}));
+    bench.workspace.sandbox.burst_in(Route::Customers, Some(2), 100);
+
+    let daemon = bench.place.started().await;
+    bench.json_when(&["gaps"], |gaps| gaps[0]["repaired"] == 1).await;
+    daemon.stop().await;
+    assert_eq!(bench.searches(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
