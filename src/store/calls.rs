@@ -12,7 +12,7 @@ use super::full_text::IndexProgress;
 use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{Store, log, open, passed, spending};
+use super::{Store, checkpoint, log, open, passed, spending};
 
 /// By how much the priority of a long read lies below that of everything else, in steps of nice(1).
 const GIVEN_WAY: i32 = 10;
@@ -149,17 +149,17 @@ impl Store {
         run_blocking(move || {
             let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
-            writer.flush()?;
-            spending::end_in_order(&mut writer)?;
-            passed::save_passed(&mut writer.connection, &shared.passed)?;
-            writer
-                .connection
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))?;
-            // A store that is still to be checked is left as it was found.
-            if !shared.is_unchecked.load(Ordering::Relaxed) {
+            let polls = writer.flush().and_then(|()| Ok(spending::end_in_order(&mut writer)?));
+            let positions = passed::save_passed(&mut writer.connection, &shared.passed);
+            let settled = checkpoint::run(&writer.connection, "TRUNCATE");
+            let closed = polls.and(positions).and(settled);
+            // A store that is damaged, or still to be checked, is left as it was found.
+            if !shared.is_unchecked.load(Ordering::Relaxed)
+                && !matches!(closed, Err(StoreError::Corrupt(_)))
+            {
                 writer.lock.release();
             }
-            Ok(())
+            closed.map(|_| ())
         })
         .await
     }

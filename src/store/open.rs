@@ -27,9 +27,15 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// Steps of SQLite, some milliseconds, after which a check looks whether it must end.
 const CHECK_STEPS: i32 = 100_000;
 
-/// A plan does not depend on the values that are bound. Otherwise SQLite prepares some statements anew
-/// each time that they are bound, which costs more than running them.
-const STABLE_PLANS: (DbConfig, bool) = (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
+/// The options of every connection.
+const OPTIONS: [(DbConfig, bool); 3] = [
+    // A misspelt column in double quotes is an error and not a text.
+    (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+    (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+    // A plan does not depend on the values that are bound. Otherwise SQLite prepares some statements anew
+    // each time that they are bound, which costs more than running them.
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
+];
 
 /// How long a write waits for another program's transaction: shorter than the time-outs of status
 /// requests and of the watchdog.
@@ -37,6 +43,10 @@ pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Numbered schema steps; `user_version` is the number of steps that a file has.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_init.sql")];
+
+/// What the lock file says after a clean end. An empty file says nothing: on a full disk, a start empties it and
+/// cannot name itself.
+const CLOSED: &str = "closed";
 
 /// The lock of the process that uses the store; its file names that process.
 #[derive(Debug)]
@@ -47,6 +57,7 @@ pub(super) struct Lock {
 impl Lock {
     pub(super) fn take(store: &Path) -> Result<(Self, bool), OpenError> {
         let path = with_suffix(store, "-lock");
+        let is_first = !path.exists();
         let mut file = file_owner::open_or_make(&path).map_err(|source| OpenError::Io {
             action: "open",
             path: path.clone(),
@@ -68,7 +79,7 @@ impl Lock {
                 return Err(OpenError::Io { action: "lock", path, source });
             }
         }
-        let clean = said.is_empty();
+        let clean = is_first || said == CLOSED;
         let mut lock = Self { file };
         match lock.write(&format!("{}\n", std::process::id())) {
             // On a full disk the lock is held too, but its file does not name the process.
@@ -88,7 +99,7 @@ impl Lock {
     /// Notes that the store was closed cleanly, so that the next start need not check it.
     pub(super) fn release(&mut self) {
         // If the file still names us, the next start only checks the store once more.
-        let _ = self.write("");
+        let _ = self.write(&format!("{CLOSED}\n"));
     }
 }
 
@@ -171,15 +182,11 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     connection.busy_timeout(LOCK_WAIT).map_err(failed(path))?;
     let version = identify(connection, path)?;
-    for (option, on) in [
-        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
-        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
-        // Keeps -wal and -shm in place after a stop, which read-only users of other tools need.
-        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
-        STABLE_PLANS,
-    ] {
-        connection.set_db_config(option, on).map_err(failed(path))?;
-    }
+    configure(connection).map_err(failed(path))?;
+    // Keeps -wal and -shm in place after a stop, which read-only users of other tools need.
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(failed(path))?;
     connection
         .execute_batch(
             "PRAGMA journal_mode = WAL;
@@ -200,6 +207,13 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     refresh_views(connection).map_err(failed(path))?;
     // Not before: the rows of a large index are then sorted in a file and not all in memory.
     connection.execute_batch("PRAGMA temp_store = MEMORY;").map_err(failed(path))
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    for (option, on) in OPTIONS {
+        connection.set_db_config(option, on)?;
+    }
+    Ok(())
 }
 
 fn refresh_views(connection: &mut Connection) -> rusqlite::Result<()> {
@@ -355,7 +369,7 @@ pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64)
     if found == 0 {
         return Err(OpenError::Missing(path.to_owned()));
     }
-    connection.set_db_config(STABLE_PLANS.0, STABLE_PLANS.1).map_err(failed(path))?;
+    configure(&connection).map_err(failed(path))?;
     connection
         .execute_batch("PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;")
         .map_err(failed(path))?;

@@ -265,6 +265,9 @@ mod tests {
         assert!(matches!(unknown, Err(QueryError::UnknownParameter(name)) if name == ":two"));
         let invalid = query("SELECT colour FROM leads", LIMITS);
         assert!(matches!(invalid, Err(QueryError::Invalid(text)) if text.contains("colour")));
+        // Not the text of that name in each row.
+        let misspelt = query("SELECT \"Devce colour\" FROM report_leads", LIMITS);
+        assert!(matches!(misspelt, Err(QueryError::Invalid(text)) if text.contains("Devce")));
         let endless =
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
         let short = QueryLimits { time: Duration::from_millis(50), ..LIMITS };

@@ -282,16 +282,9 @@ impl Reader {
             .into_iter()
             .filter(|route| tables.contains(route.as_str()))
             .map(|route| {
-                // Only `forget` deletes rows of the mirror. Unless it did, the last row number is
-                // the count, which is found without a scan.
-                let count = self
-                    .connection
-                    .prepare_cached(&format!(
-                        "SELECT CASE WHEN EXISTS (SELECT 1 FROM _forgotten WHERE route = '{route}') \
-                         THEN (SELECT count(*) FROM \"{route}\") \
-                         ELSE (SELECT coalesce(max(rowid), 0) FROM \"{route}\") END"
-                    ))?
-                    .query_row([], |row| row.get(0))?;
+                let sql = format!("SELECT count(*) FROM \"{route}\"");
+                let count =
+                    self.connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
                 Ok((route, count))
             })
             .collect()
@@ -381,5 +374,21 @@ fn json_value(value: ValueRef<'_>) -> Value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
             String::from_utf8_lossy(bytes).into_owned().into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixtures::{Poll, open, records};
+
+    #[tokio::test]
+    async fn a_record_that_a_tool_deleted_is_not_counted() {
+        let (dir, store) = open();
+        Poll::USUAL.shows(&store, &records(1..=3)).await;
+        let path = dir.path().join("mirror.db");
+        let tool = Connection::open(&path).unwrap();
+        tool.execute("DELETE FROM leads WHERE id = '2'", []).unwrap();
+        assert!(Reader::open(&path).unwrap().counts().unwrap().contains(&(Route::Leads, 2)));
     }
 }

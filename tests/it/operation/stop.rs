@@ -50,7 +50,7 @@ async fn a_second_signal_ends_at_once_and_in_order() {
     daemon.signal(Signal::INT);
     assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
     let lock = std::fs::read_to_string(place.path("mirror.db-lock")).unwrap();
-    assert_eq!(lock, "", "the store was closed in order");
+    assert_eq!(lock, "closed\n", "the store was closed in order");
 }
 
 #[tokio::test]

@@ -231,3 +231,24 @@ async fn without_a_field_that_names_the_job_states_are_as_last_seen_and_turnarou
     let technicians = place.run(args).await.json();
     assert_eq!(technicians["rows"][0][3], Value::Null, "completed is unknown: {technicians}");
 }
+
+#[tokio::test]
+async fn a_payment_is_of_the_job_and_the_customer_of_its_own_branch() {
+    let (place, store) = place("");
+    let at = "2026-03-01T00:00:00.000000Z";
+    for (branch, id) in [(None, 1), (Some("2"), 2)] {
+        let shown =
+            |route| Shown { route, business: branch, served: Some("1"), limit: 100, ..USUAL };
+        let mobile = format!("0170 {id}");
+        let customer =
+            json!({"id": id, "name": format!("C{id}"), "mobile_number": mobile, "created_at": at});
+        shown(Route::Customers).store(&store, &[customer]).await;
+        let job = json!({"id": id, "job_number": "R-1", "mobile_number": mobile, "created_at": at});
+        shown(Route::Jobs).store(&store, &[job]).await;
+        let paid = json!({"id": id, "job_number": "R-1", "amount": 5, "created_at": at});
+        shown(Route::Payments).store(&store, &[paid]).await;
+    }
+    store.close().await.unwrap();
+    let payments = place.rows("SELECT id, job_id, customer_name FROM report_payments ORDER BY id");
+    assert_eq!(json!(payments), json!([[1, 1, "C1"], [2, 2, "C2"]]));
+}
