@@ -46,6 +46,11 @@ pub(crate) fn give_path_to_folder(path: &Path) {
     give(path, |user, group| lchown(path, Some(user), Some(group)));
 }
 
+/// The folder in which a file lies.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Makes a folder and those above it, with mode 0750, unless they are there.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
@@ -68,8 +73,7 @@ fn give(path: &Path, change: impl FnOnce(u32, u32) -> io::Result<()>) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let given = fs::metadata(folder).and_then(|folder| match folder.uid() {
+    let given = fs::metadata(folder_of(path)).and_then(|folder| match folder.uid() {
         0 => Ok(()),
         user => change(user, folder.gid()),
     });

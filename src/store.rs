@@ -39,7 +39,6 @@ mod open;
 mod operate;
 mod page;
 mod page_facts;
-mod partial;
 mod passed;
 mod people;
 #[cfg(test)]

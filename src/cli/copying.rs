@@ -1,6 +1,7 @@
 //! What `backup` and `restore` share: a copy that shows its progress and can be interrupted.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -12,7 +13,7 @@ use crate::store::{BackupError, CopyControl, CopyFacts, CopyProgress};
 
 /// Runs a copy with a progress bar on a terminal. SIGINT and SIGTERM stop it; nothing of it stays.
 pub(super) fn run<T: Send + 'static>(
-    copy: impl FnOnce(&mut CopyControl<'_>) -> Result<T, BackupError> + Send + 'static,
+    copy: impl FnOnce(&CopyControl) -> Result<T, BackupError> + Send + 'static,
 ) -> anyhow::Result<T> {
     let runtime = runtime()?;
     let stop = CancellationToken::new();
@@ -22,8 +23,9 @@ pub(super) fn run<T: Send + 'static>(
         let mut terminate = signal(SignalKind::terminate())?;
         let copied = tokio::task::spawn_blocking(move || {
             let bar = bar();
-            let mut progress = |progress| show(bar.as_ref(), progress);
-            let copied = copy(&mut CopyControl { stop: stopped, progress: &mut progress });
+            let shown = bar.clone();
+            let progress = Arc::new(move |progress| show(shown.as_ref(), progress));
+            let copied = copy(&CopyControl { stop: stopped, progress });
             if let Some(bar) = bar {
                 bar.finish_and_clear();
             }

@@ -74,7 +74,7 @@ fn code_of_backup(error: &BackupError) -> u8 {
         BackupError::NotABackup { .. }
         | BackupError::Disagrees { .. }
         | BackupError::Unsound(_) => DATA,
-        BackupError::UnderWay(_) | BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
+        BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
         BackupError::Open(error) => code_of_open(error),
         BackupError::Io { source, .. } => code_of_io(source),
         BackupError::Copy { source, .. } => code_of_store(source),

@@ -3,6 +3,7 @@
 //! A backup that fails is reported in the status and tried again; it never ends the daemon and
 //! never costs an older backup.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -138,8 +139,8 @@ impl DailyBackup {
         in_background(move || {
             let place = || folder.path(now).display().to_string();
             folder.prepare().with_context(|| format!("could not write {}", place()))?;
-            let mut control = CopyControl { stop, progress: &mut |_| () };
-            let facts = store::back_up(&source, &folder.path(now), true, &mut control)?;
+            let control = CopyControl { stop, progress: Arc::new(|_| ()) };
+            let facts = store::back_up(&source, &folder.path(now), true, &control)?;
             folder.prune(keep, now).context("could not remove an old backup")?;
             Ok(facts)
         })

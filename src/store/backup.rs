@@ -1,30 +1,27 @@
 //! Copies a store into one file of its own while it is in use, and checks the copy.
 //!
-//! The copy is made from one snapshot, in small steps with a pause between them, so that a running
-//! daemon is not held up. It is written under a temporary name and gets its own name only after it
-//! was checked and synced: a file under that name is always a whole, sound backup.
+//! The copy is written under a temporary name and gets its own name only after it was checked and
+//! synced: a file under that name is always a whole, sound backup.
 
+use std::fs::{self, File, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
 
-use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension};
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::backup_error::BackupError;
-use super::partial::Partial;
+use super::reader::STEPS;
 use super::{full_text, log, open};
+use crate::file_owner;
 
-/// Pages copied in one step: 1 MiB.
-const STEP_PAGES: i32 = 256;
-/// The pause after each step, which leaves the disk to the daemon's own writes.
-const STEP_PAUSE: Duration = Duration::from_millis(4);
-/// Steps after which the copy is synced, so that no sync has to write much at once.
-const SYNC_EVERY: u32 = 16;
+/// How the temporary name ends.
+pub(super) const PARTIAL: &str = ".partial";
 /// Room that must stay free on the disk beside the copy, unless the store itself is smaller.
 const ROOM_LEFT: u64 = 64 * 1024 * 1024;
-/// Virtual machine instructions of SQLite between two looks at whether to stop.
-const STOP_EVERY: i32 = 100_000;
 
 /// How far a backup or a restore has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +38,12 @@ pub enum CopyProgress {
 }
 
 /// What lets a caller follow and stop a copy.
-pub struct CopyControl<'a> {
+#[derive(Clone)]
+pub struct CopyControl {
     /// Cancelled to stop the copy; nothing of it stays.
     pub stop: CancellationToken,
-    /// Called after each step.
-    pub progress: &'a mut dyn FnMut(CopyProgress),
+    /// Called again and again while it is made.
+    pub progress: Arc<dyn Fn(CopyProgress) + Send + Sync>,
 }
 
 /// What a sound copy holds.
@@ -68,18 +66,16 @@ pub fn back_up(
     store: &Path,
     target: &Path,
     replace: bool,
-    control: &mut CopyControl<'_>,
+    control: &CopyControl,
 ) -> Result<CopyFacts, BackupError> {
     refuse_unfit(store, target, replace)?;
-    let (source, _) = open::open_reader_of_any_schema(store)?;
-    let partial = Partial::create(target)?;
+    let copy = copy(store, target, control)?;
     // A copy for another folder stays root's: its owner may not be meant to read customers' data.
-    if store.parent().is_some_and(|folder| is_below(target, folder)) {
-        partial.give_to_folder();
+    if is_below(target, file_owner::folder_of(store)) {
+        file_owner::give_to_folder(copy.as_file(), copy.path());
     }
-    let facts = copy(&source, &partial, control)?;
-    drop(source);
-    partial.publish(target, replace)?;
+    let facts = facts(&copy)?;
+    publish(copy, target, replace)?;
     Ok(facts)
 }
 
@@ -91,7 +87,7 @@ fn refuse_unfit(store: &Path, target: &Path, replace: bool) -> Result<(), Backup
     {
         return Err(BackupError::Unfit(target.to_owned()));
     }
-    match std::fs::symlink_metadata(target) {
+    match fs::symlink_metadata(target) {
         Ok(_) if !replace => Err(BackupError::Exists(target.to_owned())),
         Ok(found) if !found.is_file() => Err(BackupError::Unfit(target.to_owned())),
         // A configuration or a key file named by mistake.
@@ -113,132 +109,108 @@ pub(super) fn same_file(one: &Path, other: &Path) -> bool {
 
 /// Whether a file that need not exist lies in this folder or in one below it.
 fn is_below(file: &Path, folder: &Path) -> bool {
-    let real = |path: &Path| Path::new(".").join(path).canonicalize().ok();
-    let both = file.parent().and_then(real).zip(real(folder));
+    let both = file_owner::folder_of(file).canonicalize().ok().zip(folder.canonicalize().ok());
     both.is_some_and(|(of_file, folder)| of_file.starts_with(folder))
 }
 
-/// Copies one snapshot of `source` into `partial`, checks it and syncs it.
+/// Copies one snapshot of the store at `source` into a temporary file beside `target`, and checks it.
 pub(super) fn copy(
-    source: &Connection,
-    partial: &Partial,
-    control: &mut CopyControl<'_>,
-) -> Result<CopyFacts, BackupError> {
-    let failed = BackupError::copy(partial.path());
-    // A transaction of the source's own: writes of others would otherwise start the copy anew.
-    source.execute_batch("BEGIN").map_err(&failed)?;
-    let copied = contents(source).map_err(&failed).and_then(|wanted| {
-        copy_pages(source, partial, control)?;
-        Ok(wanted)
-    });
-    let ended = source.execute_batch("COMMIT").map_err(&failed);
-    let wanted = copied?;
-    ended?;
-    (control.progress)(CopyProgress::Checking);
-    let found = checked(partial.path(), &control.stop)?;
-    if found != wanted {
-        return Err(BackupError::Unsound("its log ends elsewhere than the store's".to_owned()));
-    }
-    let bytes = partial.sync()?;
-    Ok(CopyFacts { bytes, last_seq: found.last_seq, last_change_at: found.last_change_at })
-}
-
-fn copy_pages(
-    source: &Connection,
-    partial: &Partial,
-    control: &mut CopyControl<'_>,
-) -> Result<(), BackupError> {
-    let failed = BackupError::copy(partial.path());
+    source: &Path,
+    target: &Path,
+    control: &CopyControl,
+) -> Result<NamedTempFile, BackupError> {
+    let failed = BackupError::copy(target);
+    let (mut connection, _) = open::open_reader_of_any_schema(source)?;
     let number = |pragma: &str| {
-        let number = source.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        let number = connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
         number.map(|number| u64::try_from(number).unwrap_or_default())
     };
     let page_size = number("PRAGMA page_size").map_err(&failed)?;
-    let pages = number("PRAGMA page_count").map_err(&failed)?;
-    partial.refuse_without_room(with_room(pages * page_size))?;
-
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let mut target = Connection::open_with_flags(partial.path(), flags).map_err(&failed)?;
-    // The file is synced here, and is thrown away unless it is complete.
-    target
-        .execute_batch(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -2000;",
-        )
-        .map_err(&failed)?;
-    let backup = Backup::new(source, &mut target).map_err(&failed)?;
-    for step in 1_u32.. {
-        if control.stop.is_cancelled() {
-            return Err(BackupError::Stopped);
-        }
-        let done = backup.step(STEP_PAGES).map_err(&failed)? == StepResult::Done;
-        let left = u64::try_from(backup.progress().remaining).unwrap_or(0).min(pages);
-        (control.progress)(CopyProgress::Copied {
-            bytes: (pages - left) * page_size,
-            total: pages * page_size,
-        });
-        if done {
-            break;
-        }
-        if step.is_multiple_of(SYNC_EVERY) {
-            partial.sync()?;
-        }
-        std::thread::sleep(STEP_PAUSE);
+    let total = page_size * number("PRAGMA page_count").map_err(&failed)?;
+    let partial = partial(target)?;
+    refuse_without_room(&partial, total)?;
+    let (watched, path) = (control.clone(), partial.path().to_owned());
+    let watch = move || {
+        let bytes = fs::metadata(&path).map_or(0, |file| file.len()).min(total);
+        (watched.progress)(CopyProgress::Copied { bytes, total });
+        watched.stop.is_cancelled()
+    };
+    connection.progress_handler(STEPS, Some(watch)).map_err(&failed)?;
+    let path = partial.path().to_str().ok_or_else(|| BackupError::Unfit(target.to_owned()))?;
+    let copied = connection.execute("VACUUM INTO ?1", [path]);
+    if control.stop.is_cancelled() {
+        return Err(BackupError::Stopped);
     }
-    drop(backup);
-    // A copy of a store in use says that a write-ahead log belongs to it; the copy is complete
-    // without one, and can then be read from a folder that no user may write to.
-    let mode: String =
-        target.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0)).map_err(&failed)?;
-    if mode != "delete" {
-        return Err(BackupError::Unsound(format!("its journal mode stays {mode}")));
-    }
-    target.close().map_err(|(_, error)| failed(error))
-}
-
-/// What must be free on the disk before `bytes` are copied to it.
-fn with_room(bytes: u64) -> u64 {
-    bytes.saturating_add(bytes.min(ROOM_LEFT))
-}
-
-/// What tells one state of a store from another.
-#[derive(Debug, PartialEq, Eq)]
-struct Contents {
-    identity: String,
-    last_seq: i64,
-    last_change_at: Option<String>,
-}
-
-fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
-    Ok(Contents {
-        identity: connection.query_row(
-            "SELECT value FROM _meta WHERE name = 'identity'",
-            [],
-            |row| row.get(0),
-        )?,
-        last_seq: log::last_seq(connection)?,
-        last_change_at: connection
-            .query_row("SELECT observed_at FROM changes ORDER BY seq DESC LIMIT 1", [], |row| {
-                row.get(0)
-            })
-            .optional()?,
-    })
-}
-
-/// Checks a copy from its first page to its last.
-fn checked(path: &Path, stop: &CancellationToken) -> Result<Contents, BackupError> {
-    let failed = BackupError::copy(path);
-    let (mut connection, _) = open::open_reader_of_any_schema(path)?;
-    let stop_at = stop.clone();
-    connection
-        .progress_handler(STOP_EVERY, Some(move || stop_at.is_cancelled()))
-        .map_err(&failed)?;
-    let said = super::verify::soundness(&connection);
-    match said {
-        _ if stop.is_cancelled() => Err(BackupError::Stopped),
-        Ok(None) => contents(&connection).map_err(failed),
+    copied.map_err(&failed)?;
+    (control.progress)(CopyProgress::Checking);
+    let (mut copied, _) = open::open_reader_of_any_schema(partial.path())?;
+    let stop = control.stop.clone();
+    copied.progress_handler(STEPS, Some(move || stop.is_cancelled())).map_err(&failed)?;
+    match super::verify::soundness(&copied) {
+        _ if control.stop.is_cancelled() => Err(BackupError::Stopped),
+        Ok(None) => Ok(partial),
         Ok(Some(fault)) => Err(BackupError::Unsound(fault)),
         Err(error) => Err(failed(error)),
     }
+}
+
+/// A temporary file for owner and group; it is removed unless it gets its name.
+fn partial(target: &Path) -> Result<NamedTempFile, BackupError> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let partial = tempfile::Builder::new()
+        .prefix(&format!("{name}."))
+        .suffix(PARTIAL)
+        .tempfile_in(file_owner::folder_of(target))
+        .map_err(BackupError::io("write", target))?;
+    let set = partial.as_file().set_permissions(Permissions::from_mode(0o640));
+    set.map_err(BackupError::io("set the mode of", partial.path()))?;
+    Ok(partial)
+}
+
+fn refuse_without_room(partial: &NamedTempFile, bytes: u64) -> Result<(), BackupError> {
+    let Ok(disk) = rustix::fs::fstatvfs(partial.as_file()) else { return Ok(()) };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let needed = bytes.saturating_add(bytes.min(ROOM_LEFT));
+    if free < needed {
+        return Err(BackupError::NoRoom { path: partial.path().to_owned(), needed, free });
+    }
+    Ok(())
+}
+
+/// Syncs a copy and reads what it holds.
+pub(super) fn facts(copy: &NamedTempFile) -> Result<CopyFacts, BackupError> {
+    let synced = copy.as_file().sync_all().and_then(|()| copy.as_file().metadata());
+    let bytes = synced.map_err(BackupError::io("write", copy.path()))?.len();
+    let (connection, _) = open::open_reader_of_any_schema(copy.path())?;
+    let read = |connection: &Connection| -> rusqlite::Result<CopyFacts> {
+        let last_seq = log::last_seq(connection)?;
+        let last_change_at = connection
+            .query_row("SELECT observed_at FROM changes WHERE seq = ?1", [last_seq], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        Ok(CopyFacts { bytes, last_seq, last_change_at })
+    };
+    read(&connection).map_err(BackupError::copy(copy.path()))
+}
+
+/// Gives a synced copy its name, durably.
+pub(super) fn publish(
+    copy: NamedTempFile,
+    target: &Path,
+    replace: bool,
+) -> Result<(), BackupError> {
+    let named = if replace { copy.persist(target) } else { copy.persist_noclobber(target) };
+    named.map_err(|failed| match failed.error.kind() {
+        ErrorKind::AlreadyExists => BackupError::Exists(target.to_owned()),
+        _ => BackupError::io("write", target)(failed.error),
+    })?;
+    sync_folder_of(target)
+}
+
+/// Makes the names in the folder of `path` durable.
+pub(super) fn sync_folder_of(path: &Path) -> Result<(), BackupError> {
+    let folder = file_owner::folder_of(path);
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(BackupError::io("sync", folder))
 }

@@ -17,9 +17,6 @@ pub enum BackupError {
         "{0} cannot hold a backup: it is the store, one of its side files, or no file that shopmirror wrote; name another file"
     )]
     Unfit(PathBuf),
-    /// Another process writes the same file.
-    #[error("another backup to {0} is under way: wait for it, or name another file")]
-    UnderWay(PathBuf),
     /// The file to restore is the store itself.
     #[error("{0} is the store in use: name a backup of it")]
     IsTheStore(PathBuf),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::partial;
+use super::backup::PARTIAL;
 use crate::file_owner;
 
 /// The time in a name: `20261121T033000Z`.
@@ -69,9 +69,9 @@ impl BackupFolder {
     pub fn prepare(&self) -> io::Result<()> {
         file_owner::make_folder(&self.folder)?;
         for name in self.names()? {
-            let own = name.strip_suffix(partial::SUFFIX).and_then(|name| self.time_of(name));
-            if own.is_some() {
-                partial::remove_abandoned(&self.folder.join(name))?;
+            let own = name.rsplit_once(PARTIAL).and_then(|(name, _)| name.rsplit_once('.'));
+            if own.is_some_and(|(name, _)| self.time_of(name).is_some()) {
+                fs::remove_file(self.folder.join(name))?;
             }
         }
         Ok(())

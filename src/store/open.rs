@@ -14,7 +14,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
-use super::{mirror, restore, views};
+use super::{mirror, views};
 use crate::file_lock::lock_soon;
 use crate::file_owner;
 
@@ -147,7 +147,7 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file_owner::folder_of(path);
     file_owner::make_folder(folder).map_err(|source| OpenError::Io {
         action: "make",
         path: folder.to_owned(),
@@ -167,8 +167,6 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
         path: path.to_owned(),
         source,
     })?;
-    // The lock is ours, so that no restore is under way.
-    restore::take_back(path);
     refuse_links(path)?;
     let inode = found.ino();
     drop(file);
@@ -383,13 +381,10 @@ fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + '_ {
 
 /// Refuses a file with several names: the lock and the write-ahead log belong to one of them, so two
 /// processes would write one file without knowing of each other.
-///
-/// The second name of a restore that was killed is no other process's: the next start takes it away.
 pub(super) fn refuse_links(path: &Path) -> Result<(), OpenError> {
     let Ok(found) = fs::metadata(path) else { return Ok(()) };
     let links = found.nlink();
-    let own = restore::second_names(path).len();
-    if links > 1 + u64::try_from(own).unwrap_or(u64::MAX) {
+    if links > 1 {
         return Err(OpenError::Linked { path: path.to_owned(), links });
     }
     Ok(())

@@ -124,7 +124,7 @@ async fn a_backup_that_was_missed_is_made_at_the_start_and_only_old_backups_go()
         fs::write(folder.join(format!("mirror-2019010{day}T033000Z.db")), "").unwrap();
     }
     fs::write(folder.join("notes.txt"), "").unwrap();
-    fs::write(folder.join("mirror-20190101T033000Z.db.partial"), "").unwrap();
+    fs::write(folder.join("mirror-20190101T033000Z.db.4gT7x1.partial"), "").unwrap();
     let daemon = place.started().await;
     let made = place
         .status_when("a backup was made", |status| {
