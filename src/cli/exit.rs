@@ -88,8 +88,7 @@ fn code_of_store(error: &StoreError) -> u8 {
         | StoreError::Busy
         | StoreError::Overtaken
         | StoreError::TooLong
-        | StoreError::NoSearchIndex
-        | StoreError::SearchDamaged => TRY_AGAIN,
+        | StoreError::NoSearchIndex => TRY_AGAIN,
         StoreError::SearchFile { why, .. } => code_of_io(why),
         StoreError::Corrupt(_) | StoreError::OtherShop => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,

@@ -119,16 +119,11 @@ pub enum StoreError {
     /// The file was deleted or replaced while it was open.
     #[error("{0} was deleted or replaced while it was open: stop, and put the file back")]
     Gone(PathBuf),
-    /// There is no index of all words, or it was made from another log.
+    /// There is no search index, or it cannot be used: it is damaged, or was made from another log.
     #[error(
-        "there is no search index yet: the daemon makes it, so try again in a minute; without a daemon, run `shopmirror rebuild`"
+        "there is no usable search index: the daemon makes it, so try again in a minute; without a daemon, run `shopmirror rebuild`; if neither helps, delete the file `search.db`"
     )]
     NoSearchIndex,
-    /// The index of all words was found damaged; nothing else is.
-    #[error(
-        "the search index was damaged and is deleted: the daemon makes it again, so try again in a minute; without a daemon, run `shopmirror rebuild`"
-    )]
-    SearchDamaged,
     /// The file of the index of all words cannot be made or deleted.
     #[error("the search index {path} cannot be made or deleted: {why}")]
     SearchFile {

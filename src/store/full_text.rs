@@ -1,34 +1,33 @@
-//! The index of all words: a file of its own beside the store, made from the log alone.
+//! The search index: a file of its own beside the store, made from the log alone, and what is found by it.
 //!
 //! A row belongs to the newest version of a record and has that version's number in the log. The
 //! file can be deleted at any time: it is made again in bounded steps, by the process that has the
 //! store's lock and by no other. No page waits for it, and nothing but searches needs it.
 
-pub(super) mod find;
 mod words;
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::error::{OpenError, StoreError};
-use super::reader::Reader;
+use super::reader::{Reader, stop_at};
 use super::{log, open};
 use crate::file_owner;
-pub use find::Found;
+use crate::record::{Change, Route};
 
 /// Changes when [`words::of_record`] or the tables do: an index of another form is made again.
-const FORM: i64 = 1;
+const FORM: i64 = 2;
 /// `followed` has one row: the last row of the log that is indexed, and its event id.
-const CREATE: &str =
-    "CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1, \
-       detail=none, tokenize='unicode61 remove_diacritics 2');
+const CREATE: &str = "BEGIN;
+     CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1, \
+       tokenize='unicode61 remove_diacritics 2');
      CREATE TABLE followed (seq INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
-     INSERT INTO followed (seq, event_id) VALUES (0, '');";
+     INSERT INTO followed (seq, event_id) VALUES (0, '');
+     PRAGMA user_version = 2;
+     COMMIT;";
 /// Rows of the log in one step: some milliseconds of work.
 const STEP: i64 = 500;
 
@@ -39,7 +38,15 @@ pub(super) const NEXT: &str = "SELECT c.seq, c.event_id, p.seq, CASE WHEN c.kind
      AND n.version > c.version) THEN c.body END FROM changes c LEFT JOIN changes p ON p.route = c.route \
      AND p.record_id = c.record_id AND p.version = c.version - 1 WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2";
 
-/// How far the index of all words has followed the log.
+/// The newest first, which needs no look at the others.
+const MATCHING: &str = "SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rowid DESC";
+/// Whether a row of the log is the newest version of a record of this route, or of any without one. The index may be
+/// some rows behind the log.
+pub(super) const IS_CURRENT: &str = "SELECT 1 FROM changes c WHERE c.seq = ?1 AND (?2 IS NULL OR c.route = ?2) \
+     AND NOT EXISTS (SELECT 1 FROM changes n WHERE n.route = c.route AND n.record_id = c.record_id \
+     AND n.version > c.version)";
+
+/// How far the search index has followed the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexProgress {
     /// The last row of the log that is indexed.
@@ -56,17 +63,68 @@ impl IndexProgress {
     }
 }
 
+/// What a search has found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The newest version of each record, the last changed first.
+    pub changes: Vec<Change>,
+    /// What of the log was searched.
+    pub searched: IndexProgress,
+}
+
+impl Reader {
+    /// Up to `limit` records that hold every word of a term, of all routes or of one, the last changed
+    /// first: the newest version of each. The last word may be the beginning of a word. Numbers are found however they
+    /// are written.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSearchIndex`]; an index that cannot be used is deleted, so that it is made again.
+    pub fn find(
+        &self,
+        term: &str,
+        route: Option<Route>,
+        limit: usize,
+    ) -> Result<Found, StoreError> {
+        let found = self.search(term, route, limit);
+        if matches!(found, Err(StoreError::NoSearchIndex)) {
+            // A user who may only read cannot do it; the message says what to do.
+            let _ = remove(&self.path);
+        }
+        found
+    }
+
+    fn search(&self, term: &str, route: Option<Route>, limit: usize) -> Result<Found, StoreError> {
+        let mut index = open_index(&path_of(&self.path), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        stop_at(&mut index, self.deadline)?;
+        let indexed = followed(&index, &self.connection)?;
+        let mut found = Vec::new();
+        if let Some(question) = words::question(term) {
+            let mut is_current = self.connection.prepare_cached(IS_CURRENT)?;
+            let mut matching = index.prepare(MATCHING).map_err(unusable)?;
+            let mut rows = matching.query([question]).map_err(unusable)?;
+            while found.len() < limit
+                && let Some(row) = rows.next().map_err(unusable)?
+            {
+                let seq: i64 = row.get(0)?;
+                if is_current.exists((seq, route.map(Route::as_str)))? {
+                    found.push(seq);
+                }
+            }
+        }
+        let searched = IndexProgress { indexed, last_seq: self.last_seq()? };
+        Ok(Found { changes: log::by_seq(&self.connection, &found)?, searched })
+    }
+}
+
 /// Follows the log of one store. Only for a process that has the store's lock.
 pub(super) struct Indexer {
     path: PathBuf,
     log: Reader,
-    /// The open file and its inode.
-    open: Option<(Connection, u64)>,
 }
 
 impl Indexer {
     pub(super) fn new(store: &Path) -> Result<Self, OpenError> {
-        Ok(Self { path: path_of(store), log: Reader::open(store)?, open: None })
+        Ok(Self { path: path_of(store), log: Reader::open(store)? })
     }
 
     /// Indexes the next rows of the log. If the file is missing, damaged, of another form or of another
@@ -74,27 +132,23 @@ impl Indexer {
     ///
     /// # Errors
     /// The index is as it was before the step, or is missing.
-    pub(super) fn step(&mut self) -> Result<IndexProgress, StoreError> {
-        match self.try_step() {
-            Err(StoreError::NoSearchIndex | StoreError::SearchDamaged) => {
-                self.open = None;
-                remove_file(&self.path)?;
-                self.try_step()
+    pub(super) fn step(&self) -> Result<IndexProgress, StoreError> {
+        match self.follow() {
+            Err(StoreError::NoSearchIndex) => {
+                make(&self.path)?;
+                self.follow()
             }
             stepped => stepped,
         }
     }
 
-    fn try_step(&mut self) -> Result<IndexProgress, StoreError> {
+    fn follow(&self) -> Result<IndexProgress, StoreError> {
         // The file is open before the log is read: if `forget` deletes the one and changes the other
         // meanwhile, the words it removes go with the file.
-        let index = current(&self.path, &mut self.open)?;
+        let mut index = open_index(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let tx =
             index.transaction_with_behavior(TransactionBehavior::Immediate).map_err(unusable)?;
-        let (before, event_id) = followed(&tx)?;
-        if !log::has_event(&self.log.connection, before, &event_id)? {
-            return Err(StoreError::NoSearchIndex);
-        }
+        let before = followed(&tx, &self.log.connection)?;
         let last = index_after(&tx, &self.log.connection, before)?;
         if let Some((seq, event_id)) = &last {
             tx.execute("UPDATE followed SET seq = ?1, event_id = ?2", (seq, event_id))
@@ -106,32 +160,15 @@ impl Indexer {
     }
 }
 
-/// The open file, opened anew if another one or none lies in its place.
-fn current<'a>(
-    path: &Path,
-    open: &'a mut Option<(Connection, u64)>,
-) -> Result<&'a mut Connection, StoreError> {
-    let inode = || fs::metadata(path).map(|file| file.ino());
-    let in_place = inode().ok();
-    let kept = open.take().filter(|(_, inode)| Some(*inode) == in_place);
-    let kept = match kept {
-        Some(kept) => kept,
-        None => (open_or_make(path)?, inode().map_err(failed(path))?),
-    };
-    Ok(&mut open.insert(kept).0)
-}
-
 /// Indexes the rows of the log after one of them; returns the last of them and its event id.
 fn index_after(
     index: &Connection,
     log: &Connection,
     after: i64,
 ) -> Result<Option<(i64, String)>, StoreError> {
-    let mut insert = index
-        .prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")
-        .map_err(unusable)?;
-    let mut delete =
-        index.prepare_cached("DELETE FROM words WHERE rowid = ?1").map_err(unusable)?;
+    let mut insert =
+        index.prepare("INSERT INTO words (rowid, text) VALUES (?1, ?2)").map_err(unusable)?;
+    let mut delete = index.prepare("DELETE FROM words WHERE rowid = ?1").map_err(unusable)?;
     let mut next = log.prepare_cached(NEXT)?;
     let mut rows = next.query((after, STEP))?;
     let mut last = None;
@@ -148,46 +185,36 @@ fn index_after(
     Ok(last)
 }
 
-/// The last row of the log that an index has, and its event id.
-fn followed(index: &Connection) -> Result<(i64, String), StoreError> {
+/// The last row of the log that an index of this form has.
+fn followed(index: &Connection, log: &Connection) -> Result<i64, StoreError> {
     let form: i64 =
         index.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unusable)?;
     if form != FORM {
         return Err(StoreError::NoSearchIndex);
     }
-    index
+    let (seq, event_id): (i64, String) = index
         .query_row("SELECT seq, event_id FROM followed", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .map_err(unusable)
+        .map_err(unusable)?;
+    if !log::has_event(log, seq, &event_id)? {
+        return Err(StoreError::NoSearchIndex);
+    }
+    Ok(seq)
 }
 
-fn open_or_make(path: &Path) -> Result<Connection, StoreError> {
-    let is_new = !path.exists();
-    if is_new {
-        // What a deleted file has left, and then the file itself, so that SQLite gives its side files the
-        // same mode and owner.
-        remove_file(path)?;
-        file_owner::open_or_make(path).map_err(failed(path))?;
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut index = Connection::open_with_flags(path, flags).map_err(unusable)?;
-    let prepare = |index: &mut Connection| -> rusqlite::Result<()> {
-        index.busy_timeout(open::LOCK_WAIT)?;
-        // Keeps -wal and -shm in place after a stop, which read-only users need.
-        index.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // A power failure may lose the last steps, which are then repeated: no step waits for the disk.
-        index.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304;",
-        )?;
-        if is_new {
-            let tx = index.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            tx.execute_batch(CREATE)?;
-            tx.pragma_update(None, "user_version", FORM)?;
-            tx.commit()?;
-        }
-        Ok(())
-    };
-    prepare(&mut index).map_err(unusable)?;
+fn open_index(path: &Path, how: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = how | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let index = Connection::open_with_flags(path, flags).map_err(unusable)?;
+    index.busy_timeout(open::LOCK_WAIT)?;
     Ok(index)
+}
+
+/// Makes an empty index in place of what lies there.
+fn make(path: &Path) -> Result<(), StoreError> {
+    remove_file(path)?;
+    // So that SQLite gives its side files the same mode and owner.
+    file_owner::open_or_make(path).map_err(failed(path))?;
+    let index = open_index(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    index.execute_batch(CREATE).map_err(unusable)
 }
 
 /// Where the index of a store lies: `search.db` beside `mirror.db`; beside a store of another name, which may
@@ -204,14 +231,12 @@ pub(super) fn remove(store: &Path) -> Result<(), StoreError> {
     remove_file(&path_of(store))
 }
 
-/// The side files go first: as long as one of them can be of use, the index is in its place, and who made it
-/// sees that it is gone.
 fn remove_file(path: &Path) -> Result<(), StoreError> {
     if open::has_our_header(path) {
         let reason = "a store lies there: give one of the two another name in [store] path";
         return Err(failed(path)(io::Error::other(reason)));
     }
-    for suffix in ["-wal", "-shm", ""] {
+    for suffix in ["-journal", "-wal", "-shm", ""] {
         match fs::remove_file(open::with_suffix(path, suffix)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(path)(error)),
             _ => {}
@@ -224,20 +249,11 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
     move |why| StoreError::SearchFile { path: path.to_owned(), why }
 }
 
-/// What an error means that the index has caused, and not the store.
+/// What an error of the index means: unless waiting helps, it has to be made again.
 fn unusable(error: rusqlite::Error) -> StoreError {
-    // A table of it is missing or cannot be opened, or its row.
-    if matches!(error, rusqlite::Error::QueryReturnedNoRows)
-        || error.sqlite_error_code() == Some(ErrorCode::Unknown)
-    {
-        return StoreError::NoSearchIndex;
-    }
-    match error.sqlite_error().map(|error| (error.code, error.extended_code)) {
-        Some(
-            (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _)
-            | (_, ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ),
-        ) => StoreError::SearchDamaged,
-        _ => error.into(),
+    match error.into() {
+        error @ (StoreError::Full | StoreError::Busy | StoreError::TooLong) => error,
+        _ => StoreError::NoSearchIndex,
     }
 }
 
@@ -251,7 +267,7 @@ pub fn index_log(store: &Path) -> Result<(), OpenError> {
         Err(OpenError::Held { .. }) => return Ok(()),
         taken => taken?,
     };
-    let followed = Indexer::new(store).and_then(|mut indexer| {
+    let followed = Indexer::new(store).and_then(|indexer| {
         let failed = |source| OpenError::Sqlite { path: path_of(store), source };
         while !indexer.step().map_err(failed)?.is_whole() {}
         Ok(())

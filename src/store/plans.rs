@@ -39,7 +39,7 @@ fn hot_statements() -> Vec<String> {
         log::NAMING_RECORDS.to_owned(),
         log::PRUNE.to_owned(),
         full_text::NEXT.to_owned(),
-        full_text::find::IS_CURRENT.to_owned(),
+        full_text::IS_CURRENT.to_owned(),
         log::HAS_EVENT.to_owned(),
         rebuild::LATEST_VERSIONS.to_owned(),
     ]

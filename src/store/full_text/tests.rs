@@ -85,7 +85,7 @@ async fn a_phone_number_is_found_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn names_of_every_script_are_found_with_and_without_their_marks() {
+async fn names_of_every_script_are_found_and_those_in_latin_letters_without_their_accents() {
     let (dir, store) = open();
     let names = [
         "किरण शर्मा",
@@ -106,7 +106,7 @@ async fn names_of_every_script_are_found_with_and_without_their_marks() {
         assert_eq!(found(&reader, name), format!("{id}"), "{name}");
     }
     for (term, id) in
-        [("किर", "1"), ("שלום", "4"), ("محمد", "5"), ("zoé", "7"), ("ζωη", ""), ("ελενη", "8")]
+        [("किर", "1"), ("zoe", "7"), ("zoé", "7"), ("ελένη", "8")]
     {
         assert_eq!(found(&reader, term), id, "{term}");
     }
@@ -129,15 +129,8 @@ async fn no_character_of_a_term_is_taken_for_damage() {
     }
 }
 
-/// Moves everything into the file itself.
-fn settle(path: &Path) {
-    let connection = rusqlite::Connection::open(path).unwrap();
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-}
-
 /// Writes over what the file holds, as a bad disk does.
 fn scribble(path: &Path) {
-    settle(path);
     let mut bytes = fs::read(path).unwrap();
     bytes[100..].fill(0x5a);
     fs::write(path, bytes).unwrap();
@@ -152,7 +145,6 @@ async fn an_index_that_is_deleted_damaged_or_of_another_form_or_log_is_made_agai
     let (other_dir, other) = open();
     Poll::USUAL.shows(&other, &[record(2, "Other"), record(1, "Other")]).await;
     index(&other).await;
-    settle(&other_dir.path().join("search.db"));
     let replace = |bytes: &[u8]| {
         fs::remove_file(&file).unwrap();
         fs::write(&file, bytes).unwrap();
@@ -160,9 +152,13 @@ async fn an_index_that_is_deleted_damaged_or_of_another_form_or_log_is_made_agai
     let set = |sql: &str| {
         assert_eq!(rusqlite::Connection::open(&file).unwrap().execute(sql, []).unwrap(), 1);
     };
+    let set_form = || {
+        let index = rusqlite::Connection::open(&file).unwrap();
+        index.pragma_update(None, "user_version", 1).unwrap();
+    };
     let spoil: [&dyn Fn(); 8] = [
         &|| fs::remove_file(&file).unwrap(),
-        &|| fs::remove_file(dir.path().join("search.db-wal")).unwrap(),
+        &set_form,
         &|| replace(b""),
         &|| replace(b"no database"),
         &|| scribble(&file),

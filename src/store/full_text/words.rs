@@ -4,16 +4,10 @@
 //! search for it in any spelling, with or without the country, or for its last digits, is then a
 //! search for the beginning of that word.
 
-use std::borrow::Cow;
-
-use serde_json::{Map, Value};
-use unicode_normalization::UnicodeNormalization;
-use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
+use serde_json::Value;
 
 /// The most bytes of a record's words.
 const TEXT_MAX: usize = 8 * 1024;
-/// How deep objects and lists are read.
-const DEPTH_MAX: usize = 8;
 /// Fewer digits are not taken for a phone number.
 const NUMBER_MIN: usize = 6;
 /// Fewer digits of a term are not searched as the end of a phone number.
@@ -22,77 +16,45 @@ const END_MIN: usize = 4;
 const WORDS_MAX: usize = 12;
 /// The most digits that a country's code has.
 const COUNTRY_MAX: usize = 3;
-/// Fields that hold the same few words in every record.
-const LEFT_OUT: [&str; 1] = ["status_stage"];
+/// A field that holds the same few words in every record.
+const LEFT_OUT: &str = "status_stage";
 
-/// The words of a record, as text for the index. The same text is needed to remove them again.
+/// The words of a record, as text for the index.
 pub(super) fn of_record(body: &str) -> String {
     let mut text = String::new();
-    match serde_json::from_str::<Map<String, Value>>(body) {
-        Ok(record) => read_object(&record, 0, &mut text),
+    match serde_json::from_str(body) {
+        Ok(record) => read("", &record, "", &mut text),
         // Half of a surrogate pair: the words are good enough.
         Err(_) => push(&mut text, body),
     }
     text
 }
 
-fn read_object(object: &Map<String, Value>, depth: usize, text: &mut String) {
-    let country = object.get("mobile_country_code").and_then(Value::as_str).unwrap_or("");
-    for (name, value) in object {
-        if !LEFT_OUT.contains(&name.as_str()) {
-            read(name, value, country, depth, text);
-        }
-    }
-}
-
-fn read(name: &str, value: &Value, country: &str, depth: usize, text: &mut String) {
+fn read(name: &str, value: &Value, country: &str, text: &mut String) {
     match value {
-        Value::String(said) if is_time(said) => {}
-        Value::String(said) => {
+        Value::String(said) if !is_time(said) => {
             push(text, said);
             let is_phone = name.contains("mobile") || name.contains("phone");
             if let Some(word) = number_word(said, if is_phone { country } else { "" }) {
                 push(text, &word);
             }
         }
-        Value::Number(number) if number.is_i64() || number.is_u64() => {
-            push(text, &number.to_string());
+        Value::Number(number) if !number.is_f64() => push(text, &number.to_string()),
+        Value::Array(items) => items.iter().for_each(|item| read(name, item, country, text)),
+        Value::Object(object) => {
+            let country = object.get("mobile_country_code").and_then(Value::as_str).unwrap_or("");
+            for (name, value) in object.iter().filter(|(name, _)| *name != LEFT_OUT) {
+                read(name, value, country, text);
+            }
         }
-        Value::Array(items) if depth < DEPTH_MAX => {
-            items.iter().for_each(|item| read(name, item, country, depth + 1, text));
-        }
-        Value::Object(object) if depth < DEPTH_MAX => read_object(object, depth + 1, text),
         _ => {}
     }
 }
 
 fn push(text: &mut String, words: &str) {
-    let words = &without_marks(words);
     let room = TEXT_MAX.saturating_sub(text.len() + 1);
-    let mut end = words.len().min(room);
-    while !words.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.push_str(&words[..end]);
+    text.push_str(&words[..words.floor_char_boundary(room)]);
     text.push(' ');
-}
-
-/// A text without accents and vowel signs. FTS5 removes those of Latin letters only, and divides words
-/// at many others.
-fn without_marks(text: &str) -> Cow<'_, str> {
-    if text.is_ascii() {
-        return Cow::Borrowed(text);
-    }
-    let is_mark = |c: &char| c.general_category_group() == GeneralCategoryGroup::Mark;
-    text.nfd().filter(|c| !is_mark(c)).nfc().collect::<String>().into()
-}
-
-/// Whether FTS5 takes a character for a part of a word.
-fn is_of_word(c: char) -> bool {
-    matches!(
-        c.general_category_group(),
-        GeneralCategoryGroup::Letter | GeneralCategoryGroup::Number
-    ) || c.general_category() == GeneralCategory::PrivateUse
 }
 
 /// A time as the workspace writes it, for which no search is made.
@@ -108,11 +70,8 @@ fn digits(text: &str) -> Option<(String, bool)> {
         return None;
     }
     let plain = text.replace("(0)", "");
-    let mut digits: String = plain.chars().filter(char::is_ascii_digit).collect();
+    let digits: String = plain.chars().filter(char::is_ascii_digit).collect();
     let is_international = plain.starts_with('+') || digits.starts_with("00");
-    if digits.starts_with("00") {
-        digits.drain(..2);
-    }
     Some((digits.trim_start_matches('0').to_owned(), is_international))
 }
 
@@ -133,23 +92,19 @@ fn backwards(digits: &str) -> String {
     std::iter::once('r').chain(digits.chars().rev()).collect()
 }
 
-/// The question of a term in the language of FTS5; `None` if it holds no word. With `begins`, its
-/// last word may be the beginning of a word.
-pub(super) fn question(term: &str, begins: bool) -> Option<String> {
-    let plain = without_marks(term);
-    let words: Vec<&str> = plain
-        .split(|c: char| !is_of_word(c))
-        .filter(|word| !word.is_empty())
+/// The question of a term in the language of FTS5; `None` if it holds no word. Its last word may be the
+/// beginning of a word. What FTS5 divides further has to be found as it is written.
+pub(super) fn question(term: &str) -> Option<String> {
+    let words: Vec<String> = term
+        .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\0'))
+        .filter(|word| word.contains(char::is_alphanumeric))
         .take(WORDS_MAX)
+        .map(|word| format!("\"{word}\""))
         .collect();
     if words.is_empty() {
         return None;
     }
-    let mut question =
-        words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" AND ");
-    if begins {
-        question.push('*');
-    }
+    let mut question = format!("{}*", words.join(" "));
     let typed: String = term.chars().filter(char::is_ascii_digit).collect();
     if let Some((digits, is_international)) = digits(term).filter(|_| typed.len() >= END_MIN) {
         // As it is: the end of a number may begin with a zero.
@@ -177,7 +132,7 @@ mod tests {
         let body = r#"{"id":12,"name":"Zoë","status_stage":"open","created_at":"2026-03-01T00:00:00.5Z",
             "mobile_country_code":"+44","mobile_number":"07700 900123","tags":["a",{"b":"c"}],"paid":true,"amount":1.5}"#;
         let text = of_record(body);
-        for word in ["12 ", "Zoe ", "07700 900123 ", "r321009007744 ", "a c "] {
+        for word in ["12 ", "Zoë ", "07700 900123 ", "r321009007744 ", "a c "] {
             assert!(text.contains(word), "{word} in {text}");
         }
         assert!(
@@ -189,12 +144,12 @@ mod tests {
 
     #[test]
     fn a_term_is_a_question_without_operators_of_its_own() {
-        assert_eq!(question("zoe smith", false).unwrap(), r#""zoe" AND "smith""#);
-        assert_eq!(question("a* OR \"b", true).unwrap(), r#""a" AND "OR" AND "b"*"#);
-        assert_eq!(question(" -*\" ", true), None);
-        let number = question("07700 900123", false).unwrap();
-        assert_eq!(number, r#""07700" AND "900123" OR "r32100900770"* OR "r3210090077"*"#);
-        let abroad = question("+44 (0)7700 900123", false).unwrap();
+        assert_eq!(question("zoe smith").unwrap(), r#""zoe" "smith"*"#);
+        assert_eq!(question("a* OR \"b").unwrap(), r#""a*" "OR" "b"*"#);
+        assert_eq!(question(" -*\" "), None);
+        let number = question("07700 900123").unwrap();
+        assert_eq!(number, r#""07700" "900123"* OR "r32100900770"* OR "r3210090077"*"#);
+        let abroad = question("+44 (0)7700 900123").unwrap();
         assert!(
             abroad.contains(r#"OR "r321009007744"* "#) && abroad.contains(r#"OR "r3210090077""#)
         );
