@@ -138,6 +138,10 @@ pub(super) fn copy(
     connection.progress_handler(STEPS, Some(watch)).map_err(&failed)?;
     let path = partial.path().to_str().ok_or_else(|| BackupError::Unfit(target.to_owned()))?;
     let copied = connection.execute("VACUUM INTO ?1", [path]);
+    if copied.is_err() {
+        // SQLite leaves it where it may not write.
+        let _ = fs::remove_file(open::with_suffix(partial.path(), "-journal"));
+    }
     if control.stop.is_cancelled() {
         return Err(BackupError::Stopped);
     }

@@ -108,6 +108,8 @@ fn adapt(
     let refused = BackupError::copy(store);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(copy.path(), flags).map_err(&refused)?;
+    // Nothing of it stays beside a copy that is thrown away.
+    connection.pragma_update(None, "journal_mode", "MEMORY").map_err(&refused)?;
     open::bring_up_to_date(&mut connection).map_err(&refused)?;
     if !accept_damage && let Some(reason) = disagreement(copy.path(), control)? {
         return Err(BackupError::Disagrees { path: file.to_owned(), reason });
