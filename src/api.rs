@@ -16,7 +16,7 @@ mod wire;
 pub use client::Client;
 pub use error::{ApiError, Class, Retry};
 pub use http::{HttpTransport, TransportBuildError};
-pub use page::{MAX_DEPTH, MAX_RECORDS, PageError, decode, decode_after};
+pub use page::{MAX_DEPTH, MAX_RECORDS, PageError, decode};
 pub use rate::RateHeaders;
 pub use transport::{
     ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, ResponseFuture, Transport, TransportError,

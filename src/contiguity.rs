@@ -27,6 +27,8 @@ pub enum Contiguity {
     Suspect,
     /// Records may have been missed.
     Gap,
+    /// The page is older than the one before: it proves nothing and replaces nothing.
+    Stale,
 }
 
 impl Contiguity {
@@ -39,6 +41,7 @@ impl Contiguity {
             Self::Contiguous => "contiguous",
             Self::Suspect => "suspect",
             Self::Gap => "gap",
+            Self::Stale => "stale",
         }
     }
 
@@ -87,14 +90,36 @@ pub struct Sighting {
 }
 
 /// What the poller knew before it read the new page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PreviousPage {
     /// Records on it.
     pub records: usize,
     /// The highest id the poller was ever shown, while ids are integers.
     pub high_id: Option<i64>,
-    /// The usual hole between two ids of the page; see [`usual_hole`].
+    /// The width that 9 of 10 holes between neighbouring ids of the page do not exceed; 0 while ids are
+    /// dense. Where several businesses share the ids, each sees holes although nothing is missing.
     pub usual_hole: i64,
+    /// Which part of the ids is the poller's own, by the holes that are not wide; 1 while ids are dense.
+    pub density: f64,
+}
+
+impl PreviousPage {
+    /// The page with these ids, and the highest id that the poller was ever shown.
+    #[must_use]
+    pub fn new(ids: &[String], high_id: Option<i64>) -> Self {
+        let integers: Option<Vec<i64>> = ids.iter().map(|id| id.parse().ok()).collect();
+        let mut integers = integers.unwrap_or_default();
+        integers.sort_unstable();
+        let mut widths: Vec<i64> = integers.windows(2).map(|ids| width(ids[0], ids[1])).collect();
+        widths.sort_unstable();
+        let usual_hole = widths.get(widths.len() * 9 / 10).or(widths.last()).copied().unwrap_or(0);
+        let wide = WIDE.saturating_mul(usual_hole);
+        let regular = widths.iter().filter(|width| **width <= wide);
+        let (own, span) =
+            regular.fold((0.0, 0.0), |(own, span), width| (own + 1.0, span + *width as f64 + 1.0));
+        let density = if own > 0.0 { own / span } else { 1.0 };
+        Self { records: ids.len(), high_id, usual_hole, density }
+    }
 }
 
 /// Where the missed records lie.
@@ -104,11 +129,8 @@ pub struct Bounds {
     pub after: Option<i64>,
     /// The lowest id above them.
     pub before: Option<i64>,
-    /// Ids between the two that the page does not show.
-    pub ids: Option<i64>,
-    /// The lowest id above the last wide hole, if there is one. From here on the page shows how
-    /// densely ids are used, and few are missed.
-    pub regular_from: Option<i64>,
+    /// About how many they are, by how densely ids are used.
+    pub missed: Option<i64>,
 }
 
 /// What a page proved, and what that rests on.
@@ -154,7 +176,7 @@ pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize
         return proof(whole);
     }
     let bounds = match (&holes, previous.high_id) {
-        (Some(holes), _) => holes.bounds(previous.usual_hole),
+        (Some(holes), _) => holes.bounds(previous.density),
         (None, None) => Bounds { before: lowest(page), ..Bounds::default() },
         (None, Some(_)) => Bounds::default(),
     };
@@ -194,18 +216,6 @@ fn misplaced(previous: &PreviousPage, page: &[Sighting]) -> usize {
     least
 }
 
-/// The width that 9 of 10 holes between neighbouring ids do not exceed; 0 while ids are dense.
-///
-/// Where several businesses share the ids, each sees holes although nothing is missing.
-#[must_use]
-pub fn usual_hole(ids: impl IntoIterator<Item = i64>) -> i64 {
-    let mut ids: Vec<i64> = ids.into_iter().collect();
-    ids.sort_unstable();
-    let mut widths: Vec<i64> = ids.windows(2).map(|pair| width(pair[0], pair[1])).collect();
-    widths.sort_unstable();
-    widths.get(widths.len() * 9 / 10).or(widths.last()).copied().unwrap_or(0)
-}
-
 fn lowest(page: &[Sighting]) -> Option<i64> {
     let ids: Option<Vec<i64>> = page.iter().map(|record| record.id).collect();
     ids?.into_iter().min()
@@ -238,20 +248,20 @@ impl Holes {
     ///
     /// An edit may bring one of the missed records back onto the page. Those missed beside it then
     /// lie in a hole that is no wider than usual.
-    fn bounds(&self, usual: i64) -> Bounds {
-        let wide = WIDE.saturating_mul(usual);
+    fn bounds(&self, density: f64) -> Bounds {
         let holes = || self.0.windows(2).map(|pair| (pair[0], pair[1]));
         let is_open = |(low, high): &(i64, i64)| width(*low, *high) > 0;
-        let is_wide = |(low, high): &(i64, i64)| width(*low, *high) > wide;
         let first = holes().find(is_open).or_else(|| holes().next());
         let last = holes().rfind(is_open).or_else(|| holes().next());
         let (Some((after, _)), Some((_, before))) = (first, last) else {
             return Bounds::default();
         };
+        let ids = width(after, before);
         let shown = self.0.iter().filter(|id| after < **id && **id < before).count();
-        let ids = width(after, before).saturating_sub(i64::try_from(shown).unwrap_or(i64::MAX));
-        let regular_from = holes().rfind(is_wide).map(|(_, high)| high);
-        Bounds { after: Some(after), before: Some(before), ids: Some(ids), regular_from }
+        let shown = i64::try_from(shown).unwrap_or(i64::MAX);
+        let own = (ids as f64 * density).round() as i64;
+        let missed = own.saturating_sub(shown).clamp(0, ids.saturating_sub(shown));
+        Bounds { after: Some(after), before: Some(before), missed: Some(missed) }
     }
 }
 

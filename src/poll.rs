@@ -36,7 +36,7 @@ pub use completed::seen;
 pub use pause::PauseReason;
 use pause::{Gate, StorePause};
 use poller::PollerHealth;
-pub use status::{PollerState, PollerStatus, PollingStatus, volatile_advice};
+pub use status::{PollerState, PollerStatus, PollingStatus};
 use workspace::{WorkspaceGuard, known_workspace};
 
 /// Polls that changed nothing are written at least this often.

@@ -9,20 +9,19 @@ mod fields;
 mod found;
 mod meaning;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 
 pub use change::{Change, Kind, NOTICE_ROUTE, TEST_ID};
 pub use event::Event;
-pub use fields::{CLOCK_SKEW, FieldName, created_at, field, fields, time};
+pub use fields::{CLOCK_SKEW, FieldName, Fields, field, time};
 pub use found::FoundRecord;
-pub use meaning::{
-    FieldChange, changed_field_names, changed_fields, same_meaning, same_record, same_record_except,
-};
+pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
 #[derive(
@@ -180,83 +179,123 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// One item of a page: its id and where its exact text is in the page's body.
+/// One item of a page: its id, and where its exact text and its fields are in the page's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The record's id.
     pub id: RecordId,
     /// The bytes of [`Page::body`] that hold the record's JSON object.
     pub span: Range<usize>,
-    /// What [`created_at`] reads from the text.
+    /// When the workspace says that it was created; `None` if it does not say, or not as a time.
     pub created_at: Option<Timestamp>,
+    fields: Vec<(String, Range<usize>)>,
+}
+
+/// Why an item of a page is no record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// It is JSON, but not an object.
+    #[error("not an object")]
+    NotAnObject,
+    /// It has no member `id`.
+    #[error("no id")]
+    NoId,
+    /// Its `id` cannot be used.
+    #[error("{0}")]
+    BadId(#[from] IdError),
 }
 
 impl Record {
-    /// The record whose text stands at `span` of a page's body.
-    #[must_use]
-    pub fn at(span: Range<usize>, body: &str, id: RecordId) -> Self {
-        let created_at = created_at(&body[span.clone()]);
-        Self { id, span, created_at }
+    /// Reads the record whose JSON text stands at `span` of a page's body.
+    ///
+    /// # Errors
+    /// [`RecordError`] for the first thing that is missing.
+    pub fn read(body: &str, span: Range<usize>) -> Result<Self, RecordError> {
+        let text = &body[span.clone()];
+        let fields = Fields::of(text).ok_or(RecordError::NotAnObject)?;
+        let id = RecordId::from_json(fields.get("id").ok_or(RecordError::NoId)?)?;
+        let created_at = fields.get("created_at").and_then(time);
+        let place = |value: &str| {
+            let from = value.as_ptr() as usize - body.as_ptr() as usize;
+            from..from + value.len()
+        };
+        let fields = fields.iter().map(|(name, value)| (name.to_owned(), place(value))).collect();
+        Ok(Self { id, span, created_at, fields })
     }
 }
 
-/// The decoded response to one poll; every record's text is kept exactly as received. A clone shares it.
+/// The decoded response to one poll; every record's text is kept exactly as received.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Page(Arc<Content>);
-
-#[derive(Debug, PartialEq, Eq, Default)]
-struct Content {
+pub struct Page {
     body: String,
     records: Vec<Record>,
-    repeats: Repeats,
+    duplicates: Duplicates,
 }
 
 /// Records of a page whose id occurs earlier on the page. They count for how full the page is, and
 /// for nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Repeats {
+pub struct Duplicates {
     /// How many.
-    pub count: u32,
+    pub count: usize,
     /// The id of the first one that has another text than the record that counts.
-    pub two_texts: Option<RecordId>,
+    pub conflicting: Option<RecordId>,
 }
 
 impl Page {
-    /// Joins a body and the records found in it; the ids must be distinct and the spans inside the body.
+    /// Joins a body and the records found in it, whose spans lie inside the body. If an id occurs twice,
+    /// its first record counts, which is the newest in both orders of the contract.
     #[must_use]
     pub fn new(body: String, records: Vec<Record>) -> Self {
-        Self::with_repeats(body, records, Repeats::default())
-    }
-
-    /// As [`Page::new`], for a body that shows some ids more than once; `records` has each of them once.
-    #[must_use]
-    pub fn with_repeats(body: String, records: Vec<Record>, repeats: Repeats) -> Self {
-        debug_assert!(records.iter().all(|r| body.get(r.span.clone()).is_some()));
-        Self(Arc::new(Content { body, records, repeats }))
+        let mut duplicates = Duplicates::default();
+        let mut seen: HashMap<RecordId, Range<usize>> = HashMap::with_capacity(records.len());
+        let records = records.into_iter().filter(|record| match seen.entry(record.id.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(record.span.clone());
+                true
+            }
+            Entry::Occupied(first) => {
+                duplicates.count += 1;
+                let differs = body[first.get().clone()] != body[record.span.clone()];
+                if differs && duplicates.conflicting.is_none() {
+                    duplicates.conflicting = Some(record.id.clone());
+                }
+                false
+            }
+        });
+        let records = records.collect();
+        Self { body, records, duplicates }
     }
 
     /// The records that were left out because their id occurs earlier on the page.
     #[must_use]
-    pub fn repeats(&self) -> &Repeats {
-        &self.0.repeats
+    pub fn duplicates(&self) -> &Duplicates {
+        &self.duplicates
     }
 
     /// The whole body as received.
     #[must_use]
     pub fn body(&self) -> &str {
-        &self.0.body
+        &self.body
     }
 
     /// The records in the order of the page, which carries no promise.
     #[must_use]
     pub fn records(&self) -> &[Record] {
-        &self.0.records
+        &self.records
     }
 
     /// The exact JSON text of one of this page's records.
     #[must_use]
     pub fn text(&self, record: &Record) -> &str {
-        &self.0.body[record.span.clone()]
+        &self.body[record.span.clone()]
+    }
+
+    /// The fields of one of this page's records.
+    #[must_use]
+    pub fn fields(&self, record: &Record) -> Fields<'_> {
+        let value = |place: &Range<usize>| &self.body[place.clone()];
+        record.fields.iter().map(|(name, place)| (name.clone().into(), value(place))).collect()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
-use crate::record::{Kind, Page, fields};
+use crate::record::{Fields, Kind, Page};
 use crate::store::{PersonField, Repairable, Search, Store, StoreError};
 
 /// How long after it was found a gap is worked on.
@@ -292,11 +292,9 @@ struct People {
 impl People {
     /// Adds the person that a record names, unless they are here or among those `known`.
     fn add(&mut self, body: &str, known: &Self) {
-        let Some([email, mobile, customer, name]) =
-            fields(body, ["email", "mobile_number", "customer_name", "name"])
-        else {
-            return;
-        };
+        let Some(fields) = Fields::of(body) else { return };
+        let [email, mobile, customer, name] =
+            ["email", "mobile_number", "customer_name", "name"].map(|name| fields.get(name));
         let person = [
             text(email),
             text(mobile),

@@ -9,7 +9,7 @@ mod last_run;
 mod reports;
 mod stored;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -120,8 +120,7 @@ impl WorkspaceStatus {
 
     /// The status from the store only, because no daemon replied for the reason `why`.
     ///
-    /// `once_every` is the configured interval of `shopmirror once`, if a timer runs it; `ignored` are the
-    /// fields that each route ignores.
+    /// `once_every` is the configured interval of `shopmirror once`, if a timer runs it.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -129,7 +128,6 @@ impl WorkspaceStatus {
         reader: &Reader,
         why: &ControlError,
         once_every: Option<Duration>,
-        ignored: &HashMap<Route, Vec<String>>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let stored = Stored::read(reader)?;
@@ -147,12 +145,6 @@ impl WorkspaceStatus {
             ..Self::of_stored(&stored, now)
         };
         stored.complete(&mut status.pollers, now);
-        for (route, business, field) in reader.volatile_fields(ignored)? {
-            let is_it = |p: &&mut PollerStatus| p.route == route.as_str() && p.business == business;
-            if let Some(poller) = status.pollers.iter_mut().find(is_it) {
-                poller.volatile_field = Some(field);
-            }
-        }
         Ok(status.conclude(health))
     }
 
@@ -192,7 +184,6 @@ impl WorkspaceStatus {
             }
         }
         health.judge_gaps(&self.pollers);
-        health.judge_volatile(&self.pollers);
         health.judge_emptied(&self.emptied);
         health.judge_sinks(&self.sinks);
         health.judge_removed(&self.removed_sinks, &self.at);

@@ -9,12 +9,10 @@ mod alerts;
 mod backup;
 mod backup_error;
 mod backup_folder;
-mod batch;
 mod browse;
 mod calls;
 mod checkpoint;
 mod deliveries;
-mod diff;
 mod error;
 #[cfg(test)]
 mod fixtures;
@@ -25,10 +23,9 @@ mod full_text;
 mod gaps;
 mod history;
 mod identity;
-mod ignored;
+mod ingest;
 mod job_links;
 mod job_states;
-mod known;
 mod ledger;
 mod log;
 mod maintain;
@@ -37,8 +34,6 @@ mod mirror;
 mod notices;
 mod open;
 mod operate;
-mod page;
-mod page_facts;
 mod passed;
 mod people;
 #[cfg(test)]
@@ -52,16 +47,13 @@ mod related;
 mod replays;
 mod report_runs;
 mod restore;
-mod search;
 mod sink_state;
 mod sinks;
 mod spending;
 mod state_topics;
-mod succession;
 mod time_zone;
 mod verify;
 mod views;
-mod volatile;
 mod workspace;
 mod writer;
 
@@ -88,6 +80,7 @@ pub use forms::{Form, FormChange};
 pub use full_text::{Found, IndexProgress, index_log};
 pub use gaps::Repairable;
 pub use history::RecordHistory;
+pub use ingest::{PageOutcome, PollFacts, Search, SearchOutcome};
 pub use job_links::{JobLink, missing_link};
 pub use ledger::{Certainty, Gap, GapState};
 pub use maintain::Upkeep;
@@ -96,7 +89,6 @@ pub use mirror::lookup::PersonField;
 pub use notices::{DueNotice, NewNotice, NoticeCounts, NoticeFate, PendingNotice};
 pub use open::holder;
 pub use operate::Operator;
-pub use page_facts::{PageOutcome, PollFacts};
 pub use people::CustomerText;
 pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
 pub use query::{Beyond, QueryError, QueryLimits, QueryRows, ReportDay};
@@ -108,12 +100,10 @@ pub use related::RelatedRecord;
 pub use replays::{Replay, ReplayChoice, ReplayState};
 pub use report_runs::ReportRun;
 pub use restore::{ForgottenSince, Restored, restore};
-pub use search::{Search, SearchOutcome};
 pub use sink_state::{DeliveryState, GateState, SinkState};
 pub use sinks::{Begin, SinkProgress, SinkRow};
 pub use spending::{ProcessStart, Spending};
 pub use verify::{Verification, VerifyFinding};
-pub use volatile::VolatileFields;
 pub use workspace::{
     Acceptance, KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace,
 };
@@ -121,7 +111,6 @@ pub use workspace::{
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};
 use full_text::Indexer;
-use known::KnownPoller;
 use passed::PassedPositions;
 use writer::Writer;
 
@@ -206,7 +195,8 @@ impl Store {
         facts: PollFacts,
         learned: Option<String>,
     ) -> Result<PageOutcome, StoreError> {
-        let stored = self.write(move |writer| page::store(writer, &poller, page, &facts, learned));
+        let stored =
+            self.write(move |writer| ingest::store_page(writer, &poller, page, &facts, learned));
         let outcome = stored.await?;
         if outcome.gap.is_some() {
             self.shared.gaps_found.send_modify(|gaps| *gaps += 1);
@@ -223,7 +213,11 @@ impl Store {
         &self,
         ignored: HashMap<Route, Vec<String>>,
     ) -> Result<(), StoreError> {
-        self.write(move |writer| writer.set_ignored(&ignored)).await
+        self.write(move |writer| {
+            writer.set_ignored(ignored);
+            Ok(())
+        })
+        .await
     }
 
     /// Notes a poll whose body is the poller's previous page byte for byte. Returns `None` if it is
@@ -241,16 +235,7 @@ impl Store {
         if writer.pending.is_full() {
             return None;
         }
-        page::note_unchanged(writer, poller, body, facts)
-    }
-
-    /// The poller's last page that held records; an empty page if there was none since the start, or if
-    /// a write is under way. Never waits.
-    #[must_use]
-    pub fn previous_page(&self, poller: &PollerId) -> Page {
-        let guard = self.shared.writer.try_lock();
-        let known = guard.as_ref().ok().and_then(|writer| writer.as_ref()?.known.get(poller));
-        known.and_then(KnownPoller::page).cloned().unwrap_or_default()
+        ingest::note_unchanged(writer, poller, body, facts)
     }
 
     /// Stores what a customer search found; see [`Search`]. Proves nothing about contiguity and
@@ -259,7 +244,7 @@ impl Store {
     /// # Errors
     /// Nothing of it is stored.
     pub async fn store_found(&self, search: Search) -> Result<SearchOutcome, StoreError> {
-        self.write(move |writer| search::store(writer, &search)).await
+        self.write(move |writer| ingest::store_found(writer, &search)).await
     }
 
     /// Remembers up to which row of the log a gap's records were searched for, and with how many searches.
@@ -280,7 +265,7 @@ impl Store {
         note: PollNote,
     ) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer.note(&poller, note);
+            writer.pending.add(&poller, note);
             if writer.pending.is_full() { writer.flush() } else { Ok(()) }
         })
         .await

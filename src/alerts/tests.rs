@@ -47,7 +47,6 @@ fn gap(id: i64) -> Gap {
         after_id: None,
         before_id: None,
         estimate: None,
-        estimate_error: None,
         state: crate::store::GapState::Open,
         repaired: 0,
         note: None,

@@ -18,9 +18,8 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
         Err(why) => {
             let reader = Reader::open(&config.store.path)?;
             let now = jiff::Timestamp::now();
-            let ignored = config.ignored_fields();
             let every = config.once_every;
-            let mut status = WorkspaceStatus::of_store(&reader, &why, every, &ignored, now)?;
+            let mut status = WorkspaceStatus::of_store(&reader, &why, every, now)?;
             for sink in &mut status.sinks {
                 if let Some(settings) = config.sinks.get(&sink.name) {
                     sink.behind =

@@ -86,7 +86,6 @@ fn code_of_store(error: &StoreError) -> u8 {
         StoreError::Full
         | StoreError::Limit(_)
         | StoreError::Busy
-        | StoreError::Overtaken
         | StoreError::TooLong
         | StoreError::NoSearchIndex => TRY_AGAIN,
         StoreError::SearchFile { why, .. } => code_of_io(why),

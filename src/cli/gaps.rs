@@ -118,11 +118,7 @@ fn row(gap: Gap) -> Vec<String> {
         (Some(after), Some(before)) => format!("{} .. {}", cell(after, 20), cell(before, 20)),
         _ => "-".to_owned(),
     };
-    let missing = match (gap.estimate, gap.estimate_error) {
-        (Some(records), Some(0) | None) => records.to_string(),
-        (Some(records), Some(error)) => format!("{records} ± {error}"),
-        (None, _) => "?".to_owned(),
-    };
+    let missing = gap.estimate.map_or_else(|| "?".to_owned(), |records| records.to_string());
     vec![
         gap.id.to_string(),
         gap.route,

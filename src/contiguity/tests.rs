@@ -6,7 +6,8 @@ use Relation::NotShown;
 const LIMIT: usize = 100;
 
 /// The previous page held the ids 1 to 100, in order of creation.
-const PREVIOUS: PreviousPage = PreviousPage { records: LIMIT, high_id: Some(100), usual_hole: 0 };
+const PREVIOUS: PreviousPage =
+    PreviousPage { records: LIMIT, high_id: Some(100), usual_hole: 0, density: 1.0 };
 
 fn unchanged(id: i64) -> Relation {
     Relation::Unchanged(usize::try_from(100 - id).unwrap())
@@ -29,13 +30,8 @@ fn without_integers(page: &[Sighting]) -> Vec<Sighting> {
     page.iter().map(|record| Sighting { id: None, ..*record }).collect()
 }
 
-fn bounds(after: i64, before: i64, ids: i64) -> Bounds {
-    Bounds {
-        after: Some(after),
-        before: Some(before),
-        ids: Some(ids),
-        regular_from: (ids > 0).then_some(before),
-    }
+fn bounds(after: i64, before: i64, missed: i64) -> Bounds {
+    Bounds { after: Some(after), before: Some(before), missed: Some(missed) }
 }
 
 #[test]
@@ -194,7 +190,7 @@ fn ids_that_are_no_integers_have_no_bounds() {
 }
 
 /// Three businesses take the ids in turn.
-const SHARED: PreviousPage = PreviousPage { usual_hole: 2, ..PREVIOUS };
+const SHARED: PreviousPage = PreviousPage { usual_hole: 2, density: 1.0 / 3.0, ..PREVIOUS };
 
 fn every_third(numbers: std::ops::Range<i64>) -> Vec<Sighting> {
     numbers.map(|n| Sighting { id: Some(n * 3), relation: NotShown }).collect()
@@ -202,30 +198,25 @@ fn every_third(numbers: std::ops::Range<i64>) -> Vec<Sighting> {
 
 #[test]
 fn where_others_use_ids_too_only_wide_holes_are_holes_and_missed_records_lie_within_the_bounds() {
-    assert_eq!(usual_hole((0..100).map(|n| n * 3)), SHARED.usual_hole);
     let table = [
-        (
-            "nothing shared",
-            every_third(200..300),
-            Bounds { regular_from: Some(600), ..bounds(100, 897, 697) },
-        ),
+        ("nothing shared", every_third(200..300), bounds(100, 897, 166)),
         // An edit brought 106 back; 103 was pushed out with 109 and the rest.
         (
             "one missed before the wide hole",
             [all(106..=106, new), every_third(200..299)].concat(),
-            Bounds { regular_from: Some(600), ..bounds(100, 894, 694) },
+            bounds(100, 894, 165),
         ),
         // Edits brought 600 and 606 back; 603 was pushed out with those before 600.
         (
             "one missed after the wide hole",
             [all(600..=600, new), every_third(202..301)].concat(),
-            Bounds { regular_from: Some(600), ..bounds(100, 900, 700) },
+            bounds(100, 900, 167),
         ),
         // Edits of old records pushed out any of the few that were created.
         (
             "no hole is wide",
             [every_third(34..40), all(-200..=-107, new)].concat(),
-            Bounds { regular_from: None, ..bounds(100, 117, 11) },
+            bounds(100, 117, 0),
         ),
     ];
     for (what, page, bounds) in table {
@@ -235,11 +226,18 @@ fn where_others_use_ids_too_only_wide_holes_are_holes_and_missed_records_lie_wit
 }
 
 #[test]
-fn the_usual_hole_ignores_the_few_widest() {
-    assert_eq!(usual_hole([]), 0);
-    assert_eq!(usual_hole([7]), 0);
-    assert_eq!(usual_hole((1..=100).chain([5_000])), 0);
-    assert_eq!(usual_hole([i64::MIN, i64::MAX]), i64::MAX - 1);
+fn the_usual_hole_and_the_density_of_a_page_ignore_its_few_widest_holes() {
+    let of = |ids: Vec<i64>| {
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let page = PreviousPage::new(&ids, None);
+        (page.usual_hole, (page.density * 100.0).round())
+    };
+    assert_eq!(of(vec![]), (0, 100.0));
+    assert_eq!(of(vec![7]), (0, 100.0));
+    assert_eq!(of((1..=100).chain([5_000]).collect()), (0, 100.0));
+    assert_eq!(of((0..100).map(|n| n * 3).chain([5_000]).collect()), (2, 33.0));
+    assert_eq!(of(vec![i64::MIN, i64::MAX]).0, i64::MAX - 1);
+    assert_eq!(PreviousPage::new(&["a".to_owned(), "7".to_owned()], None).density, 1.0);
 }
 
 mod random;

@@ -172,7 +172,7 @@ impl Dispatcher {
             self.succeed(poller, &outcome, Vec::new());
             return Ok(());
         }
-        let page = match api::decode_after(body.into(), &self.store.previous_page(id)) {
+        let page = match api::decode(body.into()) {
             Ok(page) => page,
             Err(error) => return self.fail_poll(poller, error.into(), rate).await,
         };

@@ -10,7 +10,7 @@ use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::record::{Page, PollerId, Record};
 use crate::schedule::{Observation, PollResult};
-use crate::store::{Contiguity, PageOutcome, VolatileFields};
+use crate::store::{Contiguity, PageOutcome};
 
 /// Waits after a poll that failed for a reason that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
@@ -69,10 +69,9 @@ pub(super) struct PollerHealth {
     /// True if the route shows no records although it showed some before.
     is_emptied: bool,
     /// True after a page showed one record twice with two texts; that is logged once.
-    showed_two_texts: bool,
+    showed_conflict: bool,
     /// When what the schedule learned was last given to the store.
     learned_at: Option<Duration>,
-    volatile: VolatileFields,
 }
 
 impl PollerHealth {
@@ -90,9 +89,8 @@ impl PollerHealth {
             last_success: None,
             retry_at: None,
             is_emptied: false,
-            showed_two_texts: false,
+            showed_conflict: false,
             learned_at: None,
-            volatile: VolatileFields::default(),
         }
     }
 
@@ -162,11 +160,6 @@ impl PollerHealth {
         self.last_success
     }
 
-    /// A field that keeps changing by itself, on the same records.
-    pub(super) fn volatile_field(&self, now: Timestamp) -> Option<&str> {
-        self.volatile.field(now)
-    }
-
     /// The end of a wait that the server asked for, if it is still to come.
     pub(super) fn retry_at(&self, now: Duration) -> Option<Duration> {
         self.retry_at.filter(|at| *at > now)
@@ -208,13 +201,12 @@ impl PollerHealth {
                 stored records are kept; check what the key may read and which business is polled");
         }
         self.is_emptied = emptied;
-        if let Some(record) = stored.two_texts.as_ref().filter(|_| !self.showed_two_texts) {
-            self.showed_two_texts = true;
+        if let Some(record) =
+            stored.conflicting_duplicate.as_ref().filter(|_| !self.showed_conflict)
+        {
+            self.showed_conflict = true;
             tracing::warn!(poller = %self.id, record = record.as_str(), "a page shows one record twice with two texts: \
                 the first one is stored; if the mirror differs from the workspace, tell the workspace's provider");
-        }
-        for (id, fields) in &stored.changed_fields {
-            self.volatile.note(id, fields, now.wall);
         }
         self.clear_failures();
         self.last_error = None;

@@ -101,9 +101,6 @@ pub struct PollerStatus {
     pub failures: u32,
     /// Responses since the start that were not a page.
     pub refused_pages: u64,
-    /// A field that keeps changing by itself and makes updates that mean nothing.
-    #[serde(default)]
-    pub volatile_field: Option<String>,
     /// The last failure, in one word.
     pub last_error: Option<String>,
     /// The last failure and what to do.
@@ -121,14 +118,6 @@ impl PollerStatus {
         }
     }
 
-    /// What to do about the volatile field, if there is one.
-    #[must_use]
-    pub fn volatile_advice(&self) -> Option<String> {
-        self.volatile_field
-            .as_deref()
-            .map(|field| volatile_advice(&self.name(), &self.route, field))
-    }
-
     /// The route, and the business if one is named: `leads@12`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -137,16 +126,6 @@ impl PollerStatus {
             None => self.route.clone(),
         }
     }
-}
-
-/// Says what to do about a field of a route that keeps changing by itself.
-#[must_use]
-pub fn volatile_advice(poller: &str, route: &str, field: &str) -> String {
-    // Debug: in quotes, with the characters escaped that TOML escapes too.
-    format!(
-        "{poller}: the field {field:?} changes again and again on the same records; if it changes by \
-         itself, add {field:?} to the list routes.{route}.ignore so that this is no update"
-    )
 }
 
 /// The status of polling as a whole.
@@ -233,7 +212,6 @@ impl Dispatcher {
             gaps: 0,
             failures: poller.failures(),
             refused_pages: poller.refused_pages(),
-            volatile_field: poller.volatile_field(now.wall).map(str::to_owned),
             last_error: poller.last_error().map(word),
             last_error_text: poller.last_error().map(ToString::to_string),
         }

@@ -4,12 +4,12 @@
 //! with its escape, so that one odd field never stops a route.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor,
-};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The name of a field, as text.
@@ -70,14 +70,80 @@ fn escaped(name: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// The top-level fields of a record in the order received, each as its name and its JSON text; of a
+/// repeated name the last value counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
+
+impl<'a> Fields<'a> {
+    /// Reads the fields of a text; `None` if it is no JSON object.
+    #[must_use]
+    pub fn of(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The JSON text of one field.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+
+    /// Each field's name and JSON text.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), *value))
+    }
+
+    /// How many fields there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no field.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'a> FromIterator<(Cow<'a, str>, &'a str)> for Fields<'a> {
+    fn from_iter<T: IntoIterator<Item = (Cow<'a, str>, &'a str)>>(fields: T) -> Self {
+        Self(fields.into_iter().collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields: Vec<(Cow<'de, str>, &'de str)> = Vec::with_capacity(24);
+                let mut places: HashMap<Cow<'de, str>, usize> = HashMap::with_capacity(24);
+                while let Some(FieldName(name)) = map.next_key()? {
+                    let value = map.next_value::<&RawValue>()?.get();
+                    match places.entry(name.clone()) {
+                        Entry::Occupied(place) => fields[*place.get()].1 = value,
+                        Entry::Vacant(place) => {
+                            place.insert(fields.len());
+                            fields.push((name, value));
+                        }
+                    }
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
 /// How far the workspace's clock may be from this machine's clock.
 pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
-
-/// When the workspace says that a record was created; `None` if it does not say, or not as a time.
-#[must_use]
-pub fn created_at(record: &str) -> Option<Timestamp> {
-    time(field(record, "created_at")?)
-}
 
 /// The time that a JSON string holds, if it is one.
 #[must_use]
@@ -89,57 +155,10 @@ pub fn time(json: &str) -> Option<Timestamp> {
     inner.parse().ok()
 }
 
-/// The JSON text of one top-level field, if the text is an object and has it; of a repeated name
-/// the last one.
+/// The JSON text of one top-level field, if the text is an object and has it.
 #[must_use]
 pub fn field<'a>(record: &'a str, name: &str) -> Option<&'a str> {
-    fields(record, [name]).and_then(|[found]| found)
-}
-
-/// The JSON texts of some top-level fields, read in one pass; `None` if the text is no object. Of a
-/// repeated name it takes the last one.
-#[must_use]
-pub fn fields<'a, const N: usize>(
-    record: &'a str,
-    names: [&str; N],
-) -> Option<[Option<&'a str>; N]> {
-    struct Wanted<'n, const N: usize>([&'n str; N]);
-
-    impl<'de, const N: usize> DeserializeSeed<'de> for Wanted<'_, N> {
-        type Value = [Option<&'de RawValue>; N];
-
-        fn deserialize<D: Deserializer<'de>>(
-            self,
-            deserializer: D,
-        ) -> Result<Self::Value, D::Error> {
-            deserializer.deserialize_map(self)
-        }
-    }
-
-    impl<'de, const N: usize> Visitor<'de> for Wanted<'_, N> {
-        type Value = [Option<&'de RawValue>; N];
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a record")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = [None; N];
-            while let Some(FieldName(name)) = map.next_key()? {
-                if let Some(place) = self.0.iter().position(|wanted| *wanted == name) {
-                    found[place] = Some(map.next_value()?);
-                } else {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-            Ok(found)
-        }
-    }
-
-    let mut deserializer = serde_json::Deserializer::from_str(record);
-    let found = Wanted(names).deserialize(&mut deserializer).ok()?;
-    deserializer.end().ok()?;
-    Some(found.map(|value| value.map(RawValue::get)))
+    Fields::of(record)?.get(name)
 }
 
 #[cfg(test)]

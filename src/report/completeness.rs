@@ -245,7 +245,7 @@ mod tests {
             page_limit: 100,
             learned: None,
             served_business: business.is_none().then(|| "1".to_owned()),
-            head: String::new(),
+            head: Vec::new(),
             head_seq: 0,
         };
         let pollers = [

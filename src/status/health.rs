@@ -242,12 +242,6 @@ impl HealthReport {
         }
     }
 
-    pub(super) fn judge_volatile(&mut self, pollers: &[PollerStatus]) {
-        for advice in pollers.iter().filter_map(PollerStatus::volatile_advice) {
-            self.add(Health::Degraded, advice);
-        }
-    }
-
     pub(super) fn judge_emptied(&mut self, emptied: &[EmptiedRoute]) {
         for route in emptied {
             self.add(Health::Degraded, route.to_string());

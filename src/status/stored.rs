@@ -183,7 +183,6 @@ impl Stored {
             gaps: 0,
             failures: 0,
             refused_pages: 0,
-            volatile_field: None,
             last_error: None,
             last_error_text: None,
         };

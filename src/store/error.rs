@@ -108,9 +108,6 @@ pub enum StoreError {
     /// Another process holds the write lock for too long.
     #[error("another program holds the store's write lock: end its transaction")]
     Busy,
-    /// Another process added to the log after it was compared with; the store repeats the comparison.
-    #[error("another program writes to the store again and again: end it")]
-    Overtaken,
     /// The file is damaged: it is not changed, so that a person can look at it.
     #[error(
         "the store is damaged ({0}): stop the daemon, keep a copy of the file, then restore a backup, or run `sqlite3 FILE .recover` into a new file"

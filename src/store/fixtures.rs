@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{PageOutcome, PollFacts, Store};
-use crate::record::{Page, PollerId, Record, RecordId, Route};
+use crate::record::{Page, PollerId, Record, Route};
 
 pub(super) fn open() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -23,8 +23,7 @@ pub(super) fn page(texts: &[String]) -> Page {
         }
         let span = body.len()..body.len() + text.len();
         body.push_str(text);
-        let id = crate::record::field(text, "id").unwrap();
-        records.push(Record::at(span, &body, RecordId::from_json(id).unwrap()));
+        records.push(Record::read(&body, span).unwrap());
     }
     body.push(']');
     Page::new(body, records)

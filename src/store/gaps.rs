@@ -7,17 +7,11 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::error::StoreError;
-use super::known::KnownPoller;
 use super::ledger::{self, Certainty, Gap, GapState};
 use super::log::{self, NewChange};
-use super::pollers;
+use super::pollers::PollerRow;
 use crate::contiguity::{Contiguity, Proof};
-use crate::record::{CLOCK_SKEW, Kind, Page, PollerId, Record, Route};
-
-/// Ids before a gap that the density is reckoned from.
-const HISTORY: i64 = 5_000;
-/// Standard deviations of the error that is shown with an estimate.
-const SIGMAS: f64 = 2.0;
+use crate::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
 
 impl Gap {
     /// Whether it is neither repaired nor accepted.
@@ -31,8 +25,7 @@ impl Gap {
     pub fn most(&self) -> Option<i64> {
         let (after, before): (i64, i64) =
             (self.after_id.as_ref()?.parse().ok()?, self.before_id.as_ref()?.parse().ok()?);
-        let ids = before.checked_sub(after)?.checked_sub(1)?;
-        Some(ids.min(self.estimate?.saturating_add(self.estimate_error?)))
+        before.checked_sub(after)?.checked_sub(1)
     }
 }
 
@@ -58,7 +51,7 @@ pub(super) fn repairable(
         super::ledger::COLUMNS
     ))?;
     let rows = statement.query_map((route.as_str(), since), |row| {
-        Ok(Repairable { gap: Gap::read(row)?, searched_seq: row.get(14)?, searches: row.get(15)? })
+        Ok(Repairable { gap: Gap::read(row)?, searched_seq: row.get(13)?, searches: row.get(14)? })
     })?;
     rows.collect()
 }
@@ -171,32 +164,10 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
     Some(at.duration_since(from) >= -CLOCK_SKEW && to.duration_since(at) >= -CLOCK_SKEW)
 }
 
-/// The gap between what the poller knew and a page that proves nothing.
-pub(super) fn found(
-    connection: &Connection,
-    poller: &PollerId,
-    known: Option<&KnownPoller>,
-    proof: &Proof,
-    page: &Page,
-    stamp: &str,
-) -> rusqlite::Result<Gap> {
-    let high_id = known.and_then(|known| known.row.high_id);
-    let bounds = proof.bounds;
-    let estimate = match (bounds.after, bounds.before, high_id) {
-        (Some(after), Some(before), Some(high_id)) => {
-            let (seen, span) = history(connection, poller, high_id)?;
-            let regular = bounds.regular_from.map_or((0, 0), |from| ids_of(page, from, i64::MAX));
-            // The usual holes above the last wide one are the example, not what is reckoned.
-            let end = bounds.regular_from.unwrap_or(before);
-            let (shown, _) = ids_of(page, after.saturating_add(1), end.saturating_sub(1));
-            let between = end.saturating_sub(after).saturating_sub(1);
-            Some(estimate(between, shown, seen + regular.0, span.saturating_add(regular.1)))
-        }
-        _ => None,
-    };
-    let last = known.map_or(stamp, |k| k.row.last_success_at.as_str());
-    let (from, to) = in_order(last, stamp);
-    Ok(Gap {
+/// The gap between the last page that was read, if there was one, and a page that proves nothing.
+pub(super) fn found(poller: &PollerId, last: Option<&PollerRow>, proof: &Proof, at: &str) -> Gap {
+    let (from, to) = in_order(last.map_or(at, |row| row.last_success_at.as_str()), at);
+    Gap {
         id: 0,
         route: poller.route.as_str().to_owned(),
         business: poller.business.clone(),
@@ -204,27 +175,16 @@ pub(super) fn found(
             Contiguity::Suspect => Certainty::Suspect,
             _ => Certainty::Gap,
         },
-        found_at: stamp.to_owned(),
+        found_at: at.to_owned(),
         from_at: from.to_owned(),
         to_at: to.to_owned(),
-        after_id: bounds.after.map(|id| id.to_string()),
-        before_id: bounds.before.map(|id| id.to_string()),
-        estimate: estimate.map(|(records, _)| records),
-        estimate_error: estimate.map(|(_, error)| error),
+        after_id: proof.bounds.after.map(|id| id.to_string()),
+        before_id: proof.bounds.before.map(|id| id.to_string()),
+        estimate: proof.bounds.missed,
         state: GapState::Open,
         repaired: 0,
         note: None,
-    })
-}
-
-/// How many ids of a page lie from `low` to `high`, and how many ids there are from `low` to the
-/// highest of them.
-fn ids_of(page: &Page, low: i64, high: i64) -> (i64, i64) {
-    let range = low..=high;
-    let ids =
-        || page.records().iter().filter_map(|r| r.id.as_integer()).filter(|id| range.contains(id));
-    let span = ids().max().map_or(0, |last| last.saturating_sub(low).saturating_add(1));
-    (i64::try_from(ids().count()).unwrap_or(i64::MAX), span)
+    }
 }
 
 /// The time from one reading of the clock to a later one, between which it may have been set back.
@@ -261,51 +221,6 @@ pub(super) fn record(
     Ok(Some(gap))
 }
 
-/// How many records of the `between` ids of a gap are missed, given that `shown` of them are not,
-/// and the error of that, from `seen` ids of records among `span` ids in stretches without a gap.
-fn estimate(between: i64, shown: i64, seen: i64, span: i64) -> (i64, i64) {
-    let hidden = between.saturating_sub(shown).max(0);
-    if hidden == 0 || seen <= 0 || span <= 0 {
-        return (hidden, hidden);
-    }
-    let (between_f, span_f) = (between as f64, span as f64);
-    let density = (seen as f64 / span_f).min(1.0);
-    // Chance in this gap, and what the density itself is unsure of: at the least one id of its span.
-    let spread = density * (1.0 - density);
-    let unsure = (spread / span_f).sqrt().max(1.0 / span_f);
-    let deviation = (between_f * spread + (between_f * unsure).powi(2)).sqrt();
-    let missed = (between_f * density).round() as i64 - shown;
-    (missed.clamp(0, hidden), ((SIGMAS * deviation).round() as i64).min(hidden))
-}
-
-/// Ids of records and the ids they span just before `high_id`, since the gap before this one.
-fn history(
-    connection: &Connection,
-    poller: &PollerId,
-    high_id: i64,
-) -> rusqlite::Result<(i64, i64)> {
-    let (route, business) = (poller.route, pollers::business_text(poller));
-    let floor: Option<i64> = connection
-        .prepare_cached(
-            "SELECT max(CAST(before_id AS INTEGER)) FROM gaps WHERE route = ?1 AND business = ?2",
-        )?
-        .query_row((route.as_str(), business), |row| row.get(0))?;
-    let from = floor.unwrap_or(i64::MIN).max(high_id.saturating_sub(HISTORY));
-    let (seen, low): (i64, Option<i64>) = connection
-        .prepare_cached(&history_sql(route))?
-        .query_row((business, from, high_id), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok((seen, low.map_or(0, |low| high_id - low + 1)))
-}
-
-/// Looks up each id of the stretch: to compare every row's id as a number would read the table.
-pub(super) fn history_sql(route: Route) -> String {
-    format!(
-        "WITH RECURSIVE ids (n) AS (SELECT ?3 WHERE ?3 >= ?2 UNION ALL SELECT ids.n - 1 FROM ids WHERE ids.n > ?2) \
-         SELECT count(*), min(ids.n) FROM ids JOIN \"{route}\" m ON m.id = CAST(ids.n AS TEXT) \
-         WHERE m._via IS NULL AND coalesce(m._business, '') = ?1"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,20 +229,5 @@ mod tests {
     fn a_clock_that_was_set_back_turns_no_span_around() {
         assert_eq!(in_order("2026-01-02", "2026-01-03"), ("2026-01-02", "2026-01-03"));
         assert_eq!(in_order("2026-01-03", "2026-01-02"), ("2026-01-02", "2026-01-03"));
-    }
-
-    #[test]
-    fn an_estimate_follows_how_densely_ids_are_used_and_tells_its_error() {
-        assert_eq!(estimate(10, 0, 200, 200), (10, 0));
-        assert_eq!(estimate(400, 0, 100, 100), (400, 8));
-        // Three branches share the ids: a third of them are ours.
-        let (records, error) = estimate(300, 0, 100, 300);
-        assert_eq!(records, 100);
-        assert!((15..30).contains(&error), "{error}");
-        // Nothing to reckon from: anything is possible.
-        assert_eq!(estimate(7, 0, 0, 0), (7, 7));
-        // A third of the ids are ours, and the page shows nearly as many.
-        assert_eq!(estimate(300, 95, 1_000, 3_000).0, 5);
-        assert_eq!(estimate(300, 120, 1_000, 3_000).0, 0);
     }
 }

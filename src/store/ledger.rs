@@ -77,10 +77,8 @@ pub struct Gap {
     pub after_id: Option<String>,
     /// The lowest id on the page after the gap, while ids are integers.
     pub before_id: Option<String>,
-    /// How many records it may hold, while ids are integers.
+    /// About how many records it holds, while ids are integers.
     pub estimate: Option<i64>,
-    /// How far off the estimate may be, in either direction: two standard deviations.
-    pub estimate_error: Option<i64>,
     /// What became of it.
     pub state: GapState,
     /// Records that lie in it and were found since.
@@ -91,7 +89,7 @@ pub struct Gap {
 
 /// The columns [`Gap::read`] reads.
 pub(super) const COLUMNS: &str = "id, route, nullif(business, ''), certainty, found_at, from_at, to_at, \
-     after_id, before_id, estimate, estimate_error, state, repaired, note";
+     after_id, before_id, estimate, state, repaired, note";
 
 impl Gap {
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -109,15 +107,14 @@ impl Gap {
             after_id: row.get(7)?,
             before_id: row.get(8)?,
             estimate: row.get(9)?,
-            estimate_error: row.get(10)?,
-            state: match row.get_ref(11)?.as_str()? {
+            state: match row.get_ref(10)?.as_str()? {
                 "partly_repaired" => GapState::PartlyRepaired,
                 "repaired" => GapState::Repaired,
                 "accepted" => GapState::Accepted,
                 _ => GapState::Open,
             },
-            repaired: row.get(12)?,
-            note: row.get(13)?,
+            repaired: row.get(11)?,
+            note: row.get(12)?,
         })
     }
 }
@@ -129,8 +126,8 @@ pub(super) fn insert(
     gap: &Gap,
 ) -> rusqlite::Result<i64> {
     connection.prepare_cached(
-        "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate, estimate_error) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .insert((
         poller.route.as_str(),
@@ -142,7 +139,6 @@ pub(super) fn insert(
         &gap.after_id,
         &gap.before_id,
         gap.estimate,
-        gap.estimate_error,
     ))
 }
 

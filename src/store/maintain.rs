@@ -43,7 +43,7 @@ pub(super) fn step(
     let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
     writer.rounds += 1;
     if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
-        writer.save_reading_times()?;
+        writer.save_pollers()?;
     }
     Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
 }
@@ -101,7 +101,7 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
 
 #[cfg(test)]
 mod tests {
-    use crate::record::{Page, PollerId, Record, RecordId, Route};
+    use crate::record::{Page, PollerId, Record, Route};
     use crate::store::fixtures::{self, Poll};
     use crate::store::{PollFacts, Store};
 
@@ -109,8 +109,7 @@ mod tests {
 
     async fn see(store: &Store, id: &str, name: &str, at: &str) {
         let body = format!(r#"[{{"id":{id},"name":"{name}"}}]"#);
-        let id = RecordId::from_text(id).unwrap();
-        let record = Record::at(1..body.len() - 1, &body, id);
+        let record = Record::read(&body, 1..body.len() - 1).unwrap();
         let facts = PollFacts {
             at: at.parse().unwrap(),
             asked_after: i64::MAX,

@@ -9,15 +9,11 @@ pub(super) mod lookup;
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
-use crate::record::{FieldName, Route};
+use crate::record::{Fields, Route};
 
 /// Our own columns in every mirror table, after the fields.
 const OWN: [&str; 6] =
@@ -72,39 +68,6 @@ pub(super) fn field_columns(
         .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?
         .query_map([route.as_str()], |row| row.get(0))?
         .collect()
-}
-
-/// One field of a record, as its name and its JSON text.
-pub(super) type Field<'a> = (Cow<'a, str>, &'a RawValue);
-
-/// The top-level fields of a record in the order received; the last of a repeated name wins.
-pub(super) struct Fields<'a>(pub(super) Vec<Field<'a>>);
-
-impl<'a> Fields<'a> {
-    /// The fields of a record's text; empty if it is not an object.
-    pub(super) fn of(text: &'a str) -> Self {
-        serde_json::from_str(text).unwrap_or_else(|_| Self(Vec::new()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Fields<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a record")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-                let mut fields = Vec::with_capacity(24);
-                while let Some(name) = map.next_key::<FieldName<'de>>()? {
-                    fields.push((name.0, map.next_value()?));
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(Collect)
-    }
 }
 
 /// The mirror of a route, read from the store on the first call.
@@ -172,17 +135,15 @@ impl Mirror {
 
     /// Adds a column for each new field and says whether there was one; a table without rows is
     /// created again, so that our own columns stay last.
-    pub(super) fn grow(
+    pub(super) fn grow<'f>(
         &mut self,
         connection: &Connection,
-        records: &[Fields<'_>],
+        records: impl Iterator<Item = &'f Fields<'f>>,
     ) -> rusqlite::Result<bool> {
         let known = self.columns.len();
-        for Fields(fields) in records {
-            for (name, _) in fields {
-                if name != "id" && !self.by_field.contains_key(name.as_ref()) {
-                    self.name_column(name);
-                }
+        for (name, _) in records.flat_map(Fields::iter) {
+            if name != "id" && !self.by_field.contains_key(name) {
+                self.name_column(name);
             }
         }
         if self.columns.len() == known {
@@ -220,9 +181,9 @@ impl Mirror {
         let mut cells = Vec::with_capacity(self.columns.len() + 1 + OWN.len());
         cells.resize_with(self.columns.len() + 1, || Cell::Null);
         cells[0] = Cell::Text(Cow::Borrowed(facts.id));
-        for (name, value) in &fields.0 {
-            if let Some(index) = self.by_field.get(name.as_ref()) {
-                cells[index + 1] = Cell::read(value.get());
+        for (name, value) in fields.iter() {
+            if let Some(index) = self.by_field.get(name) {
+                cells[index + 1] = Cell::read(value);
             }
         }
         cells.push(facts.business.map_or(Cell::Null, |b| Cell::Text(Cow::Borrowed(b))));
@@ -266,9 +227,9 @@ impl Mirror {
     ) -> rusqlite::Result<bool> {
         let mut wanted = Vec::with_capacity(self.columns.len());
         wanted.resize_with(self.columns.len(), || Cell::Null);
-        for (name, value) in &fields.0 {
-            if let Some(index) = self.by_field.get(name.as_ref()) {
-                wanted[*index] = Cell::read(value.get());
+        for (name, value) in fields.iter() {
+            if let Some(index) = self.by_field.get(name) {
+                wanted[*index] = Cell::read(value);
             }
         }
         for (index, cell) in wanted.iter().enumerate() {

@@ -3,18 +3,13 @@
 
 use rusqlite::Connection;
 
-use super::{diff, fixtures, full_text, gaps, log, pollers, rebuild};
+use super::ingest::compare;
+use super::{fixtures, full_text, gaps, log, pollers, rebuild};
 use crate::record::Route;
 
 /// Steps that go through something small or bounded by the statement itself.
-const BOUNDED: [&str; 6] = [
-    "SCAN CONSTANT ROW",
-    "SCAN ids",
-    "SCAN _sinks",
-    "SCAN _replays",
-    "SCAN behind",
-    "SCAN (subquery",
-];
+const BOUNDED: [&str; 5] =
+    ["SCAN CONSTANT ROW", "SCAN _sinks", "SCAN _replays", "SCAN behind", "SCAN (subquery"];
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -26,10 +21,9 @@ fn plan(connection: &Connection, sql: &str) -> Vec<String> {
 fn hot_statements() -> Vec<String> {
     let route = Route::Customers;
     vec![
-        diff::latest_version_sql(route),
+        compare::latest_version_sql(route),
         pollers::find_sql(),
         gaps::open_gaps_sql(),
-        gaps::history_sql(route),
         log::after_sql(),
         log::by_seq_sql(),
         log::of_record_sql(),

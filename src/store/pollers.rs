@@ -55,9 +55,9 @@ pub struct PollerRow {
     /// The business of the response, as `X-Business` of the last page said.
     #[serde(skip)]
     pub served_business: Option<String>,
-    /// The ids of the last page, as a JSON array of strings.
+    /// The ids of the last page that held records, in its order, without those that prove nothing.
     #[serde(skip)]
-    pub head: String,
+    pub head: Vec<String>,
     /// The last row of the log when `head` was taken.
     #[serde(skip)]
     pub head_seq: i64,
@@ -73,7 +73,7 @@ impl PollerRow {
             last_change_at: row.get(4)?,
             high_id: row.get(5)?,
             learned: row.get(6)?,
-            head: row.get(7)?,
+            head: serde_json::from_str(row.get_ref(7)?.as_str()?).unwrap_or_default(),
             page_limit: row.get(8)?,
             head_seq: row.get(9)?,
             emptied_at: row.get(10)?,
@@ -151,13 +151,16 @@ pub(super) fn times_since(
 const TIMES_SINCE: &str =
     "SELECT from_at, to_at, polls FROM _polls WHERE to_at >= ?1 ORDER BY to_at DESC LIMIT ?2";
 
-/// Writes a poller's row, and in the mirror when the page before showed its records last.
+fn head_json(head: &[String]) -> String {
+    serde_json::to_string(head).expect("ids are text")
+}
+
+/// Writes a poller's row.
 pub(super) fn save(
     connection: &Connection,
     id: &PollerId,
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
-    let before = shown_before(connection, id)?;
     connection
         .prepare_cached(
             "INSERT INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
@@ -176,7 +179,7 @@ pub(super) fn save(
             &row.last_change_at,
             row.high_id,
             &row.learned,
-            &row.head,
+            head_json(&row.head),
             row.page_limit,
             row.head_seq,
             &row.emptied_at,
@@ -188,49 +191,25 @@ pub(super) fn save(
     {
         meta::set(connection, DEFAULT_BUSINESS, served)?;
     }
-    before.map_or(Ok(()), |before| note_sightings(connection, id, &before, &row.head))
-}
-
-/// Notes when a poller read its last page.
-pub(super) fn set_read(connection: &Connection, id: &PollerId, at: &str) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE _pollers SET last_success_at = ?3 WHERE route = ?1 AND business = ?2 AND last_success_at < ?3",
-        )?
-        .execute((id.route.as_str(), business_text(id), at))?;
     Ok(())
 }
 
-/// The page that a poller's row holds, and when it was shown last.
-struct ShownBefore {
-    head: String,
-    at: String,
-}
-
-fn shown_before(connection: &Connection, id: &PollerId) -> rusqlite::Result<Option<ShownBefore>> {
-    connection
-        .prepare_cached(
-            "SELECT head, last_success_at FROM _pollers WHERE route = ?1 AND business = ?2",
-        )?
-        .query_row((id.route.as_str(), business_text(id)), |row| {
-            Ok(ShownBefore { head: row.get(0)?, at: row.get(1)? })
-        })
-        .optional()
-}
-
-/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them last.
-fn note_sightings(
+/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them
+/// last: when the row `before` was the last one.
+pub(super) fn note_sightings(
     connection: &Connection,
     id: &PollerId,
-    before: &ShownBefore,
-    head: &str,
+    before: &PollerRow,
+    head: &[String],
 ) -> rusqlite::Result<()> {
     if before.head == head {
         return Ok(());
     }
+    let head = head_json(head);
     let left = left_page_sql(id.route);
-    let mut moved = changed_ids(connection, &left, (&before.head, head, &before.at))?;
-    moved.extend(changed_ids(connection, &on_page_sql(id.route), [head])?);
+    let values = (head_json(&before.head), &head, &before.last_success_at);
+    let mut moved = changed_ids(connection, &left, values)?;
+    moved.extend(changed_ids(connection, &on_page_sql(id.route), [&head])?);
     if id.route == Route::Jobs {
         job_states::refresh(connection, moved.iter().map(String::as_str))?;
     }
@@ -241,7 +220,7 @@ fn note_sightings(
 pub(super) fn note_pages(connection: &Connection) -> rusqlite::Result<()> {
     for row in list(connection)? {
         if let Some(id) = row.id() {
-            changed_ids(connection, &on_page_sql(id.route), [&row.head])?;
+            changed_ids(connection, &on_page_sql(id.route), [head_json(&row.head)])?;
         }
     }
     Ok(())
@@ -268,29 +247,6 @@ fn on_page_sql(route: Route) -> String {
         "UPDATE \"{route}\" SET _last_seen_at = NULL \
          WHERE id IN (SELECT value FROM json_each(?1)) AND _last_seen_at IS NOT NULL RETURNING id"
     )
-}
-
-/// Removes a poller, for example because another one goes on with its list.
-pub(super) fn remove(connection: &Connection, id: &PollerId) -> rusqlite::Result<()> {
-    if let Some(before) = shown_before(connection, id)? {
-        note_sightings(connection, id, &before, "[]")?;
-    }
-    connection
-        .prepare_cached("DELETE FROM _pollers WHERE route = ?1 AND business = ?2")?
-        .execute((id.route.as_str(), business_text(id)))?;
-    Ok(())
-}
-
-/// Notes since when a route shows no record.
-pub(super) fn set_emptied(
-    connection: &Connection,
-    id: &PollerId,
-    at: &str,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("UPDATE _pollers SET emptied_at = ?3 WHERE route = ?1 AND business = ?2")?
-        .execute((id.route.as_str(), business_text(id), at))?;
-    Ok(())
 }
 
 /// How one poll ended.

@@ -7,9 +7,9 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::error::{OpenError, StoreError};
-use super::mirror::{Fields, Mirror, RowFacts, lookup};
+use super::mirror::{Mirror, RowFacts, lookup};
 use super::{checkpoint, full_text, job_states, open, pollers, views};
-use crate::record::{Kind, Route};
+use crate::record::{Fields, Kind, Route};
 
 /// What a rebuild made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,8 +128,9 @@ fn rebuild_route(
         last.clone_from(&end.id);
         let kept: Vec<&LatestRow> =
             step.iter().filter(|latest| latest.kind != Kind::Forgotten.as_str()).collect();
-        let fields: Vec<Fields<'_>> = kept.iter().map(|latest| Fields::of(&latest.body)).collect();
-        mirror.grow(tx, &fields)?;
+        let fields: Vec<Fields<'_>> =
+            kept.iter().map(|latest| Fields::of(&latest.body).unwrap_or_default()).collect();
+        mirror.grow(tx, fields.iter())?;
         for (latest, fields) in kept.iter().zip(&fields) {
             let old_row = if has_old { old_row(tx, &old, &latest.id)? } else { None };
             let is_known = old_row.is_some();

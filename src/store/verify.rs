@@ -11,10 +11,10 @@ use super::Reader;
 use super::error::StoreError;
 use super::identity::Identities;
 use super::log::{self, NewChange};
-use super::mirror::{Fields, MISSING_TABLE, Mirror, tables};
+use super::mirror::{MISSING_TABLE, Mirror, tables};
 use super::sink_state::SinkState;
 use super::sinks::SinkRow;
-use crate::record::{Kind, Route};
+use crate::record::{Fields, Kind, Route};
 
 /// Disagreements named one by one; further ones are counted.
 const NAMED: usize = 5;
@@ -227,7 +227,7 @@ fn mirror(
         let newest: Option<bool> = row.get(1)?;
         let fault = match (row.get_ref(0)?.as_str_or_null()?, newest) {
             (Some(body), Some(true)) => {
-                let same = mirror.holds(row, 2, &Fields::of(body))?;
+                let same = mirror.holds(row, 2, &Fields::of(body).unwrap_or_default())?;
                 (!same).then_some("differs from the newest version in the log")
             }
             (Some(_), _) => Some("is not the newest version in the log"),

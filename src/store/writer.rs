@@ -12,22 +12,17 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::checkpoint;
 use super::error::StoreError;
 use super::identity::Identities;
-use super::ignored::{self, IgnoredChanges, IgnoredFields};
+use super::ingest::KnownPollers;
 use super::job_links;
 use super::job_states::{self, TouchedJobs};
-use super::known::KnownPoller;
-use super::log;
 use super::mirror::{self, Mirror};
 use super::open::{self, OpenedStore};
-use super::pollers::{self, PendingPolls, PollNote};
+use super::pollers::{self, PendingPolls};
 use super::views;
-use crate::record::{PollerId, Route};
+use crate::record::Route;
 
 /// How long a write waits for a lock that another program was found to hold.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
-
-/// How often a comparison is repeated because another process wrote meanwhile.
-const OVERTAKEN_TRIES: u32 = 20;
 
 /// The write-ahead log may grow to this many bytes while another program keeps a read transaction
 /// open. Past it no page is stored until that program ends its transaction.
@@ -41,7 +36,7 @@ pub(super) struct Writer {
     inode: u64,
     pub(super) identities: Identities,
     mirrors: HashMap<Route, Mirror>,
-    pub(super) known: HashMap<PollerId, KnownPoller>,
+    pub(super) known: KnownPollers,
     /// Whether this process noted its start, see `spending`.
     pub(super) has_noted_start: bool,
     pub(super) pending: PendingPolls,
@@ -52,7 +47,8 @@ pub(super) struct Writer {
     checkpointed_at: Option<u64>,
     lock_was_held: bool,
     pub(super) wal_most: u64,
-    ignored: HashMap<Route, IgnoredFields>,
+    /// The fields of each route whose changes alone are no change of a record.
+    ignored: HashMap<Route, Vec<String>>,
 }
 
 /// One transaction that changes the mirror of a route.
@@ -61,10 +57,20 @@ pub(super) struct Batch<'a> {
     pub(super) identities: &'a Identities,
     pub(super) mirror: &'a mut Mirror,
     pub(super) pending: &'a PendingPolls,
+    pub(super) known: &'a KnownPollers,
+    pub(super) ignored: &'a HashMap<Route, Vec<String>>,
     /// The jobs whose current state may be another one now.
     pub(super) touched: TouchedJobs,
     /// Whether a table has more columns now, so that the views are made again.
     pub(super) has_new_columns: bool,
+}
+
+/// What a transaction that may change the mirror comes to.
+pub(super) enum Step<T> {
+    /// It is committed.
+    Commit(T),
+    /// Nothing was written, and nothing is.
+    Leave(T),
 }
 
 impl Writer {
@@ -87,10 +93,6 @@ impl Writer {
             wal_most: WAL_MOST,
             ignored: HashMap::new(),
         })
-    }
-
-    pub(super) fn note(&mut self, poller: &PollerId, note: PollNote) {
-        self.pending.add(poller, note);
     }
 
     pub(super) fn refuse_replaced_file(&self) -> Result<(), StoreError> {
@@ -152,34 +154,13 @@ impl Writer {
         self.checkpointed_at = Some(self.connection.total_changes());
     }
 
-    /// Repeats work that compares with the store and then writes, as long as another process adds to
-    /// the log between the two.
-    pub(super) fn until_not_overtaken<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Self) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        for _ in 0..OVERTAKEN_TRIES {
-            match work(self) {
-                Err(StoreError::Overtaken) => {}
-                outcome => return outcome,
-            }
-        }
-        Err(StoreError::Busy)
-    }
-
     /// Runs `work` in one transaction that may change the mirror of a route. An error stores nothing.
-    ///
-    /// `seen` is the last row of the log that the caller has compared with.
-    ///
-    /// # Errors
-    /// [`StoreError::Overtaken`] if the log has grown since, for example by `shopmirror forget`.
     pub(super) fn in_batch<T>(
         &mut self,
         route: Route,
-        seen: i64,
-        work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<Step<T>, StoreError>,
     ) -> Result<T, StoreError> {
-        let outcome = self.run_batch(route, seen, work);
+        let outcome = self.run_batch(route, work);
         if outcome.is_err() {
             // The columns in memory may be ahead of a rolled-back table.
             self.mirrors.clear();
@@ -190,24 +171,25 @@ impl Writer {
     fn run_batch<T>(
         &mut self,
         route: Route,
-        seen: i64,
-        work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<Step<T>, StoreError>,
     ) -> Result<T, StoreError> {
         self.refuse_long_wal()?;
         let mirror = mirror::of_route(&mut self.mirrors, &self.connection, route)?;
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if log::last_seq(&tx)? != seen {
-            return Err(StoreError::Overtaken);
-        }
         let mut batch = Batch {
             tx: &tx,
             identities: &self.identities,
             mirror,
             pending: &self.pending,
+            known: &self.known,
+            ignored: &self.ignored,
             touched: TouchedJobs::default(),
             has_new_columns: false,
         };
-        let outcome = work(&mut batch)?;
+        let outcome = match work(&mut batch)? {
+            Step::Commit(outcome) => outcome,
+            Step::Leave(outcome) => return Ok(outcome),
+        };
         batch.touched.refresh(&tx)?;
         if batch.has_new_columns || views::has_log_doubled(&tx)? {
             let is_linked = job_links::look(&tx)?;
@@ -221,48 +203,18 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// The fields of a route whose changes alone are no change of a record.
-    pub(super) fn ignored(&self, route: Route) -> &IgnoredFields {
-        static NONE: IgnoredFields = IgnoredFields::NONE;
-        self.ignored.get(&route).unwrap_or(&NONE)
+    /// Sets the ignored fields of each route; the next page of every poller is compared with the store.
+    pub(super) fn set_ignored(&mut self, names: HashMap<Route, Vec<String>>) {
+        self.ignored = names;
+        self.known.values_mut().for_each(|known| known.body = None);
     }
 
-    /// Sets the ignored fields; the next page of every poller is compared with the store if they
-    /// differ from those before.
-    pub(super) fn set_ignored(
-        &mut self,
-        names: &HashMap<Route, Vec<String>>,
-    ) -> Result<(), StoreError> {
-        let is_same = Route::ALL.iter().all(|route| {
-            names.get(route).map_or(&[][..], Vec::as_slice) == self.ignored(*route).names()
-        });
-        if !is_same {
-            self.ignored = ignored::load(&self.connection, names)?;
-            self.known.values_mut().for_each(|known| known.is_stale = true);
-        }
-        Ok(())
-    }
-
-    /// Learns from a page which ignored fields change by themselves.
-    pub(super) fn learn_ignored(
-        &mut self,
-        route: Route,
-        changes: &IgnoredChanges,
-    ) -> Result<(), StoreError> {
-        if let Some(fields) = self.ignored.get_mut(&route)
-            && fields.observe(changes)
-        {
-            ignored::save(&self.connection, route, fields)?;
-        }
-        Ok(())
-    }
-
-    /// Makes the next page of the route's pollers, except `but`, be compared with the store: their
-    /// last pages no longer say what is stored.
-    pub(super) fn route_was_written(&mut self, route: Route, but: Option<&PollerId>) {
+    /// Makes the next page of each of the route's pollers be compared with the store: their last pages no
+    /// longer say what is stored.
+    pub(super) fn route_was_written(&mut self, route: Route) {
         for (poller, known) in &mut self.known {
-            if poller.route == route && Some(poller) != but {
-                known.is_stale = true;
+            if poller.route == route {
+                known.body = None;
             }
         }
     }
@@ -272,11 +224,11 @@ impl Writer {
         if self.pending.is_empty() { Ok(()) } else { self.save_memory() }
     }
 
-    /// Writes when each poller read its last page, which a page that changes nothing does not write.
-    pub(super) fn save_reading_times(&mut self) -> Result<(), StoreError> {
+    /// Writes what each poller knows, which a page that changes nothing does not write.
+    pub(super) fn save_pollers(&mut self) -> Result<(), StoreError> {
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for (poller, known) in &self.known {
-            pollers::set_read(&tx, poller, &known.row.last_success_at)?;
+            pollers::save(&tx, poller, &known.row)?;
         }
         Ok(tx.commit()?)
     }
@@ -285,8 +237,8 @@ impl Writer {
     pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.pending.write(&tx, None)?;
-        for (poller, known) in &mut self.known {
-            known.save(&tx, poller)?;
+        for (poller, known) in &self.known {
+            pollers::save(&tx, poller, &known.row)?;
         }
         tx.commit()?;
         self.pending.clear();

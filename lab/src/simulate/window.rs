@@ -56,7 +56,7 @@ impl<'a> RouteWindow<'a> {
             // Nothing is promised about the time before the first page.
             Contiguity::Baseline => {}
             Contiguity::Complete | Contiguity::Contiguous => run.lost_outside_gaps += lost as u64,
-            Contiguity::Gap => run.gaps += 1,
+            Contiguity::Gap | Contiguity::Stale => run.gaps += 1,
             Contiguity::Suspect => run.suspect += 1,
         }
         let new = &self.arrivals[self.arrived - shown_new..self.arrived];
@@ -66,6 +66,7 @@ impl<'a> RouteWindow<'a> {
             records,
             high_id: i64::try_from(self.arrived).ok().filter(|_| records > 0),
             usual_hole: 0,
+            density: 1.0,
         });
         let page = &self.arrivals[first_shown..self.arrived];
         let age = |at: &f64| Duration::from_secs_f64((now - at).max(0.0));

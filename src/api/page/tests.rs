@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::record::RecordId;
 
 fn word(body: impl AsRef<[u8]>) -> &'static str {
     match decode(body.as_ref().to_vec()) {
@@ -71,7 +72,7 @@ fn every_body_that_is_no_page_is_refused_with_its_reason() {
 
 #[test]
 fn the_first_of_two_records_with_one_id_counts() {
-    for (body, shown, count, two_texts) in [
+    for (body, shown, count, conflicting) in [
         (r#"[{"id":1},{"id":1}]"#, vec![r#"{"id":1}"#], 1, None),
         (r#"[{"id":1},{"id":2},{"id":"1"}]"#, vec![r#"{"id":1}"#, r#"{"id":2}"#], 1, Some("1")),
         (r#"[{"id":"a"},{"id":"\u0061"}]"#, vec![r#"{"id":"a"}"#], 1, Some("a")),
@@ -82,8 +83,12 @@ fn the_first_of_two_records_with_one_id_counts() {
         let page = decode(body.as_bytes().to_vec()).unwrap();
         let texts: Vec<&str> = page.records().iter().map(|record| page.text(record)).collect();
         assert_eq!(texts, shown, "{body}");
-        assert_eq!(page.repeats().count, count, "{body}");
-        assert_eq!(page.repeats().two_texts.as_ref().map(RecordId::as_str), two_texts, "{body}");
+        assert_eq!(page.duplicates().count, count, "{body}");
+        assert_eq!(
+            page.duplicates().conflicting.as_ref().map(RecordId::as_str),
+            conflicting,
+            "{body}"
+        );
     }
 }
 
@@ -225,41 +230,5 @@ proptest! {
                 .collect::<Vec<_>>()
         });
         prop_assert_eq!(read, by_the_parser(&body), "{}", body);
-    }
-
-    /// The page before only saves work, whatever is new, edited, moved or cut in between.
-    #[test]
-    fn a_page_is_read_alike_with_and_without_the_page_before(
-        before in prop::collection::vec((0..30u32, 0..3u32), 0..25),
-        edits in prop::collection::vec((any::<prop::sample::Index>(), 0..6, 0..40u32), 0..12),
-        damage in prop::option::of((any::<prop::sample::Index>(), r#"[\[\]{},:"\\ 0-9a-z]"#)),
-        space in " {0,2}",
-    ) {
-        let text = |records: &[(u32, u32)], space: &str| {
-            let shown = |(id, state): &(u32, u32)| format!(
-                r#"{space}{{"id":{id},"created_at":"2026-01-02T03:04:0{state}Z","x":["]}},{{"]}}{space}"#
-            );
-            format!("[{}]", records.iter().map(shown).collect::<Vec<_>>().join(","))
-        };
-        let mut records = before.clone();
-        for (place, how, id) in edits {
-            match (how, records.len()) {
-                (0, _) => records.insert(0, (id, 0)),
-                (_, 0) => {}
-                (1, len) => { records.remove(place.index(len)); }
-                (2, len) => records[place.index(len)].1 += 1,
-                (3, len) => { let moved = records.remove(place.index(len)); records.insert(0, moved); }
-                (4, _) => { records.pop(); }
-                (_, len) => records.insert(place.index(len), (id, 1)),
-            }
-        }
-        let mut body = text(&records, &space);
-        if let Some((place, with)) = damage {
-            let at = place.index(body.len());
-            body.replace_range(at..=at, &with);
-        }
-        let previous = decode(text(&before, "").into_bytes()).unwrap_or_default();
-        let alone = decode(body.clone().into_bytes());
-        prop_assert_eq!(decode_after(body.into_bytes(), &previous), alone);
     }
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use super::CheckReport;
 use crate::cli::{exit, output};
 use crate::config::Config;
-use crate::poll::volatile_advice;
-use crate::record::{PollerId, Route};
+use crate::record::Route;
 use crate::store::{MISSING_TABLE, OpenError, Reader, missing_link};
 
 pub(super) fn check(config: &Config, report: &mut CheckReport) {
@@ -33,10 +32,10 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
     }
     let found = Reader::open(path).map_err(anyhow::Error::new).and_then(|reader| {
         let links = (reader.job_links()?, reader.unlinked_routes()?);
-        Ok((reader.counts()?, reader.volatile_fields(&config.ignored_fields())?, links))
+        Ok((reader.counts()?, links))
     });
     match found {
-        Ok((counts, volatile, (links, unlinked))) => {
+        Ok((counts, (links, unlinked))) => {
             let records = counts.iter().map(|(_, count)| count).sum();
             let records = output::count(records, "record", "records");
             report.ok("store", format!("{}: {records}", path.display()));
@@ -57,11 +56,6 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
                     ),
                     None => report.ok("links", missing_link(route)),
                 }
-            }
-            for (route, business, field) in volatile {
-                let poller = PollerId { route, business }.to_string();
-                let text = volatile_advice(&poller, route.as_str(), &field);
-                report.wrong(exit::CONFIG, "store", text);
             }
         }
         Err(error) => match error.downcast_ref() {

@@ -94,11 +94,8 @@ fn sightings(previous: &Shown, page: &Shown, integers: bool) -> Vec<Sighting> {
 }
 
 fn known(previous: &Shown, high: i64, integers: bool) -> PreviousPage {
-    PreviousPage {
-        records: previous.len(),
-        high_id: (integers && high > 0).then_some(high),
-        usual_hole: usual_hole(previous.iter().map(|(id, _)| *id)),
-    }
+    let ids: Vec<String> = previous.iter().map(|(id, _)| id.to_string()).collect();
+    PreviousPage::new(&ids, (integers && high > 0).then_some(high))
 }
 
 /// Polls one random list again and again; returns how many pages were proven, and how many were not

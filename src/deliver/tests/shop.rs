@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::{self, CommandSettings, InOrder, SinkFilter, SinkKind, Start};
 use crate::deliver::{Deliverer, FloodGate, Redrive, Redriven, Room, SinkStatus, redrive};
-use crate::record::{Change, Kind, Page, PollerId, Record, RecordId, Route};
+use crate::record::{Change, Kind, PollerId, Route};
 use crate::sink::{Scripted, Verdict, WindowedSink};
 use crate::store::{Operator, PollFacts, Reader, SinkRow, Store, StoreError};
 
@@ -73,17 +73,9 @@ impl Shop {
 
     pub(super) async fn see_all(&self, leads: &[(String, String)]) {
         for page in leads.chunks(99) {
-            let mut body = "[".to_owned();
-            let mut records = Vec::new();
-            for (id, name) in page {
-                let start = body.len();
-                body.push_str(&format!(r#"{{"id":{id},"name":"{name}"}}"#));
-                let id = RecordId::from_text(id).unwrap();
-                records.push(Record::at(start..body.len(), &body, id));
-                body.push(',');
-            }
-            body.pop();
-            body.push(']');
+            let text = |(id, name): &(String, String)| format!(r#"{{"id":{id},"name":"{name}"}}"#);
+            let body = format!("[{}]", page.iter().map(text).collect::<Vec<_>>().join(","));
+            let page = crate::api::decode(body.into_bytes()).unwrap();
             let facts = PollFacts {
                 at: self.clock.now().wall,
                 asked_after: i64::MAX,
@@ -93,7 +85,7 @@ impl Shop {
                 served_business: None,
             };
             let key = PollerId { route: Route::Leads, business: None };
-            self.store.store_page(key, Page::new(body, records), facts, None).await.unwrap();
+            self.store.store_page(key, page, facts, None).await.unwrap();
         }
     }
 

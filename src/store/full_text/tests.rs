@@ -105,9 +105,7 @@ async fn names_of_every_script_are_found_and_those_in_latin_letters_without_thei
     for (id, name) in (1..).zip(names) {
         assert_eq!(found(&reader, name), format!("{id}"), "{name}");
     }
-    for (term, id) in
-        [("किर", "1"), ("zoe", "7"), ("zoé", "7"), ("ελένη", "8")]
-    {
+    for (term, id) in [("किर", "1"), ("zoe", "7"), ("zoé", "7"), ("ελένη", "8")] {
         assert_eq!(found(&reader, term), id, "{term}");
     }
 }

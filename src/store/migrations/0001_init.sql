@@ -28,7 +28,6 @@ CREATE TABLE gaps (
     after_id       TEXT,
     before_id      TEXT,
     estimate       INTEGER,
-    estimate_error INTEGER,
     state          TEXT NOT NULL DEFAULT 'open',
     repaired       INTEGER NOT NULL DEFAULT 0,
     note           TEXT,

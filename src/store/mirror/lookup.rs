@@ -67,10 +67,7 @@ pub(in crate::store) fn ensure_indexes(connection: &Connection) -> rusqlite::Res
 
 /// The statement that [`has_customer`] runs.
 pub(in crate::store) fn has_customer_sql(column: &str) -> String {
-    format!(
-        "SELECT 1 FROM customers WHERE {} = lower(trim(?1)) LIMIT 1",
-        compared(&quoted(column))
-    )
+    format!("SELECT 1 FROM customers WHERE {} = lower(trim(?1)) LIMIT 1", compared(&quoted(column)))
 }
 
 /// Whether there is a customer with this text in a field, in any business. Letters beyond ASCII count as

@@ -8,7 +8,8 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use sandbox::{Options, Sandbox, Shop as ShopKind};
 use serde_json::{Value, json};
-use shopmirror::record::{Page, PollerId, Record, RecordId, Route};
+use shopmirror::api::decode;
+use shopmirror::record::{PollerId, Route};
 use shopmirror::store::{PollFacts, Store};
 
 use crate::support::Place;
@@ -218,17 +219,8 @@ pub(super) async fn show(store: &Store, route: Route, now: Timestamp, texts: &[S
 
 /// Stores the page that a poller has read at this time.
 async fn show_to(store: &Store, key: PollerId, at: Timestamp, limit: u32, texts: &[String]) {
-    let (mut body, mut records) = (String::from("["), Vec::new());
-    for text in texts.iter().rev() {
-        if !records.is_empty() {
-            body.push(',');
-        }
-        let span = body.len()..body.len() + text.len();
-        body.push_str(text);
-        let id = shopmirror::record::field(text, "id").unwrap();
-        records.push(Record::at(span, &body, RecordId::from_json(id).unwrap()));
-    }
-    body.push(']');
+    let newest_first: Vec<&str> = texts.iter().rev().map(String::as_str).collect();
+    let page = decode(format!("[{}]", newest_first.join(",")).into_bytes()).unwrap();
     let facts = PollFacts {
         at,
         asked_after: store.seq(),
@@ -237,5 +229,5 @@ async fn show_to(store: &Store, key: PollerId, at: Timestamp, limit: u32, texts:
         remaining: None,
         served_business: None,
     };
-    store.store_page(key, Page::new(body, records), facts, None).await.unwrap();
+    store.store_page(key, page, facts, None).await.unwrap();
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use shopmirror::record::{Page, PollerId, Record, RecordId, Route};
+use shopmirror::api::decode;
+use shopmirror::record::{PollerId, Route};
 use shopmirror::store::{PollFacts, Store};
 
 use crate::support::Place;
@@ -29,17 +30,8 @@ const USUAL: Shown<'_> = Shown {
 
 impl Shown<'_> {
     async fn store(&self, store: &Store, records: &[Value]) {
-        let (mut body, mut found) = (String::from("["), Vec::new());
-        for record in records.iter().rev() {
-            if !found.is_empty() {
-                body.push(',');
-            }
-            let (start, text) = (body.len(), record.to_string());
-            body.push_str(&text);
-            let id = RecordId::from_json(shopmirror::record::field(&text, "id").unwrap()).unwrap();
-            found.push(Record::at(start..start + text.len(), &body, id));
-        }
-        body.push(']');
+        let newest_first: Vec<&Value> = records.iter().rev().collect();
+        let page = decode(serde_json::to_vec(&newest_first).unwrap()).unwrap();
         let facts = PollFacts {
             at: self.at.parse::<Timestamp>().unwrap(),
             asked_after: store.seq(),
@@ -49,7 +41,7 @@ impl Shown<'_> {
             served_business: self.served.map(str::to_owned),
         };
         let key = PollerId { route: self.route, business: self.business.map(str::to_owned) };
-        store.store_page(key, Page::new(body, found), facts, None).await.unwrap();
+        store.store_page(key, page, facts, None).await.unwrap();
     }
 }
 

@@ -101,3 +101,89 @@ async fn the_records_of_another_shop_are_refused_although_most_of_their_fields_a
         .collect();
     assert_eq!(Poll::USUAL.shows(&store, &corrected).await.updated, 20);
 }
+
+/// The kind of each change of a store, by the record's id; `-` for a gap.
+async fn kinds(store: &Store, after: i64) -> Vec<String> {
+    let changes = store.read(move |reader| reader.changes_after(after, 100)).await.unwrap();
+    let shown = |change: crate::record::Change| {
+        format!("{} {}", change.record_id.unwrap_or_else(|| "-".to_owned()), change.kind.as_str())
+    };
+    changes.into_iter().map(shown).collect()
+}
+
+#[tokio::test]
+async fn a_record_shown_twice_does_not_make_the_next_page_look_longer() {
+    let (_dir, store) = open();
+    let mut shown = records(3..=20);
+    shown.extend([record(20, "N"), record(19, "N")]);
+    Poll::USUAL.shows(&store, &shown).await;
+    let before = store.seq();
+    Poll::USUAL.shows(&store, &records(1..=20)).await;
+    assert_eq!(kinds(&store, before).await, ["1 created", "2 created"]);
+}
+
+#[tokio::test]
+async fn what_a_raised_limit_shows_below_the_page_before_is_baseline() {
+    let (_dir, store) = open();
+    Poll { limit: 10, ..Poll::USUAL }.shows(&store, &records(11..=20)).await;
+    let before = store.seq();
+    Poll::USUAL.shows(&store, &records(2..=21)).await;
+    let mut expected: Vec<String> = (2..=10).map(|id| format!("{id} baseline")).collect();
+    expected.push("21 created".to_owned());
+    assert_eq!(kinds(&store, before).await, expected);
+}
+
+#[tokio::test]
+async fn a_page_that_is_older_than_the_one_before_proves_nothing_and_replaces_nothing() {
+    let (_dir, store) = open();
+    let at = |second: i64| Poll { second, ..Poll::USUAL };
+    at(0).shows(&store, &records(1..=20)).await;
+    let mut edited = records(2..=21);
+    edited[5] = record(16, "edited");
+    at(10).shows(&store, &edited).await;
+    let before = store.seq();
+    let stale = at(20).shows(&store, &records(1..=20)).await;
+    assert_eq!((stale.contiguity.as_str(), stale.updated), ("stale", 0));
+    assert_eq!(kinds(&store, before).await, [] as [&str; 0]);
+    at(30).shows(&store, &records(31..=50)).await;
+    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
+    assert_eq!(gap.from_at, crate::clock::stamp(at(10).facts(&store).at));
+    // A record that was deleted in the workspace does not keep the route waiting.
+    for (second, contiguity) in [(40, "stale"), (50, "stale"), (60, "contiguous")] {
+        let mut shown = records(30..=49);
+        shown[3] = record(46, "edited");
+        let outcome = at(second).shows(&store, &shown).await;
+        assert_eq!(outcome.contiguity.as_str(), contiguity, "{second}");
+    }
+    assert_eq!(kinds(&store, store.seq() - 1).await, ["46 updated"]);
+}
+
+#[tokio::test]
+async fn a_new_poller_of_a_mirrored_route_begins_with_a_suspect_and_forwards_what_is_newer() {
+    let (_dir, store) = open();
+    Poll::USUAL.shows(&store, &records(1..=20)).await;
+    let before = store.seq();
+    let named = Poll { business: Some("2"), second: 30, ..Poll::USUAL };
+    let mut shown = records(20..=23);
+    shown.extend(["-1", "-2"].map(|id| record(id.parse().unwrap(), "old")));
+    named.shows(&store, &shown).await;
+    let expected =
+        ["- gap", "-2 baseline", "-1 baseline", "21 created", "22 created", "23 created"];
+    assert_eq!(kinds(&store, before).await, expected);
+    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
+    assert_eq!((gap.certainty.as_str(), gap.business.as_deref()), ("suspect", Some("2")));
+    assert_eq!(gap.from_at, crate::clock::stamp(Poll::USUAL.facts(&store).at));
+}
+
+#[tokio::test]
+async fn a_change_of_ignored_fields_alone_is_no_change_and_spoils_no_proof() {
+    let (_dir, store) = open();
+    let ignored = [(Route::Leads, vec!["age".to_owned()])].into_iter().collect();
+    store.ignore_fields(ignored).await.unwrap();
+    let shown = |age: u32| -> Vec<String> {
+        (1..=20).rev().map(|id| format!(r#"{{"id":{id},"name":"N","age":{age}}}"#)).collect()
+    };
+    Poll::USUAL.shows(&store, &shown(1)).await;
+    let outcome = Poll::USUAL.shows(&store, &shown(2)).await;
+    assert!(outcome.unchanged && outcome.contiguity.is_proven(), "{outcome:?}");
+}

@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::record::{Record, RecordId, Route, field};
-use crate::store::{Search, Store};
+use crate::record::{Record, Route, field};
+use crate::store::{Store, fixtures};
 
 /// A list as the workspace holds it: the state of each record, by its id.
 type List = BTreeMap<i64, u32>;
@@ -24,18 +24,8 @@ struct Shown {
 }
 
 fn page<'a>(records: impl Iterator<Item = (&'a i64, &'a u32)>) -> Page {
-    let (mut body, mut list) = (String::from("["), Vec::new());
-    for (id, state) in records {
-        if !list.is_empty() {
-            body.push(',');
-        }
-        let from = body.len();
-        body.push_str(&format!(r#"{{"id":{id},"state":{state}}}"#));
-        let id = RecordId::from_text(id.to_string()).unwrap();
-        list.push(Record::at(from..body.len(), &body, id));
-    }
-    body.push(']');
-    Page::new(body, list)
+    let text = |(id, state): (&i64, &u32)| format!(r#"{{"id":{id},"state":{state}}}"#);
+    fixtures::page(&records.map(text).collect::<Vec<_>>())
 }
 
 fn shown_as(page: &Page, record: &Record) -> (i64, u32) {

@@ -1,24 +1,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::record::PollerId;
-use crate::record::RecordId;
-use crate::store::{Contiguity, PollFacts, Store};
+use crate::store::{Store, fixtures};
 
 fn page(records: &[(i64, &str)]) -> Page {
-    let mut body = String::from("[");
-    let mut list = Vec::new();
-    for (id, name) in records {
-        if body.len() > 1 {
-            body.push(',');
-        }
-        let from = body.len();
-        body.push_str(&format!(r#"{{"id":{id},"name":"{name}","email":null}}"#));
-        let id = RecordId::from_text(id.to_string()).unwrap();
-        list.push(crate::record::Record::at(from..body.len(), &body, id));
-    }
-    body.push(']');
-    Page::new(body, list)
+    let text = |(id, name): &(i64, &str)| format!(r#"{{"id":{id},"name":"{name}","email":null}}"#);
+    fixtures::page(&records.iter().map(text).collect::<Vec<_>>())
 }
 
 fn customers() -> PollerId {

@@ -1,0 +1,481 @@
+//! Storing what the workspace has shown: the page of a poll, or what a search has found.
+//!
+//! One way, in one transaction: compare the records with the store, decide what the page proves, then
+//! write mirror rows, log rows, the poller's row and the gap together, or nothing. A page that changes
+//! nothing writes nothing. A search proves nothing and touches no poller.
+
+pub(super) mod compare;
+mod kind;
+mod write;
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::error::StoreError;
+use super::gaps;
+use super::ledger::Gap;
+use super::log;
+use super::pollers::{self, PollNote, PollOutcome, PollerRow};
+use super::writer::{Batch, Step, Writer};
+use crate::clock::stamp;
+use crate::contiguity::{self, Contiguity, PreviousPage, Proof};
+use crate::record::{Fields, Kind, Page, PollerId, RecordId, Route};
+use compare::{PageDiff, RecordDiff};
+use kind::NewRecords;
+
+/// So many pages in a row that are older than the one before are not taken for it. Then the newest
+/// record has left the list, and the server is not behind.
+const MAX_STALE_PAGES: u32 = 2;
+
+/// What is known of a poll beside its page.
+#[derive(Debug, Clone)]
+pub struct PollFacts {
+    /// When the page was read.
+    pub at: Timestamp,
+    /// The last row of the log when the page was requested; later rows are newer than the page.
+    pub asked_after: i64,
+    /// Records requested.
+    pub limit: u32,
+    /// How long ago the page was requested: what happened since then may be missing from it.
+    pub latency: Duration,
+    /// `X-RateLimit-Remaining` of the response.
+    pub remaining: Option<i64>,
+    /// `X-Business` of the response: the business it is of, whether it was requested or is the
+    /// workspace default.
+    pub served_business: Option<String>,
+}
+
+impl PollFacts {
+    /// When the page was requested. The poller is known to be complete up to then, not up to the time
+    /// at which the page was read.
+    fn asked_at(&self) -> String {
+        stamp(self.at.checked_sub(self.latency).unwrap_or(self.at))
+    }
+}
+
+/// What storing a page changed and proved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageOutcome {
+    /// Whether the page showed nothing new.
+    pub unchanged: bool,
+    /// What the page proved.
+    pub contiguity: Contiguity,
+    /// Records on the page.
+    pub records: usize,
+    /// Records stored for the first time.
+    pub created: usize,
+    /// Records whose meaning changed.
+    pub updated: usize,
+    /// Records that were on the poller's previous page.
+    pub overlap: usize,
+    /// The gap that was recorded.
+    pub gap: Option<Gap>,
+    /// The id of a record that the page shows twice with two texts.
+    pub conflicting_duplicate: Option<RecordId>,
+}
+
+/// A customer search and its response.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The business that was searched; `None` is the workspace default.
+    pub business: Option<String>,
+    /// The response.
+    pub page: Page,
+    /// The kind of change for a customer that is stored for the first time and that no gap can have
+    /// hidden: `created` or `baseline`.
+    pub kind: Kind,
+    /// When the response was read.
+    pub at: Timestamp,
+    /// The last row of the log when the search was sent; later rows are newer than its response.
+    pub asked_after: i64,
+    /// The search term if it belongs to a backfill, which can be resumed.
+    pub backfill_term: Option<String>,
+}
+
+/// What storing a search changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchOutcome {
+    /// Customers stored for the first time.
+    pub created: usize,
+    /// Customers whose meaning changed.
+    pub updated: usize,
+}
+
+/// What a poller knows, in memory: its row, of which the stored one may be older while pages change
+/// nothing.
+#[derive(Debug)]
+pub(super) struct KnownPoller {
+    pub(super) row: PollerRow,
+    /// The last page's body; `None` if the next page has to be compared with the store whatever it shows.
+    pub(super) body: Option<String>,
+    /// Pages in a row that were older than the one before.
+    stale_pages: u32,
+}
+
+/// Notes a page that is the poller's previous one, byte for byte; `None` if it is another, and
+/// [`store_page`] has to look at it.
+pub(super) fn note_unchanged(
+    writer: &mut Writer,
+    poller: &PollerId,
+    body: &[u8],
+    facts: &PollFacts,
+) -> Option<PageOutcome> {
+    let known = writer.known.get_mut(poller)?;
+    if known.body.as_ref()?.as_bytes() != body {
+        return None;
+    }
+    known.row.last_success_at = facts.asked_at();
+    let records = known.row.head.len();
+    let outcome = PageOutcome {
+        unchanged: true,
+        contiguity: Contiguity::Contiguous,
+        records,
+        created: 0,
+        updated: 0,
+        overlap: records,
+        gap: None,
+        conflicting_duplicate: None,
+    };
+    writer.pending.add(poller, poll_note(&outcome, facts));
+    Some(outcome)
+}
+
+/// Stores a page; see [`super::Store::store_page`].
+pub(super) fn store_page(
+    writer: &mut Writer,
+    poller: &PollerId,
+    page: Page,
+    facts: &PollFacts,
+    learned: Option<String>,
+) -> Result<PageOutcome, StoreError> {
+    writer.refuse_replaced_file()?;
+    if !writer.known.contains_key(poller)
+        && let Some(row) = pollers::find(&writer.connection, poller)?
+    {
+        writer.known.insert(poller.clone(), KnownPoller { row, body: None, stale_pages: 0 });
+    }
+    let arrival = Arrival { poller, page, facts, at: stamp(facts.at), learned };
+    let stored = writer.in_batch(poller.route, |batch| arrival.store(batch))?;
+    let Stored { outcome, row, is_written, body, stale_pages } = stored;
+    if is_written {
+        writer.pending.clear();
+    } else {
+        writer.pending.add(poller, poll_note(&outcome, facts));
+    }
+    if outcome.created + outcome.updated > 0 {
+        writer.route_was_written(poller.route);
+    }
+    writer.known.insert(poller.clone(), KnownPoller { row, body, stale_pages });
+    Ok(outcome)
+}
+
+/// A page on its way into the store.
+struct Arrival<'a> {
+    poller: &'a PollerId,
+    page: Page,
+    facts: &'a PollFacts,
+    at: String,
+    /// What the schedule has learned of the poller, as its own text; `None` if that need not be
+    /// saved now.
+    learned: Option<String>,
+}
+
+/// What became of a page, and what the poller knows now.
+struct Stored {
+    outcome: PageOutcome,
+    row: PollerRow,
+    is_written: bool,
+    body: Option<String>,
+    stale_pages: u32,
+}
+
+impl Arrival<'_> {
+    fn store(self, batch: &mut Batch<'_>) -> Result<Step<Stored>, StoreError> {
+        let known = batch.known.get(self.poller);
+        let stale_before = known.map_or(0, |known| known.stale_pages);
+        let before = known.map(|known| known.row.clone());
+        let Self { poller, page, facts, .. } = &self;
+        let ignored = batch.ignored.get(&poller.route).map_or(&[][..], Vec::as_slice);
+        let mut diff = compare::compare(
+            batch.tx,
+            poller.route,
+            before.as_ref(),
+            page,
+            facts.asked_after,
+            ignored,
+        )?;
+        if diff.is_of_another_shop() {
+            return Err(StoreError::OtherShop);
+        }
+        let is_stale = stale_before < MAX_STALE_PAGES
+            && before.as_ref().is_some_and(|row| is_older(page, row))
+            // A page of edits may lack the newest record.
+            && diff.records.len() * 2 < page.records().len();
+        let stale_pages = if is_stale { stale_before + 1 } else { 0 };
+        if is_stale {
+            diff.records.retain(|(_, diff)| *diff == RecordDiff::New);
+        }
+        let mirrored = match &before {
+            None => last_read(batch.tx, poller.route)?,
+            Some(_) => None,
+        };
+        let proof = self.proof(&diff, before.as_ref(), mirrored.as_ref(), is_stale);
+        let mut outcome = PageOutcome {
+            unchanged: before.is_some() && diff.records.is_empty() && proof.contiguity.is_proven(),
+            contiguity: proof.contiguity,
+            records: page.records().len(),
+            created: diff.created(),
+            updated: diff.updated(),
+            overlap: proof.shared,
+            gap: None,
+            conflicting_duplicate: page.duplicates().conflicting.clone(),
+        };
+        if let Some(row) = &before
+            && page.records().is_empty()
+            && proof.contiguity == Contiguity::Suspect
+        {
+            // The previous page stays what the next one is judged by.
+            outcome.unchanged = true;
+            let emptied_at = row.emptied_at.clone().or(Some(self.at.clone()));
+            let row = PollerRow { emptied_at, ..row.clone() };
+            return self.save(batch, outcome, row, &diff, stale_pages);
+        }
+        let row = match &before {
+            Some(row) if is_stale => row.clone(),
+            _ => self.next_row(before.as_ref(), &diff, &outcome),
+        };
+        if !proof.contiguity.is_proven() {
+            let last = before.as_ref().or(mirrored.as_ref());
+            let gap = gaps::found(poller, last, &proof, &self.at);
+            // Before the records of the page, so that a reader of the log sees the gap first.
+            outcome.gap = gaps::record(batch.tx, batch.identities.first(), poller, gap)?;
+        }
+        let new = self.new_records(&proof, before.as_ref(), mirrored.as_ref());
+        write::write_page(batch, poller, page, &self.at, &diff.records, &new)?;
+        let row = PollerRow {
+            head_seq: if is_stale { row.head_seq } else { log::last_seq(batch.tx)? },
+            ..row
+        };
+        self.save(batch, outcome, row, &diff, stale_pages)
+    }
+
+    fn proof(
+        &self,
+        diff: &PageDiff,
+        before: Option<&PollerRow>,
+        mirrored: Option<&PollerRow>,
+        is_stale: bool,
+    ) -> Proof {
+        // A full page that shows a record twice is full, although it has fewer records than its limit.
+        let limit = (self.facts.limit as usize).saturating_sub(self.page.duplicates().count);
+        let previous = before.map(|row| PreviousPage::new(&row.head, row.high_id));
+        let proof = contiguity::classify(previous.as_ref(), &diff.sightings, limit);
+        match mirrored {
+            _ if is_stale => Proof { contiguity: Contiguity::Stale, ..proof },
+            // Another poller read the route before: nothing shows what lies between its last page and this.
+            Some(_) if !diff.sightings.is_empty() => {
+                Proof { contiguity: Contiguity::Suspect, ..proof }
+            }
+            _ => proof,
+        }
+    }
+
+    fn new_records<'r>(
+        &self,
+        proof: &Proof,
+        before: Option<&PollerRow>,
+        mirrored: Option<&'r PollerRow>,
+    ) -> NewRecords<'r> {
+        match (before, mirrored) {
+            (None, Some(row)) => NewRecords::NewPoller { before: row },
+            (None, None) => NewRecords::FirstPage,
+            (Some(row), _) => {
+                let grew = i64::from(self.facts.limit) > row.page_limit;
+                let shared = |id: &RecordId| row.head.iter().any(|known| known == id.as_str());
+                let last_shared = self.page.records().iter().rposition(|r| shared(&r.id));
+                NewRecords::NextPage {
+                    high_id: row.high_id,
+                    last_shared: last_shared.filter(|_| grew && proof.contiguity.is_proven()),
+                }
+            }
+        }
+    }
+
+    /// Saves the poller's row, unless the stored one serves a restart as well.
+    fn save(
+        self,
+        batch: &mut Batch<'_>,
+        outcome: PageOutcome,
+        row: PollerRow,
+        diff: &PageDiff,
+        stale_pages: u32,
+    ) -> Result<Step<Stored>, StoreError> {
+        let before = batch.known.get(self.poller).map(|known| &known.row);
+        let is_written = !outcome.unchanged
+            || before.is_none_or(|before| {
+                let ids = |row: &PollerRow| row.head.iter().cloned().collect::<BTreeSet<_>>();
+                before.emptied_at != row.emptied_at
+                    || before.served_business != row.served_business
+                    || ids(before) != ids(&row)
+            });
+        if is_written {
+            pollers::save(batch.tx, self.poller, &row)?;
+            if let Some(before) = before {
+                pollers::note_sightings(batch.tx, self.poller, before, &row.head)?;
+            }
+            batch.pending.write(batch.tx, Some((self.poller, &poll_note(&outcome, self.facts))))?;
+        }
+        let is_decided = diff.undecided.is_empty() && stale_pages == 0 && row.emptied_at.is_none();
+        let body = is_decided.then(|| self.page.body().to_owned());
+        let stored = Stored { outcome, row, is_written, body, stale_pages };
+        Ok(if is_written { Step::Commit(stored) } else { Step::Leave(stored) })
+    }
+
+    fn next_row(
+        &self,
+        before: Option<&PollerRow>,
+        diff: &PageDiff,
+        outcome: &PageOutcome,
+    ) -> PollerRow {
+        let Self { poller, page, facts, at, learned } = self;
+        // A record that is undecided proves nothing for the next page.
+        let head = (0..)
+            .zip(page.records())
+            .filter(|(place, _)| !diff.undecided.contains(place))
+            .map(|(_, record)| record.id.as_str().to_owned());
+        let last_change_at = before.and_then(|row| row.last_change_at.clone());
+        PollerRow {
+            route: poller.route.as_str().to_owned(),
+            business: poller.business.clone(),
+            first_polled_at: before.map_or(at, |row| &row.first_polled_at).clone(),
+            complete_since: match before {
+                Some(row) => row.complete_since.clone(),
+                None => (page.records().len() >= facts.limit as usize).then(|| at.clone()),
+            },
+            last_success_at: facts.asked_at(),
+            last_change_at: if outcome.unchanged { last_change_at } else { Some(at.clone()) },
+            emptied_at: None,
+            high_id: next_high_id(before, page),
+            page_limit: i64::from(facts.limit),
+            learned: learned.clone().or_else(|| before.and_then(|row| row.learned.clone())),
+            served_business: facts
+                .served_business
+                .clone()
+                .or_else(|| before.and_then(|row| row.served_business.clone())),
+            head: head.collect(),
+            head_seq: 0,
+        }
+    }
+}
+
+/// The poller that read a route last; `None` if none has.
+fn last_read(
+    connection: &rusqlite::Connection,
+    route: Route,
+) -> rusqlite::Result<Option<PollerRow>> {
+    let rows = pollers::list(connection)?.into_iter().filter(|row| row.route == route.as_str());
+    Ok(rows.max_by(|a, b| a.last_success_at.cmp(&b.last_success_at)))
+}
+
+/// Whether the newest record of a page is older than that of the page before, as a server shows it whose
+/// data lags behind another one's. Nothing shows it unless ids are integers.
+fn is_older(page: &Page, before: &PollerRow) -> bool {
+    let newest = page.records().iter().map(|record| record.id.as_integer());
+    let newest_before = before.head.iter().map(|id| id.parse::<i64>().ok());
+    match (newest.collect::<Option<Vec<_>>>(), newest_before.collect::<Option<Vec<_>>>()) {
+        (Some(ids), Some(before)) => {
+            ids.into_iter().max().zip(before.into_iter().max()).is_some_and(|(new, old)| new < old)
+        }
+        _ => false,
+    }
+}
+
+/// The highest id known after a page, while ids are integers.
+fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
+    let before = before.and_then(|row| row.high_id);
+    if page.records().is_empty() {
+        return before;
+    }
+    // Once one id is no integer, the highest integer would no longer be the last id.
+    let ids: Option<Vec<i64>> = page.records().iter().map(|r| r.id.as_integer()).collect();
+    before.max(Some(ids?.into_iter().max()?))
+}
+
+fn poll_note(outcome: &PageOutcome, facts: &PollFacts) -> PollNote {
+    PollNote {
+        outcome: match (outcome.unchanged, outcome.contiguity) {
+            (true, Contiguity::Stale | Contiguity::Suspect) | (false, _) => {
+                PollOutcome::Read(outcome.contiguity)
+            }
+            (true, _) => PollOutcome::Unchanged,
+        },
+        detail: None,
+        at: stamp(facts.at),
+        records: outcome.records,
+        created: outcome.created,
+        updated: outcome.updated,
+        overlap: outcome.overlap,
+        latency: facts.latency,
+        remaining: facts.remaining,
+    }
+}
+
+/// Stores what a customer search found; see [`super::Store::store_found`].
+pub(super) fn store_found(
+    writer: &mut Writer,
+    search: &Search,
+) -> Result<SearchOutcome, StoreError> {
+    writer.refuse_replaced_file()?;
+    let route = Route::Customers;
+    let page = &search.page;
+    let outcome = writer.in_batch(route, |batch| {
+        let ignored = batch.ignored.get(&route).map_or(&[][..], Vec::as_slice);
+        let mut diff = compare::compare(batch.tx, route, None, page, search.asked_after, ignored)?;
+        diff.records.retain(|(place, record)| match record {
+            RecordDiff::New => true,
+            RecordDiff::Changed(stored) => {
+                stored.seq <= search.asked_after && has_fields_of(page, *place, &stored.body)
+            }
+            RecordDiff::SeenByPoll | RecordDiff::Restored { .. } => false,
+        });
+        let outcome = SearchOutcome { created: diff.created(), updated: diff.updated() };
+        if diff.records.is_empty() && search.backfill_term.is_none() {
+            return Ok(Step::Leave(outcome));
+        }
+        let poller = PollerId { route, business: search.business.clone() };
+        let row = match batch.known.get(&poller) {
+            Some(known) => Some(known.row.clone()),
+            None => pollers::find(batch.tx, &poller)?,
+        };
+        let new = NewRecords::Found { last_page: row.as_ref(), old: search.kind };
+        write::write_found(batch, search, &diff.records, &new)?;
+        Ok(Step::Commit(outcome))
+    })?;
+    if outcome.updated > 0 {
+        writer.route_was_written(route);
+    }
+    Ok(outcome)
+}
+
+/// Whether a record is shown with the fields it is known by. Absent values are null and their field
+/// is present (contract, "Data conventions"). A record with other fields is shown in another shape
+/// than a poll shows it in, which says nothing about what changed.
+fn has_fields_of(page: &Page, place: usize, known: &str) -> bool {
+    let shown = page.fields(&page.records()[place]);
+    Fields::of(known).is_some_and(|known| {
+        known.len() == shown.len() && known.iter().all(|(name, _)| shown.get(name).is_some())
+    })
+}
+
+/// Every poller's memory, by its id.
+pub(super) type KnownPollers = HashMap<PollerId, KnownPoller>;
+
+#[cfg(test)]
+mod rules;
+#[cfg(test)]
+mod search_tests;
+#[cfg(test)]
+mod tests;
