@@ -24,6 +24,7 @@
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
 //! | `file_lock` | locks a file that somebody may hold for a moment only |
+//! | [`small_file`] | reads the files that the configuration names, none longer than it may be |
 //! | `file_owner` | gives what root makes in the folder of another user to that user |
 //! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
 //! | [`shape`] | writes a change as a sink's destination wants it: JSON, CloudEvents, CSV, a template; pure |
@@ -80,6 +81,7 @@ pub mod retry_after;
 pub mod schedule;
 pub mod shape;
 pub mod sink;
+pub mod small_file;
 pub mod status;
 pub mod store;
 pub mod sysexits;

@@ -6,7 +6,7 @@
 //! is rustls with `ring`, which builds much faster than `aws-lc-rs`.
 
 use std::error::Error;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 #[cfg(feature = "tls")]
 use std::path::PathBuf;
@@ -16,6 +16,8 @@ use std::sync::Once;
 
 use reqwest::ClientBuilder;
 use reqwest::redirect::Policy;
+
+use crate::small_file;
 
 static PROVIDER: Once = Once::new();
 
@@ -125,16 +127,7 @@ const CERTIFICATES_MAX: u64 = 4 * 1024 * 1024;
 /// # Errors
 /// If it cannot be read, is no regular file, or is longer than 4 MiB.
 pub fn certificate_file(path: &Path) -> io::Result<Vec<u8>> {
-    // Checked before the file is opened, because opening a pipe would wait for its writer.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut content = Vec::new();
-    std::fs::File::open(path)?.take(CERTIFICATES_MAX + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > CERTIFICATES_MAX {
-        return Err(io::Error::other(format!("it is longer than {CERTIFICATES_MAX} bytes")));
-    }
-    Ok(content)
+    small_file::bytes(path, CERTIFICATES_MAX).map_err(io::Error::other)
 }
 
 /// Why TLS cannot be used.

@@ -18,6 +18,7 @@ const BASE: &[&str] = &[
     "escape",
     "file_lock",
     "file_owner",
+    "small_file",
     "sysexits",
 ];
 
@@ -34,6 +35,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("file_owner", None),
     ("contiguity", None),
     ("retry_after", None),
+    ("small_file", None),
     ("sysexits", None),
     ("tls", None),
     ("shape", None),
@@ -94,9 +96,12 @@ fn allowed(module: &str, used: &str) -> bool {
     match row.and_then(|(_, more)| *more) {
         // Shapes are shapes of changes.
         None if module == "shape" => used == "record",
+        None if module == "tls" => used == "small_file",
         None => false,
         // It needs routes and kinds, but neither time nor waits.
-        Some(_) if module == "config" => ["record", "escape", "duration", "shape"].contains(&used),
+        Some(_) if module == "config" => {
+            ["record", "escape", "duration", "shape", "small_file"].contains(&used)
+        }
         Some(more) => BASE.contains(&used) || more.contains(&used),
     }
 }

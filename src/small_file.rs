@@ -1,0 +1,100 @@
+//! Reads the files that the configuration names: keys, secrets, templates, certificates.
+//!
+//! Each has a largest size. A file whose content is trusted as a secret must not be writable by others.
+//! A message names a file only if there is one: otherwise its name may be the secret itself, written
+//! in the wrong place.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// There is no such file.
+    #[error(
+        "there is no such file: name one that exists and that the user of the service can read"
+    )]
+    Absent,
+    /// It is no regular file or no text, or this user may not read it.
+    #[error("cannot read {}: {why}; the user of the service must be able to read it", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// Other users may write it.
+    #[error("{} can be written by its group or by everyone (mode {mode:04o}): run chmod 0640 on it", path.display())]
+    Writable {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It is longer than a file of its purpose may be.
+    #[error("{} is longer than {most} bytes", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The most bytes.
+        most: u64,
+    },
+}
+
+/// The bytes of a file, at most `most`.
+///
+/// # Errors
+/// [`FileError`] if it is absent, no regular file, too long, or this user may not read it.
+pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
+    let unreadable = |why: io::Error| match why.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename | io::ErrorKind::NotADirectory => {
+            FileError::Absent
+        }
+        _ => FileError::Unreadable { path: path.to_owned(), why },
+    };
+    // Checked before the file is opened, because opening a pipe would wait for its writer.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(unreadable(io::Error::other("it is not a regular file")));
+    }
+    start(path, most + 1).map_err(unreadable).and_then(|content| {
+        let is_whole = content.len() as u64 <= most;
+        is_whole
+            .then_some(content)
+            .ok_or_else(|| FileError::TooLong { path: path.to_owned(), most })
+    })
+}
+
+/// The first bytes of a file, at most `most`; also of a pipe, which has no length.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// The text of a file, at most `most` bytes.
+///
+/// # Errors
+/// As [`bytes`], and if it is no text.
+pub fn text(path: &Path, most: u64) -> Result<String, FileError> {
+    String::from_utf8(bytes(path, most)?).map_err(|_| FileError::Unreadable {
+        path: path.to_owned(),
+        why: io::Error::other("it is not text in UTF-8"),
+    })
+}
+
+/// As [`text`], for a file that holds a secret.
+///
+/// # Errors
+/// As [`text`], and if other users may write it.
+pub fn secret_text(path: &Path, most: u64) -> Result<String, FileError> {
+    let mode = std::fs::metadata(path).map_or(0, |metadata| metadata.mode() & 0o7777);
+    if mode & 0o022 != 0 {
+        return Err(FileError::Writable { path: path.to_owned(), mode });
+    }
+    text(path, most)
+}
