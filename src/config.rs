@@ -1,60 +1,63 @@
 //! The checked configuration that the rest of the program uses.
 //!
-//! The file is read as raw TOML and then checked, so that all problems are reported at once, each
-//! with its line. No module below `daemon` sees the whole [`Config`]; each takes its own section.
+//! Each section and each type of sink is a struct that serde reads: its fields are the keys, and their
+//! attributes are the defaults. What serde cannot say is checked beside the struct: bounds, and what
+//! contradicts something else. All problems are reported at once, each with its line and column, and
+//! none repeats a value. No module below `daemon` sees the whole [`Config`]; each takes its own section.
 //! Invariant: the `Debug` output of these types shows no secret.
 
 mod address;
 mod alerts;
-mod backup;
 mod base;
 mod command;
 mod conditions;
 mod email;
-#[cfg(test)]
-mod example;
 mod file;
-mod findings;
+mod files;
 mod intake;
 mod key;
 mod mqtt;
 mod nats;
+mod polling;
 mod postgres;
 #[cfg(feature = "postgres")]
 mod postgres_target;
 mod problem;
-mod read;
 mod reports;
 mod s3;
-mod secret_text;
-mod section;
+mod secret;
 mod shape;
 mod sinks;
 mod status;
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
 mod topic;
+mod value;
 mod webhook;
+mod workspace;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use url::Url;
+use toml::de::DeTable;
 
-pub use address::{is_loopback, workspace as workspace_address};
+pub use address::{is_loopback, is_private, is_this_machine, workspace as workspace_address};
 pub use alerts::AlertsSettings;
-pub use backup::BackupSettings;
 pub use base::Base;
 pub use command::CommandSettings;
+pub use conditions::{Comparison, Condition, Side, Wanted};
 pub use email::{EmailSettings, MailTls};
 pub use file::{FileFormat, FileSettings};
 pub use intake::{Intake, IntakeLimit, IntakePart, IntakeSettings};
-pub use key::{KeyError, checked_for_file as checked_key};
+pub use key::{KeyError, KeySource, checked_for_file as checked_key};
 pub use mqtt::MqttSettings;
 pub use nats::NatsSettings;
+pub use polling::{BudgetSettings, PollSettings, RouteSettings};
 pub use postgres::PostgresSettings;
 #[cfg(feature = "postgres")]
 pub use postgres_target::{is_on_this_machine, postgres_target};
@@ -63,11 +66,17 @@ pub use reports::{
     CountedBy, Day, ReportFormat, ReportPeriod, ReportTarget, ReportsSettings, ScheduledReport,
 };
 pub use s3::S3Settings;
+pub use secret::Secret;
+pub use sinks::{SinkFilter, SinkKind, SinkSettings, Start};
 pub use status::StatusSettings;
+pub use store::{BackupSettings, StoreSettings};
 pub use topic::NameTemplate;
 pub use webhook::{OWN_HEADERS, WebhookSettings};
+pub use workspace::{Auth, WorkspaceSettings};
 
-use crate::record::{Kind, Route};
+use crate::record::Route;
+use crate::small_file;
+use table::{Report, Table};
 
 /// A configuration file longer than this is refused.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -153,7 +162,7 @@ impl Config {
     /// The path of the store of the file at `path` unless it names another.
     #[must_use]
     pub fn default_store_path(path: &Path) -> PathBuf {
-        read::store_path("", &Base::of_file(path, None, None))
+        store_path("", &Base::of_file(path, None, None))
     }
 
     /// The path of the store in the file at `path`, even if other parts of the file have problems.
@@ -161,7 +170,7 @@ impl Config {
     #[must_use]
     pub fn store_path(path: &Path) -> Option<PathBuf> {
         let text = text_of(path).ok()?;
-        Some(read::store_path(&text, &Base::of_file(path, None, None)))
+        Some(store_path(&text, &Base::of_file(path, None, None)))
     }
 
     /// Checks the text of a file. Messages use `file_name` as its name.
@@ -169,18 +178,92 @@ impl Config {
     /// # Errors
     /// [`Problems`] with every problem, not only the first.
     pub fn parse(text: &str, file_name: &str, base: &Base) -> Result<Self, Problems> {
-        read::document(text, file_name, base)
+        let (document, errors) = DeTable::parse_recoverable(text);
+        if !errors.is_empty() {
+            let problem = |error: &toml::de::Error| {
+                let place = error.span().map_or(0, |place| place.start);
+                Problem::new(text, place, error.message().to_owned())
+            };
+            return Err(Problems::new(file_name, errors.iter().map(problem).collect()));
+        }
+        let report = Report::new(text, base);
+        let config = sections(&Table::document(&report, document.get_ref()));
+        let problems = report.finish();
+        match config {
+            Some(config) if problems.is_empty() => {
+                Ok(Self { for_readers: for_readers(text), ..config })
+            }
+            _ => Err(Problems::new(file_name, problems)),
+        }
     }
 }
 
+/// The sections of a document; `None` only if a problem was noted.
+fn sections(document: &Table<'_>) -> Option<Config> {
+    let workspace = document.section("workspace", workspace::read);
+    let budget = document.section("budget", polling::budget);
+    let (poll, intervals) = document.section("poll", polling::poll);
+    let routes = document.section("routes", |table| polling::routes(table, intervals));
+    let once_every = document.section("once", polling::once);
+    let store = document.section("store", store::read);
+    let path = store.as_ref().map_or(Path::new(""), |store| &store.path);
+    let backup = document.section("backup", |table| store::backup(table, path));
+    let status = document.section("status", status::read);
+    // Every table of it is named by the shop, so that no key is unknown.
+    let sinks = sinks::read(&document.table("sinks"), path, workspace.as_ref());
+    let alerts = document.section("alerts", |table| alerts::read(table, &sinks));
+    let reports = document.section("reports", |table| reports::read(table, path, &sinks));
+    document.finish();
+    Some(Config {
+        workspace: workspace?,
+        budget: budget?,
+        routes,
+        poll: poll?,
+        once_every,
+        store: store?,
+        backup: backup?,
+        status,
+        alerts: alerts?,
+        reports: reports?,
+        sinks: sinks.read,
+        for_readers: String::new(),
+    })
+}
+
+/// The path of the store in a document, even if other parts have problems.
+fn store_path(text: &str, base: &Base) -> PathBuf {
+    let (document, _) = DeTable::parse_recoverable(text);
+    let report = Report::new(text, base);
+    let document = Table::document(&report, document.get_ref());
+    let read = store::read(&document.table("store"));
+    read.map_or_else(|| base.store_path("mirror.db"), |store| store.path)
+}
+
+/// What commands that only read the database need of a document. Nothing of it can be a secret: no sink, no
+/// file of a key, no proxy, which may hold a password.
+fn for_readers(text: &str) -> String {
+    let document: toml::Table = text.parse().unwrap_or_default();
+    let mut kept = toml::Table::new();
+    for (name, keys) in [
+        ("workspace", &["base_url", "businesses", "time_zone"][..]),
+        ("reports", &["currency", "job_link", "ready_status"]),
+        ("once", &["every"]),
+    ] {
+        let Some(section) = document.get(name).and_then(toml::Value::as_table) else { continue };
+        let own = section.iter().filter(|(key, _)| keys.contains(&key.as_str()));
+        let own: toml::Table = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+        kept.insert(name.to_owned(), own.into());
+    }
+    kept.extend(document.get("routes").map(|routes| ("routes".to_owned(), routes.clone())));
+    kept.to_string()
+}
+
 fn text_of(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    // A pipe has no length that could be checked first.
-    let length = File::open(path)?.take(FILE_MAX + 1).read_to_string(&mut text)? as u64;
-    if length > FILE_MAX {
+    let bytes = small_file::start(path, FILE_MAX + 1)?;
+    if bytes.len() as u64 > FILE_MAX {
         return Err(io::Error::other(format!("it is longer than {FILE_MAX} bytes")));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
 }
 
 /// What to do about a file that cannot be read.
@@ -191,240 +274,5 @@ fn advice(why: &io::Error) -> &'static str {
         }
         io::ErrorKind::NotFound => "; name the right file with --config",
         _ => "",
-    }
-}
-
-/// `[workspace]`
-#[derive(Debug, Clone)]
-pub struct WorkspaceSettings {
-    /// The address ending in `/api`, without a trailing slash.
-    pub base_url: Url,
-    /// Where the key is read from; it is read again after SIGHUP and after a 401.
-    pub key: KeySource,
-    /// How the key is sent.
-    pub auth: Auth,
-    /// The businesses (branches) to poll; empty means the workspace's default only.
-    pub businesses: Vec<String>,
-    /// An HTTP proxy. The environment is never read for one.
-    pub proxy: Option<Url>,
-    /// A file of additional certificate authorities in PEM.
-    pub ca_file: Option<PathBuf>,
-    /// The zone of the shop's dates in reports.
-    pub time_zone: jiff::tz::TimeZone,
-}
-
-impl WorkspaceSettings {
-    /// The businesses to poll: the ids, or one `None` for the workspace's default.
-    #[must_use]
-    pub fn polled_businesses(&self) -> Vec<Option<String>> {
-        match self.businesses.as_slice() {
-            [] => vec![None],
-            named => named.iter().cloned().map(Some).collect(),
-        }
-    }
-}
-
-/// Where the API key comes from; never from an argument.
-#[derive(Debug, Clone)]
-pub enum KeySource {
-    /// A file that holds the key and nothing else but white space around it.
-    File(PathBuf),
-    /// The variable `SHOPMIRROR_API_KEY`, read once.
-    Environment(SecretString),
-    /// None of the three sources has a key. Commands that only read the store need none.
-    Absent,
-}
-
-/// How the key is sent (contract, "Authentication" 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Auth {
-    /// `Authorization: Bearer`
-    Bearer,
-    /// `X-API-Key`
-    XApiKey,
-}
-
-/// `[budget]`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetSettings {
-    /// Requests a minute the key has for all of its clients.
-    pub requests_per_minute: u32,
-    /// Requests a minute left to the other clients.
-    pub reserve: u32,
-}
-
-/// `[poll]`: what all routes have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PollSettings {
-    /// Records per page, 1 to 100 (contract, "Limits").
-    pub limit: u32,
-    /// The longest time that one request may take in total.
-    pub timeout: Duration,
-}
-
-/// `[routes.NAME]` joined with the defaults of `[poll]`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RouteSettings {
-    /// The route.
-    pub route: Route,
-    /// Shortest time between two polls.
-    pub min_interval: Duration,
-    /// Longest time between two polls.
-    pub max_interval: Duration,
-    /// A fixed interval instead of the adaptive one.
-    pub every: Option<Duration>,
-    /// How important an arrival on this route is, relative to the other routes; 1 by default.
-    pub weight: f64,
-    /// Top-level fields whose changes do not make a new version of a record.
-    pub ignore: Vec<String>,
-}
-
-/// `[store]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreSettings {
-    /// The SQLite file.
-    pub path: PathBuf,
-    /// How long older versions stay in the log. The newest version of a record is always kept.
-    pub log_retention: Duration,
-}
-
-/// `[sinks.NAME]`
-#[derive(Debug, Clone, PartialEq)]
-pub struct SinkSettings {
-    /// Which changes it receives.
-    pub filter: SinkFilter,
-    /// Where in the log a new sink starts.
-    pub start: Start,
-    /// What order is kept for.
-    pub in_order: InOrder,
-    /// More changes than this within a minute are held until an operator releases them.
-    pub hold_above: Option<u32>,
-    /// The waits before each retry of a change that the sink refused. After the last retry the
-    /// change is a dead letter.
-    pub retry: Arc<[Duration]>,
-    /// Its type, with the settings of that type.
-    pub kind: SinkKind,
-}
-
-/// Which changes a sink receives; by default all of the kinds `created` and `updated`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SinkFilter {
-    /// The routes.
-    pub routes: Vec<Route>,
-    /// The kinds of change.
-    pub changes: Vec<Kind>,
-    /// The businesses, as the change names them; empty for all.
-    pub businesses: Vec<String>,
-    /// The conditions on the record, all of which must hold.
-    pub conditions: Vec<Condition>,
-}
-
-/// One condition on the record of a change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
-    /// At least one of these top-level fields differs from the version before.
-    Changed(Vec<String>),
-    /// A top-level field is as wanted.
-    Field {
-        /// Which version of the record is looked at.
-        side: Side,
-        /// The field's name.
-        name: String,
-        /// What it must be.
-        wanted: Wanted,
-    },
-}
-
-/// A version of the record of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The version before the change; a first version has none.
-    Before,
-    /// The version after it.
-    After,
-}
-
-/// What a field must be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// It is there, with any value, or it is not there.
-    Exists(bool),
-    /// It means the same as one of these.
-    In(Vec<serde_json::Value>),
-    /// It compares so with this value.
-    Compared(Comparison, serde_json::Value),
-}
-
-/// How a field compares with a value. Only two numbers, two times or two texts have an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// It means the same.
-    Equal,
-    /// It is there and means something else.
-    NotEqual,
-    /// It is smaller.
-    Less,
-    /// It is greater.
-    Greater,
-}
-
-/// What a sink keeps the order of the log for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InOrder {
-    /// The changes of one record; a change that is refused delays only its own record.
-    Record,
-    /// All changes: a change that fails holds every later one until it is delivered or dead.
-    Sink,
-}
-
-/// Where in the log a new sink starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// After the last row of the log at the time the sink is first configured.
-    Now,
-    /// At the first row; baseline rows are then delivered as well.
-    Beginning,
-    /// At the first row observed at or after this time.
-    At(jiff::Timestamp),
-}
-
-/// The type of a sink, with its settings.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SinkKind {
-    /// `type = "webhook"`
-    Webhook(WebhookSettings),
-    /// `type = "file"`
-    File(FileSettings),
-    /// `type = "command"`
-    Command(CommandSettings),
-    /// `type = "mqtt"`
-    Mqtt(MqttSettings),
-    /// `type = "nats"`
-    Nats(NatsSettings),
-    /// `type = "s3"`
-    S3(S3Settings),
-    /// `type = "postgres"`
-    Postgres(PostgresSettings),
-    /// `type = "email"`
-    Email(EmailSettings),
-    /// `type = "intake"`
-    Intake(IntakeSettings),
-}
-
-impl SinkKind {
-    /// The name in the key `type`.
-    #[must_use]
-    pub fn type_name(&self) -> &'static str {
-        match self {
-            Self::Webhook(_) => "webhook",
-            Self::File(_) => "file",
-            Self::Command(_) => "command",
-            Self::Mqtt(_) => "mqtt",
-            Self::Nats(_) => "nats",
-            Self::S3(_) => "s3",
-            Self::Postgres(_) => "postgres",
-            Self::Email(_) => "email",
-            Self::Intake(_) => "intake",
-        }
     }
 }

@@ -93,7 +93,6 @@ impl Deliverer {
         let mut known = TaskState::of(self.open().await?);
         self.expect_stored(&mut known).await?;
         self.remember_topics().await?;
-        self.keep_order();
         let comparing = self.comparing(Comparing::Patient);
         let mut wakes = self.wakes();
         let ends = Ends { finish: &finish, cut: &cut, waits_for_disk: true };
@@ -193,7 +192,6 @@ impl Deliverer {
         let mut known = TaskState::of(self.open().await?);
         self.expect_stored(&mut known).await?;
         self.remember_topics().await?;
-        self.keep_order();
         let comparing = self.comparing(Comparing::AtOnce);
         let mut wakes = self.wakes();
         // A run that is to end does not wait for room on the disk.
@@ -261,15 +259,8 @@ impl Deliverer {
         Wakes { log: self.store.last_seq(), wake: self.wake.clone() }
     }
 
-    fn keep_order(&mut self) {
-        if self.settings.in_order == config::InOrder::Sink {
-            self.sink.stop_at_refusals();
-        }
-    }
-
     fn comparing(&self, comparing: Comparing) -> Comparing {
-        let strict = self.settings.in_order == config::InOrder::Sink;
-        if self.sink.can_fail_for_one() && !strict { comparing } else { Comparing::Never }
+        if self.sink.can_fail_for_one() { comparing } else { Comparing::Never }
     }
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 #[cfg(test)]
 pub(crate) use cloudevents::CloudEvent;
-pub use cloudevents::{CloudEvents, Mode};
+pub use cloudevents::CloudEvents;
 pub use csv::Columns;
 pub use template::{Escape, Template, TemplateError};
 pub use values::{Context, DIGEST_NAMES, NAMES};
@@ -24,9 +24,10 @@ pub use values::{Context, DIGEST_NAMES, NAMES};
 use crate::record::{Change, Kind};
 
 /// How a change is written for a destination.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Format {
     /// `{"type","timestamp","data"}` as the Standard Webhooks specification proposes.
+    #[default]
     Standard,
     /// CloudEvents 1.0.
     CloudEvents(CloudEvents),

@@ -353,19 +353,6 @@ impl Sink {
         }
     }
 
-    /// From now on no change of a batch passes one that was refused: those behind it are
-    /// [`Verdict::NotTried`]. A sink that [can fail for one](Self::can_fail_for_one) must be given one
-    /// change at a time for that; the others have no way to refuse one of several.
-    pub fn stop_at_refusals(&mut self) {
-        match self {
-            #[cfg(feature = "postgres")]
-            Self::Batched(BatchedSink::Postgres(sink)) => sink.stop_at_refusals(),
-            #[cfg(feature = "email")]
-            Self::Batched(BatchedSink::EmailDigest(sink)) => sink.stop_at_refusals(),
-            _ => {}
-        }
-    }
-
     /// Opens again what another program may have renamed; only a file has something to open.
     pub async fn reopen(&mut self) {
         if let Self::Batched(BatchedSink::File(file)) = self {

@@ -1,31 +1,59 @@
-//! Checks addresses: https for any host, http for this machine only.
+//! Checks addresses, and which of them are near: this machine, or the local network.
 //!
 //! A message never repeats an address, because it may contain a token.
 
-use url::{Host, Url};
+use std::net::IpAddr;
 
-/// Addresses that a message gives as examples: on another machine, and on this one.
-#[derive(Clone, Copy)]
-struct Example {
-    remote: &'static str,
-    local: &'static str,
+use url::Url;
+
+/// Examples in messages.
+const WEBHOOK: &str = "https://erp.example.com/hooks/shop";
+const WORKSPACE: &str = "https://myshop.example.com/api";
+const PROXY: &str = "http://127.0.0.1:3128";
+
+/// True if a host is this machine: `localhost` or a loopback address. Every other name, also one under
+/// `.localhost`, is resolved by a name server.
+#[must_use]
+pub fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || ip(host).is_some_and(|ip| ip.is_loopback())
 }
 
-const WORKSPACE: Example =
-    Example { remote: "https://myshop.example.com/api", local: "http://127.0.0.1:8080/api" };
-const WEBHOOK: Example =
-    Example { remote: "https://erp.example.com/hooks/shop", local: "http://127.0.0.1:8080/" };
-
-/// True if requests to this address stay on this machine: `localhost` or a loopback address.
-/// Every other name, also one under `.localhost`, is resolved by a name server.
+/// True if requests to this address stay on this machine.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
+    url.host_str().is_some_and(is_this_machine)
+}
+
+/// True if an IP address is of this machine or of a local network.
+#[must_use]
+pub fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
     }
+}
+
+/// Whether records may go to this host without TLS. A name is looked up when the sink connects.
+///
+/// # Errors
+/// Who may be reached without TLS.
+pub(super) fn plain(url: &Url, allow_plain: bool) -> Result<(), &'static str> {
+    let host = url.host_str().unwrap_or_default();
+    match ip(host) {
+        _ if is_this_machine(host) => Ok(()),
+        _ if !allow_plain => Err(
+            "without TLS only this machine (127.0.0.1) is reached, because records and passwords would \
+             cross the network in clear text; in your own network add allow_plain = true",
+        ),
+        Some(ip) if !is_private(ip) => {
+            Err("without TLS only an address of the local network is reached, such as 192.168.1.20")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn ip(host: &str) -> Option<IpAddr> {
+    host.trim_matches(['[', ']']).parse().ok()
 }
 
 /// The workspace's address without its trailing slash (contract, first paragraph).
@@ -33,66 +61,81 @@ pub fn is_loopback(url: &Url) -> bool {
 /// # Errors
 /// The problem and what to do about it; it follows a name, for example "`base_url` must end in /api".
 pub fn workspace(text: &str) -> Result<Url, String> {
-    let mut url = secure(text, WORKSPACE)?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("holds a user name or password: remove it, the API key is enough".to_owned());
+    let mut url = web(text, WORKSPACE)?;
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err(
+            "must begin with https://; http:// is only for this machine, for example http://127.0.0.1:8080/api"
+                .into(),
+        );
+    }
+    if has_user(&url) {
+        return Err("holds a user name or password: remove it, the API key is enough".into());
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("holds a `?` or `#`: end it with /api".to_owned());
+        return Err("holds a `?` or `#`: end it with /api".into());
     }
     let path = url.path().trim_end_matches('/').to_owned();
     if !path.ends_with("/api") {
-        return Err("must end in /api, for example \"https://myshop.example.com/api\"; \
-             a white-label shop uses its own domain"
-            .to_owned());
+        return Err(format!(
+            "must end in /api, for example \"{WORKSPACE}\"; a white-label shop uses its own domain"
+        ));
     }
     url.set_path(&path);
     Ok(url)
 }
 
-/// The address of a webhook, or the problem.
-pub(super) fn called(text: &str) -> Result<Url, String> {
-    secure(text, WEBHOOK)
-}
-
-/// An address with https, or with http on this machine.
-fn secure(text: &str, example: Example) -> Result<Url, String> {
-    let url = parsed(text, example.remote)?;
+/// The address of a webhook.
+pub(super) fn webhook(text: &str, allow_plain: bool) -> Result<(), String> {
+    let url = web(text, WEBHOOK)?;
     match url.scheme() {
-        "https" => Ok(url),
-        "http" if is_loopback(&url) => Ok(url),
-        "http" => Err(format!(
-            "must begin with https://; http:// is only for this machine, for example {}",
-            example.local
-        )),
-        _ => Err("must begin with https://".to_owned()),
+        "http" => {
+            plain(&url, allow_plain).map_err(|why| format!("must begin with https://: {why}"))
+        }
+        _ => Ok(()),
     }
 }
 
-/// The address of a proxy, or the problem.
-pub(super) fn proxy(text: &str) -> Result<Url, String> {
-    let url = parsed(text, "http://127.0.0.1:3128")?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err("must begin with http:// or https://".to_owned());
+/// The address of a service such as S3: a host, and a port if it needs one.
+pub(super) fn service(text: &str) -> Result<Url, String> {
+    let url = web(text, "https://s3.example.com")?;
+    if url.scheme() == "http" {
+        plain(&url, false)?;
     }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("holds a user name or password, which are not supported".to_owned());
-    }
-    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return Err(
-            "must be a host and a port only, for example \"http://127.0.0.1:3128\"".to_owned()
-        );
-    }
+    bare(&url, "https://s3.example.com")?;
     Ok(url)
 }
 
-fn parsed(text: &str, example: &str) -> Result<Url, String> {
-    if text.chars().any(char::is_whitespace) {
-        return Err("holds white space: remove it".to_owned());
+/// The address of a proxy.
+pub(super) fn proxy(text: &str) -> Result<Url, String> {
+    let url = web(text, PROXY)?;
+    bare(&url, PROXY)?;
+    Ok(url)
+}
+
+fn has_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+fn bare(url: &Url, example: &str) -> Result<(), String> {
+    if has_user(url) {
+        return Err("holds a user name or password, which are not supported here".into());
     }
-    let url = Url::parse(text)
-        .map_err(|error| format!("is not a web address ({error}): write it as \"{example}\""))?;
-    if url.host().is_none() { Err("has no host name".to_owned()) } else { Ok(url) }
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("must be a host and a port only, for example \"{example}\""));
+    }
+    Ok(())
+}
+
+/// An address with http or https.
+fn web(text: &str, example: &str) -> Result<Url, String> {
+    if text.chars().any(char::is_whitespace) {
+        return Err("holds white space: remove it".into());
+    }
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        Ok(_) => Err(format!("must begin with https://, for example \"{example}\"")),
+        Err(error) => Err(format!("is not a web address ({error}): write it as \"{example}\"")),
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +158,24 @@ mod tests {
             let read = workspace(text);
             assert_eq!(read.is_ok(), is_accepted, "{text}");
             assert!(read.is_err() || read.unwrap().path().ends_with("/api"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_webhook_without_tls_is_for_the_local_network_and_only_if_the_shop_says_so() {
+        for (text, by_itself, when_allowed) in [
+            ("http://localhost:5678/webhook", true, true),
+            ("http://192.168.1.20:5678/webhook", false, true),
+            ("http://10.0.0.7/", false, true),
+            ("http://[fd00::7]/", false, true),
+            // A name is looked up when the sink connects.
+            ("http://n8n.lan/webhook", false, true),
+            ("http://203.0.113.7/", false, false),
+            ("http://172.32.0.1/", false, false),
+            ("http://[2001:db8::7]/", false, false),
+        ] {
+            assert_eq!(webhook(text, false).is_ok(), by_itself, "{text}");
+            assert_eq!(webhook(text, true).is_ok(), when_allowed, "{text}");
         }
     }
 }

@@ -1,75 +1,43 @@
-//! Reads `[alerts]`: which sinks are told when something is wrong.
+//! `[alerts]`: which sinks are told when something is wrong.
 
-use std::collections::BTreeMap;
+use serde::{Deserialize, Deserializer};
 
-use toml::de::DeValue;
-
-use super::findings::choice;
-use super::problem::{Quote, repeated};
-use super::section::{Found, Section};
-use super::{SinkKind, SinkSettings};
+use super::sinks::Sinks;
+use super::table::Table;
+use super::value::{line, lines};
 
 /// `[alerts]`
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct AlertsSettings {
     /// The sinks that are told; empty if none is.
+    #[serde(rename = "sink", default, deserialize_with = "names")]
     pub sinks: Vec<String>,
 }
 
-/// The section. `named` are the names of all sinks of the file, `sinks` those without a problem.
-pub(super) fn read(
-    mut section: Section<'_>,
-    named: &[String],
-    sinks: &BTreeMap<String, SinkSettings>,
-) -> AlertsSettings {
-    let mut told: Vec<String> = Vec::new();
-    for Found { value, place } in names(&mut section) {
-        let message = match sinks.get(&value).map(|sink| &sink.kind) {
-            None if !named.contains(&value) => Some(match named {
-                [] => format!("there is no sink {}: add [sinks.NAME]", repeated(&value)),
-                named => {
-                    let named: Vec<&str> = named.iter().map(String::as_str).collect();
-                    format!("there is no sink {}; {}", repeated(&value), choice(&value, &named))
-                }
-            }),
-            Some(kind @ (SinkKind::Postgres(_) | SinkKind::Intake(_))) => Some(format!(
-                "a sink of type {} takes records only and cannot be told of alerts: name one of type webhook, email, command, file, nats, mqtt or s3",
-                kind.type_name()
-            )),
-            _ if told.contains(&value) => {
-                Some("`sink` names this sink twice: remove one of them".to_owned())
-            }
-            _ => None,
-        };
-        match message {
-            Some(message) => section.findings.note(&place, message),
-            None => told.push(value),
-        }
+/// The section; `None` only if a problem was noted.
+pub(super) fn read(table: &Table<'_>, sinks: &Sinks) -> Option<AlertsSettings> {
+    let read: AlertsSettings = table.read(&[])?;
+    for name in &read.sinks {
+        sinks.check_notified(table, name);
     }
-    section.finish();
-    AlertsSettings { sinks: told }
+    Some(read)
 }
 
 /// One name, or a list of names.
-fn names(section: &mut Section<'_>) -> Vec<Found<String>> {
-    let Some(found) = section.value("sink") else { return Vec::new() };
-    match found.value {
-        DeValue::Array(_) => {
-            let list = section.texts("sink").map(|list| list.value).unwrap_or_default();
-            list.into_iter()
-                .map(|it| Found { value: it.value.to_owned(), place: it.place })
-                .collect()
+fn names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    struct Names;
+    impl<'de> serde::de::Visitor<'de> for Names {
+        type Value = Vec<String>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the name of a sink, or a list of names")
         }
-        DeValue::String(_) => {
-            let text = section.text("sink");
-            text.into_iter()
-                .map(|it| Found { value: it.value.to_owned(), place: it.place })
-                .collect()
+        fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
+            use serde::de::IntoDeserializer;
+            line::<_, String>(name.into_deserializer()).map(|name| vec![name])
         }
-        other => {
-            let wanted = "the name of a sink, or a list of names";
-            section.wrong_type("sink", wanted, other, &found.place, Quote::Shown);
-            Vec::new()
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            lines(serde::de::value::SeqAccessDeserializer::new(list))
         }
     }
+    d.deserialize_any(Names)
 }

@@ -47,7 +47,7 @@ impl Base {
     }
 
     /// The path of a file that this process writes.
-    pub(super) fn state_path(&self, path: &str) -> PathBuf {
+    pub(super) fn state_path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.state_dir.as_deref().unwrap_or(&self.dir).join(path)
     }
 

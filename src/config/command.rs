@@ -1,28 +1,30 @@
-//! Reads the keys of a sink of type `command`: the program, what it gets, and how much at once.
+//! The keys of a sink of type `command`: the program, what it gets, and how much at once.
 
 use std::path::Path;
 use std::time::Duration;
 
-use toml::de::DeValue;
+use serde::Deserialize;
 
-use super::problem::{Quote, repeated};
-use super::section::{Found, Section, unfit};
-use super::webhook::TIMEOUT;
-use super::{Base, shape};
+use super::shape;
+use super::table::Table;
+use super::value::{count, duration, seconds, unfit};
+use super::webhook::timeout;
 use crate::shape::Format;
 
-const BATCH_MAX: u32 = 10_000;
-
 /// `type = "command"`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct CommandSettings {
     /// The program as an absolute path, and its arguments. No shell is used.
+    #[serde(rename = "command")]
     pub argv: Vec<String>,
     /// What it gets for each change.
+    #[serde(skip)]
     pub format: Format,
     /// The most changes that one run gets; 1: one run for each change.
+    #[serde(default = "count::<1>")]
     pub batch: usize,
     /// The time after which the process group is killed.
+    #[serde(default = "seconds::<30>", deserialize_with = "duration")]
     pub timeout: Duration,
 }
 
@@ -35,47 +37,23 @@ impl CommandSettings {
 }
 
 /// The sink; `None` only if a problem was noted. `source` is what CloudEvents name as their source.
-pub(super) fn read(
-    section: &mut Section<'_>,
-    base: &Base,
-    source: &str,
-) -> Option<CommandSettings> {
-    if !section.holds("command") {
-        let advice = "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
-        section.missing("command", advice);
+pub(super) fn read(table: &Table<'_>, source: &str) -> Option<CommandSettings> {
+    let format = shape::read(table, source);
+    let advice =
+        "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
+    let read: CommandSettings = table.read(&[("command", advice)])?;
+    timeout(table, read.timeout);
+    table.between("batch", read.batch, 1, 10_000);
+    let program = read.argv.first().map_or("", String::as_str);
+    if !Path::new(program).is_absolute() || unfit(program).is_some() {
+        table.note("command", "must begin with the absolute path of a program, for example \"/usr/local/bin/print-label\"; no shell and no PATH is used");
     }
-    let timeout = section.duration("timeout", &TIMEOUT);
-    let timeout = timeout.map_or(Duration::from_secs(30), |found| found.value);
-    let batch = section.integer("batch", &(1..=BATCH_MAX)).map_or(1, |found| found.value as usize);
-    let format = shape::of_lines(section, base, source, batch == 1);
-    let list = section.list("command")?;
-    let mut argv = Vec::new();
-    for Found { value, place } in &list.value {
-        match value {
-            DeValue::String(word) if word.contains('\0') => {
-                section.findings.note(place, "an argument cannot hold a NUL character");
-            }
-            DeValue::String(word) => argv.push(word.clone().into_owned()),
-            other => {
-                let wanted = "a list of strings in quotes";
-                section.wrong_type("command", wanted, other, place, Quote::Shown);
-            }
-        }
+    if read.argv.iter().any(|word| word.contains('\0')) {
+        table.note("command", "holds an argument with a NUL character: remove it");
     }
-    let Some(program) = list.value.first() else {
-        section.findings.note(&list.place, "`command` is empty: name a program");
-        return None;
-    };
-    if let DeValue::String(name) = program.value {
-        if !Path::new(name.as_ref()).is_absolute() {
-            let message = format!(
-                "the program must be an absolute path, for example \"/usr/local/bin/print-label\", not {}; no shell and no PATH is used",
-                repeated(name)
-            );
-            section.findings.note(&program.place, message);
-        } else if let Some(why) = unfit(name) {
-            section.findings.note(&program.place, format!("the program's path {why}"));
-        }
+    let format = format?;
+    if read.batch > 1 && matches!(format, Format::Template { .. }) {
+        table.note("batch", "must be 1 with format = \"template\": a template writes one change");
     }
-    Some(CommandSettings { argv, format: format?, batch, timeout })
+    Some(CommandSettings { format, ..read })
 }

@@ -3,144 +3,134 @@
 //! A field may be named alone, which means its value after the change, or under `before` or `after`.
 //! A value stands for equality; a table names one or more comparisons.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
-use toml::de::DeValue;
 
-use super::problem::{Quote, shown};
-use super::section::Section;
-use super::{Comparison, Condition, Side, Wanted};
+use super::table::Table;
 
-const EXAMPLE: &str = "a table, for example { status_stage = \"completed\" }";
 const OPERATORS: &str =
     "a string, a number, a boolean, or a table with \"=\", \"!=\", \"<\", \">\", in or exists";
 
-type Entry<'t, 'd> = (&'t str, &'t toml::Spanned<DeValue<'d>>);
+/// One condition on the record of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// At least one of these top-level fields differs from the version before.
+    Changed(Vec<String>),
+    /// A top-level field is as wanted.
+    Field {
+        /// Which version of the record is looked at.
+        side: Side,
+        /// The field's name.
+        name: String,
+        /// What it must be.
+        wanted: Wanted,
+    },
+}
+
+/// A version of the record of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The version before the change; a first version has none.
+    Before,
+    /// The version after it.
+    After,
+}
+
+/// What a field must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// It is there, with any value, or it is not there.
+    Exists(bool),
+    /// It means the same as one of these.
+    In(Vec<Value>),
+    /// It compares so with this value.
+    Compared(Comparison, Value),
+}
+
+/// How a field compares with a value. Only two numbers, two times or two texts have an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// It means the same.
+    Equal,
+    /// It is there and means something else.
+    NotEqual,
+    /// It is smaller.
+    Less,
+    /// It is greater.
+    Greater,
+}
 
 /// The conditions of a sink; every problem is noted.
-pub(super) fn read(section: &mut Section<'_>) -> Vec<Condition> {
-    let Some(found) = section.value("where") else { return Vec::new() };
-    let DeValue::Table(table) = found.value else {
-        section.wrong_type("where", EXAMPLE, found.value, &found.place, Quote::Shown);
-        return Vec::new();
-    };
+pub(super) fn of(table: &Table<'_>, keys: &BTreeMap<String, Value>) -> Vec<Condition> {
     let mut conditions = Vec::new();
-    for (name, value) in table {
-        let name = name.get_ref().as_ref();
-        match (name, value.get_ref()) {
-            ("before", DeValue::Table(fields)) => {
+    for (name, value) in keys {
+        match (name.as_str(), value) {
+            (side @ ("before" | "after"), Value::Object(fields)) => {
+                let which = if side == "before" { Side::Before } else { Side::After };
                 for (name, value) in fields {
-                    field(section, Side::Before, (name.get_ref(), value), &mut conditions);
+                    field(table, which, &["where", side, name], value, &mut conditions);
                 }
             }
-            ("after", DeValue::Table(fields)) => {
-                for (name, value) in fields {
-                    field(section, Side::After, (name.get_ref(), value), &mut conditions);
+            ("changed", Value::Array(names)) => {
+                let names: Option<Vec<String>> =
+                    names.iter().map(|name| name.as_str().map(str::to_owned)).collect();
+                match names.filter(|names| !names.is_empty()) {
+                    Some(names) => conditions.push(Condition::Changed(names)),
+                    None => table.note_inside(
+                        &["where", "changed"],
+                        "`where.changed` must be a list of at least one name of a field, for example [\"status\"]",
+                    ),
                 }
             }
-            ("changed", DeValue::Array(names)) => {
-                let names: Option<Vec<String>> = names
-                    .iter()
-                    .map(|name| match name.get_ref() {
-                        DeValue::String(name) => Some(name.to_string()),
-                        _ => None,
-                    })
-                    .collect();
-                match names {
-                    Some(names) if !names.is_empty() => conditions.push(Condition::Changed(names)),
-                    _ => {
-                        let wanted =
-                            "a list of at least one name of a field, for example [\"status\"]";
-                        let place = value.span();
-                        section.wrong_type(
-                            "where.changed",
-                            wanted,
-                            value.get_ref(),
-                            &place,
-                            Quote::Shown,
-                        );
-                    }
-                }
-            }
-            _ => field(section, Side::After, (name, value), &mut conditions),
+            _ => field(table, Side::After, &["where", name], value, &mut conditions),
         }
     }
     conditions
 }
 
-/// The conditions on one field.
+/// The conditions on the field that ends the path.
 fn field(
-    section: &Section<'_>,
+    table: &Table<'_>,
     side: Side,
-    (name, value): Entry<'_, '_>,
+    path: &[&str],
+    value: &Value,
     conditions: &mut Vec<Condition>,
 ) {
-    let mut add = |wanted| {
-        conditions.push(Condition::Field { side, name: name.to_owned(), wanted });
-    };
-    let key = format!("where.{}", shown(name));
-    let refuse = |wanted: &str, value: &toml::Spanned<DeValue<'_>>| {
-        section.wrong_type(&key, wanted, value.get_ref(), &value.span(), Quote::Shown);
-    };
-    let DeValue::Table(comparisons) = value.get_ref() else {
-        return match scalar(value.get_ref()) {
-            Some(scalar) => add(Wanted::Compared(Comparison::Equal, scalar)),
-            None => refuse(OPERATORS, value),
+    let name = path.last().copied().unwrap_or_default();
+    let mut add =
+        |wanted| conditions.push(Condition::Field { side, name: name.to_owned(), wanted });
+    let Value::Object(comparisons) = value else {
+        return match is_single(value) {
+            true => add(Wanted::Compared(Comparison::Equal, value.clone())),
+            false => table.note_inside(path, format!("a field in `where` must be {OPERATORS}")),
         };
     };
     for (operator, value) in comparisons {
-        let comparison = match operator.get_ref().as_ref() {
-            "=" => Comparison::Equal,
-            "!=" => Comparison::NotEqual,
-            "<" => Comparison::Less,
-            ">" => Comparison::Greater,
-            "exists" => {
-                match value.get_ref() {
-                    DeValue::Boolean(exists) => add(Wanted::Exists(*exists)),
-                    _ => refuse("true or false after exists", value),
-                }
-                continue;
+        let wanted = match (operator.as_str(), value) {
+            ("exists", Value::Bool(exists)) => Wanted::Exists(*exists),
+            ("in", Value::Array(values)) if values.iter().all(is_single) => {
+                Wanted::In(values.clone())
             }
-            "in" => {
-                match list(value.get_ref()) {
-                    Some(values) => add(Wanted::In(values)),
-                    None => refuse("a list of strings, numbers or booleans after in", value),
-                }
-                continue;
+            ("=", value) if is_single(value) => Wanted::Compared(Comparison::Equal, value.clone()),
+            ("!=", value) if is_single(value) => {
+                Wanted::Compared(Comparison::NotEqual, value.clone())
             }
-            other => {
-                let message = format!(
-                    "`{key}` knows no comparison {:?}: use \"=\", \"!=\", \"<\", \">\", in or exists",
-                    shown(other)
-                );
-                section.findings.note(&operator.span(), message);
+            ("<", value) if is_single(value) => Wanted::Compared(Comparison::Less, value.clone()),
+            (">", value) if is_single(value) => {
+                Wanted::Compared(Comparison::Greater, value.clone())
+            }
+            _ => {
+                let path = [path, &[operator.as_str()]].concat();
+                table.note_inside(&path, "a comparison in `where` is \"=\", \"!=\", \"<\" or \">\" with one value, `in` with a list of values, or `exists` with true or false");
                 continue;
             }
         };
-        match scalar(value.get_ref()) {
-            Some(scalar) => add(Wanted::Compared(comparison, scalar)),
-            None => refuse("a string, a number or a boolean", value),
-        }
+        add(wanted);
     }
 }
 
-fn list(value: &DeValue<'_>) -> Option<Vec<Value>> {
-    let DeValue::Array(values) = value else { return None };
-    values.iter().map(|value| scalar(value.get_ref())).collect()
-}
-
-fn scalar(value: &DeValue<'_>) -> Option<Value> {
-    match value {
-        DeValue::String(text) => Some(Value::from(text.as_ref())),
-        DeValue::Boolean(truth) => Some(Value::from(*truth)),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-            .map(Value::from)
-            .or_else(|_| u64::from_str_radix(number.as_str(), number.radix()).map(Value::from))
-            .ok(),
-        DeValue::Float(number) => number.as_str().parse().ok().and_then(finite),
-        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
-    }
-}
-
-fn finite(number: f64) -> Option<Value> {
-    serde_json::Number::from_f64(number).map(Value::Number)
+/// True for a text, a number or a boolean.
+fn is_single(value: &Value) -> bool {
+    value.is_string() || value.is_number() || value.is_boolean()
 }

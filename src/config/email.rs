@@ -1,24 +1,22 @@
-//! Reads the keys of a sink of type `email`: the server, who gets the mails, and what they say.
+//! The keys of a sink of type `email`: the server, who gets the mails, and what they say.
 //!
 //! Sender and recipients are fixed here; no text of a record gets into an address. The login is read
 //! with the configuration, so that a reload reads it again.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer};
 
-use super::Base;
-use super::key::read_secret_file;
-use super::secret_text;
-use super::section::{Found, Section};
-use super::shape::template;
-use super::webhook::TIMEOUT;
+use super::address::is_this_machine;
+use super::secret::Secret;
+use super::shape::compiled;
+use super::table::Table;
+use super::value::{duration, parsed, path, seconds, two_lines};
+use super::webhook::timeout;
 use crate::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 
 const RECIPIENTS_MAX: usize = 20;
-const DIGEST: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(7 * 86_400);
 
 /// What a mail about one change says unless the configuration says otherwise.
 const SUBJECT: &str = "{{ type }} {{ record_id }}";
@@ -30,7 +28,7 @@ const DIGEST_TEXT: &str = "{% for change in changes %}{{ change.type }} {{ chang
     seen {{ change.observed_at }}\n{% endfor %}";
 
 /// `type = "email"`
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EmailSettings {
     /// The SMTP server's name.
     pub server: String,
@@ -41,7 +39,7 @@ pub struct EmailSettings {
     /// The certificate authorities that may vouch for the server; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// User and password.
-    pub login: Option<(String, SecretString)>,
+    pub login: Option<(String, Secret)>,
     /// The sender.
     pub from: String,
     /// The recipients, at least one.
@@ -59,186 +57,141 @@ pub struct EmailSettings {
 }
 
 /// How the connection to a mail server is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MailTls {
     /// A plain connection that must turn to TLS before anything is sent.
     StartTls,
     /// TLS from the first byte.
     Tls,
     /// No protection; only to a server on this machine.
+    #[serde(rename = "none")]
     Off,
 }
 
-impl MailTls {
-    fn usual_port(self) -> u16 {
-        match self {
-            Self::StartTls => 587,
-            Self::Tls => 465,
-            Self::Off => 25,
-        }
-    }
+/// The port of mail with TLS from the first byte, and the one that begins in plain text.
+const TLS_PORT: u16 = 465;
+const STARTTLS_PORT: u16 = 587;
+
+#[derive(Deserialize)]
+struct Keys {
+    #[serde(deserialize_with = "server")]
+    server: (String, Option<u16>),
+    #[serde(default)]
+    tls: Option<MailTls>,
+    #[serde(default, deserialize_with = "path")]
+    ca_file: Option<PathBuf>,
+    #[serde(default, deserialize_with = "two_lines")]
+    login_file: Option<(String, Secret)>,
+    #[serde(deserialize_with = "mailbox")]
+    from: String,
+    to: Vec<Recipient>,
+    #[serde(default)]
+    subject: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    html: Option<String>,
+    #[serde(default, deserialize_with = "duration")]
+    digest: Option<Duration>,
+    #[serde(default = "seconds::<30>", deserialize_with = "duration")]
+    timeout: Duration,
 }
 
-impl PartialEq for EmailSettings {
-    /// Compares the password as well, so that a file with a new one is a change.
-    fn eq(&self, other: &Self) -> bool {
-        let login = |sink: &Self| -> Option<(String, String)> {
-            sink.login.as_ref().map(|(user, key)| (user.clone(), key.expose_secret().to_owned()))
-        };
-        let plain = |sink: &Self| {
-            let text = (sink.subject.clone(), sink.text.clone(), sink.html.clone());
-            let server = (sink.server.clone(), sink.port, sink.tls, sink.ca_file.clone());
-            (text, server, sink.from.clone(), sink.to.clone(), sink.digest, sink.timeout)
-        };
-        plain(self) == plain(other) && login(self) == login(other)
-    }
-}
+#[derive(Deserialize)]
+struct Recipient(#[serde(deserialize_with = "mailbox")] String);
 
 /// The sink; `None` only if a problem was noted.
-pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<EmailSettings> {
-    let words = [("starttls", MailTls::StartTls), ("tls", MailTls::Tls), ("none", MailTls::Off)];
-    let tls = section.word("tls", &words).unwrap_or(MailTls::StartTls);
-    let server = server(section, tls);
-    let login = login(section, base, tls);
-    let ca_file = section.text("ca_file").map(|found| base.dir.join(found.value));
-    let from = from(section);
-    let to = recipients(section);
-    let digest = section.duration("digest", &DIGEST).map(|found| found.value);
-    let timeout = section.duration("timeout", &TIMEOUT);
-    let (names, subject, text): (&[&str], _, _) = match digest {
+pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
+    let keys: Keys = table.read(&[
+        ("server", "the mail server, for example \"smtp.example.com\""),
+        ("from", "the sender, for example \"Shop <shop@example.com>\""),
+        ("to", "a list of recipients, for example [\"desk@example.com\"]"),
+    ])?;
+    let (server, port) = keys.server;
+    let tls = keys.tls.unwrap_or(match port {
+        Some(TLS_PORT) => MailTls::Tls,
+        _ => MailTls::StartTls,
+    });
+    let default_port = match tls {
+        MailTls::StartTls => STARTTLS_PORT,
+        MailTls::Tls => TLS_PORT,
+        MailTls::Off => 25,
+    };
+    let port = port.unwrap_or(default_port);
+    match (tls, port) {
+        (MailTls::StartTls, TLS_PORT) => table.note("tls", "does not fit port 465, where a server speaks TLS from the first byte: write tls = \"tls\", or use port 587"),
+        (MailTls::Tls, STARTTLS_PORT) => table.note("tls", "does not fit port 587, where a server begins without TLS: write tls = \"starttls\", or use port 465"),
+        (MailTls::Off, _) if !is_this_machine(&server) => table.note("tls", "can be \"none\" only for a server on this machine (localhost): use \"starttls\" or \"tls\""),
+        (MailTls::Off, _) if keys.login_file.is_some() => table.note("login_file", "needs TLS, because the password would be sent in plain text: set tls to \"starttls\" or \"tls\""),
+        _ => {}
+    }
+    if keys.to.is_empty() || keys.to.len() > RECIPIENTS_MAX {
+        table.note("to", format!("must hold 1 to {RECIPIENTS_MAX} recipients"));
+    }
+    if let Some(digest) = keys.digest {
+        let week = Duration::from_secs(7 * 86_400);
+        table.between("digest", digest, Duration::from_secs(10), week);
+    }
+    timeout(table, keys.timeout);
+    let (names, subject, text): (&[&str], _, _) = match keys.digest {
         None => (&NAMES, SUBJECT, TEXT),
         Some(_) => (&DIGEST_NAMES, DIGEST_SUBJECT, DIGEST_TEXT),
     };
-    let mut read = |keys, escape, usual: Option<&str>| match given(section, keys) {
-        true => template(section, base, keys, escape, names).map(Some),
-        false => Some(usual.map(|source| {
-            Template::compile(source, escape, names).expect("the built-in templates are tested")
-        })),
-    };
-    let subject = read(["subject", "subject_file"], Escape::Text, Some(subject));
-    let text = read(["text", "text_file"], Escape::Text, Some(text));
-    let html = read(["html", "html_file"], Escape::Html, None);
-    let (server, port) = server?;
+    let template = |key, escape, text: &str| compiled(table, &[key], text, escape, names);
+    let subject = template("subject", Escape::Text, keys.subject.as_deref().unwrap_or(subject));
+    let text = template("text", Escape::Text, keys.text.as_deref().unwrap_or(text));
+    let html = keys.html.map(|html| template("html", Escape::Html, &html));
     Some(EmailSettings {
         server,
         port,
         tls,
-        ca_file,
-        login: login?,
-        from: from?,
-        to: to?,
-        subject: subject??,
-        text: text??,
-        html: html?,
-        digest,
-        timeout: timeout.map_or(Duration::from_secs(30), |found| found.value),
+        ca_file: keys.ca_file,
+        login: keys.login_file,
+        from: keys.from,
+        to: keys.to.into_iter().map(|recipient| recipient.0).collect(),
+        subject: subject?,
+        text: text?,
+        html: match html {
+            Some(html) => Some(html?),
+            None => None,
+        },
+        digest: keys.digest,
+        timeout: keys.timeout,
     })
 }
 
-/// Whether the file has one of the two keys; both are known from here on.
-fn given(section: &mut Section<'_>, keys: [&'static str; 2]) -> bool {
-    let held = keys.map(|key| section.value(key).is_some());
-    held.contains(&true)
-}
-
 /// `HOST` or `HOST:PORT`.
-fn server(section: &mut Section<'_>, tls: MailTls) -> Option<(String, u16)> {
-    if !section.holds("server") {
-        section.missing("server", "the mail server, for example \"smtp.example.com\"");
-    }
-    let Found { value, place } = section.text("server")?;
-    let (host, port) = match value.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
-        _ => (value, None),
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port = match port {
-        None => Some(tls.usual_port()),
-        Some(port) => port.parse().ok().filter(|port| *port > 0),
-    };
-    let legal = |b: u8| b.is_ascii_alphanumeric() || b"-._:".contains(&b);
-    let (true, Some(port)) = (!host.is_empty() && host.bytes().all(legal), port) else {
-        let message = "`server` must be a host name, with a port if it is not the usual one, for example \"smtp.example.com:587\"";
-        section.findings.note(&place, message);
-        return None;
-    };
-    if tls == MailTls::Off && !matches!(host, "localhost" | "127.0.0.1" | "::1") {
-        let message = "`tls = \"none\"` is only for a server on this machine (localhost): use \"starttls\" or \"tls\"";
-        section.findings.note(&place, message);
-    }
-    Some((host.to_owned(), port))
-}
-
-/// User and password: the two lines of a file. The outer `None` only if a problem was noted.
-fn login(
-    section: &mut Section<'_>,
-    base: &Base,
-    tls: MailTls,
-) -> Option<Option<(String, SecretString)>> {
-    let Some(Found { value, place }) = secret_text::file(section, base, "login_file") else {
-        return Some(None);
-    };
-    let note = |message: String| section.findings.note(&place, message);
-    if tls == MailTls::Off {
-        note("`login_file` needs TLS, because the password would be sent in plain text: set tls to \"starttls\" or \"tls\"".to_owned());
-        return None;
-    }
-    let content = match read_secret_file(&base.dir.join(value)) {
-        Ok(content) => content,
-        Err(error) => {
-            note(format!("`login_file`: {error}"));
-            return None;
+fn server<'de, D: Deserializer<'de>>(d: D) -> Result<(String, Option<u16>), D::Error> {
+    parsed(d, "a string in quotes", |text| {
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
+            _ => (text, None),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let is_port = |port: &u16| *port > 0;
+        let number = port.map(|port| port.parse::<u16>().ok().filter(is_port));
+        let legal = |b: u8| b.is_ascii_alphanumeric() || b"-._:".contains(&b);
+        match number {
+            Some(None) => {}
+            _ if host.is_empty() || !host.bytes().all(legal) => {}
+            number => return Ok((host.to_owned(), number.flatten())),
         }
-    };
-    let mut lines = content.expose_secret().lines().map(str::trim).filter(|line| !line.is_empty());
-    match (lines.next(), lines.next(), lines.next()) {
-        (Some(user), Some(password), None) => {
-            Some(Some((user.to_owned(), SecretString::from(password))))
+        Err("must be a host name, with a port if it is not the usual one, for example \"smtp.example.com:587\"".into())
+    })
+}
+
+/// `LOCAL@DOMAIN` or `NAME <LOCAL@DOMAIN>`, as the sink will read it.
+fn mailbox<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    parsed(d, "a string in quotes", |text| {
+        #[cfg(feature = "email")]
+        let is_address = text.parse::<lettre::message::Mailbox>().is_ok();
+        #[cfg(not(feature = "email"))]
+        let is_address = text.contains('@');
+        if is_address {
+            return Ok(text.to_owned());
         }
-        _ => {
-            note("`login_file` must hold two lines: the user name and the password".to_owned());
-            None
-        }
-    }
-}
-
-fn from(section: &mut Section<'_>) -> Option<String> {
-    if !section.holds("from") {
-        section.missing("from", "the sender, for example \"Shop <shop@example.com>\"");
-    }
-    let found = section.text("from")?;
-    mailbox(section, "from", &found)
-}
-
-fn recipients(section: &mut Section<'_>) -> Option<Vec<String>> {
-    if !section.holds("to") {
-        section.missing("to", "a list of recipients, for example [\"desk@example.com\"]");
-    }
-    let list = section.texts("to")?;
-    if list.value.is_empty() || list.value.len() > RECIPIENTS_MAX {
-        let message = format!("`to` must hold 1 to {RECIPIENTS_MAX} recipients");
-        section.findings.note(&list.place, message);
-        return None;
-    }
-    list.value.iter().map(|found| mailbox(section, "to", found)).collect()
-}
-
-/// `LOCAL@DOMAIN` or `NAME <LOCAL@DOMAIN>`.
-fn mailbox(section: &Section<'_>, key: &str, found: &Found<&str>) -> Option<String> {
-    let address = match found.value.split_once('<') {
-        Some((_, rest)) => rest.strip_suffix('>').unwrap_or_default(),
-        None => found.value,
-    };
-    let legal = |b: u8| b.is_ascii_graphic() && !b"<>()[]\\,;:\"".contains(&b);
-    let parts = address.split_once('@').filter(|(local, domain)| {
-        !local.is_empty() && !domain.contains('@') && domain.contains(|c: char| c.is_alphanumeric())
-    });
-    if parts.is_none() || !address.bytes().all(legal) {
-        let message = format!(
-            "`{key}` is not a mail address: write \"desk@example.com\" or \"Desk <desk@example.com>\""
-        );
-        section.findings.note(&found.place, message);
-        return None;
-    }
-    Some(found.value.to_owned())
+        Err("is not a mail address: write \"desk@example.com\" or \"Desk <desk@example.com>\""
+            .into())
+    })
 }

@@ -1,30 +1,45 @@
-//! Reads the keys of a sink of type `file`: where, what a line looks like, when a file is put aside.
+//! The keys of a sink of type `file`: where, what a line looks like, when a file is put aside.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::section::{Found, Section};
-use super::{Base, shape};
-use crate::shape::{CloudEvents, Columns, Format, Mode};
+use serde::{Deserialize, Deserializer};
+
+use super::table::Table;
+use super::value::{lines, parsed, path};
+use crate::config::polling::yes;
+use crate::shape::{CloudEvents, Columns, Format};
 
 const COLUMNS_MAX: usize = 100;
 const SIZE_MIN: u64 = 64 * 1024;
 const SIZE_MAX: u64 = 1 << 40;
-/// The units of a size, each with its bytes.
-const UNITS: [(&str, u64); 4] = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
+/// The units of a size, each with its bytes. One that ends in another stands before it.
+const UNITS: [(&str, u64); 7] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("B", 1),
+];
 
 /// `type = "file"`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FileSettings {
     /// The file that is appended to.
+    #[serde(deserialize_with = "path")]
     pub path: PathBuf,
     /// What a line looks like.
+    #[serde(skip)]
     pub format: FileFormat,
     /// A file that would grow beyond this many bytes is put aside.
+    #[serde(default, deserialize_with = "size")]
     pub rotate_size: Option<u64>,
     /// A file of an earlier day is put aside.
+    #[serde(default)]
     pub rotate_daily: bool,
     /// Whether files that were put aside are compressed.
+    #[serde(default = "yes")]
     pub compress: bool,
 }
 
@@ -37,88 +52,71 @@ pub enum FileFormat {
     Csv(Columns),
 }
 
-#[derive(Clone, Copy)]
+impl Default for FileFormat {
+    fn default() -> Self {
+        Self::Lines(Format::Standard)
+    }
+}
+
+#[derive(Deserialize)]
+struct FormatKeys {
+    #[serde(default)]
+    format: Word,
+    #[serde(default, deserialize_with = "lines")]
+    columns: Vec<String>,
+}
+
+/// The word of `format`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Word {
+    #[default]
     Standard,
     CloudEvents,
     Csv,
 }
 
 /// The sink; `None` only if a problem was noted.
-pub(super) fn read(
-    section: &mut Section<'_>,
-    base: &Base,
-    workspace: &str,
-) -> Option<FileSettings> {
-    if !section.holds("path") {
-        section.missing("path", "the file to append to");
+pub(super) fn read(table: &Table<'_>, source: &str) -> Option<FileSettings> {
+    let format = format(table, source);
+    let read: FileSettings = table.read(&[("path", "the file to append to")])?;
+    if read.path.to_string_lossy().ends_with('/') {
+        table.note("path", "must be the path of a file, not of a folder");
     }
-    let path = section.text("path");
-    let format = format(section, workspace);
-    let rotate_size = rotate_size(section);
-    let rotate_daily = section.boolean("rotate_daily").unwrap_or(false);
-    let compress = section.boolean("compress").unwrap_or(true);
-    let Found { value, place } = path?;
-    if value.ends_with('/') {
-        section.findings.note(&place, "`path` must be the path of a file, not of a folder");
-    }
-    Some(FileSettings {
-        path: base.state_path(value),
-        format: format?,
-        rotate_size,
-        rotate_daily,
-        compress,
-    })
+    let path = table.report.base.state_path(&read.path);
+    Some(FileSettings { path, format: format?, ..read })
 }
 
-fn format(section: &mut Section<'_>, workspace: &str) -> Option<FileFormat> {
-    let words =
-        [("standard", Word::Standard), ("cloudevents", Word::CloudEvents), ("csv", Word::Csv)];
-    let held = section.holds("format");
-    match section.word("format", &words) {
-        None if held => None,
-        None | Some(Word::Standard) => Some(FileFormat::Lines(Format::Standard)),
-        Some(Word::CloudEvents) => {
-            let source = shape::source(section, workspace);
-            let events = CloudEvents { mode: Mode::Structured, source };
-            Some(FileFormat::Lines(Format::CloudEvents(events)))
-        }
-        Some(Word::Csv) => Some(FileFormat::Csv(columns(section))),
+fn format(table: &Table<'_>, source: &str) -> Option<FileFormat> {
+    let FormatKeys { format, columns } = table.read(&[])?;
+    if columns.iter().any(|name| Columns::is_own(name)) {
+        table.note("columns", "holds a column that is in every file, such as event_id: remove it");
     }
-}
-
-fn columns(section: &mut Section<'_>) -> Columns {
-    let Some(list) = section.texts("columns") else { return Columns::new(Vec::new()) };
-    let mut names = BTreeSet::new();
-    for Found { value, place } in &list.value {
-        if Columns::is_own(value) {
-            let message = format!("the column {value:?} is in every file: remove it");
-            section.findings.note(place, message);
-        } else if !names.insert(*value) {
-            section.findings.note(place, format!("{value:?} appears twice in `columns`"));
-        }
+    if table.has("columns") && (columns.is_empty() || columns.len() > COLUMNS_MAX) {
+        table.note("columns", format!(
+            "must name 1 to {COLUMNS_MAX} fields of the record; without it, one column holds the whole record"
+        ));
     }
-    if list.value.is_empty() || list.value.len() > COLUMNS_MAX {
-        let message = format!(
-            "`columns` must name 1 to {COLUMNS_MAX} fields of the record; without it, one column holds the whole record"
-        );
-        section.findings.note(&list.place, message);
+    let format = match format {
+        Word::Csv => return Some(FileFormat::Csv(Columns::new(columns))),
+        Word::Standard => Format::Standard,
+        Word::CloudEvents => Format::CloudEvents(CloudEvents { source: source.to_owned() }),
+    };
+    if table.has("columns") {
+        table.note("columns", "is only for format = \"csv\": add that, or remove this");
     }
-    Columns::new(list.value.iter().map(|found| found.value.to_owned()).collect())
+    Some(FileFormat::Lines(format))
 }
 
 /// A size with its unit, for example `100MB`.
-fn rotate_size(section: &mut Section<'_>) -> Option<u64> {
-    let Found { value, place } = section.text("rotate_size")?;
-    let read = || {
-        let (number, bytes) =
-            UNITS.into_iter().find_map(|(unit, bytes)| Some((value.strip_suffix(unit)?, bytes)))?;
-        number.trim().parse::<u64>().ok()?.checked_mul(bytes)
-    };
-    let size = read().filter(|size| (SIZE_MIN..=SIZE_MAX).contains(size));
-    if size.is_none() {
-        let message = "`rotate_size` must be a size of at least 64 KiB with its unit, for example \"500kB\", \"100MB\" or \"2GB\"";
-        section.findings.note(&place, message);
-    }
-    size
+fn size<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+    parsed(d, "a size in quotes, for example \"100MB\"", |text| {
+        let unit = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+        let size =
+            unit.and_then(|(number, bytes)| number.trim().parse::<u64>().ok()?.checked_mul(*bytes));
+        match size.filter(|size| (SIZE_MIN..=SIZE_MAX).contains(size)) {
+            None => Err("must be a size of at least 64KiB with its unit (kB, MB, GB, KiB, MiB, GiB), for example \"500kB\" or \"100MB\"".into()),
+            size => Ok(size),
+        }
+    })
 }

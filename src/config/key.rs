@@ -1,22 +1,40 @@
-//! Reads secrets from files: the API key, webhook addresses and signing secrets.
+//! The API key: where it comes from, and what can be one.
 //!
-//! A message names the file and the rule it breaks, never its content.
+//! A message says where the key was looked for and the rule it breaks, never its content.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer};
 
-use super::KeySource;
+use super::files::SECRET_MAX;
+use super::secret::Secret;
+use super::value::line;
+use crate::small_file::{self, FileError};
 
-/// A file that holds a secret may be this many bytes long.
-const SECRET_FILE_MAX: u64 = 4096;
 /// A key may be this many bytes long, so that the file has room for the line break.
-const KEY_MAX: usize = SECRET_FILE_MAX as usize - 1;
+const KEY_MAX: usize = SECRET_MAX as usize - 1;
 
-/// Why a key, or another secret kept in a file, cannot be used.
+/// Where the API key comes from; never from an argument.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum KeySource {
+    /// A file that holds the key and nothing else but white space around it.
+    File(PathBuf),
+    /// The variable `SHOPMIRROR_API_KEY`, read once.
+    Environment(Secret),
+    /// None of the three sources has a key. Commands that only read the store need none.
+    #[default]
+    Absent,
+}
+
+impl<'de> Deserialize<'de> for KeySource {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        line::<D, String>(d).map(|path| Self::File(path.into()))
+    }
+}
+
+/// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// No source names a key.
@@ -24,28 +42,12 @@ pub enum KeyError {
         "there is no API key: name its file with api_key_file under [workspace], or give it as the systemd credential `api-key` or in the variable SHOPMIRROR_API_KEY"
     )]
     Absent,
-    /// The file is missing, is not a regular file, is not text, or this user may not read it.
-    #[error("cannot read {}: {why}; it must exist, and the user of the service must be able to read it", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        why: io::Error,
-    },
-    /// Other users may write the file.
-    #[error("{} can be written by its group or by everyone (mode {mode:04o}): run chmod 0640 on it", path.display())]
-    Writable {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
+    /// Its file cannot be used.
+    #[error("the file of the API key: {0}")]
+    File(#[from] FileError),
     /// The file holds only white space.
     #[error("{0} is empty: put the key into it")]
     Empty(String),
-    /// The file is longer than 4 KiB.
-    #[error("{} is longer than {SECRET_FILE_MAX} bytes: it must hold only the secret", .0.display())]
-    TooLong(PathBuf),
     /// With its line break the key would make a file longer than 4 KiB.
     #[error("{0} has more than {KEY_MAX} bytes: it must hold only the key")]
     TooLongToKeep(String),
@@ -64,7 +66,7 @@ impl KeySource {
     pub fn read(&self) -> Result<SecretString, KeyError> {
         match self {
             Self::File(path) => {
-                let content = read_secret_file(path)?;
+                let content = SecretString::from(small_file::secret_text(path, SECRET_MAX)?);
                 checked(content.expose_secret(), &path.display().to_string())
             }
             Self::Environment(value) => checked(value.expose_secret(), "SHOPMIRROR_API_KEY"),
@@ -96,7 +98,7 @@ fn exposed(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// [`KeyError`] if the text cannot be a key.
-pub(super) fn checked(content: &str, place: &str) -> Result<SecretString, KeyError> {
+fn checked(content: &str, place: &str) -> Result<SecretString, KeyError> {
     let word = content.trim();
     if word.is_empty() {
         return Err(KeyError::Empty(place.to_owned()));
@@ -113,32 +115,10 @@ pub(super) fn checked(content: &str, place: &str) -> Result<SecretString, KeyErr
 /// # Errors
 /// [`KeyError`] if the text cannot be a key, or no file may be as long.
 pub fn checked_for_file(content: &str, place: &str) -> Result<SecretString, KeyError> {
-    if content.len() as u64 > SECRET_FILE_MAX || content.trim().len() > KEY_MAX {
+    if content.len() as u64 > SECRET_MAX || content.trim().len() > KEY_MAX {
         return Err(KeyError::TooLongToKeep(place.to_owned()));
     }
     checked(content, place)
-}
-
-/// The text of a small file that only its owner may write.
-pub(super) fn read_secret_file(path: &Path) -> Result<SecretString, KeyError> {
-    let unreadable = |why| KeyError::Unreadable { path: path.to_owned(), why };
-    // Checked before the file is opened, because opening a pipe would wait for its writer.
-    let metadata = std::fs::metadata(path).map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("it is not a regular file")));
-    }
-    let mode = metadata.mode() & 0o7777;
-    if mode & 0o022 != 0 {
-        return Err(KeyError::Writable { path: path.to_owned(), mode });
-    }
-    let mut text = String::new();
-    let file = File::open(path).map_err(unreadable)?;
-    let length = file.take(SECRET_FILE_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
-    let text = SecretString::from(text);
-    if length as u64 > SECRET_FILE_MAX {
-        return Err(KeyError::TooLong(path.to_owned()));
-    }
-    Ok(text)
 }
 
 #[cfg(test)]
@@ -168,7 +148,7 @@ mod tests {
             let error = source.read().unwrap_err().to_string();
             assert!(!error.contains("CANARY") && !error.contains("kkk"), "{error}");
         }
-        let variable = |text: &str| KeySource::Environment(SecretString::from(text)).read();
+        let variable = |text: &str| KeySource::Environment(text.into()).read();
         assert_eq!(variable("ak_1\n").unwrap().expose_secret(), "ak_1");
         assert!(matches!(variable("a b"), Err(KeyError::Malformed(_))));
     }

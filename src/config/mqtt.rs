@@ -1,83 +1,78 @@
-//! Reads the keys of a sink of type `mqtt`.
+//! The keys of a sink of type `mqtt`.
 //!
 //! The address may hold a password, so no message repeats it.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
+use serde::Deserialize;
 use url::Url;
 
-use super::section::Section;
-use super::topic::{NameForm, NameTemplate};
-use super::webhook::TIMEOUT;
-use super::{Base, secret_text, topic};
+use super::address;
+use super::secret::Secret;
+use super::table::Table;
+use super::topic::{self, NameForm, NameTemplate};
+use super::value::{duration, path, seconds, secret};
+use super::webhook::timeout;
 
-const DEFAULT_TOPIC: &str = "shop/{workspace}/{route}/{kind}";
+const TOPIC: NameForm = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{kind}"] };
+const STATE: NameForm = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{record}"] };
 
 /// `type = "mqtt"`
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct MqttSettings {
     /// The broker, `mqtt://` or `mqtts://`. A secret, because it may contain a password.
-    pub url: SecretString,
+    #[serde(deserialize_with = "secret")]
+    pub url: Secret,
+    /// Whether an address of the local network may be without TLS.
+    #[serde(default)]
+    pub allow_plain: bool,
     /// A PEM file with the certificate authorities of the broker; `None`: those of this machine.
+    #[serde(default, deserialize_with = "path")]
     pub ca_file: Option<PathBuf>,
     /// Where each change is published.
+    #[serde(default = "topic")]
     pub topic: NameTemplate,
     /// Where the newest version of each record is kept by the broker.
+    #[serde(default)]
     pub state_topic: Option<NameTemplate>,
     /// The longest time until the broker acknowledges a batch.
+    #[serde(default = "seconds::<20>", deserialize_with = "duration")]
     pub timeout: Duration,
 }
 
-impl PartialEq for MqttSettings {
-    fn eq(&self, other: &Self) -> bool {
-        self.url.expose_secret() == other.url.expose_secret()
-            && self.ca_file == other.ca_file
-            && self.topic == other.topic
-            && self.state_topic == other.state_topic
-            && self.timeout == other.timeout
-    }
+fn topic() -> NameTemplate {
+    NameTemplate::of_text("shop/{workspace}/{route}/{kind}".to_owned())
 }
 
 /// The sink; `None` only if a problem was noted.
-pub(super) fn read(section: &mut Section<'_>, base: &Base) -> Option<MqttSettings> {
-    if !section.holds("url") && !section.holds("url_file") {
-        section.missing("url", "the broker, for example \"mqtts://broker.example.com\"");
+pub(super) fn read(table: &Table<'_>) -> Option<MqttSettings> {
+    let workspace = topic::workspace(table);
+    let url = ("url", "the broker, for example \"mqtts://broker.example.com\"");
+    let read: MqttSettings = table.read(&[url])?;
+    match Url::parse(read.url.expose_secret()) {
+        Ok(url) if url.scheme() == "mqtts" && url.has_host() => {}
+        Ok(url) if url.scheme() == "mqtt" && url.has_host() => {
+            if let Err(why) = address::plain(&url, read.allow_plain) {
+                table.note("url", format!("must begin with mqtts://: {why}"));
+            }
+        }
+        _ => table
+            .note("url", "must be mqtts://user:password@host, or mqtt://127.0.0.1 on this machine"),
     }
-    let url = secret_text::read(section, base, "url", "url_file").and_then(|secret| {
-        let problem = match Url::parse(secret.value.expose_secret()) {
-            Ok(url) if url.scheme() == "mqtts" && url.has_host() => None,
-            Ok(url) if url.scheme() == "mqtt" && url.has_host() => (!is_near(&url)).then_some(
-                "must begin with mqtts://; mqtt:// is only for this machine, because records and \
-                 password would cross the network in clear text",
-            ),
-            _ => Some("must be mqtts://user:password@host, or mqtt://127.0.0.1 on this machine"),
-        };
-        if let Some(problem) = problem {
-            section.findings.note_secret(&secret.place, format!("`{}` {problem}", secret.key));
+    timeout(table, read.timeout);
+    let workspace = workspace?;
+    let topic = read.topic.filled(table, "topic", &workspace, &TOPIC)?;
+    let state_topic = match read.state_topic {
+        None => None,
+        Some(state) if state.has("{route}") && state.has("{record}") => {
+            Some(state.filled(table, "state_topic", &workspace, &STATE)?)
+        }
+        Some(_) => {
+            table.note("state_topic", "needs {route} and {record}: otherwise two records have one topic, for example \"shop/{workspace}/state/{route}/{record}\"");
             return None;
         }
-        Some(secret.value)
-    });
-    let ca_file = section.text("ca_file").map(|file| base.dir.join(file.value));
-    let workspace = topic::workspace(section);
-    let form = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{kind}"] };
-    let topic = topic::read(section, "topic", DEFAULT_TOPIC, workspace.as_deref(), &form);
-    let form = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{record}"] };
-    let wants_state = section.holds("state_topic");
-    let state = topic::read(section, "state_topic", "{record}", workspace.as_deref(), &form);
-    let timeout = section.duration("timeout", &TIMEOUT);
-    Some(MqttSettings {
-        url: url?,
-        ca_file,
-        topic: topic?,
-        state_topic: state.filter(|_| wants_state),
-        timeout: timeout.map_or(Duration::from_secs(20), |found| found.value),
-    })
-}
-
-fn is_near(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    };
+    Some(MqttSettings { topic, state_topic, ..read })
 }

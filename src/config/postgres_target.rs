@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use tokio_postgres::config::{Host, SslMode};
 
+use super::address::is_this_machine;
+
 /// The server, database and user that a connection string names.
 ///
 /// # Errors
@@ -43,15 +45,12 @@ pub fn postgres_target(text: &str) -> Result<tokio_postgres::Config, String> {
 #[must_use]
 pub fn is_on_this_machine(target: &tokio_postgres::Config) -> bool {
     let addresses = target.get_hostaddrs();
-    let hosts = target.get_hosts();
+    let is_near = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => is_this_machine(name),
+    };
     addresses.iter().all(IpAddr::is_loopback)
-        && (!addresses.is_empty()
-            || hosts.iter().all(|host| match host {
-                Host::Unix(_) => true,
-                Host::Tcp(name) => {
-                    name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-                }
-            }))
+        && (!addresses.is_empty() || target.get_hosts().iter().all(is_near))
 }
 
 #[cfg(test)]

@@ -1,40 +1,41 @@
-//! Reads `[reports]`: where the shop's own reports are, and `[reports.schedule.NAME]`: which reports are
+//! `[reports]`: where the shop's own reports are, and `[reports.schedule.NAME]`: which reports are
 //! made by themselves, when, and where they go.
 //!
 //! The names of reports and of their parameters are not checked here: `shopmirror check` does, since
 //! the files of the folder may change at any time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use jiff::civil::{Time, Weekday};
-use toml::de::DeValue;
+use serde::Deserialize;
 
-use super::backup::time_of_day;
-use super::findings::choice;
-use super::problem::{Quote, repeated};
-use super::section::{Found, Section};
-use super::{Base, SinkKind, SinkSettings};
-use crate::escape::is_unsafe;
+use super::sinks::Sinks;
+use super::store::time_of_day;
+use super::table::Table;
+use super::value::{Word, line, lines, path, text_or_number, words};
 
 /// The longest currency, in characters.
 const CURRENCY_MAX: usize = 8;
-const SCHEDULED_MAX: usize = 64;
-const NAME_LEN_MAX: usize = 64;
 
 /// `[reports]`
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ReportsSettings {
     /// The folder of the shop's own reports, `*.sql`.
+    #[serde(default, deserialize_with = "path")]
     pub folder: Option<PathBuf>,
     /// What amounts are in, for example `EUR`; it is written in front of them.
+    #[serde(default, deserialize_with = "line")]
     pub currency: Option<String>,
     /// The field of status changes and payments that names their job; `None` lets it be found in the data.
+    #[serde(default, deserialize_with = "line")]
     pub job_link: Option<String>,
     /// The statuses that mean ready for pickup; empty if their names say so.
+    #[serde(default, deserialize_with = "lines")]
     pub ready_status: Vec<String>,
     /// The reports that are made by themselves, by the names of their tables.
+    #[serde(skip)]
     pub schedule: BTreeMap<String, ScheduledReport>,
 }
 
@@ -61,6 +62,38 @@ pub struct ScheduledReport {
     pub to: ReportTarget,
 }
 
+/// The keys of `[reports.schedule.NAME]`.
+#[derive(Deserialize)]
+struct Keys {
+    #[serde(deserialize_with = "line")]
+    report: String,
+    #[serde(deserialize_with = "time_of_day")]
+    at: Time,
+    #[serde(default = "every_day", deserialize_with = "words")]
+    days: Vec<Day>,
+    #[serde(default)]
+    period: ReportPeriod,
+    #[serde(default)]
+    by: CountedBy,
+    #[serde(default, deserialize_with = "line")]
+    business: Option<String>,
+    #[serde(default)]
+    parameters: BTreeMap<String, Parameter>,
+    #[serde(default)]
+    format: ReportFormat,
+    #[serde(default, deserialize_with = "path")]
+    path: Option<PathBuf>,
+    #[serde(default, deserialize_with = "line")]
+    sink: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Parameter(#[serde(deserialize_with = "text_or_number")] String);
+
+fn every_day() -> Vec<Day> {
+    Day::ALL.to_vec()
+}
+
 /// A day of the week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Day(pub Weekday);
@@ -78,6 +111,10 @@ impl Day {
     ];
 }
 
+impl Word for Day {
+    const ALL: &'static [Self] = &Self::ALL;
+}
+
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
@@ -93,26 +130,34 @@ impl fmt::Display for Day {
 }
 
 /// The days that a scheduled report is about, seen from the day for which it is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ReportPeriod {
     /// That day so far.
     Today,
     /// The day before.
     Yesterday,
     /// The seven days before it.
+    #[serde(rename = "last 7 days")]
     Last7Days,
     /// That day and the 29 before it.
+    #[default]
+    #[serde(rename = "last 30 days")]
     Last30Days,
     /// The week before, from Monday to Sunday.
+    #[serde(rename = "last week")]
     LastWeek,
     /// The calendar month before.
+    #[serde(rename = "last month")]
     LastMonth,
 }
 
 /// In what the days of a report are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CountedBy {
     /// Each day.
+    #[default]
     Day,
     /// Weeks.
     Week,
@@ -121,7 +166,8 @@ pub enum CountedBy {
 }
 
 /// In what form a report is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ReportFormat {
     /// A table of text.
     Table,
@@ -130,6 +176,7 @@ pub enum ReportFormat {
     /// One JSON object.
     Json,
     /// A document with the chart and the table.
+    #[default]
     Html,
     /// The chart.
     Svg,
@@ -144,176 +191,84 @@ pub enum ReportTarget {
     Sink(String),
 }
 
-const PERIODS: [(&str, ReportPeriod); 6] = [
-    ("today", ReportPeriod::Today),
-    ("yesterday", ReportPeriod::Yesterday),
-    ("last 7 days", ReportPeriod::Last7Days),
-    ("last 30 days", ReportPeriod::Last30Days),
-    ("last week", ReportPeriod::LastWeek),
-    ("last month", ReportPeriod::LastMonth),
-];
-const COUNTED: [(&str, CountedBy); 3] =
-    [("day", CountedBy::Day), ("week", CountedBy::Week), ("month", CountedBy::Month)];
-const FORMATS: [(&str, ReportFormat); 5] = [
-    ("table", ReportFormat::Table),
-    ("csv", ReportFormat::Csv),
-    ("json", ReportFormat::Json),
-    ("html", ReportFormat::Html),
-    ("svg", ReportFormat::Svg),
-];
-
-/// What a scheduled report must not write to, and what it can be handed to.
-pub(super) struct Others<'a> {
-    pub(super) store: &'a Path,
-    pub(super) sinks: &'a BTreeMap<String, SinkSettings>,
-    /// The names of all sinks of the file, also of those with a problem.
-    pub(super) sink_names: &'a BTreeSet<String>,
-}
-
-/// The section.
-pub(super) fn read(mut section: Section<'_>, base: &Base, others: &Others<'_>) -> ReportsSettings {
-    let folder = section.text("folder").map(|found| base.dir.join(found.value));
-    let currency = section.text("currency").map(|found| {
-        let length = found.value.chars().count();
-        if !(1..=CURRENCY_MAX).contains(&length) || found.value.chars().any(is_unsafe) {
-            section.findings.note(&found.place, format!(
-                "a currency is a code or a sign of 1 to {CURRENCY_MAX} characters, for example \"EUR\""
-            ));
-        }
-        found.value.to_owned()
-    });
-    let job_link = section.text("job_link").map(|found| found.value.to_owned());
-    let ready_status = section.texts("ready_status").map_or_else(Vec::new, |list| {
-        list.value.into_iter().map(|status| status.value.to_owned()).collect()
-    });
-    let scheduled = section.section("schedule");
-    section.finish();
-    let findings = scheduled.findings;
+/// The section; `None` only if a problem was noted.
+pub(super) fn read(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<ReportsSettings> {
+    let base = table.report.base;
+    let read: Option<ReportsSettings> = table.read(&[]);
     let mut schedule: BTreeMap<String, ScheduledReport> = BTreeMap::new();
-    for (name, own) in scheduled.named_sections() {
-        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
-        if !(1..=NAME_LEN_MAX).contains(&name.value.len()) || !name.value.bytes().all(legal) {
-            findings.note(&name.place, format!(
-                "the name of a scheduled report has 1 to {NAME_LEN_MAX} characters of a-z, 0-9, _ and -"
-            ));
-        }
-        if schedule.len() == SCHEDULED_MAX {
-            let message = format!("there are more than {SCHEDULED_MAX} scheduled reports");
-            findings.note(&name.place, message);
-        }
-        let Some((read, place)) = scheduled_report(own, base, others) else { continue };
-        let file = |report: &ScheduledReport| match &report.to {
-            ReportTarget::File(path) => Some(without_dots(path)),
-            ReportTarget::Sink(_) => None,
+    for (name, own) in table.table("schedule").named() {
+        let report = scheduled(&own, store, sinks);
+        own.finish();
+        let Some(report) = report else { continue };
+        let is_same = |other: &ScheduledReport| match (&report.to, &other.to) {
+            (ReportTarget::File(a), ReportTarget::File(b)) => without_dots(a) == without_dots(b),
+            _ => false,
         };
-        let own = file(&read);
-        let same = schedule.iter().find(|(_, other)| own.is_some() && file(other) == own);
-        if let Some((other, _)) = same {
-            let message = format!(
-                "the scheduled report {other} writes this file too: give each its own `path`"
-            );
-            findings.note(&place, message);
+        if let Some((other, _)) = schedule.iter().find(|(_, other)| is_same(other)) {
+            let message =
+                format!("is written by the scheduled report {other} too: give each its own");
+            own.note("path", message);
         }
-        schedule.insert(name.value, read);
+        schedule.insert(name, report);
     }
-    ReportsSettings { folder, currency, job_link, ready_status, schedule }
+    let read = read?;
+    if read.currency.as_ref().is_some_and(|currency| currency.chars().count() > CURRENCY_MAX) {
+        table.note(
+            "currency",
+            format!(
+                "must be a code or a sign of 1 to {CURRENCY_MAX} characters, for example \"EUR\""
+            ),
+        );
+    }
+    let folder = read.folder.map(|folder| base.dir.join(folder));
+    Some(ReportsSettings { folder, schedule, ..read })
 }
 
-/// One table, and the place of its target; `None` only if a problem was noted.
-fn scheduled_report(
-    mut section: Section<'_>,
-    base: &Base,
-    others: &Others<'_>,
-) -> Option<(ScheduledReport, std::ops::Range<usize>)> {
-    for (key, advice) in [
+/// One table; `None` only if a problem was noted.
+fn scheduled(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<ScheduledReport> {
+    let keys: Keys = table.read(&[
         ("report", "the name of a report, as `shopmirror report` lists it"),
         ("at", "a time of day, for example at = \"07:30\""),
-    ] {
-        if !section.holds(key) {
-            section.missing(key, advice);
-        }
-    }
-    let report = section.text("report").map(|found| found.value.to_owned());
-    let at = time_of_day(&mut section);
-    let days = section.words("days", &Day::ALL, "remove `days` for every day");
-    let period = section.word("period", &PERIODS).unwrap_or(ReportPeriod::Last30Days);
-    let by = section.word("by", &COUNTED).unwrap_or(CountedBy::Day);
-    let business = section.text("business").map(|found| found.value.to_owned());
-    let parameters = parameters(&mut section);
-    let format = section.word("format", &FORMATS).unwrap_or(ReportFormat::Html);
-    let to = target(&mut section, base, others);
-    section.finish();
-    let (to, place) = to?;
-    let days = days.unwrap_or_else(|| Day::ALL.to_vec());
-    let read = ScheduledReport {
-        report: report?,
-        at: at?,
-        days,
-        period,
-        by,
-        business,
-        parameters,
-        format,
-        to,
-    };
-    Some((read, place))
-}
-
-fn target(
-    section: &mut Section<'_>,
-    base: &Base,
-    others: &Others<'_>,
-) -> Option<(ReportTarget, std::ops::Range<usize>)> {
-    let path = section.text("path");
-    let sink = section.text("sink");
-    if let (Some(_), Some(Found { place, .. })) = (&path, &sink) {
-        let message =
-            "a scheduled report has one target: remove `sink` or `path`, or make a table for each";
-        section.findings.note(place, message);
-        return None;
-    }
-    if let Some(Found { value, place }) = path {
-        let path = base.state_path(value);
-        if value.ends_with('/') {
-            section.findings.note(&place, "`path` must be the path of a file, not of a folder");
-        } else if is_taken(&path, others) {
-            let message = "`path` is a file that shopmirror uses already: name another one";
-            section.findings.note(&place, message);
-        }
-        return Some((ReportTarget::File(path), place));
-    }
-    if let Some(Found { value, place }) = sink {
-        if !others.sink_names.contains(value) {
-            let known: Vec<&str> = others.sink_names.iter().map(String::as_str).collect();
-            let hint = match known.is_empty() {
-                true => "there is no sink yet: add a table [sinks.NAME], or use `path`".to_owned(),
-                false => choice(value, &known),
-            };
-            section.findings.note(&place, format!("there is no sink {}; {hint}", repeated(value)));
-        }
-        if let Some(kind @ (SinkKind::Postgres(_) | SinkKind::Intake(_))) =
-            others.sinks.get(value).map(|sink| &sink.kind)
-        {
-            let message = format!(
-                "a sink of type {} takes records only: name one of type email, webhook, command, file, nats, mqtt or s3, or use `path`",
-                kind.type_name()
+    ])?;
+    let to = match (keys.path, keys.sink) {
+        (Some(_), Some(_)) => {
+            table.note(
+                "sink",
+                "is a second target: remove `sink` or `path`, or make a table for each",
             );
-            section.findings.note(&place, message);
+            return None;
         }
-        return Some((ReportTarget::Sink(value.to_owned()), place));
-    }
-    if !section.holds("path") && !section.holds("sink") {
-        section.missing("path", "a file to write, or `sink`, the name of a sink");
-    }
-    None
-}
-
-/// True if this file belongs to the store or to a sink.
-fn is_taken(path: &Path, others: &Others<'_>) -> bool {
-    let plain = without_dots(path);
-    let is_file =
-        |kind: &SinkKind| matches!(kind, SinkKind::File(file) if without_dots(&file.path) == plain);
-    is_of_store(path, others.store) || others.sinks.values().any(|sink| is_file(&sink.kind))
+        (None, None) => {
+            table.note_here(
+                "a scheduled report needs `path`, a file to write, or `sink`, the name of a sink",
+            );
+            return None;
+        }
+        (Some(path), None) => {
+            let path = table.report.base.state_path(path);
+            if path.to_string_lossy().ends_with('/') {
+                table.note("path", "must be the path of a file, not of a folder");
+            } else if is_of_store(&path, store) || sinks.write(&path) {
+                table.note("path", "is a file that shopmirror uses already: name another one");
+            }
+            ReportTarget::File(path)
+        }
+        (None, Some(sink)) => {
+            sinks.check_notified(table, &sink);
+            ReportTarget::Sink(sink)
+        }
+    };
+    Some(ScheduledReport {
+        report: keys.report,
+        at: keys.at,
+        days: keys.days,
+        period: keys.period,
+        by: keys.by,
+        business: keys.business,
+        parameters: keys.parameters.into_iter().map(|(name, value)| (name, value.0)).collect(),
+        format: keys.format,
+        to,
+    })
 }
 
 /// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
@@ -326,7 +281,7 @@ pub(super) fn is_of_store(path: &Path, store: &Path) -> bool {
 }
 
 /// The absolute path without `.` and `..`; links are not followed.
-fn without_dots(path: &Path) -> PathBuf {
+pub(super) fn without_dots(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut plain = PathBuf::new();
     for component in absolute.components() {
@@ -337,31 +292,6 @@ fn without_dots(path: &Path) -> PathBuf {
         }
     }
     plain
-}
-
-/// The key `parameters`: a table of texts and numbers.
-fn parameters(section: &mut Section<'_>) -> Vec<(String, String)> {
-    let Some(Found { value, place }) = section.value("parameters") else { return Vec::new() };
-    let DeValue::Table(table) = value else {
-        let wanted = "a table, for example { least = 2 }";
-        section.wrong_type("parameters", wanted, value, &place, Quote::Shown);
-        return Vec::new();
-    };
-    let mut read = Vec::new();
-    for (name, value) in table {
-        let text = match value.get_ref() {
-            DeValue::String(text) => text.clone().into_owned(),
-            DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
-            DeValue::Float(number) => number.as_str().to_owned(),
-            other => {
-                let wanted = "a text or a number";
-                section.wrong_type("parameters", wanted, other, &value.span(), Quote::Shown);
-                continue;
-            }
-        };
-        read.push((name.get_ref().clone().into_owned(), text));
-    }
-    read
 }
 
 #[cfg(test)]

@@ -1,61 +1,121 @@
-//! Reads `[sinks.NAME]`: the keys that all sinks have, then those of each type.
+//! `[sinks.NAME]`: the keys that all sinks have, then those of each type.
 //!
 //! Invariant: no two sinks write the same file, and no sink writes to the store.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use toml::de::DeValue;
+use serde::{Deserialize, Deserializer};
 
-use super::command;
-use super::conditions;
-use super::email;
-use super::file;
-use super::findings::choice;
-use super::intake::{self, Mirrored};
-use super::mqtt;
-use super::nats;
-use super::postgres;
-use super::problem::{Quote, repeated, shown};
-use super::reports;
-use super::s3;
-use super::section::{Found, Section};
-use super::webhook;
-use super::{Base, FileSettings, InOrder, SinkFilter, SinkKind, SinkSettings, Start};
+use super::command::{self, CommandSettings};
+use super::conditions::{self, Condition};
+use super::email::{self, EmailSettings};
+use super::file::{self, FileSettings};
+use super::intake::{self, IntakeSettings};
+use super::mqtt::{self, MqttSettings};
+use super::nats::{self, NatsSettings};
+use super::postgres::{self, PostgresSettings};
+use super::reports::{is_of_store, without_dots};
+use super::s3::{self, S3Settings};
+use super::table::Table;
+use super::value::{businesses, choice, durations, parsed, words};
+use super::webhook::{self, WebhookSettings};
+use super::workspace::WorkspaceSettings;
 use crate::record::{Kind, Route};
 
-const SINKS_MAX: usize = 64;
-const NAME_LEN_MAX: usize = 64;
-const MOST_AT_ONCE: u32 = 1_000_000;
 const RETRIES_MAX: usize = 32;
-const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(30 * 86_400);
-const TYPES: [(&str, Type); 9] = [
-    ("webhook", Type::Webhook),
-    ("file", Type::File),
-    ("command", Type::Command),
-    ("email", Type::Email),
-    ("intake", Type::Intake),
-    ("postgres", Type::Postgres),
-    ("nats", Type::Nats),
-    ("mqtt", Type::Mqtt),
-    ("s3", Type::S3),
-];
-
-const IN_ORDER: [(&str, InOrder); 2] = [("record", InOrder::Record), ("sink", InOrder::Sink)];
-
-/// The kinds that most sinks get unless they ask for others.
-const NEWS: [Kind; 2] = [Kind::Created, Kind::Updated];
-/// The kinds that a sink gets which starts at the beginning.
-const FROM_THE_BEGINNING: [Kind; 3] = [Kind::Baseline, Kind::Created, Kind::Updated];
+const WAIT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// The example schedule of the Standard Webhooks specification, in seconds. The first attempt is
 /// made at once.
 const STANDARD_RETRY: [u64; 9] = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
 
-#[derive(Clone, Copy, PartialEq)]
+/// `[sinks.NAME]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct SinkSettings {
+    /// Which changes it receives.
+    pub filter: SinkFilter,
+    /// Where in the log a new sink starts.
+    pub start: Start,
+    /// More changes than this within a minute are held until an operator releases them.
+    pub hold_above: Option<u32>,
+    /// The waits before each retry of a change that the sink refused. After the last retry the
+    /// change is a dead letter.
+    pub retry: Arc<[Duration]>,
+    /// Its type, with the settings of that type.
+    pub kind: SinkKind,
+}
+
+/// Which changes a sink receives; by default all of the kinds `created` and `updated`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkFilter {
+    /// The routes.
+    pub routes: Vec<Route>,
+    /// The kinds of change.
+    pub changes: Vec<Kind>,
+    /// The businesses, as the change names them; empty for all.
+    pub businesses: Vec<String>,
+    /// The conditions on the record, all of which must hold.
+    pub conditions: Vec<Condition>,
+}
+
+/// Where in the log a new sink starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// After the last row of the log at the time the sink is first configured.
+    Now,
+    /// At the first row; baseline rows are then delivered as well.
+    Beginning,
+    /// At the first row observed at or after this time.
+    At(jiff::Timestamp),
+}
+
+/// The type of a sink, with its settings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SinkKind {
+    /// `type = "webhook"`
+    Webhook(WebhookSettings),
+    /// `type = "file"`
+    File(FileSettings),
+    /// `type = "command"`
+    Command(CommandSettings),
+    /// `type = "mqtt"`
+    Mqtt(MqttSettings),
+    /// `type = "nats"`
+    Nats(NatsSettings),
+    /// `type = "s3"`
+    S3(S3Settings),
+    /// `type = "postgres"`
+    Postgres(PostgresSettings),
+    /// `type = "email"`
+    Email(EmailSettings),
+    /// `type = "intake"`
+    Intake(IntakeSettings),
+}
+
+impl SinkKind {
+    /// The name in the key `type`.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Webhook(_) => "webhook",
+            Self::File(_) => "file",
+            Self::Command(_) => "command",
+            Self::Mqtt(_) => "mqtt",
+            Self::Nats(_) => "nats",
+            Self::S3(_) => "s3",
+            Self::Postgres(_) => "postgres",
+            Self::Email(_) => "email",
+            Self::Intake(_) => "intake",
+        }
+    }
+}
+
+/// The word of `type`.
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Type {
     Webhook,
     File,
@@ -68,170 +128,181 @@ enum Type {
     S3,
 }
 
-/// Every sink of the file without a problem. `mirrored` is what [workspace] says, if it can be read.
-pub(super) fn read(
-    section: Section<'_>,
-    base: &Base,
-    store: &Path,
-    mirrored: Option<Mirrored<'_>>,
-) -> BTreeMap<String, SinkSettings> {
-    let findings = section.findings;
-    let mut sinks: BTreeMap<String, SinkSettings> = BTreeMap::new();
-    for (name, own) in section.named_sections() {
-        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
-        let fits = (1..=NAME_LEN_MAX).contains(&name.value.len());
-        if !fits || !name.value.bytes().all(legal) {
-            findings.note(
-                &name.place,
-                format!(
-                    "the name of a sink has 1 to {NAME_LEN_MAX} characters of a-z, 0-9, _ and -; this one is {}",
-                    repeated(&name.value)
-                ),
-            );
+#[derive(Deserialize)]
+struct TypeKey {
+    r#type: Type,
+}
+
+/// The keys that all sinks have.
+#[derive(Deserialize)]
+struct Keys {
+    #[serde(default, deserialize_with = "words")]
+    routes: Option<Vec<Route>>,
+    #[serde(default, deserialize_with = "words")]
+    changes: Option<Vec<Kind>>,
+    #[serde(default, deserialize_with = "businesses")]
+    businesses: Vec<String>,
+    #[serde(default)]
+    r#where: BTreeMap<String, serde_json::Value>,
+    #[serde(default, deserialize_with = "start")]
+    start: Option<Start>,
+    #[serde(default)]
+    hold_above: Option<u32>,
+    #[serde(default, deserialize_with = "durations")]
+    retry: Option<Vec<Duration>>,
+}
+
+/// The sinks of a file.
+pub(super) struct Sinks {
+    /// Those without a problem.
+    pub(super) read: BTreeMap<String, SinkSettings>,
+    /// The names of all.
+    names: Vec<String>,
+}
+
+impl Sinks {
+    /// Notes if the sink that the key `sink` names cannot be told of alerts or given reports.
+    pub(super) fn check_notified(&self, table: &Table<'_>, name: &str) {
+        let known: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        match self.read.get(name).map(|sink| &sink.kind) {
+            None if known.is_empty() => table.note("sink", "names no sink: add a table [sinks.NAME]"),
+            None if !known.contains(&name) => {
+                table.note("sink", format!("names no sink of this file; {}", choice(name, &known)));
+            }
+            Some(kind @ (SinkKind::Postgres(_) | SinkKind::Intake(_))) => table.note("sink", format!(
+                "names a sink of type {}, which takes records only: name one of type webhook, email, command, file, nats, mqtt or s3",
+                kind.type_name()
+            )),
+            _ => {}
         }
-        let Some(sink) = sink(own, base, mirrored) else { continue };
+    }
+
+    /// True if a sink writes this file.
+    pub(super) fn write(&self, path: &Path) -> bool {
+        self.writer_of(path).is_some()
+    }
+
+    fn writer_of(&self, path: &Path) -> Option<&str> {
+        let path = without_dots(path);
+        let is_same = |sink: &SinkSettings| matches!(&sink.kind, SinkKind::File(file) if without_dots(&file.path) == path);
+        self.read.iter().find(|(_, sink)| is_same(sink)).map(|(name, _)| name.as_str())
+    }
+}
+
+/// Every sink of the file. `workspace` is what [workspace] says, if it can be read.
+pub(super) fn read(
+    table: &Table<'_>,
+    store: &Path,
+    workspace: Option<&WorkspaceSettings>,
+) -> Sinks {
+    let names = table.keys().into_iter().map(str::to_owned).collect();
+    let mut sinks = Sinks { read: BTreeMap::new(), names };
+    for (name, own) in table.named() {
+        let Some(sink) = sink(&own, workspace) else { continue };
         if let SinkKind::File(FileSettings { path, .. }) = &sink.kind {
-            let same =
-                |other: &SinkSettings| matches!(&other.kind, SinkKind::File(f) if f.path == *path);
-            if reports::is_of_store(path, store) {
-                findings.note(
-                    &name.place,
-                    "this sink would write to a file of the database of [store]: choose another path",
+            if is_of_store(path, store) {
+                own.note("path", "is a file of the database of [store]: choose another path");
+            } else if let Some(other) = sinks.writer_of(path) {
+                own.note(
+                    "path",
+                    format!("is the file of [sinks.{other}] too: choose another path"),
                 );
-            } else if let Some((other, _)) = sinks.iter().find(|(_, other)| same(other)) {
-                let message = format!(
-                    "this sink writes the same file as [sinks.{}]: choose another path",
-                    shown(other)
-                );
-                findings.note(&name.place, message);
             }
         }
-        if sinks.len() == SINKS_MAX {
-            findings.note(&name.place, format!("there are more than {SINKS_MAX} sinks"));
-        }
-        sinks.insert(name.value, sink);
+        sinks.read.insert(name, sink);
     }
     sinks
 }
 
 /// One sink; `None` only if a problem was noted.
-fn sink(
-    mut section: Section<'_>,
-    base: &Base,
-    mirrored: Option<Mirrored<'_>>,
-) -> Option<SinkSettings> {
-    if !section.holds("type") {
-        section.missing(
-            "type",
-            "one of webhook, file, command, email, intake, postgres, nats, mqtt, s3",
-        );
-    }
-    let kind = section.word("type", &TYPES);
-    // A copy of everything is what a database is for.
-    let is_copy = kind == Some(Type::Postgres);
-    let start = start(&mut section, if is_copy { Start::Beginning } else { Start::Now });
-    let usual: &[Kind] = match (kind, start) {
-        (Some(Type::Postgres), _) => &Kind::ALL,
-        // Another lead at each edit of a record is not wanted.
-        (Some(Type::Intake), _) => &NEWS[..1],
-        // Who asks for the beginning wants all there is.
-        (_, Start::Beginning) => &FROM_THE_BEGINNING,
-        _ => &NEWS,
+fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<SinkSettings> {
+    let types = "one of webhook, file, command, email, intake, postgres, nats, mqtt, s3";
+    let keys: Option<Keys> = table.read(&[]);
+    // The other keys are checked when the type is known.
+    let TypeKey { r#type } = table.read(&[("type", types)])?;
+    let source = workspace.map_or("shopmirror", |workspace| workspace.base_url.as_str());
+    let kind = match r#type {
+        Type::Webhook => webhook::read(table, source).map(SinkKind::Webhook),
+        Type::File => file::read(table, source).map(SinkKind::File),
+        Type::Command => command::read(table, source).map(SinkKind::Command),
+        Type::S3 => s3::read(table).map(SinkKind::S3),
+        Type::Mqtt => mqtt::read(table).map(SinkKind::Mqtt),
+        Type::Nats => nats::read(table).map(SinkKind::Nats),
+        Type::Postgres => postgres::read(table).map(SinkKind::Postgres),
+        Type::Email => email::read(table).map(SinkKind::Email),
+        Type::Intake => intake::read(table).map(SinkKind::Intake),
     };
-    let mut filter = filter(&mut section, usual);
-    let in_order = section.word("in_order", &IN_ORDER).unwrap_or(InOrder::Record);
-    let hold_above = section.integer("hold_above", &(1..=MOST_AT_ONCE)).map(|found| found.value);
-    let retry = section.durations("retry", &WAIT);
-    if let Some(Found { value, place }) = &retry
-        && value.len() > RETRIES_MAX
-    {
-        section.findings.note(place, format!("`retry` holds more than {RETRIES_MAX} waits"));
-    }
-    let retry =
-        retry.map_or_else(|| STANDARD_RETRY.map(Duration::from_secs).to_vec(), |found| found.value);
-    let source = mirrored.map_or("shopmirror", |it| it.base_url.as_str());
-    let kind = match kind {
-        Some(Type::Webhook) => webhook::read(&mut section, base, source).map(SinkKind::Webhook),
-        Some(Type::File) => file::read(&mut section, base, source).map(SinkKind::File),
-        Some(Type::Command) => command::read(&mut section, base, source).map(SinkKind::Command),
-        Some(Type::S3) => s3::read(&mut section, base).map(SinkKind::S3),
-        Some(Type::Mqtt) => mqtt::read(&mut section, base).map(SinkKind::Mqtt),
-        Some(Type::Nats) => nats::read(&mut section, base).map(SinkKind::Nats),
-        Some(Type::Postgres) => postgres::read(&mut section, base).map(SinkKind::Postgres),
-        Some(Type::Email) => email::read(&mut section, base).map(SinkKind::Email),
-        Some(Type::Intake) => {
-            intake::read(&mut section, base, &filter, mirrored).map(SinkKind::Intake)
-        }
-        // The other keys are checked when the type is known.
-        None => return None,
+    table.finish();
+    let keys = keys?;
+    let start = keys.start.unwrap_or(match r#type {
+        // A copy of everything is what a database is for.
+        Type::Postgres => Start::Beginning,
+        _ => Start::Now,
+    });
+    let conditions = conditions::of(table, &keys.r#where);
+    let mut filter = SinkFilter {
+        routes: keys.routes.unwrap_or_else(|| Route::ALL.to_vec()),
+        changes: keys.changes.unwrap_or_else(|| default_changes(r#type, start)),
+        businesses: keys.businesses,
+        conditions,
     };
-    if let Some(SinkKind::Mqtt(broker)) = &kind
-        && broker.state_topic.is_some()
-        && !filter.changes.contains(&Kind::Forgotten)
-    {
+    check_businesses(table, &filter.businesses, workspace);
+    if let Some(most) = keys.hold_above {
+        table.between("hold_above", most, 1, 1_000_000);
+    }
+    let retry = keys.retry.unwrap_or_else(|| STANDARD_RETRY.map(Duration::from_secs).to_vec());
+    if retry.len() > RETRIES_MAX || retry.iter().any(|wait| *wait > WAIT_MAX) {
+        table.note("retry", format!("must hold at most {RETRIES_MAX} waits of at most 30d"));
+    }
+    match &kind {
         // Otherwise the broker would keep the state of a forgotten record for ever.
-        filter.changes.push(Kind::Forgotten);
-    }
-    section.finish();
-    Some(SinkSettings { filter, start, in_order, hold_above, retry: Arc::from(retry), kind: kind? })
-}
-
-fn filter(section: &mut Section<'_>, usual_changes: &[Kind]) -> SinkFilter {
-    let all = "remove the key to forward all";
-    let routes = section.words("routes", &Route::ALL, all);
-    let usual = "remove the key to forward created and updated";
-    let changes = section.words("changes", &Kind::ALL, usual);
-    SinkFilter {
-        routes: routes.unwrap_or_else(|| Route::ALL.to_vec()),
-        changes: changes.unwrap_or_else(|| usual_changes.to_vec()),
-        businesses: businesses(section),
-        conditions: conditions::read(section),
-    }
-}
-
-fn businesses(section: &mut Section<'_>) -> Vec<String> {
-    let Some(list) = section.list("businesses") else { return Vec::new() };
-    let mut businesses = Vec::new();
-    for Found { value, place } in &list.value {
-        match value {
-            DeValue::String(text) => businesses.push(text.to_string()),
-            DeValue::Integer(number) => businesses.push(number.to_string()),
-            other => {
-                let wanted = "a list of the ids of businesses";
-                section.wrong_type("businesses", wanted, other, place, Quote::Shown);
-            }
+        Some(SinkKind::Mqtt(broker))
+            if broker.state_topic.is_some() && !filter.changes.contains(&Kind::Forgotten) =>
+        {
+            filter.changes.push(Kind::Forgotten);
         }
+        Some(SinkKind::Intake(settings)) => {
+            intake::check_mirrored(table, settings, &filter, workspace);
+        }
+        _ => {}
     }
-    businesses
+    let retry = Arc::from(retry);
+    Some(SinkSettings { filter, start, hold_above: keys.hold_above, retry, kind: kind? })
 }
 
-fn start(section: &mut Section<'_>, usual: Start) -> Start {
-    let Some(Found { value, place }) = section.value("start") else { return usual };
-    let text = match value {
-        DeValue::String(text) => text.clone().into_owned(),
-        DeValue::Datetime(time) => time.to_string(),
-        other => {
-            let wanted = "\"now\", \"beginning\" or a time";
-            section.wrong_type("start", wanted, other, &place, Quote::Shown);
-            return Start::Now;
-        }
+fn default_changes(kind: Type, start: Start) -> Vec<Kind> {
+    match (kind, start) {
+        (Type::Postgres, _) => Kind::ALL.to_vec(),
+        // Another lead at each edit of a record is not wanted.
+        (Type::Intake, _) => vec![Kind::Created],
+        // Who asks for the beginning wants all there is.
+        (_, Start::Beginning) => vec![Kind::Baseline, Kind::Created, Kind::Updated],
+        _ => vec![Kind::Created, Kind::Updated],
+    }
+}
+
+/// A business that is not polled has no changes, so that the sink would never get anything.
+fn check_businesses(table: &Table<'_>, wanted: &[String], workspace: Option<&WorkspaceSettings>) {
+    let Some(workspace) = workspace else { return };
+    let polled: Vec<&str> = workspace.businesses.iter().map(String::as_str).collect();
+    let Some(other) = wanted.iter().find(|wanted| !polled.contains(&wanted.as_str())) else {
+        return;
     };
-    match text.as_str() {
-        "now" => Start::Now,
-        "beginning" => Start::Beginning,
-        _ => match text.parse() {
-            Ok(time) => Start::At(time),
-            Err(_) => {
-                let hint = match choice(&text, &["now", "beginning"]) {
-                    hint if hint.starts_with("did") => hint,
-                    _ => "use \"now\", \"beginning\" or a time with its offset, \
-                         for example \"2026-03-01T08:00:00Z\""
-                        .to_owned(),
-                };
-                let message = format!("`start` cannot be {}; {hint}", repeated(&text));
-                section.findings.note(&place, message);
-                Start::Now
-            }
-        },
+    let advice = match polled.is_empty() {
+        true => "`businesses` of [workspace] is empty: name them there as well".to_owned(),
+        false => choice(other, &polled),
+    };
+    table.note("businesses", format!("holds a business that is not polled; {advice}"));
+}
+
+fn start<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Start>, D::Error> {
+    parsed(d, "\"now\", \"beginning\" or a time", |text| {
+        match text {
+        "now" => Ok(Some(Start::Now)),
+        "beginning" => Ok(Some(Start::Beginning)),
+        _ => text.parse().map(|time| Some(Start::At(time))).map_err(|_| {
+            "must be \"now\", \"beginning\" or a time with its offset, for example \"2026-03-01T08:00:00Z\"".into()
+        }),
     }
+    })
 }

@@ -5,8 +5,10 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::problem::repeated;
-use super::section::{Found, Section};
+use serde::{Deserialize, Deserializer};
+
+use super::table::Table;
+use super::value::{line, parsed};
 use crate::record::{Kind, NOTICE_ROUTE, Route};
 
 /// What stays as it is in the id of a record.
@@ -32,6 +34,37 @@ impl NameTemplate {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// True if this part is filled in.
+    pub(super) fn has(&self, part: &str) -> bool {
+        self.text.contains(part)
+    }
+
+    /// The template with the name of the shop; `None` only if a problem was noted.
+    pub(super) fn filled(
+        &self,
+        table: &Table<'_>,
+        key: &str,
+        workspace: &str,
+        form: &NameForm,
+    ) -> Option<Self> {
+        let plain = form.parts.iter().fold(self.text.clone(), |text, part| text.replace(part, "x"));
+        let mut words = plain.split(form.separator);
+        if plain.len() > LONGEST
+            || !words.all(|word| !word.is_empty() && word.chars().all(is_legal))
+        {
+            table.note(
+                key,
+                format!(
+                    "must be words of a-z, A-Z, 0-9, - and _ with {} between them, and {}",
+                    form.separator,
+                    form.parts.join(", ")
+                ),
+            );
+            return None;
+        }
+        Some(Self { text: self.text.replace("{workspace}", workspace) })
     }
 
     /// The name for changes of this route and kind. A notice has no route: `shopmirror` stands in its
@@ -63,56 +96,36 @@ pub(super) struct NameForm {
     pub(super) parts: &'static [&'static str],
 }
 
-/// The template of `key`, or the usual one, with the name of the shop filled in; `None` only if a
-/// problem was noted.
-pub(super) fn read(
-    section: &mut Section<'_>,
-    key: &'static str,
-    usual: &str,
-    workspace: Option<&str>,
-    form: &NameForm,
-) -> Option<NameTemplate> {
-    let named = section.holds(key);
-    let (text, place) = match (section.text(key), named) {
-        (Some(Found { value, place }), _) => (value.to_owned(), Some(place)),
-        (None, true) => return None,
-        (None, false) => (usual.to_owned(), None),
-    };
-    let plain = form.parts.iter().fold(text.clone(), |text, part| text.replace(part, "x"));
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let sound = plain.len() <= LONGEST
-        && plain.split(form.separator).all(|word| !word.is_empty() && word.chars().all(legal));
-    if !sound {
-        let message = format!(
-            "`{key}` cannot be {}: use words of a-z, A-Z, 0-9, - and _ with {} between them, and {}",
-            repeated(&text),
-            form.separator,
-            form.parts.join(", ")
-        );
-        if let Some(place) = place {
-            section.findings.note(&place, message);
-        }
-        return None;
+impl<'de> Deserialize<'de> for NameTemplate {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        line(d).map(Self::of_text)
     }
-    Some(NameTemplate { text: text.replace("{workspace}", workspace?) })
+}
+
+#[derive(Deserialize)]
+struct ShopKey {
+    #[serde(deserialize_with = "word")]
+    workspace: String,
 }
 
 /// The name of the shop; `None` only if a problem was noted.
-pub(super) fn workspace(section: &mut Section<'_>) -> Option<String> {
-    if !section.holds("workspace") {
-        section.missing("workspace", "the name of this shop in each name, for example \"north\"");
-    }
-    let Found { value, place } = section.text("workspace")?;
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if value.len() > WORD_MAX || !value.chars().all(legal) {
-        let message = format!(
-            "`workspace` cannot be {}: use 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -",
-            repeated(value)
-        );
-        section.findings.note(&place, message);
-        return None;
-    }
-    Some(value.to_owned())
+pub(super) fn workspace(table: &Table<'_>) -> Option<String> {
+    let advice = "the name of this shop in each name, for example \"north\"";
+    table.read::<ShopKey>(&[("workspace", advice)]).map(|shop| shop.workspace)
+}
+
+/// One word of a name.
+pub(super) fn word<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    parsed(d, "a string in quotes", |text| {
+        match (1..=WORD_MAX).contains(&text.len()) && text.chars().all(is_legal) {
+            true => Ok(text.to_owned()),
+            false => Err(format!("must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -")),
+        }
+    })
+}
+
+fn is_legal(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use super::settle::{RetrySchedule, Settlement, settle};
 use super::task_state::{Ends, TaskState};
 use super::{Deliverer, Wakes};
 use crate::clock::Moment;
-use crate::config::InOrder;
 use crate::sink::{Sink, Verdict};
 use crate::store::StoreError;
 
@@ -52,7 +51,7 @@ impl Deliverer {
             let wanted = ReadLimits {
                 after: known.position,
                 attempt,
-                most: self.at_once(),
+                most: self.sink.batch(),
                 several: !self.sink.can_fail_for_one(),
                 under_way: std::collections::HashSet::new(),
                 room: share.bytes,
@@ -93,13 +92,6 @@ impl Deliverer {
         let moment = self.clock.now();
         let settlement = settle(round, attempt, &tried, &self.schedule(moment));
         self.settled(known, settlement, moment, ends).await
-    }
-
-    /// The most changes that are handed over together.
-    fn at_once(&self) -> usize {
-        // Whatever is refused or fails must be the last that was handed over.
-        let strict = self.settings.in_order == InOrder::Sink && self.sink.can_fail_for_one();
-        if strict { 1 } else { self.sink.batch() }
     }
 
     /// How much longer a batch that is not full waits for more changes.

@@ -113,7 +113,7 @@ impl<'a> Flow<'a> {
             deliverer,
             sink,
             ends,
-            items: Items::after(position, deliverer.settings.in_order),
+            items: Items::after(position),
             flights: FuturesUnordered::new(),
             reading: None,
             ending: CancellationToken::new(),
@@ -163,7 +163,7 @@ impl<'a> Flow<'a> {
     }
 
     fn begin_to_read(&mut self, known: &TaskState, last: i64) {
-        let only_due = known.only_due(self.deliverer.settings.in_order);
+        let only_due = known.only_due();
         let wanted = self.look_for_due || (!only_due && self.read_at != Some(last));
         let parks = self.saving.as_ref().is_some_and(|saving| saving.parks);
         let room = self.items.window.held() < AHEAD / 2

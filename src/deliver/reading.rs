@@ -45,7 +45,6 @@ impl Deliverer {
     ) -> Result<(Option<SinkRow>, Option<Round>), StoreError> {
         let name = self.name.clone();
         let filter = self.settings.filter.clone();
-        let in_order = self.settings.in_order;
         let hold_above = self.settings.hold_above;
         let gate = self.gate.clone();
         let now = self.clock.now();
@@ -72,7 +71,7 @@ impl Deliverer {
                 under_way: &wanted.under_way,
                 by: DueBy { now: &now, latest: &latest },
                 any_open: known.row.retrying > 0,
-                only_due: known.only_due(in_order),
+                only_due: known.only_due(),
                 upto: match passage {
                     Passage::UpTo(row) => row,
                     Passage::Flood | Passage::Held => wanted.after,

@@ -21,7 +21,7 @@ use super::task_state::{Ends, TaskState};
 use super::{Deliverer, LOOK_AGAIN, Wakes};
 use crate::backoff::Backoff;
 use crate::clock::Moment;
-use crate::config::{InOrder, SinkFilter};
+use crate::config::SinkFilter;
 use crate::record::Change;
 use crate::sink::{Sink, Verdict};
 use crate::store::{LongRead, Replay, ReplayState, SinkState, StoreError};
@@ -213,7 +213,6 @@ impl Deliverer {
     /// The most changes of one round: new changes wait for its end.
     fn replayed_at_once(&self) -> usize {
         match &self.sink {
-            Sink::Windowed(_) if self.settings.in_order == InOrder::Sink => 1,
             Sink::Windowed(sink) => (4 * sink.concurrency()).min(64),
             Sink::Batched(sink) => sink.batch().min(256),
         }

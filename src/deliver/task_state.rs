@@ -9,7 +9,6 @@ use super::health::{EndpointHealth, Fault, Observed};
 use super::refill::Refill;
 use super::replay::ReplayTask;
 use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
-use crate::config::InOrder;
 use crate::retry_after;
 use crate::store::{
     Acknowledged, DeliveryState, GateState, PendingDelivery, Replay, SinkProgress, SinkRow,
@@ -121,8 +120,8 @@ impl TaskState {
     }
 
     /// Whether only what is parked is delivered.
-    pub(super) fn only_due(&self, in_order: InOrder) -> bool {
-        self.is_held() || self.is_holding() || (in_order == InOrder::Sink && self.row.retrying > 0)
+    pub(super) fn only_due(&self) -> bool {
+        self.is_held() || self.is_holding()
     }
 
     pub(super) fn status(&self, now: Duration) -> SinkStatus {

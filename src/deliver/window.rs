@@ -210,16 +210,6 @@ impl<K: Clone + Eq + Hash> Window<K> {
         behind
     }
 
-    /// A change that was handed over is refused; the next one of its record can be handed over.
-    pub(super) fn refused_alone(&mut self, seq: i64) {
-        if let Some(entry) = self.rows.get_mut(&seq) {
-            entry.row = Row::Refused;
-            self.answered_above += 1;
-        }
-        self.release(seq);
-        self.settle_rows();
-    }
-
     /// Moves the mark up to the last change that was answered. Returns the rows that held it back, and
     /// those that wait for one of them.
     pub(super) fn set_aside(&mut self) -> Vec<Aside> {

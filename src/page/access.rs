@@ -134,14 +134,13 @@ fn equal(sent: &[u8], token: &[u8; 32]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use secrecy::SecretString;
 
     use super::*;
 
     fn access(listen: &str, token: Option<&str>) -> Access {
         Access::new(&config::StatusSettings {
             listen: listen.parse().unwrap(),
-            token: token.map(SecretString::from),
+            token: token.map(Into::into),
             hosts: vec!["status.example.com".to_owned()],
             show_records: false,
         })

@@ -15,7 +15,7 @@ use rumqttc::{
     AsyncClient, ClientError, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions,
     QoS, StateError, TlsConfiguration, Transport,
 };
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use super::lookup::addresses;
 use super::reason::Reason;
 use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict};
-use crate::config::{MqttSettings, NameTemplate};
+use crate::config::{MqttSettings, NameTemplate, Secret};
 use crate::duration;
 use crate::record::{Change, Kind};
 use crate::tls;
@@ -40,7 +40,7 @@ const PACKET_TOO_LARGE: u8 = 149;
 
 /// One broker.
 pub struct MqttSink {
-    url: SecretString,
+    url: Secret,
     secrets: Secrets,
     ca_file: Option<PathBuf>,
     topics: Topics,

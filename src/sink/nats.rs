@@ -15,14 +15,14 @@ use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::reason::Reason;
 use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict, lookup};
-use crate::config::{NameTemplate, NatsSettings, is_loopback};
+use crate::config::{NameTemplate, NatsSettings, Secret, is_loopback};
 use crate::duration;
 use crate::record::Change;
 use crate::tls;
@@ -41,7 +41,7 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// One stream.
 pub struct NatsSink {
-    url: SecretString,
+    url: Secret,
     secrets: Secrets,
     is_local: bool,
     credentials_file: Option<PathBuf>,

@@ -47,7 +47,6 @@ pub struct PostgresSink {
     workspace: String,
     timeout: Duration,
     /// Whether nothing is stored behind a change that was refused.
-    stops_at_refusals: bool,
     /// `None` before the first delivery, and after a failure.
     open: Option<Open>,
     /// Routes whose table cannot be written, of which the log was told.
@@ -80,16 +79,11 @@ impl PostgresSink {
             schema: settings.schema.clone(),
             workspace: settings.workspace.clone(),
             timeout: settings.timeout,
-            stops_at_refusals: false,
             open: None,
             waiting: HashSet::new(),
             expected: 0,
             lost: None,
         })
-    }
-
-    pub(super) fn stop_at_refusals(&mut self) {
-        self.stops_at_refusals = true;
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -146,19 +140,11 @@ impl PostgresSink {
                 }
                 Err(error @ Trouble::Data(_)) => {
                     verdicts[part[0]] = Some(Verdict::refused(error));
-                    if self.stops_at_refusals {
-                        break;
-                    }
                 }
                 Err(Trouble::Table { route, said }) => {
                     self.warn_of(route, &said);
-                    let first = part.iter().position(|index| changes[*index].route == route);
                     for index in part.iter().filter(|index| changes[**index].route == route) {
                         verdicts[*index] = Some(Verdict::refused(&said));
-                    }
-                    if self.stops_at_refusals {
-                        part.truncate(first.unwrap_or_default());
-                        parts.clear();
                     }
                     part.retain(|index| verdicts[*index].is_none());
                     parts.push(part);

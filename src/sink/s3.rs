@@ -39,7 +39,6 @@ pub struct S3Sink {
     credentials: Credentials,
     secrets: Secrets,
     prefix: NameTemplate,
-    every: Duration,
     timeout: Duration,
     /// Changes that stand in an object already, by number and event id, and were not handed over with its
     /// first ones: an attempt that seemed to fail had stored more than the next one was given.
@@ -61,10 +60,15 @@ impl S3Sink {
         Ok(Self {
             client,
             bucket,
-            credentials: Credentials::new(&settings.key_id, settings.secret.expose_secret()),
-            secrets: Secrets::of_login(&settings.key_id, settings.secret.expose_secret()),
+            credentials: Credentials::new(
+                &settings.access_key.0,
+                settings.access_key.1.expose_secret(),
+            ),
+            secrets: Secrets::of_login(
+                &settings.access_key.0,
+                settings.access_key.1.expose_secret(),
+            ),
             prefix: settings.prefix.clone(),
-            every: settings.every,
             timeout: settings.timeout,
             stored: BTreeSet::new(),
         })
@@ -84,7 +88,7 @@ impl S3Sink {
     }
 
     pub(super) fn linger(&self) -> Duration {
-        self.every
+        Duration::ZERO
     }
 
     pub(super) async fn deliver(

@@ -122,6 +122,8 @@ fn reason(verdict: &Verdict) -> &str {
 fn webhook(url: impl Into<String>) -> WebhookSettings {
     WebhookSettings {
         url: url.into().into(),
+        allow_plain: false,
+        ca_file: None,
         secrets: Vec::new(),
         format: Format::Standard,
         headers: std::collections::BTreeMap::default(),

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::{Config, KeyError, KeySource};
 use crate::poll::{clock_advice, clock_ahead_s};
 use crate::record::PollerId;
+use crate::small_file::FileError;
 use crate::store::Reader;
 
 pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport) {
@@ -122,7 +123,7 @@ fn key_of_unit(unit_key: &UnitKey, report: &mut CheckReport) -> Option<SecretStr
                     report.ok("key", format!("readable; the service gets it {source}"));
                     return Some(key);
                 }
-                Err(KeyError::Unreadable { why, .. })
+                Err(KeyError::File(FileError::Unreadable { why, .. }))
                     if why.kind() == std::io::ErrorKind::PermissionDenied =>
                 {
                     (source, "this user may not read that file; run check as root to test it too")

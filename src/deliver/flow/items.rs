@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::config::InOrder;
 use crate::deliver::room::SMALL;
 use crate::deliver::round::{LogRow, Round, record_key, weight};
 use crate::deliver::settle::RetrySchedule;
@@ -52,7 +51,6 @@ struct Item {
 
 /// The changes of a flow.
 pub(super) struct Items {
-    in_order: InOrder,
     pub(super) window: Window<Key>,
     items: HashMap<i64, Item>,
     /// Bytes of the records that are read and not handed over.
@@ -71,9 +69,8 @@ pub(super) struct Items {
 }
 
 impl Items {
-    pub(super) fn after(position: i64, in_order: InOrder) -> Self {
+    pub(super) fn after(position: i64) -> Self {
         Self {
-            in_order,
             window: Window::after(position),
             items: HashMap::new(),
             bytes: 0,
@@ -82,13 +79,6 @@ impl Items {
             parked: HashSet::new(),
             ending: false,
             trouble: Vec::new(),
-        }
-    }
-
-    fn key(&self, change: &Change) -> Option<Key> {
-        match self.in_order {
-            InOrder::Record => record_key(change),
-            InOrder::Sink => Some(Key::default()),
         }
     }
 
@@ -119,7 +109,7 @@ impl Items {
     pub(super) fn take_in(&mut self, round: Round) {
         let mut handed = round.changes.into_iter().zip(round.deliveries);
         for (change, delivery) in handed.by_ref().take(round.due) {
-            let (seq, key) = (change.seq, self.key(&change));
+            let (seq, key) = (change.seq, record_key(&change));
             self.insert(change, delivery, true);
             self.window.add_due(seq, key);
         }
@@ -137,7 +127,7 @@ impl Items {
                 }
                 LogRow::Handed => {
                     let Some((change, delivery)) = handed.next() else { return };
-                    let key = self.key(&change);
+                    let key = record_key(&change);
                     if key.as_ref().is_some_and(|key| self.parked.contains(key)) {
                         self.add_behind(seq, waiting(delivery));
                     } else {
@@ -200,15 +190,9 @@ impl Items {
 
     /// A change is parked, and the later ones of its record behind it.
     fn refused(&mut self, seq: i64, delivery: PendingDelivery, stored: bool) {
-        if self.in_order == InOrder::Sink {
-            // Everything behind it is read again when it is settled.
-            self.ending = true;
-            self.window.refused_alone(seq);
-        } else {
-            self.parked.insert((delivery.route.clone(), delivery.record_id.clone()));
-            for behind in self.window.refused(seq) {
-                self.park_behind(behind);
-            }
+        self.parked.insert((delivery.route.clone(), delivery.record_id.clone()));
+        for behind in self.window.refused(seq) {
+            self.park_behind(behind);
         }
         if stored {
             self.progress.put.push(delivery);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::config::{self, CommandSettings, InOrder, SinkFilter, SinkKind, Start};
+use crate::config::{self, CommandSettings, SinkFilter, SinkKind, Start};
 use crate::deliver::{Deliverer, FloodGate, Redrive, Redriven, Room, SinkStatus, redrive};
 use crate::record::{Change, Kind, PollerId, Route};
 use crate::sink::{Scripted, Verdict, WindowedSink};
@@ -184,7 +184,6 @@ pub(super) fn settings() -> config::SinkSettings {
             conditions: Vec::new(),
         },
         start: Start::Now,
-        in_order: InOrder::Record,
         hold_above: None,
         retry: Arc::from(retry),
         kind: SinkKind::Command(CommandSettings::new(Vec::new(), Duration::ZERO)),

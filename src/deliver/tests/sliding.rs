@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 use super::{fault, wait_for};
-use crate::config::{self, InOrder, Start};
+use crate::config::{self, Start};
 use crate::record::Change;
 use crate::sink::{Scripted, Verdict};
 
@@ -151,33 +151,4 @@ async fn whatever_the_endpoint_does_each_record_arrives_in_order_and_each_change
         }
         task.stop().await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sink_that_wants_all_in_order_gets_nothing_past_a_change_that_fails() {
-    let shop = Shop::new().await;
-    shop.see_all(&leads(30)).await;
-    let mut tries = 0;
-    let sink = Scripted::new(8, move |change| {
-        let name = name(change);
-        tries += u32::from(name == "Lead 11");
-        match (name.as_str(), tries) {
-            ("Lead 11", ..3) => Verdict::Refused { reason: "answered 422".into(), for_good: false },
-            ("Lead 21", _) => Verdict::Refused { reason: "ended with 65".into(), for_good: true },
-            _ => Verdict::Done,
-        }
-    })
-    .slow(|change| millis(100 - change.seq.unsigned_abs()));
-    let task = shop
-        .start("erp", sink, config::SinkSettings { in_order: InOrder::Sink, ..beginning() })
-        .await;
-    until("it waits for the change that fails", MINUTE, || task.status().retrying == 1).await;
-    tokio::time::sleep(millis(3_000)).await;
-    // The log holds a page from its end: 19 are before it, of which one is dead.
-    assert_eq!(task.taken().len(), 18, "nothing passes it");
-    until("all have arrived", HOUR, || task.taken().len() == 29).await;
-    let seqs = acknowledged(&task.sink);
-    assert!(seqs.is_sorted(), "{seqs:?}");
-    assert_eq!(shop.row("erp").await.dead, 1);
-    task.stop().await;
 }

@@ -30,7 +30,6 @@ enum Step {
     HandOver,
     /// The change that was handed over at this place of those in flight.
     Deliver(usize),
-    RefuseAlone(usize),
     Refuse(usize),
     SetAside,
     /// The first parked change of this record comes out of the store again.
@@ -43,7 +42,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => key().prop_map(Step::Add),
         6 => Just(Step::HandOver),
         5 => (0_usize..8).prop_map(Step::Deliver),
-        1 => (0_usize..8).prop_map(Step::RefuseAlone),
         1 => (0_usize..8).prop_map(Step::Refuse),
         1 => Just(Step::SetAside),
         3 => (0_u8..4).prop_map(Step::Return),
@@ -87,11 +85,6 @@ impl Model {
                 self.row(seq).fate = Fate::Delivered;
                 self.delivered += 1;
                 self.window.delivered(seq);
-            }
-            Step::RefuseAlone(place) => {
-                let Some(seq) = self.in_flight(place) else { return };
-                self.row(seq).fate = Fate::Refused;
-                self.window.refused_alone(seq);
             }
             Step::Refuse(place) => {
                 let Some(seq) = self.in_flight(place) else { return };

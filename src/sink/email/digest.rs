@@ -22,8 +22,6 @@ pub struct DigestSink {
     writer: Writer,
     server: Server,
     window: Duration,
-    /// Whether a mail ends before the first change that cannot be shown.
-    stops_at_refusals: bool,
 }
 
 impl DigestSink {
@@ -37,12 +35,7 @@ impl DigestSink {
             writer: Writer::build(settings).map_err(refuse)?,
             server: Server::build(settings).map_err(refuse)?,
             window,
-            stops_at_refusals: false,
         })
-    }
-
-    pub(in crate::sink) fn stop_at_refusals(&mut self) {
-        self.stops_at_refusals = true;
     }
 
     pub(in crate::sink) fn secrets(&self) -> &Secrets {
@@ -68,18 +61,7 @@ impl DigestSink {
         now: Timestamp,
         stop: &CancellationToken,
     ) -> Vec<Verdict> {
-        let Written { mail, mut fates } = self.write(changes, now);
-        if self.stops_at_refusals
-            && let Some(first) = fates.iter().position(|fate| !matches!(fate, Fate::Shown))
-        {
-            let mut before = match (first, fates.swap_remove(first)) {
-                (0, Fate::Refused(reason)) => vec![Verdict::refused(reason)],
-                // The refused change is the first of the next batch.
-                _ => Box::pin(self.deliver(&changes[..first], now, stop)).await,
-            };
-            before.resize(changes.len(), Verdict::NotTried);
-            return before;
-        }
+        let Written { mail, fates } = self.write(changes, now);
         let sent = match mail {
             Some(mail) => self.server.send(&mail, stop).await,
             None => Verdict::NotTried,

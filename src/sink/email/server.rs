@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::message::Mail;
 use super::smtp::{Conversation, SmtpError, Stream, encrypted};
-use crate::config::{EmailSettings, MailTls};
+use crate::config::{EmailSettings, MailTls, Secret};
 use crate::duration;
 use crate::sink::lookup::addresses;
 use crate::sink::reason::Reason;
@@ -34,7 +34,7 @@ pub(super) struct Server {
     port: u16,
     tls: MailTls,
     config: Option<Arc<ClientConfig>>,
-    login: Option<(String, SecretString)>,
+    login: Option<(String, Secret)>,
     secrets: Secrets,
     timeout: Duration,
 }

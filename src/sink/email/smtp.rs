@@ -11,7 +11,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
+
+use crate::config::Secret;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio_rustls::TlsConnector;
 
@@ -116,11 +118,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    pub(super) async fn log_in(
-        &mut self,
-        user: &str,
-        password: &SecretString,
-    ) -> Result<(), SmtpError> {
+    pub(super) async fn log_in(&mut self, user: &str, password: &Secret) -> Result<(), SmtpError> {
         let kinds = self.offered.offers("AUTH").unwrap_or_default();
         let offers = |kind: &str| kinds.iter().any(|offered| offered == kind);
         let password = password.expose_secret();

@@ -84,6 +84,8 @@ mod tests {
     fn redactor() -> Redactor {
         let settings = WebhookSettings {
             url: URL.into(),
+            allow_plain: false,
+            ca_file: None,
             secrets: vec!["whsec_CANARYSIGNINGSECRET".into()],
             format: Format::Standard,
             headers: BTreeMap::from([("authorization".into(), "Bearer CANARYHEADER".into())]),

@@ -6,7 +6,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
-use secrecy::{ExposeSecret, SecretSlice, SecretString};
+use secrecy::{ExposeSecret, SecretSlice};
+
+use crate::config::Secret;
 use sha2::Sha256;
 
 use crate::sink::SinkBuildError;
@@ -21,7 +23,7 @@ pub(super) struct Signer {
 
 impl Signer {
     /// Reads secrets of the form `whsec_` and base64, newest first.
-    pub(super) fn build(name: &str, secrets: &[SecretString]) -> Result<Self, SinkBuildError> {
+    pub(super) fn build(name: &str, secrets: &[Secret]) -> Result<Self, SinkBuildError> {
         let secrets = secrets.iter().enumerate().map(|(index, secret)| {
             read(secret.expose_secret()).map_err(|problem| SinkBuildError::Secret {
                 sink: name.to_owned(),

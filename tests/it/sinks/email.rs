@@ -150,11 +150,6 @@ async fn a_digest_is_one_mail_and_leaves_out_what_cannot_be_shown() {
     assert!(!shown.contains("evt_0005"), "{shown}");
     server.be("data451");
     assert!(deliver(&mut sink, &given[2..]).await.iter().all(is_fault));
-    // In the order of the sink, nothing passes what is refused, which begins the next mail.
-    server.be("well");
-    sink.stop_at_refusals();
-    assert_eq!(kinds(deliver(&mut sink, &given).await), ["done", "not tried", "not tried"]);
-    assert_eq!(kinds(deliver(&mut sink, &given[1..]).await), ["refused", "not tried"]);
     let Sink::Batched(sink) = sink else { panic!("a digest is a batch") };
     assert_eq!(sink.linger(), Duration::from_secs(3600));
 }

@@ -17,7 +17,7 @@ fn sink_kind(endpoint: &str, bucket: &str) -> SinkKind {
     let access = dir.path().join("access");
     fs::write(&access, "AKIDCANARY\nSECRETCANARY\n").unwrap();
     fs::set_permissions(&access, fs::Permissions::from_mode(0o600)).unwrap();
-    let sink = "type = \"s3\"\nworkspace = \"north\"\naccess_key_file = \"access\"\nevery = \"1h\"";
+    let sink = "type = \"s3\"\nworkspace = \"north\"\naccess_key_file = \"access\"";
     let lines = format!("{sink}\nendpoint = \"{endpoint}\"\nbucket = \"{bucket}\"");
     configured(dir.path(), &lines).kind
 }

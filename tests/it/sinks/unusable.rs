@@ -47,7 +47,7 @@ async fn servers(mail: Option<&MailServer>) -> Vec<Unusable> {
     if let Some(moto) = Moto::shared() {
         let archive = format!(
             "type = \"s3\"\nendpoint = \"{}\"\nbucket = \"gone\"\nworkspace = \"a\"\n\
-             access_key_file = \"access\"\nevery = \"0s\"",
+             access_key_file = \"access\"",
             moto.url()
         );
         sinks.push(("archive", archive, "the bucket gone is not there", "create it"));

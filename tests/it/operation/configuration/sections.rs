@@ -11,7 +11,10 @@ fn a_text_that_is_no_configuration() {
             ("[workspace", &["1:11 unclosed table, expected `]`"]),
             ("[workspace]\nbase_url \"https://shop.example.com/api\"", &["2:10 expected `=`"]),
             ("[poll]\nlimit = 50\n[poll]", &["3:2 duplicate key"]),
-            ("[workspce]", &["1:1 needs `base_url`", "1:2 did you mean `workspace`?"]),
+            (
+                "[workspce]",
+                &["1:1 needs `base_url`", "1:2 unknown key at the top; did you mean `workspace`?"],
+            ),
         ],
     );
 }
@@ -32,10 +35,10 @@ routes = ["job"]
 "#;
     let problems = [
         "2:12 `base_url` must begin with https://",
-        "3:1 unknown key `api_key_fil` in [workspace]; did you mean `api_key_file`?",
-        "5:23 `requests_per_minute` must be from 1 to 1000000, not 0",
+        "3:1 unknown key in [workspace]; did you mean `api_key_file`?",
+        "5:23 `requests_per_minute` must be from 1 to 1000000",
         "7:11 `timeout` is not a duration",
-        r#"11:11 `routes` cannot hold "job"; did you mean "jobs"?"#,
+        r#"11:11 `routes` cannot hold this; did you mean "jobs"?"#,
     ];
     refused("", &[(text, &problems)]);
 }
@@ -55,11 +58,11 @@ fn the_workspace() {
         "[workspace]\nbase_url = \"https://shop.example.com/api\"",
         &[
             (r#"apikeyfile = "api-key""#, &["3:1 did you mean `api_key_file`?"]),
-            (r#"auth = "oauth""#, &[r#"3:8 cannot be "oauth"; use one of bearer, x-api-key"#]),
+            (r#"auth = "oauth""#, &["3:8 cannot be this; use one of bearer, x-api-key"]),
             (r#"businesses = "12""#, &["3:14 must be a list in square brackets, not a string"]),
-            (r#"businesses = [12, "12"]"#, &["3:19 business 12 appears twice"]),
+            (r#"businesses = [12, "12"]"#, &["3:14 holds one item twice"]),
             (r#"time_zone = "Berlin""#, &[r#"3:13 for example "Europe/Berlin""#]),
-            ("reserve = 5", &["3:1 unknown key `reserve` in [workspace]; `reserve` belongs in"]),
+            ("reserve = 5", &["3:1 unknown key in [workspace]; `reserve` belongs in [budget]"]),
         ],
     );
 }
@@ -76,8 +79,8 @@ fn the_budget_and_the_polls() {
     refused(
         "[poll]",
         &[
-            ("limit = 101", &["2:9 `limit` must be from 1 to 100, not 101"]),
-            (r#"interval = "5s""#, &["2:1 unknown key `interval` in [poll]; did you mean"]),
+            ("limit = 101", &["2:9 `limit` must be from 1 to 100"]),
+            (r#"interval = "5s""#, &["2:1 unknown key in [poll]; did you mean `max_interval`?"]),
             ("timeout = 20", &[r#"2:11 must be a duration in quotes, for example "30s""#]),
             (r#"timeout = "20""#, &["2:11 write a number and a unit (ms, s, m, h, d)"]),
             (r#"min_interval = "5m""#, &["2:16 must not be longer than max_interval"]),
@@ -87,7 +90,7 @@ fn the_budget_and_the_polls() {
 
 #[test]
 fn the_routes() {
-    let no_route = "1:9 unknown key `invoices` in [routes]; the keys here are: jobs, customers";
+    let no_route = "1:9 unknown key in [routes]; the keys here are: jobs, customers";
     refused("[routes.invoices]", &[(r#"every = "5m""#, &[no_route])]);
     refused("[routes.payment]", &[(r#"every = "5m""#, &["1:9 did you mean `payments`?"])]);
     refused(
@@ -96,7 +99,7 @@ fn the_routes() {
             (r#"enabled = "no""#, &["2:11 `enabled` must be true or false, without quotes"]),
             ("every = \"30s\"\nmax_interval = \"1m\"", &["2:9 `every` sets a fixed interval"]),
             ("weight = 0", &["2:10 `weight` must be above 0 and at most 1000"]),
-            (r#"ignore = ["id"]"#, &[r#"2:11 `ignore` cannot hold "id""#]),
+            (r#"ignore = ["id"]"#, &[r#"2:10 `ignore` cannot hold "id""#]),
         ],
     );
     let all = "jobs customers leads payments job_status_changes outsourced_jobs";
@@ -110,10 +113,7 @@ fn the_store_and_its_backup() {
         "[store]",
         &[
             (r#"path = "data/""#, &[r#"2:8 must be the path of a file, for example "mirror.db""#]),
-            (
-                r#"log_retention = "5s""#,
-                &["2:17 `log_retention` must be from 1m to 36525d, not 5s"],
-            ),
+            (r#"log_retention = "5s""#, &["2:17 `log_retention` must be from 1m to 36525d"]),
         ],
     );
     refused("[backup]", &[(r#"at = "25:10""#, &[r#"2:6 a time of day from "00:00" to "23:59""#])]);
@@ -128,7 +128,10 @@ fn the_status_page() {
             (r#"listen = "0.0.0.0:7780""#, &["2:10 can reach, so the page needs a token"]),
             (r#"listen = "[::]:7780""#, &["2:10 can reach, so the page needs a token"]),
             ("token_file = \"prose\"\nlisten = \"[::]:80\"", &["2:14 at least 16 letters"]),
-            ("listen = \"[::1]:80\"\nhosts = [\"shop:443\"]", &["3:10 is not a host name"]),
+            (
+                "listen = \"[::1]:80\"\nhosts = [\"shop:443\"]",
+                &["3:9 only the name, without https://"],
+            ),
         ],
     );
 }
@@ -140,36 +143,30 @@ fn the_alerts() {
     refused(
         &format!("{file}{postgres}[alerts]"),
         &[
-            (r#"sink = "adit""#, &[r#"9:8 there is no sink "adit"; did you mean "audit"?"#]),
-            (r#"sink = ["db"]"#, &["9:9 a sink of type postgres takes records only"]),
+            (r#"sink = "adit""#, &[r#"9:8 names no sink of this file; did you mean "audit"?"#]),
+            (r#"sink = ["db"]"#, &["9:8 names a sink of type postgres, which takes records only"]),
         ],
     );
-    refused(
-        "[alerts]",
-        &[(r#"sink = "erp""#, &[r#"2:8 there is no sink "erp": add [sinks.NAME]"#])],
-    );
+    refused("[alerts]", &[(r#"sink = "erp""#, &["2:8 names no sink: add a table [sinks.NAME]"])]);
 }
 
 #[test]
 fn the_scheduled_reports() {
     let report = "report = \"payments\"\nat = \"07:30\"";
-    let missing = ["1:1 needs `report`", "1:1 needs `at`: a time", "1:1 needs `path`"];
-    refused(
-        "[reports]",
-        &[("currency = \"Euro and cent\"", &["2:12 a currency is a code or a sign"])],
-    );
+    let missing = ["1:1 needs `report`", "1:1 needs `at`: a time"];
+    refused("[reports]", &[("currency = \"Euro and cent\"", &["2:12 must be a code or a sign"])]);
     refused("[reports.schedule.till]", &[("", &missing)]);
     refused(
         &format!("[reports.schedule.till]\n{report}"),
         &[
-            (r#"sink = "adit""#, &[r#"4:8 there is no sink "adit""#]),
-            ("path = \"till.csv\"\nsink = \"erp\"", &["5:8 a scheduled report has one target"]),
-            (r#"path = "mirror.db""#, &["4:8 a file that shopmirror uses already"]),
+            (r#"sink = "adit""#, &["4:8 names no sink"]),
+            ("path = \"till.csv\"\nsink = \"erp\"", &["5:8 is a second target"]),
+            (r#"path = "mirror.db""#, &["4:8 is a file that shopmirror uses already"]),
             ("path = \"a.csv\"\ndays = [\"monday\"]", &["5:9 use one of mon, tue, wed"]),
             ("path = \"a.csv\"\nperiod = \"tomorrow\"", &["5:10 use one of today, yesterday"]),
         ],
     );
     let other = format!("path = \"a\"\n[reports.schedule.too]\n{report}\npath = \"x/../a\"");
-    let twice = "8:8 the scheduled report till writes this file too";
+    let twice = "8:8 is written by the scheduled report till too";
     refused(&format!("[reports.schedule.till]\n{report}"), &[(&other, &[twice])]);
 }

@@ -1,0 +1,184 @@
+//! `[budget]`, `[poll]`, `[routes.ROUTE]` and `[once]`: how many requests, and when.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::table::Table;
+use super::value::{duration, lines, number, seconds};
+use crate::record::Route;
+
+const SHORTEST: Duration = Duration::from_millis(100);
+const DAY: Duration = Duration::from_secs(86_400);
+const WEIGHT_MAX: f64 = 1000.0;
+const IGNORED_MAX: usize = 64;
+
+/// `[budget]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct BudgetSettings {
+    /// Requests a minute the key has for all of its clients.
+    #[serde(default = "number::<60>")]
+    pub requests_per_minute: u32,
+    /// Requests a minute left to the other clients.
+    #[serde(default = "number::<15>")]
+    pub reserve: u32,
+}
+
+/// `[poll]`: what all routes have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct PollSettings {
+    /// Records per page, 1 to 100 (contract, "Limits").
+    #[serde(default = "number::<100>")]
+    pub limit: u32,
+    /// The longest time that one request may take in total.
+    #[serde(default = "seconds::<20>", deserialize_with = "duration")]
+    pub timeout: Duration,
+}
+
+/// `[routes.NAME]` joined with the defaults of `[poll]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteSettings {
+    /// The route.
+    pub route: Route,
+    /// Shortest time between two polls.
+    pub min_interval: Duration,
+    /// Longest time between two polls.
+    pub max_interval: Duration,
+    /// A fixed interval instead of the adaptive one.
+    pub every: Option<Duration>,
+    /// How important an arrival on this route is, relative to the other routes; 1 by default.
+    pub weight: f64,
+    /// Top-level fields whose changes do not make a new version of a record.
+    pub ignore: Vec<String>,
+}
+
+/// The keys of `[routes.NAME]` beside the intervals.
+#[derive(Deserialize)]
+struct RouteKeys {
+    #[serde(default = "yes")]
+    enabled: bool,
+    #[serde(default, deserialize_with = "duration")]
+    every: Option<Duration>,
+    #[serde(default = "one")]
+    weight: f64,
+    #[serde(default, deserialize_with = "lines")]
+    ignore: Vec<String>,
+}
+
+/// The keys that `[poll]` and `[routes.NAME]` have in common.
+#[derive(Deserialize)]
+struct Intervals {
+    #[serde(default, deserialize_with = "duration")]
+    min_interval: Option<Duration>,
+    #[serde(default, deserialize_with = "duration")]
+    max_interval: Option<Duration>,
+}
+
+#[derive(Deserialize)]
+struct Once {
+    #[serde(default, deserialize_with = "duration")]
+    every: Option<Duration>,
+}
+
+pub(super) fn yes() -> bool {
+    true
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// `[budget]`
+pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
+    let mut read: BudgetSettings = table.read(&[])?;
+    let per_minute = read.requests_per_minute;
+    table.between("requests_per_minute", per_minute, 1, 1_000_000);
+    if per_minute <= 20 && !table.has("reserve") {
+        read.reserve = per_minute / 4;
+    }
+    if table.has("reserve") && read.reserve >= per_minute {
+        table.note("reserve", format!(
+            "must be less than requests_per_minute, which is {per_minute}: otherwise no request is left for polls"
+        ));
+    }
+    Some(read)
+}
+
+/// `[poll]` and the shortest and longest interval of all routes.
+pub(super) fn poll(table: &Table<'_>) -> (Option<PollSettings>, (Duration, Duration)) {
+    let read: Option<PollSettings> = table.read(&[]);
+    if let Some(poll) = &read {
+        table.between("limit", poll.limit, 1, 100);
+        table.between("timeout", poll.timeout, SHORTEST, Duration::from_secs(600));
+    }
+    // In 90 seconds a client can create 90 records, one per second, which is all that the key
+    // allows. They fit on one page with some known records, even on a route that was quiet.
+    (read, intervals(table, (Duration::from_secs(1), Duration::from_secs(90))))
+}
+
+fn intervals(table: &Table<'_>, default: (Duration, Duration)) -> (Duration, Duration) {
+    let Some(Intervals { min_interval, max_interval }) = table.read(&[]) else { return default };
+    let (min, max) = (min_interval.unwrap_or(default.0), max_interval.unwrap_or(default.1));
+    for (key, value) in [("min_interval", min), ("max_interval", max)] {
+        table.between(key, value, SHORTEST, DAY);
+    }
+    if min > max {
+        let key = if min_interval.is_some() { "min_interval" } else { "max_interval" };
+        table
+            .note(key, "does not fit the other: min_interval must not be longer than max_interval");
+        // It is not said again for each route.
+        return default;
+    }
+    (min, max)
+}
+
+/// `[routes]`: the enabled ones, in the order of [`Route::ALL`].
+pub(super) fn routes(table: &Table<'_>, default: (Duration, Duration)) -> Vec<RouteSettings> {
+    let routes = Route::ALL.map(|route| self::route(route, &table.table(route.as_str()), default));
+    let read = routes.iter().all(Option::is_some);
+    let enabled: Vec<_> =
+        routes.into_iter().flatten().filter_map(|(on, own)| on.then_some(own)).collect();
+    if enabled.is_empty() && read {
+        table.note_here("every route has enabled = false: enable at least one");
+    }
+    enabled
+}
+
+fn route(
+    route: Route,
+    table: &Table<'_>,
+    default: (Duration, Duration),
+) -> Option<(bool, RouteSettings)> {
+    let read = table.read(&[]);
+    let (min_interval, max_interval) = intervals(table, default);
+    table.finish();
+    let RouteKeys { enabled, every, weight, ignore } = read?;
+    if let Some(every) = every {
+        table.between("every", every, SHORTEST, DAY);
+        if table.has("min_interval") || table.has("max_interval") {
+            table.note(
+                "every",
+                "sets a fixed interval: remove `every`, or remove min_interval and max_interval",
+            );
+        }
+    }
+    if !(weight > 0.0 && weight <= WEIGHT_MAX) {
+        table.note("weight", format!("must be above 0 and at most {WEIGHT_MAX}"));
+    }
+    if ignore.iter().any(|field| field == "id") {
+        table.note("ignore", "cannot hold \"id\": the id says which record it is");
+    }
+    if ignore.len() > IGNORED_MAX {
+        table.note("ignore", format!("holds more than {IGNORED_MAX} fields"));
+    }
+    let own = RouteSettings { route, min_interval, max_interval, every, weight, ignore };
+    Some((enabled, own))
+}
+
+/// `[once]`: how often a timer runs `shopmirror once`.
+pub(super) fn once(table: &Table<'_>) -> Option<Duration> {
+    let every = table.read::<Once>(&[])?.every?;
+    // A cron job runs at most once per minute, and a shop wants its records within a week.
+    table.between("every", every, Duration::from_secs(1), 7 * DAY);
+    Some(every)
+}

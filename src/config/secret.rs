@@ -1,0 +1,35 @@
+//! A text that no message and no `Debug` output shows.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretString};
+
+/// A secret of the configuration. It can be compared, so that a reload notices a new one.
+#[derive(Clone)]
+pub struct Secret(SecretString);
+
+impl ExposeSecret<str> for Secret {
+    fn expose_secret(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl<T: Into<SecretString>> From<T> for Secret {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose_secret() == other.expose_secret()
+    }
+}
+
+impl Eq for Secret {}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}

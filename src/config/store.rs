@@ -1,0 +1,80 @@
+//! `[store]` and `[backup]`: where the records are, how long old versions stay, and the daily copies.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::civil::Time;
+use serde::{Deserialize, Deserializer};
+
+use super::table::Table;
+use super::value::{count, duration, parsed, path, seconds};
+
+const DAY_S: u64 = 86_400;
+/// A year of daily backups.
+const KEEP_MAX: usize = 366;
+
+/// `[store]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct StoreSettings {
+    /// The SQLite file.
+    #[serde(default = "database", deserialize_with = "path")]
+    pub path: PathBuf,
+    /// How long older versions stay in the log. The newest version of a record is always kept.
+    #[serde(default = "seconds::<{ 400 * DAY_S }>", deserialize_with = "duration")]
+    pub log_retention: Duration,
+}
+
+/// `[backup]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct BackupSettings {
+    /// How many daily backups are kept; 0 makes none.
+    #[serde(default = "count::<7>")]
+    pub keep: usize,
+    /// When the daily backup is made, by the machine's time zone.
+    #[serde(default = "half_past_three", deserialize_with = "time_of_day")]
+    pub at: Time,
+    /// The folder they are written to.
+    #[serde(default = "backups", deserialize_with = "path")]
+    pub path: PathBuf,
+}
+
+fn database() -> PathBuf {
+    "mirror.db".into()
+}
+
+fn backups() -> PathBuf {
+    "backups".into()
+}
+
+fn half_past_three() -> Time {
+    Time::constant(3, 30, 0, 0)
+}
+
+/// `[store]`; `None` only if a problem was noted.
+pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
+    let read: StoreSettings = table.read(&[])?;
+    let text = read.path.to_string_lossy();
+    if text.starts_with(':') || text.starts_with("file:") || text.ends_with('/') {
+        table.note("path", "must be the path of a file, for example \"mirror.db\"");
+    }
+    let century = Duration::from_secs(100 * 31_557_600);
+    table.between("log_retention", read.log_retention, Duration::from_secs(60), century);
+    Some(StoreSettings { path: table.report.base.store_path(&text), ..read })
+}
+
+/// `[backup]`; `store` is where the store is. `None` only if a problem was noted.
+pub(super) fn backup(table: &Table<'_>, store: &Path) -> Option<BackupSettings> {
+    let read: BackupSettings = table.read(&[])?;
+    table.between("keep", read.keep, 0, KEEP_MAX);
+    let path = match table.has("path") {
+        true => table.report.base.state_path(&read.path),
+        false => store.with_file_name(&read.path),
+    };
+    Some(BackupSettings { path, ..read })
+}
+
+/// A time of day.
+pub(super) fn time_of_day<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
+    let wanted = "a time of day from \"00:00\" to \"23:59\"";
+    parsed(d, wanted, |text| Time::strptime("%H:%M", text).map_err(|_| format!("must be {wanted}")))
+}

@@ -1,0 +1,318 @@
+//! Reads one table of the file into a struct, and collects every problem.
+//!
+//! serde stops at the first value that it cannot use. [`Table::read`] notes it, leaves its key out and
+//! reads again, so that one run reports all. A key that no struct of its table has is unknown; this is
+//! said when all tables were read, because the key may belong to another one.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::Problem;
+use super::value::{Keys, Refusal, Value, nearest};
+use super::{Base, files};
+use crate::duration;
+
+/// At most so many sinks, and so many scheduled reports.
+const NAMED_MAX: usize = 64;
+const NAME_LEN_MAX: usize = 64;
+
+/// Keys that other versions had or that people try, with what to do instead.
+const GONE: [(&str, &str, &str); 9] = [
+    (
+        "workspace",
+        "api_key",
+        "the key is not written here, because everyone who may read this file would have it: write it into a file of its own and name that file with api_key_file",
+    ),
+    ("sinks.", "in_order", "remove it: the changes of one record are always in order"),
+    ("sinks.", "mode", "remove it: the attributes are always in the body"),
+    ("sinks.", "source", "remove it: the source is always base_url of [workspace]"),
+    ("sinks.", "every", "remove it: an object is stored as soon as there are changes"),
+    ("sinks.", "subject_file", "write the template into `subject`"),
+    ("sinks.", "text_file", "write the template into `text`, between ''' and '''"),
+    ("sinks.", "html_file", "write the template into `html`, between ''' and '''"),
+    ("sinks.", "secret", "write the secret into a file and name it with `secret_file`"),
+];
+
+/// What is found in one file.
+pub(super) struct Report<'d> {
+    text: &'d str,
+    /// What relative paths start from.
+    pub(super) base: &'d Base,
+    problems: RefCell<Vec<Problem>>,
+    known: RefCell<Vec<(String, &'static str)>>,
+    unknown: RefCell<Vec<Unknown>>,
+}
+
+struct Unknown {
+    table: String,
+    key: String,
+    place: usize,
+}
+
+impl<'d> Report<'d> {
+    pub(super) fn new(text: &'d str, base: &'d Base) -> Self {
+        Self {
+            text,
+            base,
+            problems: RefCell::default(),
+            known: RefCell::default(),
+            unknown: RefCell::default(),
+        }
+    }
+
+    fn note(&self, place: usize, message: String) {
+        self.problems.borrow_mut().push(Problem::new(self.text, place, message));
+    }
+
+    /// Every key that a struct has, with its table.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> Vec<(String, &'static str)> {
+        self.known.borrow().clone()
+    }
+
+    /// Reports the unknown keys and returns all problems.
+    pub(super) fn finish(self) -> Vec<Problem> {
+        let known = self.known.take();
+        for Unknown { table, key, place } in self.unknown.take() {
+            let gone = GONE.iter().find(|(of, gone, _)| table.starts_with(of) && *gone == key);
+            let siblings: Vec<&str> =
+                known.iter().filter(|(of, _)| *of == table).map(|(_, key)| *key).collect();
+            let other = || {
+                known
+                    .iter()
+                    .find(|(of, known)| *known == key && !of.contains('.') && !of.is_empty())
+            };
+            let hint = match (gone, nearest(&key, &siblings)) {
+                (Some((_, _, advice)), _) => (*advice).to_owned(),
+                (None, Some(near)) => format!("did you mean `{near}`?"),
+                (None, None) => match other() {
+                    Some((other, key)) => format!("`{key}` belongs in [{other}]"),
+                    None => format!("the keys here are: {}", siblings.join(", ")),
+                },
+            };
+            let of = if table.is_empty() { "at the top".into() } else { format!("in [{table}]") };
+            self.note(place, format!("unknown key {of}; {hint}"));
+        }
+        self.problems.take()
+    }
+}
+
+/// One table of the file; a table that is absent is empty.
+pub(super) struct Table<'d> {
+    pub(super) report: &'d Report<'d>,
+    /// The dotted name; empty for the whole document.
+    name: String,
+    /// Where missing keys are reported.
+    place: usize,
+    /// The values by key, each with the place of the key.
+    pub(super) entries: BTreeMap<String, (usize, Spanned<DeValue<'d>>)>,
+    known: RefCell<Vec<&'static str>>,
+    /// Keys whose value cannot be used, which was noted.
+    refused: Vec<&'static str>,
+    /// It is no table, which was noted.
+    is_broken: bool,
+}
+
+impl<'d> Table<'d> {
+    /// The whole document.
+    pub(super) fn document(report: &'d Report<'d>, table: &DeTable<'d>) -> Self {
+        Self::of(report, String::new(), 0, Some(table))
+    }
+
+    fn of(report: &'d Report<'d>, name: String, place: usize, table: Option<&DeTable<'d>>) -> Self {
+        let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'d>>)| {
+            let (key, place): (&std::borrow::Cow<'_, str>, _) = (key.get_ref(), key.span().start);
+            (key.clone().into_owned(), (place, value.clone()))
+        };
+        let entries = table.into_iter().flatten().map(entry).collect();
+        let known = RefCell::default();
+        let mut read =
+            Self { report, name, place, entries, known, refused: Vec::new(), is_broken: false };
+        files::put_in_place(&mut read);
+        read
+    }
+
+    /// Notes a problem with a key that is then not read.
+    pub(super) fn refuse(&mut self, key: &'static str, place: usize, message: String) {
+        self.report.note(place, message);
+        self.refused.push(key);
+    }
+
+    /// A table inside this one.
+    pub(super) fn table(&self, key: &'static str) -> Self {
+        self.known.borrow_mut().push(key);
+        self.child(key)
+    }
+
+    /// Reads all of a table inside this one.
+    pub(super) fn section<T>(&self, key: &'static str, read: impl FnOnce(&Self) -> T) -> T {
+        let table = self.table(key);
+        let found = read(&table);
+        table.finish();
+        found
+    }
+
+    fn child(&self, key: &str) -> Self {
+        let name = match self.name.as_str() {
+            "" => key.to_owned(),
+            parent => format!("{parent}.{key}"),
+        };
+        let Some((_, value)) = self.entries.get(key) else {
+            return Self::of(self.report, name, 0, None);
+        };
+        let place = value.span().start;
+        match value.get_ref() {
+            DeValue::Table(table) => Self::of(self.report, name, place, Some(table)),
+            _ => {
+                self.report.note(place, format!("`{key}` must be a table: write [{name}]"));
+                Self { is_broken: true, ..Self::of(self.report, name, place, None) }
+            }
+        }
+    }
+
+    /// The keys as they stand in the file.
+    pub(super) fn keys(&self) -> Vec<&str> {
+        self.entries.keys().map(String::as_str).collect()
+    }
+
+    /// The tables of a table whose keys are names that the shop chose, such as `[sinks]`.
+    pub(super) fn named(&self) -> Vec<(String, Self)> {
+        let mut tables = Vec::new();
+        for (name, (place, _)) in &self.entries {
+            let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
+            if !(1..=NAME_LEN_MAX).contains(&name.len()) || !name.bytes().all(legal) {
+                self.report.note(
+                    *place,
+                    format!(
+                        "a name in [{}] has 1 to {NAME_LEN_MAX} characters of a-z, 0-9, _ and -",
+                        self.name
+                    ),
+                );
+                continue;
+            }
+            let table = self.child(name);
+            if !table.is_broken {
+                tables.push((name.clone(), table));
+            }
+        }
+        if tables.len() > NAMED_MAX {
+            self.note_here(format!("[{}] holds more than {NAMED_MAX} tables", self.name));
+        }
+        tables
+    }
+
+    /// True if the file has the key.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key) || self.refused.contains(&key)
+    }
+
+    /// Reads the keys that `T` has. `needed` are those that must be there, with what to write.
+    ///
+    /// `None` if a needed key is missing or any value cannot be used; all of this was noted.
+    pub(super) fn read<T: DeserializeOwned>(&self, needed: &[(&str, &str)]) -> Option<T> {
+        let mut complete = !self.is_broken && self.refused.is_empty();
+        let mut values: BTreeMap<&str, Value<'_>> =
+            self.entries.iter().map(|(key, (_, value))| (key.as_str(), Value(value))).collect();
+        loop {
+            let mut known = Vec::new();
+            let keys = Keys { values: values.iter(), last: None, known: &mut known, fields: &[] };
+            let read = T::deserialize(keys);
+            self.learn(&known);
+            match read {
+                Ok(read) => return Some(read).filter(|_| complete),
+                Err(Refusal { key: Some(key), place: Some(place), message }) => {
+                    complete = false;
+                    self.report.note(place, format!("`{key}` {message}"));
+                    values.remove(key.as_str());
+                }
+                // A key that must be there is not.
+                Err(_) => break,
+            }
+        }
+        if !self.is_broken {
+            for (key, advice) in needed.iter().filter(|(key, _)| !self.has(key)) {
+                self.note_here(format!("[{}] needs `{key}`: {advice}", self.name));
+            }
+        }
+        None
+    }
+
+    fn learn(&self, keys: &[&'static str]) {
+        let files = files::CONTENTS.iter().filter(|(_, key)| keys.contains(key));
+        let mut known = self.known.borrow_mut();
+        known.extend(keys.iter().copied().chain(files.map(|(file, _)| *file)));
+        known.sort_unstable();
+        known.dedup();
+    }
+
+    /// Notes a problem with the value of a key; the message follows the name of the key.
+    pub(super) fn note(&self, key: &str, message: impl Display) {
+        self.note_inside(&[key], format!("`{key}` {message}"));
+    }
+
+    /// Notes a problem with a value inside this table; the message is a whole sentence.
+    pub(super) fn note_inside(&self, path: &[&str], message: impl Display) {
+        let first = path.first().and_then(|key| self.entries.get(*key));
+        let mut place = first.map_or(self.place, |(_, value)| value.span().start);
+        let mut value = first.map(|(_, value)| value.get_ref());
+        for key in path.iter().skip(1) {
+            let inner = value.and_then(DeValue::as_table).and_then(|table| table.get(*key));
+            place = inner.map_or(place, |inner| inner.span().start);
+            value = inner.map(Spanned::get_ref);
+        }
+        self.report.note(place, message.to_string());
+    }
+
+    /// Notes a problem with the table as a whole.
+    pub(super) fn note_here(&self, message: impl Display) {
+        self.report.note(self.place, message.to_string());
+    }
+
+    /// Notes a value that is outside of its bounds.
+    pub(super) fn between<V: PartialOrd + Bound>(&self, key: &str, value: V, low: V, high: V) {
+        if value < low || value > high {
+            self.note(key, format!("must be from {} to {}", low.text(), high.text()));
+        }
+    }
+
+    /// Notes every key that no struct has. Call it when all of the table was read.
+    pub(super) fn finish(&self) {
+        let known = self.known.take();
+        for (key, (place, _)) in self.entries.iter().filter(|(key, _)| !known.contains(&&***key)) {
+            let unknown = Unknown { table: self.name.clone(), key: key.clone(), place: *place };
+            self.report.unknown.borrow_mut().push(unknown);
+        }
+        let known = known.into_iter().map(|key| (self.name.clone(), key));
+        self.report.known.borrow_mut().extend(known);
+    }
+}
+
+/// What [`Table::between`] compares.
+pub(super) trait Bound: Copy {
+    /// As the file writes it.
+    fn text(self) -> String;
+}
+
+impl Bound for u32 {
+    fn text(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Bound for usize {
+    fn text(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Bound for Duration {
+    fn text(self) -> String {
+        duration::exact(self)
+    }
+}

@@ -1,0 +1,235 @@
+//! Keeps `docs/configuration.md` and `config.example.toml` true: the reference has every key of every
+//! struct with its default and no other key, and the example is valid as shipped and with all on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use toml::de::DeTable;
+
+use super::table::{Report, Table};
+use super::{Base, Config, sections};
+
+const EXAMPLE: &str = include_str!("../../config.example.toml");
+const REFERENCE: &str = include_str!("../../docs/configuration.md");
+
+/// A configuration with each table of the reference and the keys that it needs. Each `[NAME]` and
+/// `[ROUTE]` stands for one table; a type of sink names its sink.
+const NEEDED: [(&str, &str); 20] = [
+    ("workspace", "base_url = \"https://shop.example.com/api\""),
+    ("budget", ""),
+    ("poll", ""),
+    ("routes.ROUTE", ""),
+    ("once", ""),
+    ("store", ""),
+    ("backup", ""),
+    ("status", "listen = \"127.0.0.1:0\""),
+    ("reports", ""),
+    ("reports.schedule.NAME", "report = \"payments\"\nat = \"07:30\"\npath = \"till.html\""),
+    ("alerts", ""),
+    ("webhook", "url = \"https://erp.example.com/\"\nformat = \"template\"\ntemplate = \"{}\""),
+    ("file", "path = \"audit.ndjson\""),
+    ("command", "command = [\"/bin/true\"]\nformat = \"template\"\ntemplate = \"{}\""),
+    ("email", "server = \"localhost\"\nfrom = \"a@example.com\"\nto = [\"b@example.com\"]"),
+    ("postgres", "url = \"postgresql://u:p@localhost/d\"\nworkspace = \"north\""),
+    ("nats", "url = \"nats://localhost\"\nworkspace = \"north\""),
+    ("mqtt", "url = \"mqtts://localhost\"\nworkspace = \"north\""),
+    ("s3", "bucket = \"shop\"\naccess_key_file = \"two-lines\"\nworkspace = \"north\""),
+    ("intake", INTAKE),
+];
+const INTAKE: &str = "base_url = \"https://partner.example.com/api\"\napi_key_file = \"key\"\n\
+    create = \"lead\"\nfields = { name = \"a\", email = \"b\" }";
+
+/// One row of the reference.
+#[derive(Debug)]
+struct Row<'d> {
+    key: &'d str,
+    default: &'d str,
+}
+
+/// The rows of the reference by table; those of a type of sink under the name of the type.
+fn rows() -> BTreeMap<&'static str, Vec<Row<'static>>> {
+    let mut rows: BTreeMap<&str, Vec<Row<'_>>> = BTreeMap::new();
+    let mut table = "";
+    for line in REFERENCE.lines() {
+        if let Some(name) = line.strip_prefix("## `[").and_then(|rest| rest.strip_suffix("]`")) {
+            table = name;
+        } else if let Some(name) = line.strip_prefix("### `type = \"") {
+            table = name.trim_end_matches("\"`");
+        } else if let Some(row) = line.strip_prefix("| `") {
+            let (key, rest) = row.split_once("` | ").unwrap();
+            let (default, _) = rest.split_once(" | ").unwrap();
+            rows.entry(table).or_default().push(Row { key, default });
+        }
+    }
+    rows
+}
+
+/// The files that the texts name.
+fn folder() -> (tempfile::TempDir, Base) {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, content) in [
+        ("two-lines", "id\nsecret\n"),
+        ("smtp-login", "shop\nsecret\n"),
+        ("archive-key", "id\nsecret\n"),
+        ("erp-url", "https://erp.example.com/"),
+        ("erp-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        ("warehouse-url", "postgresql://shop:password@db.example.com/shops"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    }
+    let base = Base { dir: dir.path().to_owned(), ..Base::default() };
+    (dir, base)
+}
+
+/// A configuration with all tables. `keys` gives those of a table, from the ones that it needs.
+fn with(keys: impl Fn(&str, &str) -> String) -> String {
+    let mut text = String::new();
+    for (table, needed) in NEEDED {
+        let head = match table {
+            "routes.ROUTE" => "[routes.jobs]".to_owned(),
+            kind if is_type(kind) => format!("[sinks.{kind}]\ntype = \"{kind}\""),
+            other => format!("[{}]", other.replace("NAME", "name")),
+        };
+        text.push_str(&format!("{head}\n{}\n", keys(table, needed)));
+    }
+    text
+}
+
+fn is_type(table: &str) -> bool {
+    let types = ["webhook", "file", "command", "email", "postgres", "nats", "mqtt", "s3", "intake"];
+    types.contains(&table)
+}
+
+#[test]
+fn the_reference_has_every_key_and_no_other() {
+    let (_dir, base) = folder();
+    let text = with(|_, needed| needed.to_owned());
+    let document = DeTable::parse(&text).unwrap();
+    let report = Report::new(&text, &base);
+    assert!(sections(&Table::document(&report, document.get_ref())).is_some());
+    let known = report.known();
+    let rows = rows();
+    let documented = |table: &str| -> BTreeSet<&str> {
+        rows.get(table).into_iter().flatten().map(|row| row.key).collect()
+    };
+    for (table, _) in NEEDED {
+        let (name, mut wanted) = match table {
+            "routes.ROUTE" => ("routes.jobs".to_owned(), documented(table)),
+            kind if is_type(kind) => (format!("sinks.{kind}"), documented("sinks.NAME")),
+            other => (other.replace("NAME", "name"), documented(table)),
+        };
+        wanted.extend(documented(table));
+        let own = known.iter().filter(|(of, key)| *of == name && *key != "schedule");
+        let found: BTreeSet<&str> = own.map(|(_, key)| *key).collect();
+        assert_eq!(found, wanted, "{table}");
+    }
+    let tables: BTreeSet<&str> = rows.keys().copied().collect();
+    let read: BTreeSet<&str> =
+        NEEDED.iter().map(|(table, _)| *table).chain(["sinks.NAME"]).collect();
+    assert_eq!(tables, read);
+}
+
+#[test]
+fn each_default_of_the_reference_is_the_default() {
+    let (_dir, base) = folder();
+    let rows = rows();
+    let tried = std::cell::Cell::new(0);
+    // The keys of `table` that are not given, with the defaults that the reference shows.
+    let defaults = |table: &str, given: &str| -> String {
+        let shown = rows[table].iter().filter_map(|Row { key, default }| {
+            let value = default.strip_prefix('`')?.strip_suffix('`')?;
+            let is_given = given.lines().any(|line| line.starts_with(&format!("{key} =")));
+            (!is_given).then(|| format!("{key} = {value}\n"))
+        });
+        let shown: Vec<String> = shown.collect();
+        tried.set(tried.get() + shown.len());
+        shown.concat()
+    };
+    let text = with(|table, needed| {
+        // Only a CSV file has columns.
+        let given = format!("{needed}\n{}", if table == "file" { "columns =" } else { "" });
+        let common = match table {
+            "postgres" => defaults("sinks.NAME", "start ="),
+            kind if is_type(kind) => defaults("sinks.NAME", ""),
+            _ => String::new(),
+        };
+        format!("{needed}\n{}{common}", defaults(table, &given))
+    });
+    let read = |text: &str| {
+        let config = Config::parse(text, "config.toml", &base);
+        let config = config.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+        format!("{:#?}", Config { for_readers: String::new(), ..config })
+    };
+    assert_eq!(read(&text), read(&with(|_, needed| needed.to_owned())));
+    assert!(tried.get() > 60, "only {} defaults are shown", tried.get());
+}
+
+#[test]
+fn the_example_is_short_and_valid_as_shipped_and_with_all_on() {
+    let (dir, base) = folder();
+    let read = |text: &str| {
+        Config::parse(
+            &text.replace("/etc/shopmirror", &dir.path().display().to_string()),
+            "example",
+            &base,
+        )
+        .unwrap_or_else(|problems| panic!("{problems}\n{text}"))
+    };
+    assert!(EXAMPLE.lines().count() <= 150);
+    let shipped = read(EXAMPLE);
+    assert!(shipped.sinks.is_empty() && shipped.status.is_none());
+    let on: Vec<&str> = EXAMPLE
+        .lines()
+        .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
+        .collect();
+    let all = read(&on.join("\n"));
+    let types: BTreeSet<&str> = all.sinks.values().map(|sink| sink.kind.type_name()).collect();
+    assert_eq!(types.len(), 9, "an example of each type");
+    assert!(all.status.is_some() && all.reports.schedule.len() == 1);
+}
+
+#[test]
+fn the_values_that_the_documentation_shows_are_accepted() {
+    let (_dir, base) = folder();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let mut texts: Vec<String> = std::fs::read_dir(docs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    texts.push(include_str!("../../README.md").to_owned());
+    let rows = rows();
+    let mut tried = 0;
+    for (key, value) in
+        texts.iter().flat_map(|text| text.split('`')).filter_map(|span| span.split_once(" = "))
+    {
+        let has = |table: &str| rows[table].iter().any(|row| row.key == key);
+        let tables: Vec<&str> = rows.keys().copied().filter(|table| has(table)).collect();
+        let is_read = |table: &&str| {
+            let text = with(|other, needed| {
+                let is_other = |line: &&str| !line.starts_with(&format!("{key} ="));
+                let rest: Vec<&str> = needed.lines().filter(is_other).collect();
+                let is_meant = other == *table || (*table == "sinks.NAME" && other == "file");
+                if is_meant {
+                    format!("{}\n{key} = {value}", rest.join("\n"))
+                } else {
+                    needed.into()
+                }
+            });
+            let read = Config::parse(&text, "docs", &base);
+            let begins = format!("`{key}`");
+            read.err().is_none_or(|problems| {
+                !problems.iter().any(|problem| problem.message().starts_with(&begins))
+            })
+        };
+        if !tables.is_empty() {
+            assert!(tables.iter().any(is_read), "{key} = {value}");
+            tried += 1;
+        }
+    }
+    assert!(tried >= 4, "only {tried} values were found");
+}
