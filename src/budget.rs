@@ -4,10 +4,12 @@
 //! the ceiling (the limit less the reserve) be exceeded in any minute; above it a share is cut by
 //! half when the key runs short and grows back step by step, so that several such processes on one
 //! key get equal shares. What the deadlines need is asked for even when the share is smaller.
+//! [`spending`] tells the next process what this one has sent.
 
 mod hour;
 mod others;
 mod pace;
+mod spending;
 mod status;
 
 use std::time::Duration;
@@ -18,7 +20,8 @@ use crate::config;
 pub use self::hour::BudgetMinute;
 use self::hour::Hour;
 use self::others::{Others, Reading};
-use self::pace::Pace;
+use self::pace::{Pace, SPAN};
+pub use self::spending::Spending;
 pub use self::status::{BudgetStatus, LONG_REST};
 
 /// The longest wait that a server can request.
@@ -42,6 +45,8 @@ const LONG_CYCLE: f64 = 0.6;
 const SMALLEST: u32 = 5;
 /// Polls that have not asked for so many slots leave requests unused.
 const IDLE_SLOTS: f64 = 1.2;
+/// How long after the start requests may go without spacing.
+const CYCLE: Duration = Duration::from_secs(5);
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,16 +88,18 @@ pub struct Budget {
     needed: f64,
     rest_until: Option<Duration>,
     refusals: u32,
-    last: Option<Duration>,
     background_last: Option<Duration>,
     /// When the part of the budget that background requests get is used up to.
     background_until: Duration,
     /// When a request for a poll was last asked for, granted or not.
     poll_asked: Option<Duration>,
-    /// Polls that need no spacing.
+    /// Polls that need no spacing, until the first cycle is over.
     unspaced: u32,
+    cycle_until: Duration,
     /// Whether a long cycle sends only its first polls without spacing.
     shortens_cycle: bool,
+    /// Whether it is known what was sent in the minute before this process began.
+    knows_past: bool,
 }
 
 impl Budget {
@@ -102,7 +109,7 @@ impl Budget {
         let ceiling = ceiling(settings, None);
         Self {
             settings,
-            pace: Pace::new(ceiling, now.elapsed),
+            pace: Pace::new(ceiling),
             others: Others::default(),
             hour: Hour::default(),
             server_limit: None,
@@ -113,12 +120,13 @@ impl Budget {
             needed: 0.0,
             rest_until: None,
             refusals: 0,
-            last: None,
             background_last: None,
             background_until: Duration::ZERO,
             poll_asked: None,
             unspaced: 0,
+            cycle_until: Duration::ZERO,
             shortens_cycle: false,
+            knows_past: true,
         }
     }
 
@@ -127,17 +135,14 @@ impl Budget {
         self.pace.recall(ages, now.elapsed);
     }
 
-    /// Sends nothing for this long: the workspace asked an earlier process to wait.
-    pub fn rest(&mut self, wait: Duration, now: Moment) {
-        if !wait.is_zero() {
-            self.rest_until = self.rest_until.max(Some(now.elapsed + wait.min(LONGEST_REST)));
+    /// Lets the next `polls` go without spacing, if it is known what earlier processes sent: a single
+    /// run, or the daemon's first cycle. The ceiling still holds, and so does what a response says is
+    /// left.
+    pub fn start_cycle(&mut self, polls: usize, now: Moment) {
+        if self.knows_past {
+            self.unspaced = u32::try_from(polls).unwrap_or(u32::MAX);
+            self.cycle_until = now.elapsed + CYCLE;
         }
-    }
-
-    /// Lets the next `polls` go without spacing: a single run, or the daemon's first cycle. The
-    /// ceiling still holds, and so does what a response says is left.
-    pub fn start_cycle(&mut self, polls: u32) {
-        self.unspaced = polls;
     }
 
     /// Lets only the first polls of a long cycle go without spacing, also if the key turns out to have
@@ -148,6 +153,11 @@ impl Budget {
         self.bound_cycle();
     }
 
+    /// Lets no further poll go without spacing.
+    pub fn end_cycle(&mut self) {
+        self.unspaced = 0;
+    }
+
     fn bound_cycle(&mut self) {
         let ceiling = self.pace.ceiling();
         if ceiling >= SMALLEST && f64::from(self.unspaced) > LONG_CYCLE * f64::from(ceiling) {
@@ -156,9 +166,9 @@ impl Budget {
     }
 
     /// Takes over new settings; what was sent stays counted.
-    pub fn reconfigure(&mut self, settings: config::BudgetSettings, now: Moment) {
+    pub fn reconfigure(&mut self, settings: config::BudgetSettings) {
         self.settings = settings;
-        self.apply_ceiling(now.elapsed);
+        self.apply_ceiling();
     }
 
     /// Grants one request and counts it as sent now, or says before which reading of
@@ -174,23 +184,16 @@ impl Budget {
             }
             self.rest_until = None;
         }
-        if purpose == Purpose::Poll && self.unspaced > 0 && self.may_skip_spacing(now) {
-            self.pace.try_send_unspaced(now)?;
-            self.hour.sent(now);
-            self.unspaced -= 1;
-            self.last = Some(now);
-            return Ok(());
-        }
-        let mut earliest = self.spaced(now);
+        let is_spaced = purpose == Purpose::Background || !self.may_skip_spacing(now);
+        let mut earliest = if is_spaced { self.slot_at(now) } else { self.pace.room_at(now) };
         if purpose == Purpose::Background {
             earliest = earliest.max(self.background_not_before(now));
         }
         if earliest > now {
             return Err(earliest);
         }
-        self.pace.try_send(now)?;
+        self.pace.send(now, is_spaced);
         self.hour.sent(now);
-        self.last = Some(now);
         match purpose {
             Purpose::Poll => self.unspaced = self.unspaced.saturating_sub(1),
             Purpose::Background => {
@@ -214,7 +217,7 @@ impl Budget {
             .and_then(|limit| u32::try_from(limit).ok())
             .filter(|limit| *limit > 0)
             .or(self.server_limit);
-        self.apply_ceiling(elapsed);
+        self.apply_ceiling();
 
         let limit = self.limit();
         // A server that responds cannot have less than nothing or more than everything left.
@@ -264,12 +267,12 @@ impl Budget {
         self.server_limit.unwrap_or(self.settings.requests_per_minute).max(1)
     }
 
-    fn apply_ceiling(&mut self, now: Duration) {
+    fn apply_ceiling(&mut self) {
         let ceiling = ceiling(self.settings, self.server_limit);
         if ceiling != self.pace.ceiling() {
             let whole = self.share >= f64::from(self.pace.ceiling());
             let fell = ceiling < self.pace.ceiling();
-            self.pace.set_ceiling(ceiling, now);
+            self.pace.set_ceiling(ceiling);
             self.share =
                 if whole { f64::from(ceiling) } else { self.share.min(f64::from(ceiling)) };
             if fell && self.shortens_cycle {
@@ -368,13 +371,9 @@ impl Budget {
     }
 
     /// When the next request may follow the last one.
-    fn spaced(&self, now: Duration) -> Duration {
-        let Some(last) = self.last else { return now };
-        if let Some(rate) = self.scarce_rate(now) {
-            return after(last, rate);
-        }
-        let rate = self.rate(now.as_secs_f64());
-        if rate < f64::from(self.pace.ceiling()) { after(last, rate) } else { now }
+    fn slot_at(&self, now: Duration) -> Duration {
+        let rate = self.scarce_rate(now).unwrap_or_else(|| self.rate(now.as_secs_f64()));
+        self.pace.slot_at(now).max(self.pace.after_newest(apart(rate), now))
     }
 
     /// True if other clients use the key.
@@ -388,10 +387,12 @@ impl Budget {
         self.is_shared(at) && left - 1.0 < f64::from(self.settings.reserve)
     }
 
-    /// True if a recent response says that the key has more left than the reserve.
+    /// True if a poll of the first cycle needs no slot: it is the first request, or a recent response
+    /// says that the key has more left than the reserve.
     fn may_skip_spacing(&self, now: Duration) -> bool {
         let reserve = f64::from(self.settings.reserve);
-        self.left(now).is_some_and(|left| left - 1.0 >= reserve)
+        let has_left = self.left(now).map_or(self.pace.total() == 0, |left| left - 1.0 >= reserve);
+        self.unspaced > 0 && now < self.cycle_until && has_left
     }
 
     /// When a background request is due: soon if polls leave requests unused, else by its part of
@@ -402,16 +403,16 @@ impl Budget {
         if left.is_some_and(|left| left < 1.0 || self.would_touch_reserve(left, at)) {
             return now + Duration::from_secs(1);
         }
-        let idle = self.poll_asked.map_or(now, |asked| after(asked, self.rate(at) / IDLE_SLOTS));
+        let idle = self.poll_asked.map_or(now, |asked| asked + apart(self.rate(at) / IDLE_SLOTS));
         let saved = self.background_every(now) * (BACKGROUND_SAVED - 1);
         let last = self.background_last;
-        let apart = last.map_or(now, |last| after(last, self.rate(at) / BACKGROUND_SLOTS));
+        let apart = last.map_or(now, |last| last + apart(self.rate(at) / BACKGROUND_SLOTS));
         idle.min(self.background_until.saturating_sub(saved).max(apart))
     }
 
     /// The mean time between two background requests while polls ask for everything.
     fn background_every(&self, now: Duration) -> Duration {
-        after(Duration::ZERO, self.rate(now.as_secs_f64()) * BACKGROUND_PART)
+        apart(self.rate(now.as_secs_f64()) * BACKGROUND_PART)
     }
 }
 
@@ -421,8 +422,9 @@ fn ceiling(settings: config::BudgetSettings, server_limit: Option<u32>) -> u32 {
     limit.saturating_sub(settings.reserve).max(1)
 }
 
-fn after(last: Duration, per_minute: f64) -> Duration {
-    last + Duration::from_secs_f64(60.0 / per_minute.max(0.01))
+/// The time between two requests at so many a minute.
+fn apart(per_minute: f64) -> Duration {
+    SPAN.div_f64(per_minute.max(0.01))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 /// One reading of both clocks.
@@ -29,6 +31,39 @@ impl Moment {
 #[must_use]
 pub fn stamp(at: Timestamp) -> String {
     format!("{at:.6}")
+}
+
+/// A reading that another process can measure from: by the clock of the machine's boot, which nobody
+/// sets and which goes on while the machine sleeps, or across a boot by the wall clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineTime {
+    boot_id: String,
+    since_boot: Duration,
+    wall: Timestamp,
+}
+
+impl MachineTime {
+    /// A reading of both clocks of the boot with this id.
+    pub(crate) fn new(boot_id: String, since_boot: Duration, wall: Timestamp) -> Self {
+        Self { boot_id, since_boot, wall }
+    }
+
+    /// How long ago `earlier` was. Across a boot it is at least the time since that, whatever the wall
+    /// clock says.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Duration {
+        if self.boot_id == earlier.boot_id {
+            return self.since_boot.saturating_sub(earlier.since_boot);
+        }
+        let by_wall = Duration::try_from(self.wall.duration_since(earlier.wall));
+        by_wall.unwrap_or_default().max(self.since_boot)
+    }
+
+    /// How long ago a process that ran at `earlier` has ended at the least: before the last boot.
+    #[must_use]
+    pub fn least_since(&self, earlier: &Self) -> Duration {
+        if self.boot_id == earlier.boot_id { Duration::ZERO } else { self.since_boot }
+    }
 }
 
 /// Where moments come from.
@@ -74,6 +109,21 @@ impl Clock {
         Moment { elapsed, wall }
     }
 
+    /// Reads what another process can measure from.
+    #[must_use]
+    pub fn machine(&self) -> MachineTime {
+        let Moment { elapsed, wall } = self.now();
+        match self.wall {
+            Wall::System => {
+                let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+                let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime));
+                let boot_id = boot_id.unwrap_or_default().trim().to_owned();
+                MachineTime::new(boot_id, since_boot.unwrap_or_default(), wall)
+            }
+            Wall::Virtual(_) => MachineTime::new("virtual".to_owned(), elapsed, wall),
+        }
+    }
+
     /// The tokio instant at which `elapsed` reads as given; for `sleep_until`.
     #[must_use]
     pub fn instant(&self, elapsed: Duration) -> Instant {
@@ -84,6 +134,21 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wall_clock_that_is_set_moves_nothing_within_one_boot() {
+        let at = |boot: &str, since_boot, wall: &str| {
+            let since_boot = Duration::from_secs(since_boot);
+            MachineTime::new(boot.to_owned(), since_boot, wall.parse().unwrap())
+        };
+        let noted = at("a", 1000, "2026-03-01T12:00:00Z");
+        let since =
+            |now: MachineTime| (now.since(&noted).as_secs(), now.least_since(&noted).as_secs());
+        assert_eq!(since(at("a", 1040, "2026-03-01T11:00:00Z")), (40, 0));
+        assert_eq!(since(at("a", 1040, "2026-03-01T13:00:00Z")), (40, 0));
+        assert_eq!(since(at("b", 20, "2026-03-01T12:00:50Z")), (50, 20));
+        assert_eq!(since(at("b", 20, "1970-01-01T00:00:20Z")), (20, 20));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_with_a_given_start_follows_virtual_time() {

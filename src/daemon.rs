@@ -11,7 +11,6 @@ mod deliveries;
 mod health;
 mod notify;
 mod open_page;
-mod recall;
 mod requests;
 mod running;
 mod scheduled_reports;

@@ -11,6 +11,7 @@ mod completed;
 mod once;
 mod pause;
 mod poller;
+mod spending;
 mod status;
 mod workspace;
 
@@ -36,6 +37,7 @@ pub use completed::seen;
 pub use pause::PauseReason;
 use pause::{Gate, StorePause};
 use poller::PollerHealth;
+pub use spending::first_budget;
 pub use status::{PollerState, PollerStatus, PollingStatus};
 use workspace::{WorkspaceGuard, known_workspace};
 
@@ -93,6 +95,8 @@ pub struct Dispatcher {
     clocks: Clocks,
     background: BackgroundQueue,
     guard: WorkspaceGuard,
+    /// Whether no dispatcher of this process has polled yet.
+    is_first_cycle: bool,
 }
 
 impl Dispatcher {
@@ -116,9 +120,7 @@ impl Dispatcher {
             retry_at.clear();
         }
         let limit = plan.first().map_or(100, |p| p.settings.limit);
-        if schedule.is_none() {
-            budget.start_cycle(u32::try_from(plan.len()).unwrap_or(u32::MAX));
-        }
+        let is_first_cycle = schedule.is_none();
         let pace = budget.pace_per_minute(now);
         let (before, schedule) =
             schedule.unwrap_or_else(|| (vec![], Schedule::new(vec![], pace, now)));
@@ -155,6 +157,7 @@ impl Dispatcher {
             clocks: Clocks::default(),
             background: BackgroundQueue::default(),
             guard,
+            is_first_cycle,
         })
     }
 
@@ -173,6 +176,7 @@ impl Dispatcher {
         mut requests: mpsc::Receiver<DispatcherRequest>,
         stop: CancellationToken,
     ) -> Result<Handover, StoreError> {
+        self.start_cycle().await?;
         self.budget.shorten_cycle();
         let mut under_way = JoinSet::new();
         let outcome = loop {
@@ -201,8 +205,7 @@ impl Dispatcher {
             }
         };
         under_way.shutdown().await;
-        self.note_cut_polls().await?;
-        self.save_learned().await?;
+        self.end_sending().await?;
         outcome.map(|()| self.into_handover())
     }
 
@@ -350,15 +353,16 @@ impl Dispatcher {
         }
     }
 
-    /// Saves what the schedule has learned and the polls that are only remembered.
-    async fn save_learned(&mut self) -> Result<(), StoreError> {
+    /// Saves what the schedule has learned, and what was sent.
+    async fn end_sending(&mut self) -> Result<(), StoreError> {
         let learned = self
             .pollers
             .iter()
             .enumerate()
             .map(|(index, poller)| (poller.id().clone(), self.schedule.learned(index)))
             .collect();
-        match self.store.remember_learned(learned).await {
+        let saved = self.store.remember_learned(learned).await;
+        match saved.and(self.note_spending(true).await) {
             Err(error) if error.passes() => Ok(()),
             other => other,
         }

@@ -102,7 +102,6 @@ pub use report_runs::ReportRun;
 pub use restore::{ForgottenSince, Restored, restore};
 pub use sink_state::{DeliveryState, GateState, SinkState};
 pub use sinks::{Begin, SinkProgress, SinkRow};
-pub use spending::{ProcessStart, Spending};
 pub use verify::{Verification, VerifyFinding};
 pub use workspace::{
     Acceptance, KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace,

@@ -1,6 +1,7 @@
 //! How a command reaches the workspace: through the running daemon, whose budget it then shares, or
 //! directly if no daemon runs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -9,23 +10,27 @@ use super::current_status::decoded;
 use super::exit::{CONFIG, ExitError, TRY_AGAIN};
 use super::output;
 use crate::api::{ApiError, Class, Client, RateHeaders};
-use crate::budget::{Budget, Purpose};
+use crate::budget::{Budget, Purpose, Spending};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::{
     self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
 };
 use crate::poll;
-use crate::store::{KnownWorkspace, OtherWorkspace, Store, WorkspaceJudgement, judge_workspace};
+use crate::store::{
+    KnownWorkspace, Operator, OtherWorkspace, Reader, Store, WorkspaceJudgement, judge_workspace,
+};
 
 /// How long a command waits before it says what it waits for.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A client of the workspace with a budget of its own, for use while no daemon runs.
+/// A client of the workspace for use while no daemon runs. Its budget counts what earlier processes have
+/// sent, and the next one counts what it sends.
 pub(super) struct DirectClient {
     client: Client,
     budget: Budget,
     clock: Clock,
+    store: PathBuf,
 }
 
 impl DirectClient {
@@ -35,8 +40,32 @@ impl DirectClient {
     }
 
     pub(super) fn with(client: Client, clock: Clock, config: &Config) -> Self {
-        let budget = Budget::new(config.budget, clock.now());
-        Self { client, budget, clock }
+        let store = config.store.path.clone();
+        let mut budget = Budget::new(config.budget, clock.now());
+        let before = Reader::open(&store).ok().and_then(|reader| reader.spending().ok()?);
+        if let Some(before) = before.and_then(|text| serde_json::from_str::<Spending>(&text).ok()) {
+            budget.resume(&before, &client.account(), clock.now(), &clock.machine());
+        }
+        budget.start_cycle(1, clock.now());
+        Self { client, budget, clock, store }
+    }
+
+    /// Notes a request before it is sent. Without a store, or without leave to write to it, nothing is
+    /// noted.
+    fn note(&self) {
+        let (now, machine) = (self.clock.now(), self.clock.machine());
+        let Ok(mut operator) = Operator::open(&self.store) else { return };
+        let _ = operator.update_spending(|before| {
+            let before = before.and_then(|text| serde_json::from_str::<Spending>(&text).ok());
+            let spending = match before {
+                Some(mut before) => {
+                    before.add(&machine);
+                    before
+                }
+                None => self.budget.spending(self.client.account(), true, now, machine),
+            };
+            serde_json::to_string(&spending).expect("numbers and texts are written as JSON")
+        });
     }
 
     /// Makes one request as soon as the budget allows it.
@@ -47,6 +76,7 @@ impl DirectClient {
         while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
             tokio::time::sleep_until(self.clock.instant(at)).await;
         }
+        self.note();
         let (result, rate) = request(&self.client).await;
         self.budget.observe(&poll::seen(&rate), self.clock.now());
         result

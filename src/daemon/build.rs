@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::recall;
 use crate::api::{Client, HttpTransport, Transport};
 use crate::clock::Clock;
 use crate::config::{self, Config, KeySource};
 use crate::deliver::{self, Deliverer, FloodGate, Room, SinkStatus};
-use crate::poll::{Dispatcher, Handover, PollerPlan};
+use crate::poll::{self, Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
 use crate::sink::{Sink, SinkBuildError};
@@ -122,12 +121,11 @@ pub async fn dispatcher(
     let plan = poller_plan(config);
     let handover = match handover {
         Some(mut handover) => {
-            handover.budget.reconfigure(config.budget, now);
+            handover.budget.reconfigure(config.budget);
             handover
         }
         None => Handover {
-            budget: recall::first_budget(config.budget, plan.len(), store, &client.account(), now)
-                .await?,
+            budget: poll::first_budget(config.budget, store, &client.account(), &clock).await?,
             account: client.account(),
             schedule: None,
             retry_at: Vec::new(),
@@ -156,10 +154,6 @@ pub async fn dispatcher(
     .await?)
 }
 
-/// The budget of a new process, which counts the requests of the one before it.
-///
-/// A killed process has not written its latest polls that changed nothing. Such requests are taken
-/// for those of other clients for a minute.
 fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
     match source.read() {
         Ok(key) => Some(key),

@@ -59,7 +59,6 @@ impl Dispatcher {
                 Ok(())
             }
             Completed::Poll { poller, asked_after, result, rate } => {
-                self.pollers[poller].completed();
                 self.observe_rate(&rate).await;
                 match result {
                     Ok(_) if !self.guard.admits(rate.key) => {
@@ -119,9 +118,7 @@ impl Dispatcher {
                  find out which programs use this key"
             );
         }
-        if let Ok(until) = now.wall.checked_add(rest)
-            && let Err(error) = self.store.note_rest(until, self.client.account()).await
-        {
+        if let Err(error) = self.note_spending(false).await {
             tracing::debug!(%error, "a restart will not know how long the workspace asked to wait");
         }
     }
@@ -259,23 +256,6 @@ impl Dispatcher {
         let id = self.pollers[poller].id().clone();
         let noted = self.store.note_failed_poll(id, note).await;
         self.pause_if_it_passes(noted)
-    }
-
-    /// Notes each poll that a stop has cut: the workspace has counted it, so the next process must
-    /// know of it.
-    pub(super) async fn note_cut_polls(&mut self) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        for poller in &mut self.pollers {
-            if poller.is_under_way() {
-                poller.completed();
-                let note = failed_note("stopped".to_owned(), now, &RateHeaders::default());
-                match self.store.note_failed_poll(poller.id().clone(), note).await {
-                    Err(error) if !error.passes() => return Err(error),
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Pauses polling until the store can be written again; returns when that is tried.

@@ -23,6 +23,16 @@ impl Dispatcher {
         mut self,
         stop: &CancellationToken,
     ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
+        self.start_cycle().await?;
+        let polled = self.poll_each(stop).await;
+        self.end_sending().await?;
+        polled
+    }
+
+    async fn poll_each(
+        &mut self,
+        stop: &CancellationToken,
+    ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
         if let Some(error) = self.confirm_workspace(stop).await? {
             return Ok(self.all_failed(&error));
         }
@@ -61,7 +71,6 @@ impl Dispatcher {
             }
         }
         self.read_name(stop).await?;
-        self.save_learned().await?;
         Ok(failed)
     }
 

@@ -51,7 +51,6 @@ pub(super) struct Failure {
 /// How one poller is doing.
 pub(super) struct PollerHealth {
     id: PollerId,
-    is_under_way: bool,
     /// When the last request was sent.
     started_at: Option<Duration>,
     /// The last intervals between two requests in seconds, newest last; at most [`MEASURED`].
@@ -78,7 +77,6 @@ impl PollerHealth {
     pub(super) fn new(id: PollerId) -> Self {
         Self {
             id,
-            is_under_way: false,
             started_at: None,
             intervals: VecDeque::new(),
             failures: 0,
@@ -99,7 +97,6 @@ impl PollerHealth {
     }
 
     pub(super) fn started(&mut self, now: Duration) {
-        self.is_under_way = true;
         if let Some(before) = self.started_at.replace(now) {
             self.intervals.push_back(now.saturating_sub(before).as_secs_f64());
             if self.intervals.len() > MEASURED {
@@ -117,16 +114,6 @@ impl PollerHealth {
     pub(super) fn mean_interval_s(&self) -> Option<f64> {
         let intervals = &self.intervals;
         (!intervals.is_empty()).then(|| intervals.iter().sum::<f64>() / intervals.len() as f64)
-    }
-
-    /// True if a request has been sent that has no outcome yet.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.is_under_way
-    }
-
-    /// Notes that the request under way was answered or has failed.
-    pub(super) fn completed(&mut self) {
-        self.is_under_way = false;
     }
 
     /// True if what the schedule learned is to be saved with this page; not with every page, because

@@ -12,7 +12,7 @@ use super::full_text::IndexProgress;
 use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{Store, checkpoint, log, open, passed, spending};
+use super::{Store, checkpoint, log, open, passed};
 
 /// By how much the priority of a long read lies below that of everything else, in steps of nice(1).
 const GIVEN_WAY: i32 = 10;
@@ -149,7 +149,7 @@ impl Store {
         run_blocking(move || {
             let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
-            let polls = writer.flush().and_then(|()| Ok(spending::end_in_order(&mut writer)?));
+            let polls = writer.flush();
             let positions = passed::save_passed(&mut writer.connection, &shared.passed);
             let settled = checkpoint::run(&writer.connection, "TRUNCATE");
             let closed = polls.and(positions).and(settled);

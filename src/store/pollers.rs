@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use super::job_links::DEFAULT_BUSINESS;
 use super::{job_states, meta};
-use crate::clock::stamp;
 use crate::contiguity::Contiguity;
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
@@ -122,34 +121,6 @@ pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> 
     let rows = statement.query_map([], PollerRow::read)?;
     rows.collect()
 }
-
-/// Runs of polls read in one go; far more than a minute holds.
-const MAX_RECENT: i64 = 1000;
-
-/// When each poll since `since` ended, as far as it has been written. The polls of a run are taken
-/// to be evenly spaced.
-pub(super) fn times_since(
-    connection: &Connection,
-    since: &str,
-) -> rusqlite::Result<Vec<Timestamp>> {
-    let mut statement = connection.prepare_cached(TIMES_SINCE)?;
-    let mut rows = statement.query((since, MAX_RECENT))?;
-    let mut times = Vec::new();
-    while let Some(row) = rows.next()? {
-        let time = |column| -> rusqlite::Result<Option<Timestamp>> {
-            Ok(row.get_ref(column)?.as_str()?.parse().ok())
-        };
-        let (Some(from), Some(to)) = (time(0)?, time(1)?) else { continue };
-        let polls = row.get::<_, i32>(2)?.max(1);
-        let step = to.duration_since(from) / (polls - 1).max(1);
-        let run = (0..polls).map_while(|back| to.checked_sub(step.saturating_mul(back)).ok());
-        times.extend(run.take_while(|at| stamp(*at).as_str() >= since));
-    }
-    Ok(times)
-}
-
-const TIMES_SINCE: &str =
-    "SELECT from_at, to_at, polls FROM _polls WHERE to_at >= ?1 ORDER BY to_at DESC LIMIT ?2";
 
 fn head_json(head: &[String]) -> String {
     serde_json::to_string(head).expect("ids are text")
@@ -443,19 +414,4 @@ fn insert_poll(
             note.remaining,
         ])?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recent_polls_are_read_by_their_index() {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(include_str!("migrations/0001_init.sql")).unwrap();
-        let plan: String = connection
-            .query_row(&format!("EXPLAIN QUERY PLAN {TIMES_SINCE}"), ("", 1), |row| row.get(3))
-            .unwrap();
-        assert!(plan.starts_with("SEARCH _polls USING INDEX _polls_to_at"), "{plan}");
-    }
 }

@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value};
@@ -132,14 +131,6 @@ impl Reader {
     /// If the file cannot be read.
     pub fn pollers(&self) -> Result<Vec<PollerRow>, StoreError> {
         Ok(pollers::list(&self.connection)?)
-    }
-
-    /// When each poll since `since` ended; polls that are not written yet are missing.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn poll_times_since(&self, since: &str) -> Result<Vec<Timestamp>, StoreError> {
-        Ok(pollers::times_since(&self.connection, since)?)
     }
 
     /// The last poll of every poller.

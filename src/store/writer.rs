@@ -37,8 +37,6 @@ pub(super) struct Writer {
     pub(super) identities: Identities,
     mirrors: HashMap<Route, Mirror>,
     pub(super) known: KnownPollers,
-    /// Whether this process noted its start, see `spending`.
-    pub(super) has_noted_start: bool,
     pub(super) pending: PendingPolls,
     pub(super) prune_from: i64,
     /// Rounds of upkeep so far.
@@ -85,7 +83,6 @@ impl Writer {
             identities,
             mirrors: HashMap::new(),
             known: HashMap::new(),
-            has_noted_start: false,
             pending: PendingPolls::default(),
             prune_from: 0,
             rounds: 0,

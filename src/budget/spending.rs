@@ -1,0 +1,121 @@
+//! What a later process must know of the requests of this one, also after a kill.
+//!
+//! A process writes it when it begins, and exactly when it ends. In between it says the most that the
+//! process can have sent, so that a kill costs no write for each request.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::pace::SPAN;
+use super::{Budget, LONGEST_REST, ceiling};
+use crate::clock::{MachineTime, Moment};
+
+/// What is known of the last minute's requests on a key. Times are milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spending {
+    /// When it was written.
+    at: MachineTime,
+    /// How long before that each request was sent. It is negative if it may have been sent after that.
+    sent: Vec<i64>,
+    /// What may have followed; nothing if the process had ended.
+    may_follow: Option<Slots>,
+    /// How long the workspace asked to wait from then on, and whom: a digest of address and key.
+    rest: Option<(i64, String)>,
+}
+
+/// Requests that may have been sent, one in each slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Slots {
+    /// How long after the record was written the first of them begins.
+    first: i64,
+    /// How many there are in a [`SPAN`], in which no more than so many requests are sent at all.
+    in_span: u32,
+}
+
+impl Spending {
+    /// Adds a request that is sent `now` by a process that keeps no record of its own.
+    pub fn add(&mut self, now: &MachineTime) {
+        self.sent = self.ages(now);
+        self.sent.push(0);
+        let passed = millis(now.since(&self.at));
+        self.rest = self.rest.take().map(|(wait, of)| (wait - passed, of));
+        self.may_follow =
+            self.may_follow.map(|slots| Slots { first: slot_of(slots.in_span), ..slots });
+        self.at = now.clone();
+    }
+
+    /// How long before `now` each request was sent, or can have been sent at the latest.
+    fn ages(&self, now: &MachineTime) -> Vec<i64> {
+        let passed = millis(now.since(&self.at));
+        let ages = self.sent.iter().map(|age| age + passed);
+        let (mut sent, mut supposed): (Vec<i64>, Vec<i64>) = ages.partition(|age| *age >= passed);
+        sent.retain(|age| *age < millis(SPAN));
+        if let Some(Slots { first, in_span }) = self.may_follow {
+            let (least, length) = (millis(now.least_since(&self.at)), slot_of(in_span));
+            let count = (passed - least - first).div_euclid(length) + 1;
+            let in_span = usize::try_from(in_span).unwrap_or(usize::MAX);
+            let slots = (0..count).take(in_span).map(|back| least + back * length);
+            supposed.extend(slots);
+            // All together are no more than that in a span, and the last of them stay the longest.
+            supposed.sort_unstable();
+            supposed.truncate(in_span.saturating_sub(sent.len()));
+        }
+        sent.extend(supposed.into_iter().map(|age| age.max(0)));
+        sent
+    }
+}
+
+impl Budget {
+    /// Takes over what an earlier process left to know; `account` is the digest of address and key.
+    pub fn resume(&mut self, from: &Spending, account: &str, now: Moment, machine: &MachineTime) {
+        let ages: Vec<Duration> = from.ages(machine).into_iter().map(duration).collect();
+        self.recall(&ages, now);
+        self.knows_past = from.may_follow.is_none();
+        if !self.knows_past {
+            self.pace.spread(now.elapsed);
+        }
+        if let Some((wait, _)) = from.rest.as_ref().filter(|(_, of)| of == account) {
+            let left = duration(*wait).min(LONGEST_REST).saturating_sub(machine.since(&from.at));
+            self.rest_until = (!left.is_zero()).then_some(now.elapsed + left);
+        }
+    }
+
+    /// What a later process has to know; `has_ended` if this one sends nothing more.
+    #[must_use]
+    pub fn spending(
+        &self,
+        account: String,
+        has_ended: bool,
+        now: Moment,
+        machine: MachineTime,
+    ) -> Spending {
+        let mut sent: Vec<i64> = self.pace.ages(now.elapsed).map(millis).collect();
+        let in_span = ceiling(self.settings, None);
+        let length = slot_of(in_span);
+        let first = length - sent.iter().copied().min().unwrap_or(length).min(length);
+        if !has_ended {
+            let until = millis(self.cycle_until.saturating_sub(now.elapsed));
+            sent.extend((0..self.unspaced).map(|_| -until));
+        }
+        Spending {
+            at: machine,
+            sent,
+            may_follow: (!has_ended).then_some(Slots { first, in_span }),
+            rest: self.resting(now).map(|rest| (millis(rest), account)),
+        }
+    }
+}
+
+/// The length of a slot if a [`SPAN`] has so many.
+fn slot_of(in_span: u32) -> i64 {
+    millis(SPAN / in_span.max(1)).max(1)
+}
+
+fn duration(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 4)
+}

@@ -1,0 +1,53 @@
+//! How what was sent reaches the next process: a record in the store, which is read once and written when
+//! polling begins and ends.
+
+use super::Dispatcher;
+use crate::budget::{Budget, Spending};
+use crate::clock::Clock;
+use crate::config::BudgetSettings;
+use crate::store::{Store, StoreError};
+
+/// The budget of a process that just began, which counts what earlier ones sent on this account.
+///
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
+pub async fn first_budget(
+    settings: BudgetSettings,
+    store: &Store,
+    account: &str,
+    clock: &Clock,
+) -> Result<Budget, StoreError> {
+    let mut budget = Budget::new(settings, clock.now());
+    if let Some(text) = store.read(|reader| reader.spending()).await? {
+        match serde_json::from_str::<Spending>(&text) {
+            Ok(before) => budget.resume(&before, account, clock.now(), &clock.machine()),
+            Err(error) => {
+                tracing::debug!(%error, "what an earlier process sent is not known");
+            }
+        }
+    }
+    Ok(budget)
+}
+
+impl Dispatcher {
+    /// Lets the first polls of a process go without spacing, if the store can say so to the next one.
+    pub(super) async fn start_cycle(&mut self) -> Result<(), StoreError> {
+        if self.is_first_cycle {
+            self.budget.start_cycle(self.pollers.len(), self.clock.now());
+        }
+        let noted = self.note_spending(false).await;
+        if noted.is_err() {
+            self.budget.end_cycle();
+        }
+        self.pause_if_it_passes(noted)
+    }
+
+    /// Notes what a later process has to know; `has_ended` if nothing more is sent.
+    pub(super) async fn note_spending(&self, has_ended: bool) -> Result<(), StoreError> {
+        let account = self.client.account();
+        let (now, machine) = (self.clock.now(), self.clock.machine());
+        let spending = self.budget.spending(account, has_ended, now, machine);
+        let text = serde_json::to_string(&spending).expect("numbers and texts are written as JSON");
+        self.store.keep_spending(text).await
+    }
+}
