@@ -11,8 +11,8 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use queue::LineQueue;
 
-/// A client library that reports each of its own attempts, which the sink reports as a whole.
-const QUIET: &str = "async_nats=off";
+/// Libraries that report each of their own attempts, which the caller reports as a whole.
+const QUIET: &str = "async_nats=off,rustls=off,rustls_platform_verifier=off";
 
 /// How long the end of the process waits for lines that nobody reads.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(1);

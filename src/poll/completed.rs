@@ -194,6 +194,14 @@ impl Dispatcher {
     fn succeed(&mut self, poller: usize, outcome: &PageOutcome, ages: Vec<Duration>) {
         let now = self.clock.now();
         self.clocks.page_read();
+        if self.pollers[poller].is_backing_off(now.elapsed) {
+            // An outage is over for every route: none waits for the end of its own back-off.
+            for other in 0..self.pollers.len() {
+                if self.pollers[other].is_backing_off(now.elapsed) {
+                    self.schedule.wait_until(other, now.elapsed);
+                }
+            }
+        }
         self.pollers[poller].succeeded(now, outcome);
         self.schedule.observe(poller, &outcome_of(outcome, ages), now);
     }

@@ -152,6 +152,12 @@ impl PollerHealth {
         self.retry_at.filter(|at| *at > now)
     }
 
+    /// True if it waits only because the last poll failed for a reason that may pass.
+    pub(super) fn is_backing_off(&self, now: Duration) -> bool {
+        let is_busy = self.last_error.as_ref().is_some_and(|error| error.class() == Class::Busy);
+        self.failures > 0 && is_busy && self.retry_at(now).is_none()
+    }
+
     /// Takes over a wait that the server asked for before a reload.
     pub(super) fn keep_waiting_until(&mut self, at: Duration) {
         self.retry_at = Some(at);

@@ -48,6 +48,7 @@ async fn said_of_workspace(address: SocketAddr, authority_is_known: bool) -> Str
     place.configure_all(if authority_is_known { &ca } else { "" });
     let ended = place.run(["check"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
+    assert_eq!(ended.err, "", "the TLS library says nothing of its own");
     let line = ended.out.lines().find(|line| line.starts_with("WRONG workspace")).unwrap();
     line.to_owned()
 }

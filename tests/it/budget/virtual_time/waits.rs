@@ -68,3 +68,31 @@ async fn a_503_with_retry_after_rests_its_route_alone_through_a_reload() {
     assert!((419.0..440.0).contains(&next.elapsed_s), "{next:?}");
     daemon.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_every_route_is_read_within_a_turn_of_the_first() {
+    for seed in 0..4 {
+        let shop = VirtualShop::new(Workspace::usual(), seed);
+        let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+        daemon.start().await;
+        shop.until(120.0).await;
+        for route in Route::ALL {
+            let kind = FaultKind::Status { code: 503, retry_after: None };
+            let route = Some(route.segment().to_owned());
+            shop.sandbox.fault(Fault { route, kind, count: u32::MAX });
+        }
+        shop.until(720.0).await;
+        shop.sandbox.clear_faults();
+        shop.until(1200.0).await;
+        let polls = shop.polls(720.0, 1200.0);
+        let back = Route::ALL.map(|route| {
+            let mut of_route = polls.iter().filter(|poll| poll.route == route.segment());
+            of_route.find(|poll| poll.status == 200).unwrap().elapsed_s
+        });
+        let first = back.iter().copied().fold(f64::INFINITY, f64::min);
+        let last = back.iter().copied().fold(0.0, f64::max);
+        // Six slots, and what the network delays.
+        assert!(last - first < 10.0, "seed {seed}: {back:?}");
+        daemon.stop().await;
+    }
+}
