@@ -76,7 +76,6 @@ fn code_of_backup(error: &BackupError) -> u8 {
         | BackupError::Unsound(_) => DATA,
         BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
         BackupError::Open(error) => code_of_open(error),
-        BackupError::Io { source, .. } => code_of_io(source),
         BackupError::Copy { source, .. } => code_of_store(source),
     }
 }
@@ -89,6 +88,7 @@ fn code_of_store(error: &StoreError) -> u8 {
         | StoreError::TooLong
         | StoreError::NoSearchIndex => TRY_AGAIN,
         StoreError::SearchFile { why, .. } => code_of_io(why),
+        StoreError::Open(error) => code_of_open(error),
         StoreError::Corrupt(_) | StoreError::OtherShop => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
         StoreError::Closing => SOFTWARE,

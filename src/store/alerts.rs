@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::TransactionBehavior;
-
 use super::error::StoreError;
 use super::notices::{self, NewNotice};
+use super::open::write_tx;
 use super::{Reader, Store};
 
 /// Matters that are kept for one sink, at most: more are not told.
@@ -77,7 +76,7 @@ impl Store {
     pub async fn save_alerts(&self, sink: String, steps: Vec<AlertStep>) -> Result<(), StoreError> {
         let dropped = self.write(move |writer| {
             let identity = writer.identities.first().to_owned();
-            let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let tx = write_tx(&mut writer.connection)?;
             let mut dropped = 0;
             for step in &steps {
                 let (kept, notice) = match step {
@@ -108,7 +107,7 @@ impl Store {
     pub async fn keep_alerts_of(&self, sinks: Vec<String>) -> Result<(), StoreError> {
         self.write(move |writer| {
             let names = serde_json::to_string(&sinks).expect("names are plain texts");
-            let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let tx = write_tx(&mut writer.connection)?;
             for table in ["_alerts WHERE", "_notices WHERE kind = 'alert' AND"] {
                 let others = "sink NOT IN (SELECT value FROM json_each(?1))";
                 tx.execute(&format!("DELETE FROM {table} {others}"), [&names])?;

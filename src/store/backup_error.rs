@@ -58,19 +58,9 @@ pub enum BackupError {
     /// The caller asked to stop.
     #[error("stopped before the copy was complete; nothing was written")]
     Stopped,
-    /// The store cannot be opened.
+    /// The store cannot be opened, or a file or folder cannot be used.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A file or folder cannot be used.
-    #[error("could not {action} {path}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
     /// SQLite failed on the copy.
     #[error("could not copy the store to {path}")]
     Copy {
@@ -87,7 +77,7 @@ impl BackupError {
         action: &'static str,
         path: &'a Path,
     ) -> impl FnOnce(std::io::Error) -> Self + 'a {
-        move |source| Self::Io { action, path: path.to_owned(), source }
+        move |source| OpenError::io(action, path)(source).into()
     }
 
     /// An error of SQLite while `path` was written.

@@ -1,7 +1,7 @@
 //! What can go wrong with the store, in the few kinds a caller treats differently.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, ffi};
 
@@ -96,6 +96,18 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// An error of a file or folder.
+    pub(super) fn io<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Self + 'a {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// An error of SQLite.
+    pub(super) fn sqlite(path: &Path) -> impl Fn(rusqlite::Error) -> Self + '_ {
+        move |error| Self::Sqlite { path: path.to_owned(), source: error.into() }
+    }
+}
+
 /// Why a read or a write failed. Nothing of a failed write is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -129,6 +141,9 @@ pub enum StoreError {
         /// Why.
         why: io::Error,
     },
+    /// The file can no longer be opened to read it.
+    #[error(transparent)]
+    Open(Box<OpenError>),
     /// A read was stopped at its time limit.
     #[error("reading took too long and was stopped: ask for less")]
     TooLong,
@@ -193,6 +208,16 @@ impl StoreError {
                 "the file size limit is reached, so raise it, for example by LimitFSIZE= in the unit",
             ),
             _ => self,
+        }
+    }
+}
+
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Sqlite { source, .. } => source,
+            OpenError::Missing(path) => Self::Gone(path),
+            error => Self::Open(Box::new(error)),
         }
     }
 }

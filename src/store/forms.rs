@@ -3,13 +3,14 @@
 //! A form's row is written only if the meaning of its definitions changed.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Store;
 use super::error::StoreError;
 use super::meta;
+use super::open::write_tx;
 use super::reader::Reader;
 use super::views;
 use super::writer::Writer;
@@ -97,7 +98,7 @@ fn store(
         Some(known) if same_meaning(&known, definition) => return Ok(None),
         Some(_) => "changed",
     };
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     tx.prepare_cached(
             "INSERT INTO _custom_fields (form_type, business, definition, changed_at) VALUES (?1, ?2, ?3, ?4) \
              ON CONFLICT (form_type, business) DO UPDATE SET definition = excluded.definition, changed_at = excluded.changed_at",
@@ -115,7 +116,7 @@ fn keep(
     listed: &[String],
     at: Timestamp,
 ) -> Result<Vec<FormChange>, StoreError> {
-    let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(&mut writer.connection)?;
     let stored_business = business.unwrap_or("");
     let mut known: Vec<String> = tx
         .prepare_cached("SELECT form_type FROM _custom_fields WHERE business = ?1")?

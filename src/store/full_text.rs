@@ -10,9 +10,10 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags};
 
 use super::error::{OpenError, StoreError};
+use super::open::write_tx;
 use super::reader::{Reader, stop_at};
 use super::{log, open};
 use crate::file_owner;
@@ -146,8 +147,7 @@ impl Indexer {
         // The file is open before the log is read: if `forget` deletes the one and changes the other
         // meanwhile, the words it removes go with the file.
         let mut index = open_index(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let tx =
-            index.transaction_with_behavior(TransactionBehavior::Immediate).map_err(unusable)?;
+        let tx = write_tx(&mut index).map_err(unusable)?;
         let before = followed(&tx, &self.log.connection)?;
         let last = index_after(&tx, &self.log.connection, before)?;
         if let Some((seq, event_id)) = &last {

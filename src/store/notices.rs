@@ -5,11 +5,12 @@
 //! reload has it handed over again. A sink keeps at most [`MOST`]; then the oldest goes.
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
+use super::open::write_tx;
 use super::operate::Operator;
 use super::{Reader, Store};
 use crate::record::{Change, Kind, Route};
@@ -272,7 +273,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let dropped = self.write(move |writer| {
             let identity = writer.identities.first().to_owned();
-            let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let tx = write_tx(&mut writer.connection)?;
             let dropped = add(&tx, &identity, &sinks, &notice)?;
             tx.commit()?;
             Ok(dropped)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use rustix::fs::Access;
 use rustix::io::Errno;
 
@@ -58,25 +58,17 @@ impl Lock {
     pub(super) fn take(store: &Path) -> Result<(Self, bool), OpenError> {
         let path = with_suffix(store, "-lock");
         let is_first = !path.exists();
-        let mut file = file_owner::open_or_make(&path).map_err(|source| OpenError::Io {
-            action: "open",
-            path: path.clone(),
-            source,
-        })?;
+        let mut file = file_owner::open_or_make(&path).map_err(OpenError::io("open", &path))?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
-        let said = named_in(&mut file).map_err(|source| OpenError::Io {
-            action: "read",
-            path: path.clone(),
-            source,
-        })?;
+        let said = named_in(&mut file).map_err(OpenError::io("read", &path))?;
         match locked {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 return Err(OpenError::Held { path: store.to_owned(), holder: known(said) });
             }
             Err(fs::TryLockError::Error(source)) => {
-                return Err(OpenError::Io { action: "lock", path, source });
+                return Err(OpenError::io("lock", &path)(source));
             }
         }
         let clean = is_first || said == CLOSED;
@@ -84,8 +76,7 @@ impl Lock {
         match lock.write(&format!("{}\n", std::process::id())) {
             // On a full disk the lock is held too, but its file does not name the process.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
-            Err(source) => return Err(OpenError::Io { action: "write", path, source }),
-            Ok(()) => {}
+            written => written.map_err(OpenError::io("write", &path))?,
         }
         Ok((lock, clean))
     }
@@ -148,77 +139,66 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
         return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
     }
     let folder = file_owner::folder_of(path);
-    file_owner::make_folder(folder).map_err(|source| OpenError::Io {
-        action: "make",
-        path: folder.to_owned(),
-        source,
-    })?;
+    file_owner::make_folder(folder).map_err(OpenError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;
     let (lock, was_closed) = Lock::take(path)?;
 
     // Created here, so that SQLite gives its side files the same mode and owner.
-    let file = file_owner::open_or_make(path).map_err(|source| OpenError::Io {
-        action: "open",
-        path: path.to_owned(),
-        source,
-    })?;
-    let found = file.metadata().map_err(|source| OpenError::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
+    let file = file_owner::open_or_make(path).map_err(OpenError::io("open", path))?;
+    let found = file.metadata().map_err(OpenError::io("read", path))?;
     refuse_links(path)?;
     let inode = found.ino();
     drop(file);
 
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(failed(path))?;
+    let mut connection =
+        Connection::open_with_flags(path, flags).map_err(OpenError::sqlite(path))?;
     prepare(&mut connection, path)?;
     Ok(OpenedStore { connection, lock, inode, was_closed })
 }
 
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
-    connection.busy_timeout(LOCK_WAIT).map_err(failed(path))?;
+    connection.busy_timeout(LOCK_WAIT).map_err(OpenError::sqlite(path))?;
     let version = identify(connection, path)?;
-    configure(connection).map_err(failed(path))?;
+    set_up(connection, version).map_err(OpenError::sqlite(path))
+}
+
+fn set_up(connection: &mut Connection, version: i64) -> rusqlite::Result<()> {
+    configure(connection)?;
     // Keeps -wal and -shm in place after a stop, which read-only users of other tools need.
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .map_err(failed(path))?;
-    connection
-        .execute_batch(
-            "PRAGMA journal_mode = WAL;
-             PRAGMA synchronous = FULL;
-             PRAGMA foreign_keys = ON;
-             PRAGMA trusted_schema = OFF;
-             PRAGMA cell_size_check = ON;
-             PRAGMA wal_autocheckpoint = 0;
-             PRAGMA secure_delete = FAST;
-             PRAGMA journal_size_limit = 16777216;",
-        )
-        .map_err(failed(path))?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA trusted_schema = OFF;
+         PRAGMA cell_size_check = ON;
+         PRAGMA wal_autocheckpoint = 0;
+         PRAGMA secure_delete = FAST;
+         PRAGMA journal_size_limit = 16777216;",
+    )?;
     connection.set_prepared_statement_cache_capacity(64);
-    migrate(connection, version).map_err(failed(path))?;
+    migrate(connection, version)?;
     // Here and not before the first write, which would keep every poll waiting.
-    mirror::lookup::ensure_indexes(connection).map_err(failed(path))?;
+    mirror::lookup::ensure_indexes(connection)?;
     // Another version of the program may make other views of the same columns.
-    refresh_views(connection).map_err(failed(path))?;
+    if !views::are_current(connection)? {
+        let tx = write_tx(connection)?;
+        views::refresh(&tx)?;
+        tx.commit()?;
+    }
     // Not before: the rows of a large index are then sorted in a file and not all in memory.
-    connection.execute_batch("PRAGMA temp_store = MEMORY;").map_err(failed(path))
+    connection.execute_batch("PRAGMA temp_store = MEMORY;")
+}
+
+/// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what it changes.
+pub(super) fn write_tx(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     for (option, on) in OPTIONS {
         connection.set_db_config(option, on)?;
-    }
-    Ok(())
-}
-
-fn refresh_views(connection: &mut Connection) -> rusqlite::Result<()> {
-    if !views::are_current(connection)? {
-        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        views::refresh(&tx)?;
-        tx.commit()?;
     }
     Ok(())
 }
@@ -311,7 +291,7 @@ fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
     if from == known {
         return Ok(());
     }
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     for (number, step) in (1_i64..).zip(MIGRATIONS) {
         if number > from {
             tx.execute_batch(step)?;
@@ -342,7 +322,7 @@ pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Resul
     match rustix::fs::access(path, how) {
         Ok(()) => Ok(()),
         Err(Errno::NOENT) => Err(OpenError::Missing(path.to_owned())),
-        Err(why) => Err(OpenError::Io { action, path: path.to_owned(), source: why.into() }),
+        Err(why) => Err(OpenError::io(action, path)(why.into())),
     }
 }
 
@@ -361,22 +341,18 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
 pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64), OpenError> {
     permitted(path, "read", Access::READ_OK)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed(path))?;
-    connection.busy_timeout(Duration::from_secs(5)).map_err(failed(path))?;
+    let connection = Connection::open_with_flags(path, flags).map_err(OpenError::sqlite(path))?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(OpenError::sqlite(path))?;
     let found = identify(&connection, path)?;
     if found == 0 {
         return Err(OpenError::Missing(path.to_owned()));
     }
-    configure(&connection).map_err(failed(path))?;
-    connection
-        .execute_batch("PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;")
-        .map_err(failed(path))?;
+    let pragmas = "PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;";
+    configure(&connection)
+        .and_then(|()| connection.execute_batch(pragmas))
+        .map_err(OpenError::sqlite(path))?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok((connection, found))
-}
-
-fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> OpenError + '_ {
-    move |error| OpenError::Sqlite { path: path.to_owned(), source: error.into() }
 }
 
 /// Refuses a file with several names: the lock and the write-ahead log belong to one of them, so two

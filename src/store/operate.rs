@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
 
 use super::deliveries::{self, PendingDelivery};
 use super::error::{OpenError, StoreError};
+use super::open::write_tx;
 use super::{gaps, open, sinks};
 
 /// Dead letters deleted in one transaction.
@@ -33,19 +34,16 @@ impl Operator {
         drop(open::open_reader(path)?);
         open::permitted(path, "write to", Access::WRITE_OK)?;
         open::refuse_links(path)?;
-        let failed = |error: rusqlite::Error| OpenError::Sqlite {
-            path: path.to_owned(),
-            source: error.into(),
-        };
+        let failed = OpenError::sqlite(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-        connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
+        let connection = Connection::open_with_flags(path, flags).map_err(&failed)?;
+        connection.busy_timeout(Duration::from_secs(5)).map_err(&failed)?;
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-            .map_err(failed)?;
+            .map_err(&failed)?;
         connection
             .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")
-            .map_err(failed)?;
+            .map_err(&failed)?;
         Ok(Self { connection, path: path.to_owned() })
     }
 
@@ -62,7 +60,7 @@ impl Operator {
         only_if_newest: bool,
         at: &str,
     ) -> Result<usize, StoreError> {
-        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = write_tx(&mut self.connection)?;
         let revived = deliveries::revive(&tx, sink, letters, only_if_newest, at)?;
         tx.commit()?;
         Ok(revived)
@@ -76,7 +74,7 @@ impl Operator {
         let mut dropped = 0;
         loop {
             // In steps, so that the daemon's writes are never kept waiting for long.
-            let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let tx = write_tx(&mut self.connection)?;
             let step = deliveries::drop_dead(&tx, sink, seq, DROP_STEP)?;
             tx.commit()?;
             dropped += step;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use super::error::StoreError;
+use super::open::write_tx;
 
 pub(super) const PASS: &str =
     "UPDATE _sinks SET position = ?3, filtered = filtered + ?4 WHERE name = ?1 AND position = ?2";
@@ -55,7 +56,7 @@ impl PassedPositions {
     ) -> Result<(), StoreError> {
         let passed = self.take();
         let outcome = (|| {
-            let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let tx = write_tx(connection)?;
             for (sink, passed) in &passed {
                 let Passed { from, to, filtered } = passed;
                 tx.prepare_cached(PASS)?.execute((sink, from, to, filtered))?;

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
+use super::open::write_tx;
 use super::operate::Operator;
 use super::{Reader, Store};
 
@@ -188,7 +189,7 @@ impl Operator {
         rate: f64,
         at: &str,
     ) -> Result<Option<Replay>, StoreError> {
-        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = write_tx(&mut self.connection)?;
         let before = find(&tx, sink)?.filter(|replay| replay.state == ReplayState::Running);
         if before.is_none() {
             let choice = serde_json::to_string(choice).expect("a choice holds plain texts");

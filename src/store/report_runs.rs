@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::error::StoreError;
+use super::open::write_tx;
 use super::reader::Reader;
 
 /// Before the name of a scheduled report in `meta`.
@@ -83,9 +84,7 @@ impl Store {
         runs: BTreeMap<String, ReportRun>,
     ) -> Result<(), StoreError> {
         self.write(move |writer| {
-            let tx = writer
-                .connection
-                .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let tx = write_tx(&mut writer.connection)?;
             tx.execute(
                 "DELETE FROM _meta WHERE name >= ?1 AND name < ?2",
                 (PREFIX, format!("{PREFIX}\u{7f}")),

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use super::acknowledged::{self, Acknowledged};
 use super::deliveries::{self, PendingDelivery};
 use super::error::StoreError;
+use super::open::write_tx;
 use super::passed::{self, Passed, PassedPositions};
 use super::sink_state::{GateState, SinkState};
 use super::state_topics;
@@ -251,7 +252,7 @@ pub(super) fn open(
     if let Some(row) = find(connection, name)?.filter(is_open) {
         return Ok(row);
     }
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     if let Some(before) = find(&tx, name)? {
         if before.type_name != type_name {
             begin_account(&tx, &before, begin)?;
@@ -296,7 +297,7 @@ pub(super) fn retire(
     if gone.is_empty() {
         return Ok(gone);
     }
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     for row in &gone {
         tx.execute("UPDATE _sinks SET state = 'removed' WHERE name = ?1", [&row.name])?;
     }
@@ -336,7 +337,7 @@ pub(super) fn save(
 }
 
 fn hold(connection: &mut Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     tx.prepare_cached(HOLD)?.execute([name])?;
     let row = find(&tx, name)?;
     tx.commit()?;
@@ -345,7 +346,7 @@ fn hold(connection: &mut Connection, name: &str) -> rusqlite::Result<Option<Sink
 
 /// Lets the changes of a held sink go; false if it is not held.
 pub(super) fn release(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     let released = tx.execute(RELEASE, (name, log::last_seq(&tx)?))?;
     tx.commit()?;
     Ok(released > 0)
@@ -359,7 +360,7 @@ pub(super) fn skip(
     (from, to): (i64, i64),
     wanted: i64,
 ) -> rusqlite::Result<bool> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     let skipped = tx.execute(SKIP, (name, from, to, wanted))?;
     tx.commit()?;
     Ok(skipped > 0)
@@ -367,7 +368,7 @@ pub(super) fn skip(
 
 /// Deletes a removed sink with everything that is kept for it; false if it is not removed.
 pub(super) fn forget(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     let forgotten =
         tx.execute("DELETE FROM _sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
     if forgotten {

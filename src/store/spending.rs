@@ -1,10 +1,10 @@
 //! What a later process must know of this one's requests, as text: one row of the table `_meta`.
 
-use rusqlite::TransactionBehavior;
 
 use super::Store;
 use super::error::StoreError;
 use super::meta;
+use super::open::write_tx;
 use super::operate::Operator;
 use super::reader::Reader;
 
@@ -39,7 +39,7 @@ impl Operator {
         &mut self,
         change: impl FnOnce(Option<String>) -> String,
     ) -> Result<(), StoreError> {
-        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = write_tx(&mut self.connection)?;
         let text = change(meta::value(&tx, NAME)?);
         meta::set(&tx, NAME, &text)?;
         Ok(tx.commit()?)

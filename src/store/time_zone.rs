@@ -5,11 +5,11 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use super::Store;
 use super::error::StoreError;
-use super::writer::Writer;
+use super::open::write_tx;
 
 /// Before this second (the year 2000) the first offset holds.
 const FIRST_SECOND: i64 = 946_684_800;
@@ -24,26 +24,23 @@ impl Store {
     /// # Errors
     /// The views keep the offsets they had.
     pub async fn keep_time_zone(&self, zone: TimeZone, now: Timestamp) -> Result<(), StoreError> {
-        self.write(move |writer| keep(writer, &zone, now)).await
+        self.write(move |writer| {
+            let wanted = offsets(&zone, now);
+            if read(&writer.connection)? == wanted {
+                return Ok(());
+            }
+            let tx = write_tx(&mut writer.connection)?;
+            tx.execute("DELETE FROM _time_zone_offsets", [])?;
+            for row in &wanted {
+                tx.prepare_cached(
+                    "INSERT INTO _time_zone_offsets (from_at, seconds) VALUES (?1, ?2)",
+                )?
+                .execute((&row.0, row.1))?;
+            }
+            Ok(tx.commit()?)
+        })
+        .await
     }
-}
-
-/// Keeps the offsets of `zone`; writes only if they differ.
-fn keep(writer: &mut Writer, zone: &TimeZone, now: Timestamp) -> Result<(), StoreError> {
-    let wanted = offsets(zone, now);
-    if read(&writer.connection)? == wanted {
-        return Ok(());
-    }
-    let tx = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    tx.execute("DELETE FROM _time_zone_offsets", [])?;
-    {
-        let mut insert =
-            tx.prepare("INSERT INTO _time_zone_offsets (from_at, seconds) VALUES (?1, ?2)")?;
-        for row in &wanted {
-            insert.execute((&row.0, row.1))?;
-        }
-    }
-    Ok(tx.commit()?)
 }
 
 fn read(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {

@@ -4,13 +4,14 @@
 //! digest: while they stay the same, so does the workspace, whatever its name is.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::error::StoreError;
 use super::meta;
+use super::open::write_tx;
 use super::operate::Operator;
 use super::reader::Reader;
 
@@ -221,7 +222,7 @@ impl Reader {
 }
 
 fn keep(connection: &mut Connection, known: &KnownWorkspace) -> rusqlite::Result<()> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     meta::set(&tx, KNOWN, &text_of(known))?;
     meta::remove(&tx, OTHER)?;
     tx.commit()

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction};
 
 use super::checkpoint;
 use super::error::StoreError;
@@ -16,6 +16,7 @@ use super::ingest::KnownPollers;
 use super::job_links;
 use super::job_states::{self, TouchedJobs};
 use super::mirror::{self, Mirror};
+use super::open::write_tx;
 use super::open::{self, OpenedStore};
 use super::pollers::{self, PendingPolls};
 use super::views;
@@ -172,7 +173,7 @@ impl Writer {
     ) -> Result<T, StoreError> {
         self.refuse_long_wal()?;
         let mirror = mirror::of_route(&mut self.mirrors, &self.connection, route)?;
-        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = write_tx(&mut self.connection)?;
         let mut batch = Batch {
             tx: &tx,
             identities: &self.identities,
@@ -223,7 +224,7 @@ impl Writer {
 
     /// Writes what each poller knows, which a page that changes nothing does not write.
     pub(super) fn save_pollers(&mut self) -> Result<(), StoreError> {
-        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = write_tx(&mut self.connection)?;
         for (poller, known) in &self.known {
             pollers::save(&tx, poller, &known.row)?;
         }
@@ -232,7 +233,7 @@ impl Writer {
 
     /// Writes everything that is only in memory: polls that changed nothing, and what each poller knows.
     pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
-        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = write_tx(&mut self.connection)?;
         self.pending.write(&tx, None)?;
         for (poller, known) in &self.known {
             pollers::save(&tx, poller, &known.row)?;
