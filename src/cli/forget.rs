@@ -10,6 +10,7 @@ use super::search_index;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
+use crate::file_owner::folder_of;
 use crate::record::Route;
 use crate::store::{Forgotten, Operator, Purged, Rewritten};
 
@@ -119,11 +120,7 @@ fn left(purged: &Purged, store: &Path) -> String {
             "unused parts of the database file may still hold what was removed, because the file could not be written anew: \
              {error}. That needs {} MiB of free room in {}, and as much in {} for a temporary file. Run this command again then\n",
             needed.div_ceil(1024 * 1024),
-            store
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty())
-                .unwrap_or(Path::new("."))
-                .display(),
+            folder_of(store).display(),
             temporary_folder().display(),
         ),
     };

@@ -8,6 +8,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use crate::file_owner::folder_of;
+
 /// The longest path that a socket's address can hold, without the closing zero.
 const LONGEST_PATH: usize = 107;
 
@@ -27,8 +29,7 @@ impl SocketAddress {
         if path.as_os_str().len() <= LONGEST_PATH {
             return Ok(Self { path, _folder: None });
         }
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = File::open(parent)?;
+        let folder = File::open(folder_of(&path))?;
         let file = path.file_name().expect("the path of a store ends in a file name");
         Ok(Self {
             path: Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(file),

@@ -163,7 +163,7 @@ pub fn notice_body(
 /// # Errors
 /// If it cannot be written; the old file stays.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file_owner::folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
     let written = (|| {

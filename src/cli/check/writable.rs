@@ -5,6 +5,7 @@ use std::path::Path;
 use rustix::fs::Access;
 
 use super::unit::Unit;
+use crate::file_owner::folder_of;
 use crate::sink;
 
 /// Why a file cannot be written, and what to do about it. Nothing is created or changed.
@@ -12,8 +13,7 @@ pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Opti
     if file.is_dir() {
         return Some(format!("{} is a folder: name a file in `path`", file.display()));
     }
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = folder_of(file);
     let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     if unit.is_some_and(|unit| !unit.may_write(folder)) {
         return Some(format!(

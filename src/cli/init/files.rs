@@ -14,6 +14,7 @@ use rustix::fs::{Access, Gid};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::cli::exit::{ExitError, PERMISSION, USAGE};
+use crate::file_owner::folder_of;
 
 /// The folder of the shipped units.
 pub(super) const SERVICE_DIR: &str = "/etc/shopmirror";
@@ -62,8 +63,7 @@ impl Files {
         key_file: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let config = place.unwrap_or_else(|| usual_place(systemd));
-        let parent = config.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = parent.unwrap_or(Path::new(".")).to_owned();
+        let folder = folder_of(&config).to_owned();
         refuse_folder(&folder)?;
         if is_taken(&config) {
             let text = format!(

@@ -18,6 +18,7 @@ use crate::cli::{completions, output, runtime};
 use crate::clock::stamp;
 use crate::config::{Config, SinkKind, SinkSettings};
 use crate::deliver::wants;
+use crate::file_owner::folder_of;
 use crate::record::{Change, Kind, TEST_ID};
 use crate::sink::{Preview, Sink, Verdict};
 use crate::store::{Reader, holder};
@@ -306,9 +307,8 @@ fn ensure_free(name: &str, path: &Path, store: &Path) -> anyhow::Result<()> {
 /// A file that this command would create for another user could not be written by the daemon.
 fn ensure_own(path: &Path) -> anyhow::Result<()> {
     let owner = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.uid());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let me = rustix::process::geteuid().as_raw();
-    if path.exists() || owner(folder.unwrap_or(Path::new("."))).is_ok_and(|owner| owner == me) {
+    if path.exists() || owner(folder_of(path)).is_ok_and(|owner| owner == me) {
         return Ok(());
     }
     let text = format!(

@@ -17,9 +17,9 @@ use rustix::io::Errno;
 
 use super::layout::{Layout, Line};
 use super::tail::{Damage, Tail, TailError};
-use super::{BATCH, FileError, Rotate, directory, rotation};
+use super::{BATCH, FileError, Rotate, rotation};
 use crate::file_lock::lock_soon;
-use crate::file_owner;
+use crate::file_owner::{self, folder_of};
 
 /// How often the file may be moved away during one write.
 const ROTATIONS: usize = 3;
@@ -287,7 +287,7 @@ pub(super) fn probe(path: &Path, layout: &Layout) -> Result<String, FileError> {
             Ok(format!("{} can be appended to", path.display()))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            rustix::fs::access(directory(path), Access::WRITE_OK | Access::EXEC_OK)
+            rustix::fs::access(folder_of(path), Access::WRITE_OK | Access::EXEC_OK)
                 .map_err(|error| FileError::io("create", path)(error.into()))?;
             Ok(format!("{} can be created", path.display()))
         }

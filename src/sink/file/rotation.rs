@@ -17,8 +17,8 @@ use flate2::write::GzEncoder;
 use jiff::civil::Date;
 use rustix::fs::OFlags;
 
-use super::{FileError, directory, stream, tail};
-use crate::file_owner;
+use super::{FileError, stream, tail};
+use crate::file_owner::{self, folder_of};
 
 const DIGITS: usize = 6;
 /// A longer number is not ours; the one after it might not fit.
@@ -56,7 +56,7 @@ fn without_gz(name: &str) -> (&str, bool) {
 pub(super) fn aside(path: &Path) -> io::Result<Vec<Aside>> {
     let (stem, extension) = name_parts(path);
     let mut found = Vec::new();
-    let entries = match fs::read_dir(directory(path)) {
+    let entries = match fs::read_dir(folder_of(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
         entries => entries?,
     };
@@ -84,7 +84,7 @@ pub(super) fn put_aside(path: &Path, day: Date) -> Result<(), FileError> {
     let last = aside(path).map_err(listing)?.last().map_or(0, |newest| newest.number);
     let (stem, extension) = name_parts(path);
     let number = last + 1;
-    let target = directory(path).join(format!("{stem}{day}.{number:0DIGITS$}{extension}"));
+    let target = folder_of(path).join(format!("{stem}{day}.{number:0DIGITS$}{extension}"));
     fs::rename(path, &target)
         .and_then(|()| sync_folder(path))
         .map_err(FileError::io("put aside", path))
@@ -124,7 +124,7 @@ fn ids_renamed(path: &Path) -> Vec<String> {
 fn renamed(path: &Path) -> io::Result<Option<Aside>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut newest = None;
-    for entry in fs::read_dir(directory(path))? {
+    for entry in fs::read_dir(folder_of(path))? {
         let entry = entry?;
         let found = entry.file_name().to_string_lossy().into_owned();
         let (plain, compressed) = without_gz(&found);
@@ -227,7 +227,7 @@ fn compress(plain: &Path, stop: &AtomicBool) -> io::Result<bool> {
 
 /// Makes the names in the folder of `path` survive a power failure.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(directory(path))?.sync_all()
+    File::open(folder_of(path))?.sync_all()
 }
 
 fn nofollow() -> i32 {
