@@ -170,7 +170,7 @@ impl Deliverer {
         };
         let mut wait = wait.min(beside);
         let is_idle = !wait.is_zero() && known.health.pause(self.clock.now().elapsed).is_none();
-        if is_idle && let Some(next) = self.replay(known, wakes, ends).await? {
+        if is_idle && let Some(next) = self.replay(known, ends).await? {
             wait = wait.min(next);
         }
         let Some(since) = known.passed_at else { return Ok(wait) };

@@ -72,7 +72,6 @@ pub use backup::{CopyControl, CopyFacts, CopyProgress, back_up};
 pub use backup_error::BackupError;
 pub use backup_folder::{BackupFile, BackupFolder};
 pub use browse::RecordPage;
-pub use calls::LongRead;
 pub use deliveries::{DueBy, PendingDelivery};
 pub use error::{OpenError, StoreError};
 pub use forget::{Forgotten, Purged, Rewritten};
@@ -121,10 +120,7 @@ struct StoreParts {
     /// of threads does not grow with the number of sinks.
     write_turn: Semaphore,
     read_turn: Semaphore,
-    long_read_turn: Arc<Semaphore>,
     passed: PassedPositions,
-    /// For reads of whole tables, so that no short read waits for them.
-    long_reader: Mutex<Reader>,
     /// Whether the store was not closed in order and is not checked since.
     is_unchecked: AtomicBool,
     is_closing: AtomicBool,
@@ -147,24 +143,19 @@ impl Store {
     /// # Errors
     /// [`OpenError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let failed = |error: rusqlite::Error| OpenError::Sqlite {
-            path: path.to_owned(),
-            source: error.into(),
-        };
+        let failed = OpenError::sqlite(path);
         let opened = open::open(path)?;
         let is_unchecked = AtomicBool::new(!opened.was_closed);
-        let writer = Writer::new(opened, path).map_err(failed)?;
-        let (reader, long_reader) = (Reader::open(path)?, Reader::open(path)?);
-        let last = log::last_seq(&writer.connection).map_err(failed)?;
+        let writer = Writer::new(opened, path).map_err(&failed)?;
+        let reader = Reader::open(path)?;
+        let last = log::last_seq(&writer.connection).map_err(&failed)?;
         let indexer = Mutex::new(Indexer::new(path)?);
         let shared = StoreParts {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
             write_turn: Semaphore::new(1),
             read_turn: Semaphore::new(1),
-            long_read_turn: Arc::new(Semaphore::new(1)),
             passed: PassedPositions::default(),
-            long_reader: Mutex::new(long_reader),
             is_unchecked,
             is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),

@@ -188,13 +188,13 @@ impl ScheduledReports {
         let (settings, zone) = (settings.clone(), self.zone.clone());
         let (folder, now) = (self.settings.folder.clone(), self.clock.now().wall);
         let currency = self.settings.currency.clone();
-        let answered = self.store.read_apart(move |reader| -> anyhow::Result<Answer> {
+        let answered = self.store.read_long(move |reader| -> anyhow::Result<Answer> {
             reader.limit_time(READ_MOST)?;
             let report = report::find(&settings.report, folder.as_deref())?;
             let question = report::question_of(&settings, currency.as_deref(), &zone, due)?;
             Ok(report::answer(reader, &report, &question, &zone, now)?)
         });
-        answered.await?
+        answered.await
     }
 
     fn publish(&self, runs: &BTreeMap<String, ReportRun>) {

@@ -18,13 +18,13 @@ use super::health::{Comparing, Fault};
 use super::room::{Share, large};
 use super::round::record_key;
 use super::task_state::{Ends, TaskState};
-use super::{Deliverer, LOOK_AGAIN, Wakes};
+use super::{Deliverer, LOOK_AGAIN};
 use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::config::SinkFilter;
 use crate::record::Change;
 use crate::sink::{Sink, Verdict};
-use crate::store::{LongRead, Replay, ReplayState, SinkState, StoreError};
+use crate::store::{Replay, ReplayState, SinkState, StoreError};
 pub use command::going_on;
 use pace::Pace;
 pub use rule::{ReplayRule, replay_filter, replay_rule};
@@ -89,7 +89,6 @@ impl Deliverer {
     pub(super) async fn replay(
         &mut self,
         known: &mut TaskState,
-        wakes: &mut Wakes,
         ends: &Ends<'_>,
     ) -> Result<Option<Duration>, StoreError> {
         if std::mem::take(&mut known.look_for_replay) {
@@ -112,17 +111,7 @@ impl Deliverer {
             Err(wait) => return Ok(Some(wait)),
         };
         let wanted = if compares { COMPARED } else { taken };
-        let read = tokio::select! {
-            biased;
-            read = self.store.long_read() => read,
-            // Reading may wait for other long reads, and new changes must not. One that runs is not
-            // ended: on a busy log there would never be a next round.
-            _ = wakes.log.changed() => {
-                task.pace.give_back(taken);
-                return Ok(Some(Duration::ZERO));
-            }
-        };
-        let portion = self.portion(read, known, wanted).await?;
+        let portion = self.portion(known, wanted).await?;
         let Some(task) = &mut known.replay else { return Ok(None) };
         let large = large(&portion.changes);
         // New changes of all sinks go first, also to the room.
@@ -218,12 +207,7 @@ impl Deliverer {
         }
     }
 
-    async fn portion(
-        &self,
-        read: LongRead,
-        known: &TaskState,
-        most: usize,
-    ) -> Result<Portion, StoreError> {
+    async fn portion(&self, known: &TaskState, most: usize) -> Result<Portion, StoreError> {
         let Some(task) = &known.replay else {
             return Ok(Portion { changes: Vec::new(), left_out: 0, upto: 0 });
         };
@@ -231,7 +215,7 @@ impl Deliverer {
         let asked = self.settings.filter.clone();
         let several = !self.sink.can_fail_for_one();
         let upto = known.position;
-        let read = read.run(move |reader| {
+        let read = self.store.read_long(move |reader| {
             let mut portion = Portion { changes: Vec::new(), left_out: 0, upto: replay.position };
             let (mut records, mut bytes, mut failure) = (HashSet::new(), 0, None);
             let (mut full, mut reached_end) = (false, false);

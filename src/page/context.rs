@@ -12,7 +12,7 @@ use super::home::HomeNumbers;
 use super::server::STREAMS_MAX;
 use super::snapshot::Snapshots;
 use crate::report::{self, Report};
-use crate::store::{Reader, Store};
+use crate::store::{Reader, Store, StoreError};
 
 /// Reads of reports and records at the same time.
 const READS_MAX: usize = 2;
@@ -87,12 +87,12 @@ impl PageContext {
     {
         let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await.ok()?.ok()?;
         // A read continues although its client has left, so it keeps its turn until it ends.
-        let work = move |reader: &mut Reader| {
-            let found = reader.limit_time(READ_MOST).ok().map(|()| work(reader));
+        let work = move |reader: &mut Reader| -> Result<T, StoreError> {
+            let found = reader.limit_time(READ_MOST).map(|()| work(reader));
             drop(turn);
             found
         };
-        self.store.read_apart(work).await.ok().flatten()
+        self.store.read_long(work).await.ok()
     }
 
     /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs into

@@ -1,7 +1,6 @@
 //! One screen of a mirror table for the records browser: filtered, sorted and paged within limits.
 
-use super::Store;
-use super::error::{OpenError, StoreError};
+use super::error::StoreError;
 use super::mirror::quoted;
 use super::query::{QueryError, QueryLimits, QueryRows};
 use super::reader::Reader;
@@ -93,32 +92,5 @@ impl Reader {
             (0..width).map(|index| row.get(index)).collect::<rusqlite::Result<Vec<Value>>>()
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-}
-
-impl Store {
-    /// Runs a read on a connection of its own, which is closed at the end, so that nothing it sets up
-    /// stays and no other read waits for it. It may take seconds: polls and deliveries go first.
-    ///
-    /// # Errors
-    /// If the store cannot be opened.
-    pub async fn read_apart<T, F>(&self, work: F) -> Result<T, OpenError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Reader) -> T + Send + 'static,
-    {
-        let path = self.path().to_owned();
-        let opened = super::calls::run_blocking({
-            let path = path.clone();
-            move || {
-                let read = || Reader::open(&path).map(|mut reader| work(&mut reader));
-                let started = super::calls::giving_way(read);
-                Ok(started.unwrap_or_else(|source| {
-                    let action = "start a thread to read";
-                    Err(OpenError::Io { action, path, source })
-                }))
-            }
-        });
-        opened.await.unwrap_or_else(|source| Err(OpenError::Sqlite { path, source }))
     }
 }

@@ -1,47 +1,17 @@
 //! Where calls on the store leave the async threads: each waits for its connection without holding a
 //! thread, then runs on one that may block.
 
-use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::error::StoreError;
+use super::error::{OpenError, StoreError};
 use super::full_text::IndexProgress;
 use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::{Store, checkpoint, log, open, passed};
-
-/// By how much the priority of a long read lies below that of everything else, in steps of nice(1).
-const GIVEN_WAY: i32 = 10;
-
-/// The turn to do one read that may take seconds.
-pub struct LongRead {
-    store: Store,
-    turn: OwnedSemaphorePermit,
-}
-
-impl LongRead {
-    /// Runs the read on a read-only connection of its own. A caller that stops waiting for it does not
-    /// end it: the next one has its turn after that.
-    ///
-    /// # Errors
-    /// What the read returns.
-    pub async fn run<T, F>(self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
-    {
-        let Self { store, turn } = self;
-        run_blocking(move || {
-            let _turn = turn;
-            work(&store.shared.long_reader.lock().unwrap_or_else(PoisonError::into_inner))
-        })
-        .await
-    }
-}
 
 impl Store {
     /// Runs a read on the read-only connection.
@@ -59,23 +29,24 @@ impl Store {
             .await
     }
 
-    /// Runs a read that may take seconds on a read-only connection of its own.
+    /// Runs a read that may take seconds on a connection of its own, which is closed at the end, so that nothing it
+    /// sets up stays and no other read waits for it. A caller that stops waiting for it does not end it.
     ///
     /// # Errors
-    /// What the read returns.
-    pub async fn read_long<T, F>(&self, work: F) -> Result<T, StoreError>
+    /// What the read returns, or that the store cannot be opened.
+    pub async fn read_long<T, E, F>(&self, work: F) -> Result<T, E>
     where
         T: Send + 'static,
-        F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+        E: From<OpenError> + Send + 'static,
+        F: FnOnce(&mut Reader) -> Result<T, E> + Send + 'static,
     {
-        self.long_read().await.run(work).await
-    }
-
-    /// Waits for the turn to do a read that may take seconds.
-    pub async fn long_read(&self) -> LongRead {
-        let turn = Arc::clone(&self.shared.long_read_turn).acquire_owned().await;
-        let turn = turn.expect("a store never closes its semaphores");
-        LongRead { store: self.clone(), turn }
+        let path = self.path().to_owned();
+        let read = {
+            let path = path.clone();
+            move || Ok(work(&mut Reader::open(&path)?))
+        };
+        let ended = run_blocking(read).await.map_err(|source| OpenError::Sqlite { path, source });
+        ended?
     }
 
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -169,7 +140,7 @@ async fn turn(permits: &Semaphore) -> SemaphorePermit<'_> {
     permits.acquire().await.expect("a store never closes its semaphores")
 }
 
-pub(super) async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
+async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T, StoreError> + Send + 'static,
@@ -179,24 +150,4 @@ where
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(StoreError::Closing),
     }
-}
-
-/// Runs work that may take seconds on a thread that gives way to polls and deliveries where there are
-/// fewer processors than work. Blocks until it is done.
-///
-/// A priority that was lowered cannot be raised again without a privilege, so the thread ends with the
-/// work.
-///
-/// # Errors
-/// If no thread can be started; nothing is done then.
-pub(super) fn giving_way<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("reader".to_owned());
-        let started = thread.spawn_scoped(scope, || {
-            // Without it the work is done all the same.
-            let _ = rustix::process::nice(GIVEN_WAY);
-            work()
-        })?;
-        started.join().map_err(|panic| std::panic::resume_unwind(panic))
-    })
 }
