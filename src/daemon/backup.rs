@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use jiff::civil::Time;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +16,7 @@ use super::TaskEnd;
 use crate::clock::{Clock, stamp};
 use crate::config;
 use crate::poll::Clocks;
+use crate::report::Timetable;
 use crate::status::BackupStatus;
 use crate::store::{self, BackupFolder, CopyControl, CopyFacts, Store};
 
@@ -38,19 +38,6 @@ pub(super) struct DailyBackup {
     pub(super) store: Store,
     /// Where the state is published.
     pub(super) status: watch::Sender<Option<BackupStatus>>,
-}
-
-/// The first time after `after` at which the clock on the wall shows `at`.
-fn next_due(at: Time, zone: &TimeZone, after: Timestamp) -> Timestamp {
-    let today = after.to_zoned(zone.clone()).date();
-    (-1..=2)
-        .filter_map(|days: i32| {
-            let day = today.checked_add(days.days()).ok()?;
-            // A time that the change to summer time leaves out is the same distance later.
-            Some(day.to_datetime(at).to_zoned(zone.clone()).ok()?.timestamp())
-        })
-        .find(|due| *due > after)
-        .unwrap_or(Timestamp::MAX)
 }
 
 impl DailyBackup {
@@ -124,7 +111,8 @@ impl DailyBackup {
                 first.parse::<Timestamp>().ok()?.min(begun)
             }
         };
-        Some(next_due(self.settings.at, &self.zone, after))
+        let daily = Timetable { at: self.settings.at, days: &config::Day::ALL, zone: &self.zone };
+        Some(daily.next(after))
     }
 
     /// Makes one backup, then removes the oldest past the number to keep.
@@ -153,35 +141,4 @@ async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
     tokio::task::spawn_blocking(work).await.context("backing up the store")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(text: &str) -> Timestamp {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn the_next_backup_is_due_at_the_next_half_past_three_on_the_wall() {
-        let zone = TimeZone::get("Europe/Berlin").unwrap();
-        let due = |after| next_due(Time::constant(3, 30, 0, 0), &zone, at(after));
-        assert_eq!(due("2026-11-21T01:00:00Z"), at("2026-11-21T02:30:00Z"));
-        assert_eq!(due("2026-11-21T02:30:00Z"), at("2026-11-22T02:30:00Z"), "strictly after");
-        assert_eq!(due("2026-07-01T12:00:00Z"), at("2026-07-02T01:30:00Z"), "summer time");
-        let night = |after| next_due(Time::constant(2, 30, 0, 0), &zone, at(after));
-        assert_eq!(
-            night("2026-03-28T12:00:00Z"),
-            at("2026-03-29T01:30:00Z"),
-            "half past two is left out"
-        );
-        assert_eq!(night("2026-03-29T01:30:00Z"), at("2026-03-30T00:30:00Z"));
-        assert_eq!(
-            night("2026-10-24T12:00:00Z"),
-            at("2026-10-25T00:30:00Z"),
-            "the first of the two"
-        );
-        assert_eq!(night("2026-10-25T00:30:00Z"), at("2026-10-26T01:30:00Z"), "not the second");
-    }
 }
