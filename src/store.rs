@@ -17,7 +17,6 @@ mod error;
 #[cfg(test)]
 mod fixtures;
 mod forget;
-mod forgotten;
 mod forms;
 mod full_text;
 mod gaps;
@@ -94,7 +93,7 @@ pub use query::{Beyond, QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
 
 pub use reader::{Reader, RecordFilter};
-pub use rebuild::{Rebuilt, rebuild};
+pub use rebuild::rebuild;
 pub use related::RelatedRecord;
 pub use replays::{Replay, ReplayChoice, ReplayState};
 pub use report_runs::ReportRun;

@@ -71,7 +71,7 @@ pub(super) fn dead_letters() -> Vec<CompletionCandidate> {
     let letters = || -> Option<Vec<PendingDelivery>> {
         let sink = sink_of(&line())?;
         let store = Config::store_path(&config_of_line()?)?;
-        Reader::open(&store).ok()?.dead_letters(&sink, OFFERED_MAX).ok()
+        Reader::open(&store).ok()?.dead_letters(&sink, 0, OFFERED_MAX).ok()
     };
     letters()
         .unwrap_or_default()

@@ -226,7 +226,7 @@ fn conclude<T: Serialize>(
 }
 
 fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode> {
-    let dead = reader.dead_letters(&sink.name, LISTED_MAX)?;
+    let dead = reader.dead_letters(&sink.name, 0, LISTED_MAX)?;
     if dead.len() == LISTED_MAX {
         output::aside(&format!("only the oldest {LISTED_MAX} of {} are listed", sink.dead));
     }

@@ -6,7 +6,7 @@ use super::output;
 use super::progress::RowBar;
 use super::search_index;
 use crate::config::Config;
-use crate::store::{self, Rebuilt};
+use crate::store;
 
 /// What `rebuild --json` prints.
 #[derive(serde::Serialize)]
@@ -18,8 +18,7 @@ pub(super) struct RebuildResult {
 
 pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let bar = RowBar::new();
-    let Rebuilt { records } =
-        store::rebuild(&config.store.path, &mut |done, total| bar.at(done, total))?;
+    let records = store::rebuild(&config.store.path, &mut |done, total| bar.at(done, total))?;
     drop(bar);
     search_index::follow(&config.store.path);
     if json {

@@ -48,7 +48,7 @@ pub fn redrive(
     while done.changes < MOST {
         let mut letters = match redrive.seq {
             Some(seq) => reader.dead_letter(&sink.name, seq)?.into_iter().collect(),
-            None => reader.dead_letters_after(&sink.name, after, STEP)?,
+            None => reader.dead_letters(&sink.name, after, STEP)?,
         };
         let Some(last) = letters.last() else { break };
         after = last.seq;

@@ -4,15 +4,19 @@
 //! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
 //! that ask for `forgotten` get a change; they must remove their copies themselves.
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction};
 
 use super::error::StoreError;
 use super::identity::Identities;
 use super::job_states::TouchedJobs;
 use super::log::{self, NewChange};
+use super::open::write_tx;
 use super::operate::Operator;
-use super::{checkpoint, deliveries, full_text, mirror, quotes};
-use crate::record::{Kind, Route, field};
+use super::{checkpoint, deliveries, full_text, mirror, open, quotes};
+use crate::record::{Change, Kind, Route, field};
 
 /// What forgetting a record came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +73,7 @@ impl Operator {
     ) -> Result<Vec<Forgotten>, StoreError> {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
-        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = write_tx(&mut self.connection)?;
         let forgotten = ids.iter().map(|id| remove(&tx, route, id, at));
         let forgotten = forgotten.collect::<Result<Vec<_>, _>>()?;
         if forgotten.contains(&Forgotten::Unknown) {
@@ -122,19 +126,17 @@ impl Operator {
 }
 
 /// Removes a record's data in the caller's transaction and tells the sinks.
-pub(super) fn remove(
-    tx: &Transaction<'_>,
-    route: Route,
-    id: &str,
-    at: &str,
-) -> Result<Forgotten, StoreError> {
-    let Some(Latest { seq, version, kind, body, business }) = latest(tx, route, id)? else {
-        return Ok(Forgotten::Unknown);
-    };
-    if kind == Kind::Forgotten.as_str() {
+fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
+    let mut newest = None;
+    log::each_version(tx, (route, id), 0, |change| {
+        newest = Some(change);
+        ControlFlow::Break(())
+    })?;
+    let Some(newest) = newest else { return Ok(Forgotten::Unknown) };
+    if newest.kind == Kind::Forgotten {
         return Ok(Forgotten::Before);
     }
-    let tombstone = format!("{{\"id\":{}}}", field(&body, "id").unwrap_or("null"));
+    let tombstone = format!("{{\"id\":{}}}", field(&newest.body, "id").unwrap_or("null"));
     // A tool may have deleted the table.
     if mirror::tables(tx)?.contains(route.as_str()) {
         let mut touched = TouchedJobs::default();
@@ -149,17 +151,17 @@ pub(super) fn remove(
         route,
         record_id: id,
         kind: Kind::Forgotten,
-        version: version + 1,
+        version: newest.version + 1,
         observed_at: at,
-        business: business.as_deref(),
+        business: newest.business.as_deref(),
         body: &tombstone,
     };
-    note(tx, Some(seq), &change)?;
+    note(tx, Some(newest.seq), &change)?;
     Ok(Forgotten::Now { versions })
 }
 
 /// Adds the tombstone to the log and to `forgotten`; `before` is the row of the version before it.
-pub(super) fn note(
+fn note(
     tx: &Transaction<'_>,
     before: Option<i64>,
     tombstone: &NewChange<'_>,
@@ -173,40 +175,57 @@ pub(super) fn note(
     Ok(())
 }
 
-struct Latest {
-    seq: i64,
-    version: i64,
-    kind: String,
-    body: String,
-    business: Option<String>,
+/// The tombstones of a store, which a backup made before a `forget` lacks; `None` if the store cannot be read.
+pub(super) fn tombstones(store: &Path) -> Option<Vec<Change>> {
+    let (connection, _) = open::open_reader_of_any_schema(store).ok()?;
+    log::tombstones(&connection).ok()
 }
 
-fn latest(connection: &Connection, route: Route, id: &str) -> rusqlite::Result<Option<Latest>> {
-    connection
-        .query_row(
-            "SELECT seq, version, kind, body, business FROM changes WHERE route = ?1 AND record_id = ?2 \
-             ORDER BY version DESC LIMIT 1",
-            (route.as_str(), id),
-            |row| {
-                Ok(Latest {
-                    seq: row.get(0)?,
-                    version: row.get(1)?,
-                    kind: row.get(2)?,
-                    body: row.get(3)?,
-                    business: row.get(4)?,
-                })
-            },
-        )
-        .optional()
+/// Forgets these records in a copy of an older store that no other process has open; returns how many
+/// of them it still held. The copy has the schema of this program; the caller syncs the file.
+pub(super) fn forget_again(
+    connection: &mut Connection,
+    tombstones: &[Change],
+) -> Result<usize, StoreError> {
+    if tombstones.is_empty() {
+        return Ok(0);
+    }
+    connection.execute_batch("PRAGMA secure_delete = ON;")?;
+    let tx = write_tx(connection)?;
+    let mut held = 0;
+    for Change { route, record_id, observed_at, business, body, .. } in tombstones {
+        let id = record_id.as_deref().unwrap_or_default();
+        match remove(&tx, *route, id, observed_at)? {
+            Forgotten::Now { .. } => held += 1,
+            Forgotten::Before => {}
+            // It is younger than the backup. Only a row of the log keeps the next page from storing it.
+            Forgotten::Unknown => note(
+                &tx,
+                None,
+                &NewChange {
+                    route: *route,
+                    record_id: id,
+                    kind: Kind::Forgotten,
+                    version: 1,
+                    observed_at,
+                    business: business.as_deref(),
+                    body,
+                },
+            )?,
+        }
+    }
+    tx.commit()?;
+    if held > 0 {
+        connection.execute_batch("VACUUM")?;
+    }
+    Ok(held)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::store::fixtures::{Poll, open, record};
-    use crate::store::{Rebuilt, Store, rebuild};
+    use crate::store::{Store, rebuild};
 
     /// Whether any file of the store holds the text.
     fn is_on_disk(folder: &Path, text: &str) -> bool {
@@ -265,7 +284,7 @@ mod tests {
         store.close().await.unwrap();
         drop(store);
         assert!(!is_on_disk(dir.path(), "Quetzal"));
-        assert_eq!(rebuild(&path, &mut |_, _| ()).unwrap(), Rebuilt { records: 1 });
+        assert_eq!(rebuild(&path, &mut |_, _| ()).unwrap(), 1);
     }
 
     #[tokio::test]

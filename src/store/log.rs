@@ -90,7 +90,7 @@ pub(super) fn newer_sql() -> String {
     )
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
     let parse = |index: usize, error: Box<dyn std::error::Error + Send + Sync>| {
         rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error)
     };
@@ -109,20 +109,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
         before: row.get(9)?,
         job: None,
     })
-}
-
-/// Up to `limit` rows after `position`, in order.
-pub(super) fn after(
-    connection: &Connection,
-    position: i64,
-    limit: usize,
-) -> rusqlite::Result<Vec<Change>> {
-    let mut found = Vec::new();
-    scan(connection, position, limit, |change| {
-        found.push(change);
-        ControlFlow::Continue(())
-    })?;
-    Ok(found)
 }
 
 /// Shows up to `limit` rows after `position` in order, until `show` returns false; returns how many.
@@ -176,49 +162,10 @@ pub(super) fn each_version(
     Ok(())
 }
 
-/// Gives `each` the versions of a record in the rows after `after` up to `upto`, the newest first, until
-/// it breaks; at most 1,000.
-pub(super) fn newer(
-    connection: &Connection,
-    (route, id): (Route, &str),
-    after: i64,
-    upto: i64,
-    mut each: impl FnMut(Change) -> ControlFlow<()>,
-) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(&newer_sql())?;
-    let mut rows = statement.query((route.as_str(), id, after, upto))?;
-    while let Some(row) = rows.next()? {
-        if each(read(row)?).is_break() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-const COUNT: &str = "SELECT count(*) FROM changes WHERE seq > ?1 AND seq <= ?2 \
+/// No business means every one. The tombstone of a forgotten record is of every business.
+pub(super) const COUNT: &str = "SELECT count(*) FROM changes WHERE seq > ?1 AND seq <= ?2 \
      AND instr(?3, ' ' || route || ' ') AND instr(?4, ' ' || kind || ' ') \
      AND (?5 = '' OR kind = 'forgotten' OR instr(?5, ' ' || coalesce(business, '') || ' '))";
-
-/// How many rows after `after`, up to and with `upto`, are of these routes, kinds and
-/// businesses; no business means every one. The tombstone of a forgotten record is of every business.
-pub(super) fn count(
-    connection: &Connection,
-    after: i64,
-    upto: i64,
-    routes: &[Route],
-    kinds: &[Kind],
-    businesses: &[String],
-) -> rusqlite::Result<i64> {
-    if after >= upto {
-        return Ok(0);
-    }
-    let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
-    let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
-    let businesses: String = businesses.iter().map(|business| format!(" {business} ")).collect();
-    connection
-        .prepare_cached(COUNT)?
-        .query_row((after, upto, routes, kinds, businesses), |row| row.get(0))
-}
 
 /// The number of the last row, 0 for none.
 pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
@@ -244,6 +191,15 @@ pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN 
 /// See [`IS_ERASED`].
 pub(super) fn is_erased(connection: &Connection, seq: i64) -> rusqlite::Result<bool> {
     connection.prepare_cached(IS_ERASED)?.query_row([seq], |row| row.get(0))
+}
+
+/// What the log keeps of each record that was forgotten, in the order in which they were.
+pub(super) fn tombstones(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
+    let sql = format!(
+        "{SELECT} JOIN _forgotten f ON f.route = c.route AND f.record_id = c.record_id \
+         WHERE c.kind = 'forgotten' ORDER BY c.seq"
+    );
+    connection.prepare(&sql)?.query_map([], read)?.collect()
 }
 
 /// Replaces the text of every version of a record; returns how many.

@@ -8,8 +8,14 @@ use super::{fixtures, full_text, gaps, log, pollers, rebuild};
 use crate::record::Route;
 
 /// Steps that go through something small or bounded by the statement itself.
-const BOUNDED: [&str; 5] =
-    ["SCAN CONSTANT ROW", "SCAN _sinks", "SCAN _replays", "SCAN behind", "SCAN (subquery"];
+const BOUNDED: [&str; 6] = [
+    "SCAN CONSTANT ROW",
+    "SCAN latest",
+    "SCAN _sinks",
+    "SCAN _replays",
+    "SCAN behind",
+    "SCAN (subquery",
+];
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -35,7 +41,7 @@ fn hot_statements() -> Vec<String> {
         full_text::NEXT.to_owned(),
         full_text::IS_CURRENT.to_owned(),
         log::HAS_EVENT.to_owned(),
-        rebuild::LATEST_VERSIONS.to_owned(),
+        rebuild::latest_versions_sql("leads"),
     ]
 }
 

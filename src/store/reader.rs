@@ -69,7 +69,12 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn changes_after(&self, position: i64, limit: usize) -> Result<Vec<Change>, StoreError> {
-        Ok(log::after(&self.connection, position, limit)?)
+        let mut found = Vec::new();
+        self.scan_after(position, limit, |change| {
+            found.push(change);
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
     }
 
     /// Calls `each` with up to `limit` rows of the log after `position` in order, until it breaks;
@@ -101,12 +106,17 @@ impl Reader {
     /// If the file cannot be read.
     pub fn newer_versions(
         &self,
-        record: (Route, &str),
+        (route, id): (Route, &str),
         after: i64,
         upto: i64,
-        each: impl FnMut(Change) -> ControlFlow<()>,
+        mut each: impl FnMut(Change) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        Ok(log::newer(&self.connection, record, after, upto, each)?)
+        let mut statement = self.connection.prepare_cached(&log::newer_sql())?;
+        let mut rows = statement.query((route.as_str(), id, after, upto))?;
+        while let Some(row) = rows.next()?
+            && each(log::read(row)?).is_continue()
+        {}
+        Ok(())
     }
 
     /// Whether a row of the log is a version of a record that was forgotten, so that only its id is left.
@@ -177,7 +187,14 @@ impl Reader {
         kinds: &[Kind],
         businesses: &[String],
     ) -> Result<i64, StoreError> {
-        Ok(log::count(&self.connection, after, upto, routes, kinds, businesses)?)
+        if after >= upto {
+            return Ok(0);
+        }
+        let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
+        let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
+        let businesses: String = businesses.iter().map(|name| format!(" {name} ")).collect();
+        let mut statement = self.connection.prepare_cached(log::COUNT)?;
+        Ok(statement.query_row((after, upto, routes, kinds, businesses), |row| row.get(0))?)
     }
 
     /// Up to `limit` deliveries of one sink that are due, the longest due first.
@@ -230,23 +247,11 @@ impl Reader {
         Ok(deliveries::exists(&self.connection, sink, seq)?)
     }
 
-    /// Up to `limit` dead letters of one sink, oldest first.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn dead_letters(
-        &self,
-        sink: &str,
-        limit: usize,
-    ) -> Result<Vec<PendingDelivery>, StoreError> {
-        self.dead_letters_after(sink, 0, limit)
-    }
-
     /// Up to `limit` dead letters of one sink after the row `after`, oldest first.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn dead_letters_after(
+    pub fn dead_letters(
         &self,
         sink: &str,
         after: i64,

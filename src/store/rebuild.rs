@@ -4,22 +4,16 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Row, Transaction};
 
 use super::error::{OpenError, StoreError};
 use super::mirror::{Mirror, RowFacts, lookup};
-use super::{checkpoint, full_text, job_states, open, pollers, views};
+use super::open::write_tx;
+use super::{checkpoint, full_text, job_states, mirror, open, pollers, views};
 use crate::record::{Fields, Kind, Route};
 
-/// What a rebuild made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rebuilt {
-    /// Rows of the mirror, of all routes.
-    pub records: usize,
-}
-
 /// Makes the mirror of the store at `path` again from the log, and removes the index of all words, which the caller
-/// makes again. Blocks.
+/// makes again. Returns how many records there are. Blocks.
 ///
 /// A record that a table still holds keeps when it was first seen and how it was found; of others,
 /// the oldest version in the log says when.
@@ -29,7 +23,7 @@ pub struct Rebuilt {
 /// # Errors
 /// [`OpenError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
 /// changed then.
-pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Rebuilt, OpenError> {
+pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize, OpenError> {
     let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
     if !path.exists() {
         return Err(OpenError::Missing(path.to_owned()));
@@ -41,7 +35,7 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Rebuil
     if opened.was_closed {
         opened.lock.release();
     }
-    Ok(Rebuilt { records })
+    Ok(records)
 }
 
 fn rebuild_all(
@@ -50,7 +44,7 @@ fn rebuild_all(
 ) -> Result<usize, StoreError> {
     // Without it, renaming a table would rename it inside every view as well.
     connection.pragma_update(None, "legacy_alter_table", true)?;
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = write_tx(connection)?;
     let total = tx.query_row(ABOUT_RECORDS, [], |row| row.get::<_, i64>(0))?;
     let total = u64::try_from(total).unwrap_or_default();
     let mut records = 0;
@@ -65,9 +59,19 @@ fn rebuild_all(
     Ok(records)
 }
 
-/// The latest versions of the records after one, in the order of their ids.
-pub(super) const LATEST_VERSIONS: &str = "SELECT record_id, max(version), seq, observed_at, business, body, kind \
-     FROM changes WHERE route = ?1 AND record_id > ?2 GROUP BY record_id ORDER BY record_id LIMIT 500";
+/// The latest versions of the records after one, in the order of their ids, with what only the old table says of a
+/// record.
+pub(super) fn latest_versions_sql(old: &str) -> String {
+    format!(
+        "SELECT latest.record_id, latest.seq, latest.observed_at, latest.body, latest.kind, \
+         iif(o.id IS NULL, latest.business, o._business), coalesce(o._first_seen_at, \
+         (SELECT f.observed_at FROM changes f WHERE f.route = ?1 AND f.record_id = latest.record_id \
+         ORDER BY f.version LIMIT 1)), iif(o.id IS NULL, latest.observed_at, o._last_seen_at), o._via \
+         FROM (SELECT record_id, max(version), seq, observed_at, business, body, kind FROM changes \
+         WHERE route = ?1 AND record_id > ?2 GROUP BY record_id ORDER BY record_id LIMIT 500) latest \
+         LEFT JOIN \"{old}\" o ON o.id = latest.record_id ORDER BY latest.record_id"
+    )
+}
 
 /// About how many records the log has: those whose first version was not deleted.
 const ABOUT_RECORDS: &str = "SELECT count(*) FROM changes WHERE version = 1 AND kind <> 'gap'";
@@ -76,33 +80,28 @@ struct LatestRow {
     id: String,
     seq: i64,
     observed_at: String,
-    business: Option<String>,
     body: String,
     kind: String,
-}
-
-fn latest_after(tx: &Transaction<'_>, route: Route, id: &str) -> rusqlite::Result<Vec<LatestRow>> {
-    let mut statement = tx.prepare_cached(LATEST_VERSIONS)?;
-    let rows = statement.query_map((route.as_str(), id), |row| {
-        Ok(LatestRow {
-            id: row.get(0)?,
-            seq: row.get(2)?,
-            observed_at: row.get(3)?,
-            business: row.get(4)?,
-            body: row.get(5)?,
-            kind: row.get(6)?,
-        })
-    })?;
-    rows.collect()
-}
-
-/// What only the old table says of a record.
-#[derive(Default)]
-struct OldRow {
-    first_seen_at: Option<String>,
     business: Option<String>,
+    first_seen_at: String,
     last_seen_at: Option<String>,
     via: Option<String>,
+}
+
+impl LatestRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            seq: row.get(1)?,
+            observed_at: row.get(2)?,
+            body: row.get(3)?,
+            kind: row.get(4)?,
+            business: row.get(5)?,
+            first_seen_at: row.get(6)?,
+            last_seen_at: row.get(7)?,
+            via: row.get(8)?,
+        })
+    }
 }
 
 fn rebuild_route(
@@ -111,19 +110,18 @@ fn rebuild_route(
     progress: &mut dyn FnMut(usize),
 ) -> Result<usize, StoreError> {
     let mut mirror = Mirror::load(tx, route)?;
-    let old = format!("old_{route}");
-    let has_old = tx.query_row(
-        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1",
-        [route.as_str()],
-        |row| row.get::<_, bool>(0),
-    )?;
+    let has_old = mirror::tables(tx)?.contains(route.as_str());
+    // Without one, the new table, which is empty, says nothing of any record.
+    let old = if has_old { format!("old_{route}") } else { route.to_string() };
     if has_old {
         tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
     }
     mirror.create(tx)?;
+    let mut statement = tx.prepare(&latest_versions_sql(&old))?;
     let (mut records, mut last) = (0, String::new());
     loop {
-        let step = latest_after(tx, route, &last)?;
+        let step = statement.query_map((route.as_str(), &last), LatestRow::read)?;
+        let step = step.collect::<rusqlite::Result<Vec<_>>>()?;
         let Some(end) = step.last() else { break };
         last.clone_from(&end.id);
         let kept: Vec<&LatestRow> =
@@ -132,51 +130,27 @@ fn rebuild_route(
             kept.iter().map(|latest| Fields::of(&latest.body).unwrap_or_default()).collect();
         mirror.grow(tx, fields.iter())?;
         for (latest, fields) in kept.iter().zip(&fields) {
-            let old_row = if has_old { old_row(tx, &old, &latest.id)? } else { None };
-            let is_known = old_row.is_some();
-            let old_row = old_row.unwrap_or_default();
-            let first_seen_at = match old_row.first_seen_at {
-                Some(at) => at,
-                None => first_observed(tx, route, &latest.id)?,
-            };
             let facts = RowFacts {
                 id: &latest.id,
-                business: if is_known { &old_row.business } else { &latest.business }.as_deref(),
-                first_seen_at: &first_seen_at,
+                business: latest.business.as_deref(),
+                first_seen_at: &latest.first_seen_at,
                 at: &latest.observed_at,
-                last_seen_at: match is_known {
-                    true => old_row.last_seen_at.as_deref(),
-                    false => Some(&latest.observed_at),
-                },
+                last_seen_at: latest.last_seen_at.as_deref(),
                 seq: latest.seq,
-                via: old_row.via.as_deref(),
+                via: latest.via.as_deref(),
             };
             mirror.put(tx, &facts, fields)?;
         }
         records += kept.len();
         progress(records);
     }
+    drop(statement);
     if has_old {
         // Its indexes go with it.
         tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
         lookup::create_indexes(&mirror, tx)?;
     }
     Ok(records)
-}
-
-fn old_row(tx: &Transaction<'_>, old: &str, id: &str) -> rusqlite::Result<Option<OldRow>> {
-    tx.prepare_cached(&format!(
-        "SELECT _first_seen_at, _business, _last_seen_at, _via FROM \"{old}\" WHERE id = ?1"
-    ))?
-    .query_row([id], |row| {
-        Ok(OldRow {
-            first_seen_at: row.get(0)?,
-            business: row.get(1)?,
-            last_seen_at: row.get(2)?,
-            via: row.get(3)?,
-        })
-    })
-    .optional()
 }
 
 /// When the first version of a record was observed that the log still has.

@@ -16,7 +16,7 @@ use super::backup::{self, CopyControl, CopyFacts};
 use super::backup_error::BackupError;
 use super::error::{OpenError, StoreError};
 use super::reader::{Reader, STEPS};
-use super::{backup_folder, checkpoint, forgotten, full_text, identity, open};
+use super::{backup_folder, checkpoint, forget, full_text, identity, open};
 use crate::file_owner;
 
 /// What a restore did.
@@ -114,10 +114,10 @@ fn adapt(
     if !accept_damage && let Some(reason) = disagreement(copy.path(), control)? {
         return Err(BackupError::Disagrees { path: file.to_owned(), reason });
     }
-    let since = match forgotten::of_store(store) {
-        Some(records) => ForgottenSince::Again(
-            forgotten::forget_again(&mut connection, &records).map_err(failed)?,
-        ),
+    let since = match forget::tombstones(store) {
+        Some(records) => {
+            ForgottenSince::Again(forget::forget_again(&mut connection, &records).map_err(failed)?)
+        }
         None => ForgottenSince::Unknown,
     };
     identity::renew(&connection).map_err(&refused)?;

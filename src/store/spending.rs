@@ -1,6 +1,5 @@
 //! What a later process must know of this one's requests, as text: one row of the table `_meta`.
 
-
 use super::Store;
 use super::error::StoreError;
 use super::meta;
