@@ -33,9 +33,7 @@
 //! | [`budget`] | decides how many requests this process may send; pure |
 //! | [`api`] | the client of the workspace API |
 //! | [`poll`] | the dispatcher: polls, stores, learns, and sends background requests |
-//! | [`repair`] | searches for customers that were missed between two polls |
-//! | [`backfill`] | chooses the next customer search of a backfill; pure |
-//! | [`custom_fields`] | reads the definitions of the custom fields once a day |
+//! | [`recover`] | fetches what polls do not bring: missed and older customers, custom fields |
 //! | [`store`] | the SQLite file: mirror, log, gaps, pollers, sinks |
 //! | [`deliver`] | one task per sink, which reads the log and delivers |
 //! | [`sink`] | delivers one change to a webhook, a file or a command |
@@ -56,7 +54,6 @@
 
 pub mod alerts;
 pub mod api;
-pub mod backfill;
 pub mod backoff;
 pub mod budget;
 pub mod cli;
@@ -65,7 +62,6 @@ pub mod config;
 pub mod connections;
 pub mod contiguity;
 pub mod control;
-pub mod custom_fields;
 pub mod daemon;
 pub mod deliver;
 pub mod duration;
@@ -75,7 +71,7 @@ mod file_owner;
 pub mod page;
 pub mod poll;
 pub mod record;
-pub mod repair;
+pub mod recover;
 pub mod report;
 pub mod retry_after;
 pub mod schedule;

@@ -87,7 +87,6 @@ pub use mirror::lookup::PersonField;
 pub use notices::{DueNotice, NewNotice, NoticeCounts, NoticeFate, PendingNotice};
 pub use open::holder;
 pub use operate::Operator;
-pub use people::CustomerText;
 pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
 pub use query::{Beyond, QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;

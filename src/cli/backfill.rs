@@ -3,37 +3,29 @@
 //! It makes one search at a time, through the running daemon or directly within the same budget. The
 //! store remembers the terms that were searched, so that an interrupted backfill continues.
 
-use std::collections::HashSet;
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
 
 use super::direct::{DirectClient, through_daemon};
 use super::exit::{self, CONFIG, DATA, ExitError, TRY_AGAIN, UNAVAILABLE};
 use super::output;
+use super::progress::RowBar;
 use super::runtime;
 use super::search_index;
 use crate::api::Retry;
-use crate::backfill::{BackfillStatus, Customer, Planner};
 use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::control::{
     self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
 };
-use crate::duration;
-use crate::record::{Kind, Route};
-use crate::store::{CustomerText, Reader, Store};
+use crate::record::Kind;
+use crate::recover::Prefixes;
+use crate::store::{Reader, Store};
 
 /// The waits after an error that may pass and names no time.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(120) };
 /// Failures in a row after which the backfill stops. It can be resumed.
 const MOST_FAILURES: u32 = 8;
-/// How many customers that other routes name are searched for.
-const MOST_SUSPECTS: usize = 5_000;
-/// How often a line is printed where there is no terminal.
-const LINE_EVERY: Duration = Duration::from_secs(15);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -62,14 +54,13 @@ enum Listed {
 pub(super) struct BackfillResult {
     /// The business (branch); null for the default of the workspace.
     business: Option<String>,
-    /// The customers that are known now.
-    known: usize,
     /// The customers that this run found.
     found: usize,
     /// The searches that this run sent.
     asked: usize,
-    /// How many customers the workspace has, as estimated.
-    estimated_total: usize,
+    /// Whether the backfill ended because no search is left or the latest ones found no one; if not, the
+    /// same command continues.
+    finished: bool,
 }
 
 /// How the searches reach the workspace.
@@ -80,12 +71,8 @@ enum Searcher {
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let Listed::Customers = args.what;
-    let mirrored: i64 = Reader::open(&config.store.path)?.counts()?.iter().map(|(_, n)| n).sum();
-    if mirrored == 0 {
-        let text =
-            "the mirror is empty, so there is nothing to search from; run shopmirror once first";
-        return Err(ExitError { code: UNAVAILABLE, text: text.to_owned() }.into());
-    }
+    // Without a store there is nothing to do and nothing is made.
+    Reader::open(&config.store.path)?;
     runtime()?.block_on(async {
         let mut searcher = Searcher::choose(config).await?;
         let finished = tokio::select! {
@@ -106,120 +93,71 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 
 async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> anyhow::Result<()> {
     let mut results = Vec::new();
-    let mut left = args.most;
+    let mut most = args.most;
     for business in config.workspace.polled_businesses() {
-        let mut planner = planner(config, business.as_deref())?;
-        let before = planner.status();
-        let mut progress = WalkProgress::new(args.json.json);
-        backfill(
-            config,
-            searcher,
-            &mut planner,
-            business.as_deref(),
-            args.forward,
-            &mut left,
-            &mut progress,
-        )
-        .await?;
-        let after = planner.status();
-        progress.end();
-        if args.json.json {
-            results.push(BackfillResult {
-                business,
-                known: after.known,
-                found: after.known - before.known,
-                asked: after.searches - before.searches,
-                estimated_total: after.total,
-            });
-        } else {
-            let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-            let found = count(after.known - before.known);
-            let searches = count(after.searches - before.searches);
-            output::text(&format!(
-                "{} found with {}; {} of about {} customers are known\n",
-                output::count(found, "customer", "customers"),
-                output::count(searches, "search", "searches"),
-                after.known,
-                after.total
-            ))?;
-        }
+        let result = backfill(config, searcher, business, args, most).await?;
+        most -= result.asked;
+        results.push(result);
     }
     if args.json.json {
         output::json(&results)?;
+        return Ok(());
+    }
+    for BackfillResult { found, asked, finished, .. } in &results {
+        let count = |number: &usize| i64::try_from(*number).unwrap_or(i64::MAX);
+        let found = output::count(count(found), "customer", "customers");
+        let asked = output::count(count(asked), "search", "searches");
+        let end = if *finished { "more would find no one" } else { "the same command continues" };
+        output::text(&format!("{found} found with {asked}; {end}\n"))?;
     }
     Ok(())
 }
 
-/// A planner that continues from what is stored.
-fn planner(config: &Config, business: Option<&str>) -> anyhow::Result<Planner> {
-    let reader = Reader::open(&config.store.path)?;
-    let mut planner = Planner::default();
-    let mut known = HashSet::new();
-    reader.each_customer(business, |customer| {
-        planner.know(customer_of(&customer));
-        known.extend([customer.email, customer.mobile, customer.name]);
-    })?;
-    let mut suspects = 0;
-    for route in [Route::Jobs, Route::Leads, Route::Payments] {
-        reader.each_person(route, business, |person| {
-            let named = [&person.email, &person.mobile, &person.name];
-            let strongest = named.into_iter().find(|text| !text.is_empty());
-            if suspects < MOST_SUSPECTS && strongest.is_some_and(|text| known.insert(text.clone()))
-            {
-                suspects += 1;
-                planner.suspect(customer_of(&person));
-            }
-        })?;
-    }
-    for (term, shown) in reader.backfill_terms(business)? {
-        planner.searched_before(&term, shown as usize);
-    }
-    Ok(planner)
-}
-
-fn customer_of(text: &CustomerText) -> Customer<'_> {
-    Customer { id: &text.id, name: &text.name, email: &text.email, mobile: &text.mobile }
-}
-
+/// Makes up to `most` searches in a business, from where an earlier run stopped.
 async fn backfill(
     config: &Config,
     searcher: &mut Searcher,
-    planner: &mut Planner,
-    business: Option<&str>,
-    forward: bool,
-    left: &mut usize,
-    progress: &mut WalkProgress,
-) -> anyhow::Result<()> {
-    let kind = if forward { Kind::Created } else { Kind::Baseline };
-    let mut refused = 0;
-    while *left > 0 {
-        let Some(term) = planner.next_term() else { break };
-        *left -= 1;
+    business: Option<String>,
+    args: &Args,
+    most: usize,
+) -> anyhow::Result<BackfillResult> {
+    let reader = Reader::open(&config.store.path)?;
+    let searched = reader.backfill_terms(business.as_deref())?;
+    let mut prefixes = Prefixes::resume(&reader.customer_texts()?, &searched);
+    let kind = if args.forward { Kind::Created } else { Kind::Baseline };
+    let bar = (!args.json.json).then(RowBar::new);
+    let (mut found, mut asked, mut refused, mut finished) = (0, 0, 0, false);
+    while asked < most {
+        let Some(term) = prefixes.take() else {
+            finished = true;
+            break;
+        };
+        asked += 1;
         let request = SearchRequest {
             term: term.clone(),
-            business: business.map(str::to_owned),
+            business: business.clone(),
             store: Some(kind),
             backfill: true,
         };
         match searcher.search(config, request).await? {
             Ok(searched) => {
                 refused = 0;
-                let found: Vec<CustomerText> =
-                    searched.records.iter().filter_map(|r| CustomerText::of(r.get())).collect();
-                let found: Vec<Customer<'_>> = found.iter().map(customer_of).collect();
-                planner.answered(&term, &found);
+                let new = searched.found.map_or(0, |found| found.created);
+                found += new;
+                prefixes.searched(&term, searched.records.len(), new, &reader.customer_texts()?);
             }
-            // The workspace may refuse one term, for example as too short, but not all of them.
+            // The workspace may refuse one term, but not all of them.
             Err(wrong) if refused < MOST_FAILURES => {
                 tracing::debug!(%wrong, "a term was refused");
                 refused += 1;
-                planner.refused(&term);
             }
             Err(wrong) => return Err(wrong.into()),
         }
-        progress.update(planner.status());
+        if let Some(bar) = &bar {
+            bar.at(asked as u64, (asked + prefixes.left()) as u64);
+        }
     }
-    Ok(())
+    Ok(BackfillResult { business, found, asked, finished })
 }
 
 impl Searcher {
@@ -297,52 +235,6 @@ impl Searcher {
                 let code = exit::code_of_api(&error);
                 Ok(ControlReply::Failed { code, text: error.to_string(), retry_after_s: wait })
             }
-        }
-    }
-}
-
-/// The progress: a bar on a terminal, a line from time to time elsewhere.
-struct WalkProgress {
-    bar: Option<ProgressBar>,
-    lines: bool,
-    began: Instant,
-    searches_at_start: Option<usize>,
-    said: Instant,
-}
-
-impl WalkProgress {
-    fn new(quiet: bool) -> Self {
-        let terminal = !quiet && std::io::stderr().is_terminal();
-        let bar = terminal.then(|| {
-            let style = ProgressStyle::with_template("{bar:30} {msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
-        });
-        let now = Instant::now();
-        Self { bar, lines: !quiet && !terminal, began: now, searches_at_start: None, said: now }
-    }
-
-    fn update(&mut self, at: BackfillStatus) {
-        let start = *self.searches_at_start.get_or_insert(at.searches.saturating_sub(1));
-        let each = self.began.elapsed().as_secs_f64() / (at.searches - start).max(1) as f64;
-        let left = duration::seconds(each * at.searches_left as f64);
-        let text = format!(
-            "{} of about {} found, {} searches, about {left} left",
-            at.known, at.total, at.searches
-        );
-        if let Some(bar) = &self.bar {
-            bar.set_length(at.total as u64);
-            bar.set_position(at.known as u64);
-            bar.set_message(text);
-        } else if self.lines && self.said.elapsed() >= LINE_EVERY {
-            self.said = Instant::now();
-            output::aside(&text);
-        }
-    }
-
-    fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
         }
     }
 }

@@ -20,13 +20,13 @@ impl RowBar {
 
     fn shown(is_shown: bool) -> Self {
         Self(is_shown.then(|| {
-            let style = ProgressStyle::with_template("{bar:30} {pos} of {len} rows")
+            let style = ProgressStyle::with_template("{bar:30} {pos} of {len}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
         }))
     }
 
-    /// Shows how many rows are done of how many.
+    /// Shows how many rows or requests are done of how many.
     pub(super) fn at(&self, done: u64, total: u64) {
         if let Some(bar) = &self.0 {
             bar.set_length(total.max(done));

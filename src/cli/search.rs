@@ -15,10 +15,8 @@ use super::search_index;
 use crate::config::Config;
 use crate::control::{ControlRequest, SearchRequest, SearchResult};
 use crate::record::Kind;
+use crate::recover::MAX_SHOWN;
 use crate::store::Store;
-
-/// The most customers that one search returns (contract, "Limits").
-const RESULTS_MAX: usize = 25;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -69,7 +67,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
         .collect();
     output::table(&shown, &rows, "no customers match")?;
-    if found.len() >= RESULTS_MAX {
+    if found.len() >= MAX_SHOWN {
         output::aside(
             "a search returns at most 25 customers; there may be more: use a longer term",
         );

@@ -9,8 +9,8 @@ use super::TaskEnd;
 use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
 use crate::control::{self, ControlReply, SearchRequest, SearchResult};
-use crate::custom_fields;
 use crate::poll::BackgroundError;
+use crate::recover::{self, RefreshError};
 use crate::store::{Store, StoreError};
 use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 
@@ -45,10 +45,10 @@ impl Watch {
             None => self.businesses.clone(),
         };
         control::encode(
-            custom_fields::refresh(&self.background, &self.store, &businesses, at).await.map_err(
+            recover::refresh(&self.background, &self.store, &businesses, at).await.map_err(
                 |error| match error {
-                    custom_fields::RefreshError::Request(error) => refused(&error),
-                    custom_fields::RefreshError::Store(error) => not_stored(&error),
+                    RefreshError::Request(error) => refused(&error),
+                    RefreshError::Store(error) => not_stored(&error),
                 },
             ),
         )

@@ -16,9 +16,8 @@ use super::{Signal, alerts, dispatcher, notify, requests, search_index, upkeep};
 use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::custom_fields::CustomFields;
 use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
-use crate::repair::Repair;
+use crate::recover::{CustomFields, MissedCustomers};
 use crate::store::Store;
 
 /// How long a task other than a delivery may take to end before it is cancelled.
@@ -72,11 +71,14 @@ impl RunningTasks {
         let (requests, inbox) = mpsc::channel(16);
 
         let background = BackgroundClient::new(requests.clone());
-        let repair =
-            Repair { store: store.clone(), background: background.clone(), clock: clock.clone() };
+        let missed = MissedCustomers {
+            store: store.clone(),
+            background: background.clone(),
+            clock: clock.clone(),
+        };
         let stop = finish.clone();
         tasks.spawn(async move {
-            repair.run(stop).await.context("searching for missed customers")?;
+            missed.run(stop).await.context("searching for missed customers")?;
             Ok(TaskEnd::Other)
         });
         let fields = CustomFields {

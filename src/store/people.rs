@@ -1,42 +1,10 @@
-//! Who the mirror and the log name: what a repair or a backfill of customers searches for.
+//! Whom the mirror and the log name: what a search for missed or older customers needs to know.
 
 use super::error::StoreError;
 use super::mirror::lookup::{self, PersonField};
 use super::reader::Reader;
 use super::{gaps, log};
-use crate::record::{RecordId, Route, field};
-
-/// A customer as a search can find them; what the API does not show is empty.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CustomerText {
-    /// The record's id.
-    pub id: String,
-    /// `name`
-    pub name: String,
-    /// `email`
-    pub email: String,
-    /// `mobile_number`
-    pub mobile: String,
-}
-
-impl CustomerText {
-    /// Reads from a record's JSON text what a search looks at; `None` when it has no id.
-    #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
-        let id = RecordId::from_json(field(text, "id")?).ok()?;
-        let read = |name| match field(text, name).map(serde_json::from_str) {
-            Some(Ok(serde_json::Value::String(text))) => text,
-            Some(Ok(serde_json::Value::Number(number))) => number.to_string(),
-            _ => String::new(),
-        };
-        Some(Self {
-            id: id.as_str().to_owned(),
-            name: read("name"),
-            email: read("email"),
-            mobile: read("mobile_number"),
-        })
-    }
-}
+use crate::record::Route;
 
 impl Reader {
     /// Whether any business has a customer with this text in a field, whatever the case of its ASCII
@@ -48,56 +16,27 @@ impl Reader {
         Ok(lookup::has_customer(&self.connection, field, text)?)
     }
 
-    /// Gives `each` every customer of a business, the last changed first. Reads the whole table: use
-    /// [`super::Store::read_long`].
+    /// The names, e-mail addresses and numbers of all customers, one a line. Reads the whole table.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn each_customer(
-        &self,
-        business: Option<&str>,
-        each: impl FnMut(CustomerText),
-    ) -> Result<(), StoreError> {
-        self.each_person(Route::Customers, business, each)
-    }
-
-    /// Gives `each` whoever the records of a route and a business name, the last changed first.
-    /// Reads the whole table: use [`super::Store::read_long`].
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn each_person(
-        &self,
-        route: Route,
-        business: Option<&str>,
-        mut each: impl FnMut(CustomerText),
-    ) -> Result<(), StoreError> {
-        let columns = self.columns(route)?;
-        let has = |name: &str| columns.iter().any(|column| column == name);
-        let shown = |name: &str| {
-            if has(name) {
-                format!("coalesce(CAST(\"{name}\" AS TEXT), '')")
-            } else {
-                "''".to_owned()
+    pub fn customer_texts(&self) -> Result<String, StoreError> {
+        let columns = self.columns(Route::Customers)?;
+        let mut texts = String::new();
+        for name in ["name", "email", "mobile_number"] {
+            if !columns.iter().any(|column| column == name) {
+                continue;
             }
-        };
-        let name = if has("customer_name") { "customer_name" } else { "name" };
-        let mut statement = self.connection.prepare(&format!(
-            "SELECT id, {}, {}, {} FROM \"{route}\" WHERE _business IS ?1 ORDER BY _seq DESC",
-            shown(name),
-            shown("email"),
-            shown("mobile_number"),
-        ))?;
-        let mut rows = statement.query([business])?;
-        while let Some(row) = rows.next()? {
-            each(CustomerText {
-                id: row.get(0)?,
-                name: row.get(1)?,
-                email: row.get(2)?,
-                mobile: row.get(3)?,
-            });
+            let mut statement = self.connection.prepare_cached(&format!(
+                "SELECT CAST({name} AS TEXT) FROM customers WHERE {name} <> ''"
+            ))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                texts.push_str(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
+                texts.push('\n');
+            }
         }
-        Ok(())
+        Ok(texts)
     }
 
     /// The terms that a backfill of a business has searched, in no order, and how many records each returned.

@@ -26,7 +26,6 @@ const BASE: &[&str] = &[
 const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("record", None),
     ("backoff", None),
-    ("backfill", None),
     ("clock", None),
     ("connections", None),
     ("duration", None),
@@ -52,39 +51,26 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("alerts", Some(&["status", "store", "deliver"])),
     ("control", Some(&["store"])),
     ("page", Some(&["status", "store", "poll", "deliver", "budget", "report"])),
-    ("repair", Some(&["api", "poll", "store"])),
-    ("custom_fields", Some(&["api", "poll", "store"])),
+    ("recover", Some(&["api", "poll", "store"])),
     ("report", Some(&["store"])),
     (
         "daemon",
         Some(&[
-            "api",
-            "schedule",
-            "budget",
-            "store",
-            "sink",
-            "poll",
-            "deliver",
-            "status",
-            "control",
-            "page",
-            "report",
-            "repair",
-            "custom_fields",
-            "alerts",
+            "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "control",
+            "page", "report", "recover", "alerts",
         ]),
     ),
     (
         "cli",
         Some(&[
             "api", "schedule", "budget", "store", "sink", "poll", "deliver", "status", "control",
-            "alerts", "report", "shape", "daemon", "backfill",
+            "alerts", "report", "shape", "daemon", "recover",
         ]),
     ),
 ];
 
 /// The pure modules, and the names that must not appear in them.
-const PURE: [&str; 5] = ["record", "contiguity", "schedule", "shape", "backfill"];
+const PURE: [&str; 4] = ["record", "contiguity", "schedule", "shape"];
 const IMPURE: [&str; 6] =
     ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
 

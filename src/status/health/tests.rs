@@ -65,21 +65,33 @@ fn poller(route: &str, failures: u32, error: Option<&str>) -> PollerStatus {
     .unwrap()
 }
 
+fn judged_polling(pollers: &[PollerStatus], resting_s: Option<f64>) -> (Health, Vec<String>) {
+    let polling: PollingStatus = serde_json::from_value(serde_json::json!({
+        "pollers": pollers, "key_pause": null, "store_pause": null,
+        "budget": {
+            "limit": 60, "used_last_60s": 0, "remaining_seen": null, "others_per_minute": 0.0,
+            "pace_per_minute": 45.0, "resting_s": resting_s,
+        },
+    }))
+    .unwrap();
+    let mut health = HealthReport::default();
+    health.judge_polling(&polling);
+    health.into_parts()
+}
+
+#[test]
+fn every_route_at_risk_is_named_up_to_a_number() {
+    let at_risk = |route: &str| PollerStatus { at_risk: true, ..poller(route, 0, None) };
+    let (health, reasons) = judged_polling(&[poller("jobs", 0, None), at_risk("leads")], None);
+    assert_eq!(health, Health::AtRisk);
+    assert!(reasons[0].starts_with("records of leads may be missed:"), "{reasons:?}");
+    let (_, reasons) = judged_polling(&vec![at_risk("jobs"); 9], None);
+    assert!(reasons[0].contains("jobs and 3 more may be missed"), "{reasons:?}");
+}
+
 #[test]
 fn a_wait_that_the_workspace_asked_for_is_reported_if_it_is_longer_than_the_minute_of_the_key() {
-    let judged = |resting_s: Option<f64>| {
-        let polling: PollingStatus = serde_json::from_value(serde_json::json!({
-            "pollers": [], "key_pause": null, "store_pause": null,
-            "budget": {
-                "limit": 60, "used_last_60s": 0, "remaining_seen": null, "others_per_minute": 0.0,
-                "pace_per_minute": 45.0, "resting_s": resting_s,
-            },
-        }))
-        .unwrap();
-        let mut health = HealthReport::default();
-        health.judge_polling(&polling);
-        health.into_parts()
-    };
+    let judged = |resting_s: Option<f64>| judged_polling(&[], resting_s);
     assert_eq!(judged(None), (Health::Ok, vec![]));
     assert_eq!(judged(Some(59.0)), (Health::Ok, vec![]));
     let (health, reasons) = judged(Some(3_540.0));

@@ -1,6 +1,6 @@
 //! Finding a customer by e-mail address, number or name: one index for each of the three columns.
 //!
-//! Repair asks for every person that other routes name whether the mirror has them. Without an index
+//! The search for missed customers asks for every person that other routes name whether the mirror has them. Without an index
 //! each such question would read the whole table.
 
 use rusqlite::{Connection, OptionalExtension};

@@ -1,7 +1,6 @@
 //! Mirrors the definitions of the custom fields: every form's, once a day and on demand.
 //!
-//! Uses what polls leave of the budget. A definition is stored again only if its meaning changed,
-//! and that is logged. A form that cannot be read stays as it was. If the list itself cannot be
+//! A definition is stored again only if its meaning changed, and that is logged. A form that cannot be read stays as it was. If the list itself cannot be
 //! read, the retries grow from ten minutes to a day.
 
 use std::time::Duration;

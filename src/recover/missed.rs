@@ -1,9 +1,8 @@
-//! Repair: searches for customers that were missed between two polls, by the names, e-mail addresses
-//! and numbers in other routes' records.
+//! Searches for customers that were missed between two polls, by the names, e-mail addresses and
+//! numbers in other routes' records.
 //!
-//! Uses what polls leave of the budget: one search at a time, a bounded number per gap. How far the
-//! log was searched is stored with the gap, so that a restart continues there. What is found never
-//! proves that nothing is missing.
+//! One search at a time, a bounded number per gap. How far the log was searched is stored with the gap,
+//! so that a restart goes on there.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::MAX_TERM;
 use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
@@ -24,13 +24,11 @@ const LIFE: SignedDuration = SignedDuration::from_hours(24);
 /// Records of other routes are read from this long before the gap.
 const LEAD: SignedDuration = SignedDuration::from_hours(1);
 /// The most searches per gap.
-const MOST_SEARCHES: i64 = 200;
+const MAX_SEARCHES: i64 = 200;
 /// Rows of the log looked at together. Each person they name costs a few look-ups by index.
 const STEP: i64 = 500;
-/// The most people remembered as known to the mirror, so that they are not looked up again.
-const MOST_KNOWN: usize = 10_000;
-/// The longest term the workspace takes, in characters (contract, "Limits").
-const LONGEST_TERM: usize = 100;
+/// The shortest term that is searched, in characters.
+const MIN_TERM: usize = 3;
 /// Waits after a search that failed for a reason that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
 /// The shortest time between two readings of the log while there is a gap.
@@ -38,8 +36,8 @@ const BETWEEN: Duration = Duration::from_secs(10);
 /// How long to wait while every poller is paused or the disk is full.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The repair of the customers' gaps.
-pub struct Repair {
+/// The search for the customers of gaps.
+pub struct MissedCustomers {
     /// Where gaps and names are read and customers stored.
     pub store: Store,
     /// Sends the searches.
@@ -60,7 +58,7 @@ impl From<StoreError> for Interrupted {
     }
 }
 
-impl Repair {
+impl MissedCustomers {
     /// Searches until stopped, whenever there is a gap and something new to search by.
     ///
     /// # Errors
@@ -74,7 +72,7 @@ impl Repair {
             let since = self.clock.now().wall.checked_sub(LIFE).map(stamp).unwrap_or_default();
             let outcome = match self.store.read(move |reader| reader.repairable_gaps(&since)).await
             {
-                Ok(gaps) => self.repair_all(gaps, &stop).await,
+                Ok(gaps) => self.search_gaps(gaps, &stop).await,
                 Err(error) => Err(error.into()),
             };
             let mut has_gap = true;
@@ -93,14 +91,14 @@ impl Repair {
     }
 
     /// Works on each gap; returns false if none can be worked on.
-    async fn repair_all(
+    async fn search_gaps(
         &self,
         gaps: Vec<Repairable>,
         stop: &CancellationToken,
     ) -> Result<bool, Interrupted> {
         let mut worked = false;
-        for gap in gaps.into_iter().filter(|gap| gap.searches < MOST_SEARCHES) {
-            self.repair(gap, stop).await?;
+        for gap in gaps.into_iter().filter(|gap| gap.searches < MAX_SEARCHES) {
+            self.search_gap(gap, stop).await?;
             worked = true;
         }
         if worked {
@@ -110,26 +108,30 @@ impl Repair {
     }
 
     /// Searches by what the log has gained since this gap was last worked on.
-    async fn repair(&self, at: Repairable, stop: &CancellationToken) -> Result<(), Interrupted> {
-        let Repairable { gap, mut searched_seq, searches } = at;
+    async fn search_gap(
+        &self,
+        at: Repairable,
+        stop: &CancellationToken,
+    ) -> Result<(), Interrupted> {
+        let Repairable { gap, mut searched_seq, mut searches } = at;
         if searched_seq == 0 {
             let from =
                 gap.from_at.parse().ok().and_then(|at: jiff::Timestamp| at.checked_sub(LEAD).ok());
             let from = from.map_or_else(|| gap.from_at.clone(), stamp);
             searched_seq = self.store.read(move |reader| reader.position_at(&from)).await?;
         }
-        let mut tally = SearchTally { searches, ..SearchTally::default() };
-        let mut known = People::default();
-        while tally.may_search() {
+        let (before, mut found, mut refused) = (searches, 0, 0);
+        let mut asked = HashSet::new();
+        while searches < MAX_SEARCHES {
             let business = gap.business.as_deref();
-            let (terms, last);
-            (terms, last, known) = self.terms_after(searched_seq, business, known).await?;
-            let Some(last) = last else { break };
+            let Some((terms, last)) = self.terms_after(searched_seq, business).await? else {
+                break;
+            };
             for term in terms {
-                if !tally.may_search() {
-                    break;
+                if searches == MAX_SEARCHES || !asked.insert(term.to_lowercase()) {
+                    continue;
                 }
-                tally.searches += 1;
+                searches += 1;
                 let asked_after = self.store.seq();
                 match self.search(&term, business, stop).await? {
                     Ok(page) => {
@@ -142,37 +144,55 @@ impl Repair {
                             asked_after,
                             backfill_term: None,
                         };
-                        tally.found += self.store.store_found(search).await?.created;
+                        found += self.store.store_found(search).await?.created;
                     }
-                    Err(error) => tally.refuse(&error),
+                    Err(error) => {
+                        if refused == 0 {
+                            tracing::warn!(%error, "the workspace refused a search for a missed customer; the search goes on with the next term");
+                        }
+                        refused += 1;
+                    }
                 }
             }
             searched_seq = last;
-            self.store.gap_searched(gap.id, searched_seq, tally.searches).await?;
+            self.store.gap_searched(gap.id, searched_seq, searches).await?;
         }
-        tally.log(gap.id, searches);
+        let (gap, searches) = (gap.id, searches - before);
+        if found > 0 {
+            tracing::info!(
+                gap,
+                searches,
+                refused,
+                found,
+                "missed customers were found and forwarded; see `shopmirror gaps`"
+            );
+        } else if before + searches == MAX_SEARCHES {
+            tracing::warn!(
+                gap,
+                searches = MAX_SEARCHES,
+                refused,
+                "the search for missed customers has ended without a result; see `shopmirror gaps`"
+            );
+        }
         Ok(())
     }
 
-    /// The terms to search by in the next rows of the log, the last of these rows, and the people that
-    /// the mirror is known to have: `known` and those found now.
+    /// The terms to search by in the next rows of the log, and the last of these rows; `None` at the end
+    /// of the log.
     async fn terms_after(
         &self,
         seq: i64,
         business: Option<&str>,
-        mut known: People,
-    ) -> Result<(Vec<String>, Option<i64>, People), StoreError> {
+    ) -> Result<Option<(Vec<String>, i64)>, StoreError> {
         let business = business.map(str::to_owned);
         self.store
             .read_long(move |reader| {
                 let mut people = People::default();
-                let business = business.as_deref();
-                let last = reader.each_naming_record(seq, STEP, business, |body| {
-                    people.add(body, &known);
+                let last = reader.each_naming_record(seq, STEP, business.as_deref(), |body| {
+                    people.add(body);
                 })?;
-                let has = |field, text: &str| reader.has_customer(field, text);
-                known.remember(people.forget(has)?);
-                Ok((people.terms(), last, known))
+                let terms = people.terms(|field, text| reader.has_customer(field, text))?;
+                Ok(last.map(|last| (terms, last)))
             })
             .await
     }
@@ -223,56 +243,6 @@ impl Repair {
     }
 }
 
-/// What the searches for one gap came to.
-#[derive(Debug, Default)]
-struct SearchTally {
-    /// All searches made for the gap so far.
-    searches: i64,
-    found: usize,
-    refused: usize,
-}
-
-impl SearchTally {
-    fn may_search(&self) -> bool {
-        self.searches < MOST_SEARCHES
-    }
-
-    /// Counts a refused search and logs the first.
-    fn refuse(&mut self, error: &ApiError) {
-        if self.refused == 0 {
-            tracing::warn!(%error, "the workspace refused a search for a missed customer; the search goes on with the next term");
-        }
-        self.refused += 1;
-    }
-
-    /// Logs the result; `before` searches were made in earlier rounds.
-    fn log(&self, gap: i64, before: i64) {
-        let searches = self.searches - before;
-        if self.refused > 1 {
-            tracing::warn!(
-                gap,
-                searches,
-                refused = self.refused,
-                "the workspace refused several searches for missed customers"
-            );
-        }
-        if self.found > 0 {
-            tracing::info!(
-                gap,
-                searches,
-                found = self.found,
-                "missed customers were found and forwarded; see `shopmirror gaps`"
-            );
-        } else if !self.may_search() {
-            tracing::warn!(
-                gap,
-                searches = MOST_SEARCHES,
-                "the search for missed customers has ended without a result; see `shopmirror gaps`"
-            );
-        }
-    }
-}
-
 /// True if an error of this class is about the key or the address and not about the request.
 fn concerns_every_request(class: Class) -> bool {
     matches!(class, Class::KeyRefused | Class::KeyForbidden | Class::WrongHost)
@@ -281,74 +251,48 @@ fn concerns_every_request(class: Class) -> bool {
 /// E-mail address, number and name of a person, as far as known.
 type Person = [String; 3];
 
-/// People named in other routes' records.
+/// People named in other routes' records, in the order in which they were named.
 #[derive(Debug, Default)]
 struct People {
-    /// In the order in which they were named.
     named: Vec<Person>,
     all: HashSet<Person>,
 }
 
 impl People {
-    /// Adds the person that a record names, unless they are here or among those `known`.
-    fn add(&mut self, body: &str, known: &Self) {
+    /// Adds the person that a record names. Many records of one person cost one look-up.
+    fn add(&mut self, body: &str) {
         let Some(fields) = Fields::of(body) else { return };
         let [email, mobile, customer, name] =
             ["email", "mobile_number", "customer_name", "name"].map(|name| fields.get(name));
-        let person = [
-            text(email),
-            text(mobile),
-            Some(text(customer)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(name)),
-        ];
-        // Many records of one person cost one look-up.
-        if !known.all.contains(&person) && self.all.insert(person.clone()) {
+        let customer = Some(text(customer)).filter(|name| !name.is_empty());
+        let person = [text(email), text(mobile), customer.unwrap_or_else(|| text(name))];
+        if self.all.insert(person.clone()) {
             self.named.push(person);
         }
     }
 
-    /// Drops the people that the mirror has, found by e-mail or number, or by name if that is all a
-    /// record shows; returns them.
-    fn forget<E>(
-        &mut self,
+    /// One term for each person whom the mirror does not have, the strongest thing known of them. Whom it
+    /// has is told by e-mail or number, or by name if that is all a record shows.
+    fn terms<E>(
+        self,
         mut has: impl FnMut(PersonField, &str) -> Result<bool, E>,
-    ) -> Result<Vec<Person>, E> {
-        let (mut unknown, mut known) = (Vec::new(), Vec::new());
-        for person in std::mem::take(&mut self.named) {
+    ) -> Result<Vec<String>, E> {
+        let mut terms = Vec::new();
+        for person in self.named {
             let [email, mobile, name] = &person;
-            let only_named = email.is_empty() && mobile.is_empty();
-            let parts = [
+            let is_named_only = email.is_empty() && mobile.is_empty();
+            let mut is_known = false;
+            for (field, text, tells) in [
                 (PersonField::Email, email, true),
                 (PersonField::Mobile, mobile, true),
-                (PersonField::Name, name, only_named),
-            ];
-            let mut is_known = false;
-            for (field, text, counts) in parts {
-                if counts && !is_known && !text.is_empty() {
-                    is_known = has(field, text)?;
-                }
+                (PersonField::Name, name, is_named_only),
+            ] {
+                is_known |= tells && !is_known && !text.is_empty() && has(field, text)?;
             }
-            if is_known { known.push(person) } else { unknown.push(person) }
+            let is_term = |part: &String| (MIN_TERM..=MAX_TERM).contains(&part.chars().count());
+            terms.extend(person.into_iter().find(is_term).filter(|_| !is_known));
         }
-        self.named = unknown;
-        Ok(known)
-    }
-
-    /// Keeps people, so that they are not looked up again; forgets the others when there are too many.
-    fn remember(&mut self, people: Vec<Person>) {
-        if self.all.len() + people.len() > MOST_KNOWN {
-            self.all.clear();
-        }
-        self.all.extend(people);
-    }
-
-    /// What to search for: one term per person, without repeats.
-    fn terms(self) -> Vec<String> {
-        let mut seen = HashSet::new();
-        self.named
-            .into_iter()
-            .filter_map(|person| person.into_iter().find(|part| is_term(part)))
-            .filter(|term| seen.insert(plain(term)))
-            .collect()
+        Ok(terms)
     }
 }
 
@@ -361,58 +305,38 @@ fn text(value: Option<&str>) -> String {
     }
 }
 
-fn is_term(text: &str) -> bool {
-    (3..=LONGEST_TERM).contains(&text.chars().count())
-}
-
-/// A text in the form in which two systems are compared: trimmed, in lower case.
-fn plain(text: &str) -> String {
-    text.trim().to_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn people<'a>(bodies: impl IntoIterator<Item = &'a str>, known: &People) -> People {
+    fn terms(bodies: &[&str], known: &[&str]) -> Vec<String> {
         let mut people = People::default();
-        bodies.into_iter().for_each(|body| people.add(body, known));
-        people
+        bodies.iter().for_each(|body| people.add(body));
+        let has = |_, text: &str| Ok::<_, std::convert::Infallible>(known.contains(&text));
+        people.terms(has).unwrap()
     }
 
     #[test]
-    fn a_person_is_searched_once_by_the_strongest_thing_known_of_them() {
+    fn a_person_is_searched_by_the_strongest_thing_known_of_them() {
         let bodies = [
             r#"{"id":1,"customer_name":"Ann Lee","email":"Ann@example.com","mobile_number":"0700"}"#,
-            r#"{"id":2,"name":"Ann Lee","email":"ann@example.com ","mobile_number":null}"#,
             r#"{"id":3,"name":"Bo","email":null,"mobile_number":"0701"}"#,
             r#"{"id":4,"customer_name":"Cy Day","amount":1}"#,
             r#"{"id":5,"name":"Bo","mobile_number":"0701"}"#,
+            r#"{"id":6,"name":"Al"}"#,
             "[]",
         ];
-        let terms = people(bodies, &People::default()).terms();
-        assert_eq!(terms, ["Ann@example.com", "0701", "Cy Day"]);
+        assert_eq!(terms(&bodies, &[]), ["Ann@example.com", "0701", "Cy Day"]);
     }
 
     #[test]
-    fn whoever_the_mirror_has_is_not_searched_and_not_looked_up_again() {
+    fn whoever_the_mirror_has_is_not_searched() {
         let bodies = [
             r#"{"id":1,"customer_name":"Ann Lee","email":"ann@example.com","mobile_number":"0700"}"#,
             r#"{"id":2,"customer_name":"Ann Lee","email":"other@example.com","mobile_number":"0702"}"#,
             r#"{"id":3,"customer_name":"Ann Lee"}"#,
         ];
-        let mut found = people(bodies, &People::default());
-        let has = |field, text: &str| {
-            Ok::<_, std::convert::Infallible>(match field {
-                PersonField::Email => false,
-                PersonField::Mobile => text == "0700",
-                PersonField::Name => text == "Ann Lee",
-            })
-        };
-        let mut known = People::default();
-        known.remember(found.forget(has).unwrap());
         // Two people may share a name: the second is another as far as anybody can tell.
-        assert_eq!(found.terms(), ["other@example.com"]);
-        assert_eq!(people(bodies, &known).terms(), ["other@example.com"]);
+        assert_eq!(terms(&bodies, &["0700", "Ann Lee"]), ["other@example.com"]);
     }
 }
