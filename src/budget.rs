@@ -25,7 +25,7 @@ pub use self::spending::Spending;
 pub use self::status::{BudgetStatus, LONG_REST};
 
 /// The longest wait that a server can request.
-const LONGEST_REST: Duration = Duration::from_secs(3600);
+const MAX_REST: Duration = Duration::from_secs(3600);
 /// The first wait after a 429 without `Retry-After`; it doubles up to a minute.
 const FIRST_REST: Duration = Duration::from_secs(5);
 /// Seconds between two cuts of the share, so that one shortage counts once.
@@ -286,8 +286,7 @@ impl Budget {
         self.refusals = self.refusals.saturating_add(1);
         let own =
             FIRST_REST.saturating_mul(1 << (self.refusals - 1).min(4)).min(Duration::from_secs(60));
-        let rest =
-            retry_after.map_or(own, |asked| asked.max(Duration::from_secs(1)).min(LONGEST_REST));
+        let rest = retry_after.map_or(own, |asked| asked.max(Duration::from_secs(1)).min(MAX_REST));
         self.rest_until = self.rest_until.max(Some(now + rest));
         let at = now.as_secs_f64();
         if at - self.last_cut >= CUT_EVERY_S {

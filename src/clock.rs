@@ -10,6 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+/// A minute of a key, and half a second for what the network delays: a server that counts a minute sees
+/// no more requests than were sent in this time.
+pub const KEY_MINUTE: Duration = Duration::from_millis(60_500);
+
 /// One reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {

@@ -2,19 +2,20 @@
 //! lets both learn from each response.
 //!
 //! A poller has at most one request under way. A late poll is skipped, never queued. A page is
-//! stored whole or not at all. A refused key, a wrong address or a full disk pauses every poller;
-//! [`pause`] holds the rules.
+//! stored whole or not at all. A refused key, a wrong address or a full disk holds every poller back;
+//! [`hold`] has the rules.
 
 mod background;
 mod clocks;
 mod completed;
+mod hold;
 mod once;
-mod pause;
 mod poller;
 mod spending;
 mod status;
 mod workspace;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,12 +35,12 @@ pub use background::{BackgroundClient, BackgroundError, BackgroundRequest};
 pub use clocks::{Clocks, clock_advice, clock_ahead_s};
 use completed::Completed;
 pub use completed::seen;
-pub use pause::PauseReason;
-use pause::{Gate, StorePause};
+use hold::Hold;
+pub use hold::PauseReason;
 use poller::PollerHealth;
 pub use spending::first_budget;
 pub use status::{PollerState, PollerStatus, PollingStatus};
-use workspace::{WorkspaceGuard, known_workspace};
+use workspace::{WorkspaceName, known_workspace};
 
 /// Polls that changed nothing are written at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(600);
@@ -89,12 +90,13 @@ pub struct Dispatcher {
     pollers: Vec<PollerHealth>,
     limit: u32,
     read_key: ReadKey,
-    gate: Gate,
-    store_pause: Option<StorePause>,
+    hold: Option<Hold>,
     flushed_at: Duration,
     clocks: Clocks,
     background: BackgroundQueue,
-    guard: WorkspaceGuard,
+    workspace: WorkspaceName,
+    /// The pollers that a single run has yet to poll; none in a daemon.
+    to_poll: Option<VecDeque<usize>>,
     /// Whether no dispatcher of this process has polled yet.
     is_first_cycle: bool,
 }
@@ -134,7 +136,7 @@ impl Dispatcher {
                 schedule.restore(index, learned, now);
             }
         }
-        let guard = WorkspaceGuard::new(known_workspace(&store, &client.account()).await?);
+        let workspace = WorkspaceName::new(known_workspace(&store, &client.account()).await?);
         let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
         for (id, at) in retry_at {
             if let Some(index) = place(&id) {
@@ -151,12 +153,12 @@ impl Dispatcher {
             pollers,
             limit,
             read_key,
-            gate: Gate::default(),
-            store_pause: None,
+            hold: None,
             flushed_at: now.elapsed,
             clocks: Clocks::default(),
             background: BackgroundQueue::default(),
-            guard,
+            workspace,
+            to_poll: None,
             is_first_cycle,
         })
     }
@@ -173,13 +175,28 @@ impl Dispatcher {
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(
         mut self,
-        mut requests: mpsc::Receiver<DispatcherRequest>,
+        requests: mpsc::Receiver<DispatcherRequest>,
         stop: CancellationToken,
     ) -> Result<Handover, StoreError> {
+        self.work(requests, &stop).await?;
+        Ok(self.into_handover())
+    }
+
+    /// Polls until stopped, or until a single run has ended, then saves what was learned.
+    async fn work(
+        &mut self,
+        mut requests: mpsc::Receiver<DispatcherRequest>,
+        stop: &CancellationToken,
+    ) -> Result<(), StoreError> {
         self.start_cycle().await?;
-        self.budget.shorten_cycle();
+        if self.hold.is_none() {
+            self.verify_workspace();
+        }
         let mut under_way = JoinSet::new();
         let outcome = loop {
+            if self.has_ended(&under_way) {
+                break Ok(());
+            }
             let wake_at = self.start_due(&mut under_way);
             let worked = tokio::select! {
                 () = stop.cancelled() => break Ok(()),
@@ -196,17 +213,13 @@ impl Dispatcher {
                 },
                 () = tokio::time::sleep_until(self.clock.instant(wake_at)) => self.wake().await,
             };
-            let worked = match worked {
-                Ok(()) => self.forget_other_workspace().await,
-                failed => failed,
-            };
             if worked.is_err() {
                 break worked;
             }
         };
         under_way.shutdown().await;
         self.end_sending().await?;
-        outcome.map(|()| self.into_handover())
+        outcome
     }
 
     fn into_handover(self) -> Handover {
@@ -236,7 +249,6 @@ impl Dispatcher {
                     poller.forget_key();
                 }
                 self.resume();
-                self.guard.ask_now();
             }
             DispatcherRequest::Background(request) => {
                 self.background.push(request, self.clock.now().elapsed);
@@ -248,47 +260,28 @@ impl Dispatcher {
     fn start_due(&mut self, under_way: &mut JoinSet<Completed>) -> Duration {
         let now = self.clock.now().elapsed;
         let latest = (self.flushed_at + FLUSH_EVERY).max(now + Duration::from_secs(1));
-        let wake_at = if let Some(pause) = &self.store_pause {
-            self.background.fail_waiting(pause.reason().advice());
-            pause.probe_at()
-        } else if let Some(pause) = self.gate.pause() {
-            if pause.is_probe_due(now) {
-                self.start_probe(under_way);
-            }
-            self.background.fail_waiting(pause.reason().advice());
-            self.gate.pause().map_or(latest, |pause| pause.wake_at(now))
-        } else if !self.may_poll() {
-            if let Some(why) = self.guard.refuses_requests() {
+        let ping_at = self.start_ping(under_way).unwrap_or(latest);
+        let wake_at = if let Some(hold) = &self.hold {
+            if let Some(why) = hold.refuses_requests() {
                 self.background.fail_waiting(why);
             }
-            self.ask_workspace(under_way).unwrap_or_else(|| self.guard.wake_at(now))
+            hold.wake_at(now, self.workspace.is_asking())
         } else {
-            let name_at = self.ask_workspace(under_way).unwrap_or(latest);
             let background_at = self.start_background(under_way).unwrap_or(latest);
-            let wake_at = self.start_due_polls(under_way).unwrap_or(latest);
-            wake_at.min(background_at).min(name_at)
+            self.start_due_polls(under_way).unwrap_or(latest).min(background_at)
         };
-        wake_at.min(latest)
-    }
-
-    /// Sends a ping to learn whether the pause is over.
-    fn start_probe(&mut self, under_way: &mut JoinSet<Completed>) {
-        if self.budget.try_take(Purpose::Background, self.clock.now()).is_err() {
-            return;
-        }
-        self.gate.probe_started();
-        let client = self.client.clone();
-        under_way.spawn(async move {
-            let (result, rate) = client.automation_ping().await;
-            Completed::Probe { result, rate }
-        });
+        wake_at.min(ping_at).min(latest)
     }
 
     /// Starts the polls that are due; returns when the next one may be started, if any.
     fn start_due_polls(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
         loop {
             let now = self.clock.now();
-            let poller = match self.schedule.next(now) {
+            let next = match &self.to_poll {
+                Some(to_poll) => to_poll.front().map_or(Next::Idle, |poller| Next::Poll(*poller)),
+                None => self.schedule.next(now),
+            };
+            let poller = match next {
                 Next::Poll(poller) => poller,
                 Next::WaitUntil(at) => return Some(at),
                 Next::Idle => return None,
@@ -299,6 +292,7 @@ impl Dispatcher {
             }
             let guarantee_s = self.schedule.guarantee(poller);
             tracing::debug!(poller = %self.pollers[poller].id(), guarantee_s, "poll");
+            self.to_poll.as_mut().map(VecDeque::pop_front);
             self.schedule.started(poller, now);
             self.pollers[poller].started(now.elapsed);
             let (client, id) = (self.client.clone(), self.pollers[poller].id().clone());
@@ -313,14 +307,11 @@ impl Dispatcher {
     /// Does what a wait was for: read the key, probe the store, or write what is remembered.
     async fn wake(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now().elapsed;
-        if self.gate.start_key_read(now) {
-            self.try_changed_key();
-        }
-        if self.guard.start_look(now) {
+        if self.hold.as_mut().is_some_and(|hold| hold.start_look(now)) {
             self.look_for_correction().await?;
         }
-        if let Some(pause) = &self.store_pause {
-            if pause.probe_at() <= now { self.probe_store().await } else { Ok(()) }
+        if let Some(hold) = self.hold.as_ref().filter(|hold| hold.is_of_store()) {
+            if hold.until <= now { self.probe_store().await } else { Ok(()) }
         } else if self.flushed_at + FLUSH_EVERY <= now {
             self.flushed_at = now;
             let flushed = self.store.flush().await;
@@ -333,11 +324,8 @@ impl Dispatcher {
     async fn probe_store(&mut self) -> Result<(), StoreError> {
         let written = self.store.try_write().await;
         if written.is_ok() {
-            tracing::info!("the store can be written again: polling resumes");
-            self.store_pause = None;
-            for poller in 0..self.pollers.len() {
-                self.resume_poller(poller);
-            }
+            tracing::info!("the store can be written again");
+            self.release();
         }
         self.pause_if_it_passes(written)
     }

@@ -193,7 +193,7 @@ impl Schedule {
 
     /// The poller that is polled in a slot that begins at `at`, if one is.
     fn choose(&self, at: f64) -> Option<usize> {
-        if let Some(place) = self.owner(at).or_else(|| self.pressing(at)) {
+        if let Some(place) = self.owner(at).or_else(|| self.urgent(at)) {
             return Some(place);
         }
         let (horizon, middle) = (at + INSTANT_S, at + 0.5 * self.slots.length());
@@ -220,7 +220,7 @@ impl Schedule {
     }
 
     /// The poller that must be polled now so that every guarantee is kept, if there is one.
-    fn pressing(&self, at: f64) -> Option<usize> {
+    fn urgent(&self, at: f64) -> Option<usize> {
         let due = self.deadlines(self.slots.begun(at) + 1);
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
         let first = due.iter().map(|due| due.1).find(ready);
@@ -281,9 +281,9 @@ impl Schedule {
         }
         let (first, second) = self.chances(place, at);
         let room = if self.background { second - first } else { 0.0 };
-        let lent = self.lent();
+        let borrowed = self.borrowed();
         let poller = &mut self.pollers[place];
-        let own = poller.allowed(turn, lent).max(first - started);
+        let own = poller.allowed(turn, borrowed).max(first - started);
         poller.guarantee = own.max((own + room).min(poller.max_interval));
         self.share();
     }
@@ -337,9 +337,9 @@ impl Schedule {
         self.reserve(at);
         let claims: Vec<Claim> = self.pollers.iter().map(|poller| poller.claim(1.0)).collect();
         self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
-        let (turn, lent) = (self.turn, self.lent());
+        let (turn, borrowed) = (self.turn, self.borrowed());
         for poller in &mut self.pollers {
-            poller.guarantee = poller.allowed(turn, lent).max(poller.guarantee);
+            poller.guarantee = poller.allowed(turn, borrowed).max(poller.guarantee);
         }
         let slot = self.slots.open(at);
         let polls: Vec<_> = self.in_order(self.deadlines(slot), slot).collect();
@@ -354,7 +354,7 @@ impl Schedule {
 
     /// The interval that the other pollers must accept so that those that must be followed get
     /// what they need; one slot more, since polls fall on whole slots. 0 if none must be.
-    fn lent(&self) -> f64 {
+    fn borrowed(&self) -> f64 {
         let followed = |poller: &Poller| poller.followed(self.turn);
         if self.pollers.iter().all(|poller| followed(poller).is_none()) {
             return 0.0;

@@ -7,12 +7,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The span the ceiling holds for: a minute, and half a second for what the network delays.
-pub(super) const SPAN: Duration = Duration::from_millis(60_500);
+use crate::clock::KEY_MINUTE;
+
+/// The span the ceiling holds for.
+pub(super) const SPAN: Duration = KEY_MINUTE;
 
 /// What is added to every reading of the clock in here, so that requests from before the clock
 /// was made have a time as well.
-const SHIFT: Duration = Duration::from_millis(2 * 60_500);
+const SHIFT: Duration = Duration::from_secs(120);
 
 /// Slots and log under one ceiling.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::pace::SPAN;
-use super::{Budget, LONGEST_REST, ceiling};
+use super::{Budget, MAX_REST, ceiling};
 use crate::clock::{MachineTime, Moment};
 
 /// What is known of the last minute's requests on a key. Times are milliseconds.
@@ -76,7 +76,7 @@ impl Budget {
             self.pace.spread(now.elapsed);
         }
         if let Some((wait, _)) = from.rest.as_ref().filter(|(_, of)| of == account) {
-            let left = duration(*wait).min(LONGEST_REST).saturating_sub(machine.since(&from.at));
+            let left = duration(*wait).min(MAX_REST).saturating_sub(machine.since(&from.at));
             self.rest_until = (!left.is_zero()).then_some(now.elapsed + left);
         }
     }

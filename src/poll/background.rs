@@ -178,7 +178,7 @@ impl BackgroundClient {
 }
 
 /// After this long a request that waits is sent although a guarantee may be missed by one slot.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// The dispatcher's side: at most one request that waits and one under way.
 #[derive(Default)]
@@ -233,7 +233,7 @@ impl Dispatcher {
             return None;
         }
         let now = self.clock.now();
-        let overdue = now.elapsed.saturating_sub(self.background.waits_since) >= LONGEST_WAIT;
+        let overdue = now.elapsed.saturating_sub(self.background.waits_since) >= MAX_WAIT;
         if !overdue && !self.schedule.can_spare(now) {
             return None;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Dispatcher;
-use super::pause::{PauseReason, StorePause};
+use super::hold::{Held, Hold, PauseReason};
 use super::poller::{ages, outcome_of, word};
 use crate::api::{self, ApiError, Class, Ping, RateHeaders};
 use crate::budget::{KeyReading, LONG_REST};
@@ -20,10 +20,8 @@ const STORE_REFUSED: Duration = Duration::from_secs(60);
 pub(super) enum Completed {
     /// A poll.
     Poll { poller: usize, asked_after: i64, result: Result<Bytes, ApiError>, rate: RateHeaders },
-    /// A ping during a pause.
-    Probe { result: Result<Ping, ApiError>, rate: RateHeaders },
-    /// A ping that tells the name of the workspace.
-    Name { result: Result<Ping, ApiError>, rate: RateHeaders },
+    /// A ping, which tells whether the key is accepted and the name of the workspace.
+    Ping { result: Result<Ping, ApiError>, rate: RateHeaders },
     /// A background request, whose caller has its result already.
     Background { rate: RateHeaders },
 }
@@ -44,14 +42,9 @@ pub fn seen(rate: &RateHeaders) -> KeyReading {
 impl Dispatcher {
     pub(super) async fn complete(&mut self, completed: Completed) -> Result<(), StoreError> {
         match completed {
-            Completed::Probe { result, rate } => {
+            Completed::Ping { result, rate } => {
                 self.observe_rate(&rate).await;
-                self.complete_probe(result);
-                Ok(())
-            }
-            Completed::Name { result, rate } => {
-                self.observe_rate(&rate).await;
-                self.complete_name(result, rate.key).await
+                self.complete_ping(result, rate.key).await
             }
             Completed::Background { rate } => {
                 self.background.completed();
@@ -61,7 +54,7 @@ impl Dispatcher {
             Completed::Poll { poller, asked_after, result, rate } => {
                 self.observe_rate(&rate).await;
                 match result {
-                    Ok(_) if !self.guard.admits(rate.key) => {
+                    Ok(_) if !self.workspace.accepts_response_of(rate.key) => {
                         // The key has changed, and it is not known yet which workspace this one reads.
                         let error = ApiError::OtherWorkspace("the key has changed".to_owned());
                         self.poll_again(poller, &error, &rate).await
@@ -89,6 +82,9 @@ impl Dispatcher {
         rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
+        if let Some(to_poll) = &mut self.to_poll {
+            to_poll.push_back(poller);
+        }
         self.schedule.observe(poller, &PollResult::Failed { not_before: now.elapsed }, now);
         let note = failed_note(word(error), now, rate);
         let noted = self.store.note_failed_poll(self.pollers[poller].id().clone(), note).await;
@@ -120,30 +116,6 @@ impl Dispatcher {
         }
         if let Err(error) = self.note_spending(false).await {
             tracing::debug!(%error, "a restart will not know how long the workspace asked to wait");
-        }
-    }
-
-    fn complete_probe(&mut self, result: Result<Ping, ApiError>) {
-        match result {
-            Ok(_) => {
-                if let Some(pause) = self.gate.pause() {
-                    self.pollers[pause.started_by()].set_key_is_good();
-                }
-                self.resume();
-            }
-            Err(error) => {
-                let refused = PauseReason::of_class(error.class());
-                let now = self.clock.now().elapsed;
-                match self.gate.probe_failed(refused, now, fastrand::f64()) {
-                    Some(reason) if refused.is_some() => log_pause(reason, &error),
-                    Some(reason) => tracing::warn!(
-                        state = reason.as_str(),
-                        %error,
-                        "the workspace refused a poll, and a ping to find out why failed: polling goes on when one succeeds; the next one follows within about a minute"
-                    ),
-                    None => {}
-                }
-            }
         }
     }
 
@@ -246,18 +218,23 @@ impl Dispatcher {
         self.schedule.observe(poller, &outcome, now);
         if failure.class == Class::RouteBroken && error.class() != failure.class {
             // The other pollers go on, so no pause looks for the key that this one needs.
-            if self.read_changed_key() {
-                self.resume();
+            if self.try_changed_key() {
+                self.resume_broken();
             }
         }
         if let Some(reason) = PauseReason::of_class(failure.class) {
-            let was_paused = self.gate.pause().is_some();
-            let is_news = self.gate.close(reason, poller, now.elapsed);
-            if is_news {
-                log_pause(reason, &error);
-            }
-            if is_news || !was_paused {
-                self.try_changed_key();
+            match &mut self.hold {
+                Some(hold) => {
+                    if hold.refused(reason) {
+                        log_pause(reason, &error);
+                        self.try_changed_key();
+                    }
+                }
+                None => {
+                    let held = Held::Key { reason, poller: Some(poller) };
+                    self.hold = Some(Hold::new(held, now.elapsed));
+                    self.try_changed_key();
+                }
             }
         }
         let note = failed_note(word(&error), now, rate);
@@ -268,45 +245,46 @@ impl Dispatcher {
 
     /// Pauses polling until the store can be written again; returns when that is tried.
     pub(super) fn pause_for_store(&mut self, error: &StoreError) -> Duration {
-        if self.store_pause.is_none() {
+        if !self.hold.as_ref().is_some_and(Hold::is_of_store) {
             tracing::error!(%error, "polling is paused until the store can be written again");
         }
-        let pause = StorePause::new(error, self.clock.now().elapsed);
-        self.store_pause.insert(pause).probe_at()
+        self.hold.insert(Hold::of_store(error, self.clock.now().elapsed)).until
     }
 
-    /// Reads the key during a pause and sends a probe at once if it has changed.
-    pub(super) fn try_changed_key(&mut self) {
-        if self.read_changed_key() {
-            self.gate.probe_now();
-        }
-    }
-
-    pub(super) fn read_changed_key(&mut self) -> bool {
+    /// Reads the key, and takes it up if it has changed; true if so.
+    pub(super) fn try_changed_key(&mut self) -> bool {
         let changed = (self.read_key)().is_some_and(|key| self.client.set_key(key));
         if changed {
-            self.budget.end_rest();
             tracing::info!("the key has changed: trying the new one");
+            self.key_changed();
         }
         changed
     }
 
     /// Reads the key again and ends every wait that a refusal caused.
     pub(super) fn resume(&mut self) {
-        if (self.read_key)().is_some_and(|key| self.client.set_key(key)) {
-            self.budget.end_rest();
+        self.try_changed_key();
+        match &mut self.hold {
+            Some(hold) if hold.is_of_store() => {}
+            Some(hold) if matches!(hold.held, Held::Key { .. }) => self.release(),
+            Some(hold) => hold.until = self.clock.now().elapsed,
+            None => {}
         }
-        let pause = self.gate.open();
-        let was_paused = pause.is_some();
-        if pause.is_some_and(|pause| pause.is_confirmed()) {
-            tracing::info!("polling resumes");
-        }
+        self.resume_broken();
+    }
+
+    fn resume_broken(&mut self) {
         for poller in 0..self.pollers.len() {
-            if was_paused || self.pollers[poller].is_broken() {
+            if self.pollers[poller].is_broken() {
                 self.pollers[poller].clear_failures();
                 self.resume_poller(poller);
             }
         }
+    }
+
+    /// True once a page was read.
+    pub(super) fn has_read(&self) -> bool {
+        self.pollers.iter().any(|poller| poller.last_success().is_some())
     }
 
     /// Makes a poller due as its schedule says, but not before a time that the server asked for.
@@ -316,7 +294,7 @@ impl Dispatcher {
     }
 }
 
-fn log_pause(reason: PauseReason, error: &ApiError) {
+pub(super) fn log_pause(reason: PauseReason, error: &ApiError) {
     tracing::error!(state = reason.as_str(), %error, "polling is paused until this is fixed");
 }
 

@@ -33,7 +33,13 @@ impl Dispatcher {
     /// Lets the first polls of a process go without spacing, if the store can say so to the next one.
     pub(super) async fn start_cycle(&mut self) -> Result<(), StoreError> {
         if self.is_first_cycle {
-            self.budget.start_cycle(self.pollers.len(), self.clock.now());
+            let is_single_run = self.to_poll.is_some();
+            // A single run also reads the name.
+            let requests = self.pollers.len() + usize::from(is_single_run);
+            self.budget.start_cycle(requests, self.clock.now());
+            if !is_single_run {
+                self.budget.shorten_cycle();
+            }
         }
         let noted = self.note_spending(false).await;
         if noted.is_err() {

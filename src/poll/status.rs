@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Dispatcher;
-use super::pause::PauseReason;
+use super::hold::{Held, Hold, PauseReason};
 use super::poller::{PollerHealth, word};
-use super::workspace::Passage;
 use crate::budget::BudgetStatus;
 use crate::store::OtherWorkspace;
 
@@ -155,28 +154,20 @@ impl Dispatcher {
     pub(super) fn status(&self) -> PollingStatus {
         let now = self.clock.now();
         let budget = self.budget.snapshot(now);
-        let key_pause = self.gate.pause();
-        let other_workspace = match self.guard.passage() {
-            Passage::Closed(other) => Some(other.clone()),
-            Passage::Open | Passage::Asking => None,
-        };
-        let pause = match (&self.store_pause, &key_pause, &other_workspace) {
-            (Some(pause), _, _) => Some((pause.reason(), pause.probe_at())),
-            (None, Some(pause), _) => Some((pause.reason(), pause.probe_at())),
-            (None, None, Some(_)) => {
-                Some((PauseReason::OtherWorkspace, self.guard.wake_at(now.elapsed)))
-            }
-            (None, None, None) => None,
-        };
+        let hold = self.hold.as_ref();
+        let reason = hold.and_then(Hold::reason);
+        let pause = hold.and_then(|hold| Some((hold.reason()?, hold.until)));
+        let is_of_key = hold.is_some_and(|hold| matches!(hold.held, Held::Key { .. }));
+        let is_of_store = hold.is_some_and(Hold::is_of_store);
         PollingStatus {
             pollers: (0..self.pollers.len())
                 .map(|index| self.poller_status(index, pause, budget.resting_s))
                 .collect(),
             budget,
-            key_pause: key_pause.map(|pause| pause.reason()),
-            store_pause: self.store_pause.as_ref().map(|pause| pause.reason()),
-            other_workspace,
-            name_wait: self.guard.waits_after().map(str::to_owned),
+            key_pause: reason.filter(|_| is_of_key),
+            store_pause: reason.filter(|_| is_of_store),
+            other_workspace: self.other_workspace().cloned(),
+            name_wait: hold.and_then(Hold::name_error).map(ToString::to_string),
             clock_ahead_s: self.clocks.ahead_s(),
         }
     }

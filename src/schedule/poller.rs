@@ -14,7 +14,7 @@ use super::share::Claim;
 use super::{FILLED, Observation, PollerSettings};
 
 /// The longest time that is reckoned with, in seconds.
-const LONGEST_S: f64 = 7.0 * 86_400.0;
+const MAX_SPAN_S: f64 = 7.0 * 86_400.0;
 /// The guarantee of a new poller and after a danger if polling in turn is faster, in seconds: in that
 /// time a page of 100 holds an import of nearly ten records a second.
 const FIRST_S: f64 = 10.0;
@@ -22,12 +22,12 @@ const FIRST_S: f64 = 10.0;
 const LAST: f64 = 4.0;
 /// Seconds of calm after which the last is reached; each danger doubles it.
 const CALM_S: f64 = 7.0 * 86_400.0;
-const MOST_CALM_S: f64 = 365.0 * 86_400.0;
+const MAX_CALM_S: f64 = 365.0 * 86_400.0;
 /// For how long a running import is kept out of the rates, in seconds.
 const NOT_RATE_S: f64 = 600.0;
 /// For how long a page that filled dangerously fast is remembered, in seconds, and how many are.
 const REMEMBERED_S: f64 = 7.0 * 86_400.0;
-const MOST_FILLS: usize = 64;
+const MAX_FILLS: usize = 64;
 const LEARNED_VERSION: u32 = 2;
 
 /// One poller.
@@ -109,7 +109,7 @@ impl Memory {
             Some(last) if last.0 <= NOT_RATE_S => *last = (0.0, took.min(last.1)),
             _ => self.fills.push((0.0, took)),
         }
-        let surplus = self.fills.len().saturating_sub(MOST_FILLS);
+        let surplus = self.fills.len().saturating_sub(MAX_FILLS);
         self.fills.drain(..surplus);
     }
 }
@@ -159,7 +159,7 @@ impl Poller {
         // What the first page shows came before the polls, and so may what a longer page shows.
         let limit = std::mem::replace(&mut self.memory.limit, self.settings.limit);
         if self.is_read() && (limit == 0 || limit == self.settings.limit) {
-            let span = (started - self.read_at).clamp(0.0, LONGEST_S);
+            let span = (started - self.read_at).clamp(0.0, MAX_SPAN_S);
             let new = page.map_or(0, |page| page.new.min(page.records));
             let limit = self.settings.limit;
             self.memory.pass(span, page.is_none_or(|page| page.contiguous));
@@ -182,21 +182,21 @@ impl Poller {
 
     /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it
     /// grows with calm, unless the operator's is kept exactly. Other routes that must be followed may
-    /// borrow up to `lent` seconds, but not from a route that ever was in danger, and not beyond
+    /// borrow up to `borrowed` seconds, but not from a route that ever was in danger, and not beyond
     /// `max_interval` unless the pace is too low to keep that anyway.
-    pub(super) fn allowed(&self, turn: f64, lent: f64) -> f64 {
+    pub(super) fn allowed(&self, turn: f64, borrowed: f64) -> f64 {
         if self.is_fixed() || self.reserved.is_some() {
             return self.raised.unwrap_or(self.max_interval);
         }
         let (first, last) = (FIRST_S.clamp(turn, LAST * turn), LAST * turn);
         let doublings = self.memory.dangers.saturating_sub(1).min(10);
-        let patience = (CALM_S * f64::from(doublings).exp2()).min(MOST_CALM_S);
+        let patience = (CALM_S * f64::from(doublings).exp2()).min(MAX_CALM_S);
         let calm = (self.memory.calm / patience).clamp(0.0, 1.0);
         let max = self.max_interval;
         let own = (first + (last - first) * calm).min(max.max(turn));
         let lends = self.memory.dangers == 0 && self.followed(turn).is_none();
         let most = if turn < max { max } else { f64::INFINITY };
-        if lends { own.max(lent.min(last).min(most)) } else { own }
+        if lends { own.max(borrowed.min(last).min(most)) } else { own }
     }
 
     /// Whether this slot is its own.
@@ -246,7 +246,7 @@ impl Poller {
     /// The interval within which a page is unlikely to overflow at the rate seen.
     pub(super) fn safe_interval(&self) -> f64 {
         let usual = 0.5 * f64::from(self.settings.limit) / self.memory.rate.base.max(1e-9);
-        usual.min(self.followed(0.0).unwrap_or(f64::INFINITY)).min(LONGEST_S)
+        usual.min(self.followed(0.0).unwrap_or(f64::INFINITY)).min(MAX_SPAN_S)
     }
 
     /// Before this it must not be polled.
@@ -283,7 +283,7 @@ impl Poller {
         let read = memory.read.and_then(|read| Timestamp::from_second(read).ok());
         // A clock that was set back says nothing about how long the process was away.
         let away = read.map_or(0.0, |read| wall.duration_since(read).as_secs_f64());
-        let away = away.clamp(0.0, LONGEST_S);
+        let away = away.clamp(0.0, MAX_SPAN_S);
         self.memory = memory;
         self.memory.rate.resume(away, wall);
         self.read_at = at - away;

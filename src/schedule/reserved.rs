@@ -8,9 +8,9 @@ use super::poller::Poller;
 use super::{INSTANT_S, LATE_S, Schedule};
 
 /// How many slots are looked at for a free one.
-const MOST_SLOTS: usize = 2000;
+const MAX_SLOTS: usize = 2000;
 /// The longest `max_interval` that is reckoned with, in slots; more if there are more pollers.
-const MOST: u64 = 1000;
+const MAX_PERIOD: u64 = 1000;
 
 /// Every slot of one poller: each `period`th.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,7 +38,7 @@ impl Schedule {
     pub(super) fn reserve(&mut self, at: f64) {
         let slot = self.slots.length();
         self.pollers.iter_mut().for_each(|poller| poller.set_bounds(slot));
-        let most = MOST.max(4 * self.pollers.len() as u64);
+        let most = MAX_PERIOD.max(4 * self.pollers.len() as u64);
         let longest = |p: &Poller| ((p.max_interval / slot + 1e-6) as u64).min(most);
         let longest: Vec<u64> = self.pollers.iter().map(longest).collect();
         // A fixed interval takes the first slot when it is ready.
@@ -99,7 +99,7 @@ impl Schedule {
 
     /// The first slot from this one on that no poller owns.
     pub(super) fn free_from(&self, slot: u64) -> Option<u64> {
-        let mut slots = (slot..).take(MOST_SLOTS);
+        let mut slots = (slot..).take(MAX_SLOTS);
         slots.find(|slot| !self.pollers.iter().any(|poller| poller.owns(*slot)))
     }
 

@@ -1,12 +1,12 @@
 //! Numbers the slots: the times at which requests can be sent, as far as the schedule knows the budget.
 //!
 //! A slot is the time between two requests at the present pace. The budget spreads a minute's requests
-//! over [`SPAN_S`], so that evenly spaced requests never exceed it, and none is kept for later.
+//! over [`KEY_MINUTE`], so that evenly spaced requests never exceed it, and none is kept for later.
 
 use std::ops::RangeInclusive;
 
-/// The time over which the budget spreads a minute's requests, in seconds.
-const SPAN_S: f64 = 60.5;
+use crate::clock::KEY_MINUTE;
+
 /// How many of the slots that began without a request are looked at, the last of them.
 const PASSED: u64 = 16;
 /// The part of a slot that counts as none, for rounding.
@@ -25,12 +25,12 @@ impl Slots {
     /// The first slot begins at `at`.
     pub(super) fn new(pace: f64, at: f64) -> Self {
         let pace = sane(pace);
-        Self { pace, last_at: at - SPAN_S / pace, last: 0 }
+        Self { pace, last_at: at - KEY_MINUTE.as_secs_f64() / pace, last: 0 }
     }
 
     /// The time between two requests, in seconds.
     pub(super) fn length(&self) -> f64 {
-        SPAN_S / self.pace
+        KEY_MINUTE.as_secs_f64() / self.pace
     }
 
     /// Changes the pace at `at`; says whether it differs by more than rounding. Slots that would have

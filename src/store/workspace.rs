@@ -19,7 +19,7 @@ const KNOWN: &str = "workspace";
 const SHARED_CONFIG: &str = "shared_config";
 const OTHER: &str = "workspace_other";
 /// The longest name that is kept, in characters.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME: usize = 200;
 /// A name that was read longer ago than this is read again.
 const FRESH_FOR: SignedDuration = SignedDuration::from_hours(24);
 
@@ -113,7 +113,7 @@ pub fn judge_workspace(
     name: &str,
     at: Timestamp,
 ) -> WorkspaceJudgement {
-    let name: String = name.trim().chars().take(LONGEST_NAME).collect();
+    let name: String = name.trim().chars().take(MAX_NAME).collect();
     match known {
         Some(known) if known.name != name && !known.is_of(&account) => {
             let expected = known.name.clone();

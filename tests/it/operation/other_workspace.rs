@@ -82,7 +82,7 @@ async fn after_a_restart_nothing_of_another_workspace_is_read_until_the_address_
 
     // While the name cannot be read, nothing else is.
     let kind = FaultKind::Status { code: 503, retry_after: None };
-    b.sandbox.fault(Fault { route: Some("ping".to_owned()), kind, count: 1_000 });
+    b.sandbox.fault(Fault { route: Some("automation-ping".to_owned()), kind, count: 1_000 });
     let daemon = place.daemon();
     let waits = |status: &Value| status["reasons"].to_string().contains("tells its name");
     place.status_when("it waits for the name", waits).await;
