@@ -106,7 +106,6 @@ pub use workspace::{
 
 pub use crate::contiguity::Contiguity;
 use crate::record::{Page, PollerId, Route};
-use full_text::Indexer;
 use passed::PassedPositions;
 use writer::Writer;
 
@@ -125,7 +124,6 @@ struct StoreParts {
     last_seq: watch::Sender<i64>,
     /// Counts the gaps that were recorded since the store was opened.
     gaps_found: watch::Sender<u64>,
-    indexer: Mutex<Indexer>,
     path: PathBuf,
 }
 
@@ -147,7 +145,6 @@ impl Store {
         let writer = Writer::new(opened, path).map_err(&failed)?;
         let reader = Reader::open(path)?;
         let last = log::last_seq(&writer.connection).map_err(&failed)?;
-        let indexer = Mutex::new(Indexer::new(path)?);
         let shared = StoreParts {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
@@ -158,7 +155,6 @@ impl Store {
             is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
             gaps_found: watch::Sender::default(),
-            indexer,
             path: path.to_owned(),
         };
         Ok(Self { shared: Arc::new(shared) })

@@ -272,7 +272,7 @@ fn scheduled(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<Scheduled
 }
 
 /// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
-/// with its own, and the index of all words.
+/// with its own, and the search index.
 pub(super) fn is_of_store(path: &Path, store: &Path) -> bool {
     let (path, store) = (without_dots(path), without_dots(store));
     let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();

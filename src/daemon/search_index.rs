@@ -1,4 +1,4 @@
-//! Keeps the index of all words up to date, in small steps beside polling.
+//! Keeps the search index up to date, in small steps beside polling.
 //!
 //! Nothing here ends the daemon: without the index, everything but searches goes on.
 

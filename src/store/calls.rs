@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::{OpenError, StoreError};
-use super::full_text::IndexProgress;
 use super::open::Checked;
 use super::reader::Reader;
 use super::writer::Writer;
@@ -96,17 +95,6 @@ impl Store {
             Ok(())
         })
         .await
-    }
-
-    /// One bounded step of the index of all words behind the log; returns how far it is. It is made first if
-    /// it is missing or cannot be used. Keeps no write waiting.
-    ///
-    /// # Errors
-    /// The index is as it was before, or is missing: the next step goes on from there.
-    pub async fn index_more(&self) -> Result<IndexProgress, StoreError> {
-        let shared = Arc::clone(&self.shared);
-        run_blocking(move || shared.indexer.lock().unwrap_or_else(PoisonError::into_inner).step())
-            .await
     }
 
     /// Writes what is remembered, settles the write-ahead log and gives up the lock. Later calls fail.

@@ -133,7 +133,7 @@ pub enum StoreError {
         "there is no usable search index: the daemon makes it, so try again in a minute; without a daemon, run `shopmirror rebuild`; if neither helps, delete the file `search.db`"
     )]
     NoSearchIndex,
-    /// The file of the index of all words cannot be made or deleted.
+    /// The file of the search index cannot be made or deleted.
     #[error("the search index {path} cannot be made or deleted: {why}")]
     SearchFile {
         /// The file.

@@ -35,7 +35,7 @@ pub enum Forgotten {
 /// What became of the copies that unused parts of the files still hold.
 #[derive(Debug)]
 pub struct Purged {
-    /// The index of all words was deleted, to be made again from what is left. If not, it may still hold words of
+    /// The search index was deleted, to be made again from what is left. If not, it may still hold words of
     /// the records.
     pub index_deleted: Result<(), StoreError>,
     /// The file was written anew. If not, unused parts of it may still hold words of the records.
@@ -83,7 +83,7 @@ impl Operator {
         Ok(forgotten)
     }
 
-    /// Deletes the index of all words, writes the whole file anew and empties the write-ahead log.
+    /// Deletes the search index, writes the whole file anew and empties the write-ahead log.
     ///
     /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond the
     /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. On a

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::Store;
 use super::error::{OpenError, StoreError};
 use super::open::write_tx;
 use super::reader::{Reader, stop_at};
@@ -95,7 +96,7 @@ impl Reader {
     }
 
     fn search(&self, term: &str, route: Option<Route>, limit: usize) -> Result<Found, StoreError> {
-        let mut index = open_index(&path_of(&self.path), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let mut index = open_index(&path_of(&self.path))?;
         stop_at(&mut index, self.deadline)?;
         let indexed = followed(&index, &self.connection)?;
         let mut found = Vec::new();
@@ -117,47 +118,43 @@ impl Reader {
     }
 }
 
-/// Follows the log of one store. Only for a process that has the store's lock.
-pub(super) struct Indexer {
-    path: PathBuf,
-    log: Reader,
-}
-
-impl Indexer {
-    pub(super) fn new(store: &Path) -> Result<Self, OpenError> {
-        Ok(Self { path: path_of(store), log: Reader::open(store)? })
-    }
-
-    /// Indexes the next rows of the log. If the file is missing, damaged, of another form or of another
-    /// log, it is first made anew.
+impl Store {
+    /// One bounded step of the search index behind the log; returns how far it is. If the file is missing, damaged,
+    /// of another form or of another log, it is first made anew. Only one task may do it. Keeps no write waiting.
     ///
     /// # Errors
-    /// The index is as it was before the step, or is missing.
-    pub(super) fn step(&self) -> Result<IndexProgress, StoreError> {
-        match self.follow() {
-            Err(StoreError::NoSearchIndex) => {
-                make(&self.path)?;
-                self.follow()
-            }
-            stepped => stepped,
-        }
+    /// The index is as it was before the step, or is missing: the next step goes on from there.
+    pub async fn index_more(&self) -> Result<IndexProgress, StoreError> {
+        self.read_long(|log| step(log)).await
     }
+}
 
-    fn follow(&self) -> Result<IndexProgress, StoreError> {
-        // The file is open before the log is read: if `forget` deletes the one and changes the other
-        // meanwhile, the words it removes go with the file.
-        let mut index = open_index(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let tx = write_tx(&mut index).map_err(unusable)?;
-        let before = followed(&tx, &self.log.connection)?;
-        let last = index_after(&tx, &self.log.connection, before)?;
-        if let Some((seq, event_id)) = &last {
-            tx.execute("UPDATE followed SET seq = ?1, event_id = ?2", (seq, event_id))
-                .map_err(unusable)?;
+/// See [`Store::index_more`]; only for a process that has the store's lock.
+fn step(log: &Reader) -> Result<IndexProgress, StoreError> {
+    let path = path_of(&log.path);
+    match follow(&path, log) {
+        Err(StoreError::NoSearchIndex) => {
+            make(&path)?;
+            follow(&path, log)
         }
-        tx.commit().map_err(unusable)?;
-        let indexed = last.map_or(before, |(seq, _)| seq);
-        Ok(IndexProgress { indexed, last_seq: self.log.last_seq()? })
+        stepped => stepped,
     }
+}
+
+fn follow(path: &Path, log: &Reader) -> Result<IndexProgress, StoreError> {
+    // The file is open before the log is read: if `forget` deletes the one and changes the other
+    // meanwhile, the words it removes go with the file.
+    let mut index = open_index(path)?;
+    let tx = write_tx(&mut index).map_err(unusable)?;
+    let before = followed(&tx, &log.connection)?;
+    let last = index_after(&tx, &log.connection, before)?;
+    if let Some((seq, event_id)) = &last {
+        tx.execute("UPDATE followed SET seq = ?1, event_id = ?2", (seq, event_id))
+            .map_err(unusable)?;
+    }
+    tx.commit().map_err(unusable)?;
+    let indexed = last.map_or(before, |(seq, _)| seq);
+    Ok(IndexProgress { indexed, last_seq: log.last_seq()? })
 }
 
 /// Indexes the rows of the log after one of them; returns the last of them and its event id.
@@ -201,8 +198,10 @@ fn followed(index: &Connection, log: &Connection) -> Result<i64, StoreError> {
     Ok(seq)
 }
 
-fn open_index(path: &Path, how: OpenFlags) -> Result<Connection, StoreError> {
-    let flags = how | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+/// Opens an index that is there. Also to search it: what a killed daemon left half written is then rolled back, by
+/// a user who may write.
+fn open_index(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let index = Connection::open_with_flags(path, flags).map_err(unusable)?;
     index.busy_timeout(open::LOCK_WAIT)?;
     Ok(index)
@@ -213,7 +212,7 @@ fn make(path: &Path) -> Result<(), StoreError> {
     remove_file(path)?;
     // So that SQLite gives its side files the same mode and owner.
     file_owner::open_or_make(path).map_err(failed(path))?;
-    let index = open_index(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let index = open_index(path)?;
     index.execute_batch(CREATE).map_err(unusable)
 }
 
@@ -267,9 +266,9 @@ pub fn index_log(store: &Path) -> Result<(), OpenError> {
         Err(OpenError::Held { .. }) => return Ok(()),
         taken => taken?,
     };
-    let followed = Indexer::new(store).and_then(|indexer| {
+    let followed = Reader::open(store).and_then(|log| {
         let failed = |source| OpenError::Sqlite { path: path_of(store), source };
-        while !indexer.step().map_err(failed)?.is_whole() {}
+        while !step(&log).map_err(failed)?.is_whole() {}
         Ok(())
     });
     if was_clean {

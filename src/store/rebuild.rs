@@ -12,7 +12,7 @@ use super::open::write_tx;
 use super::{checkpoint, full_text, job_states, mirror, open, pollers, views};
 use crate::record::{Fields, Kind, Route};
 
-/// Makes the mirror of the store at `path` again from the log, and removes the index of all words, which the caller
+/// Makes the mirror of the store at `path` again from the log, and removes the search index, which the caller
 /// makes again. Returns how many records there are. Blocks.
 ///
 /// A record that a table still holds keeps when it was first seen and how it was found; of others,
