@@ -74,22 +74,6 @@ impl Disagreements {
     }
 }
 
-/// How many rows have been read of how many.
-struct RowProgress<'a> {
-    done: u64,
-    total: u64,
-    each: &'a mut dyn FnMut(u64, u64),
-}
-
-impl RowProgress<'_> {
-    fn row(&mut self) {
-        self.done += 1;
-        if self.done.is_multiple_of(PROGRESS_EVERY) {
-            (self.each)(self.done.min(self.total), self.total);
-        }
-    }
-}
-
 impl Reader {
     /// Checks everything that the rows can prove; `progress` is given the rows read and the rows in all.
     ///
@@ -103,10 +87,16 @@ impl Reader {
             let records: i64 = self.counts()?.iter().map(|(_, count)| count).sum();
             let total = records.saturating_add(log::last_seq(&snapshot)?);
             let total = u64::try_from(total).unwrap_or_default();
-            let mut progress = RowProgress { done: 0, total, each: progress };
-            findings.push(changes(&snapshot, &mut progress)?);
+            let mut done = 0_u64;
+            let mut read = || {
+                done += 1;
+                if done.is_multiple_of(PROGRESS_EVERY) {
+                    progress(done.min(total), total);
+                }
+            };
+            findings.push(changes(&snapshot, &mut read)?);
             for route in Route::ALL {
-                findings.push(mirror(&snapshot, route, &mut progress)?);
+                findings.push(mirror(&snapshot, route, &mut read)?);
             }
             for row in super::sinks::list(&snapshot)? {
                 findings.push(sink(&snapshot, &row)?);
@@ -140,10 +130,7 @@ fn file(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
 }
 
 /// Every row of the log: its text is JSON, and its event id is the one that this text has.
-fn changes(
-    connection: &Connection,
-    progress: &mut RowProgress<'_>,
-) -> rusqlite::Result<VerifyFinding> {
+fn changes(connection: &Connection, read: &mut dyn FnMut()) -> rusqlite::Result<VerifyFinding> {
     let identities = Identities::read(connection)?;
     let mut statement = connection.prepare(
         // The text of a record whose data was removed is gone, and its event ids stay.
@@ -156,7 +143,7 @@ fn changes(
     let mut count = 0_i64;
     while let Some(row) = rows.next()? {
         count += 1;
-        progress.row();
+        read();
         if let Some(fault) = change(row, &identities)? {
             let seq: i64 = row.get(0)?;
             faults.add(|| format!("change {seq}: {fault}"));
@@ -203,7 +190,7 @@ fn change(row: &Row<'_>, identities: &Identities) -> rusqlite::Result<Option<&'s
 fn mirror(
     connection: &Connection,
     route: Route,
-    progress: &mut RowProgress<'_>,
+    read: &mut dyn FnMut(),
 ) -> rusqlite::Result<VerifyFinding> {
     if !tables(connection)?.contains(route.as_str()) {
         let mut faults = Disagreements::default();
@@ -223,7 +210,7 @@ fn mirror(
     let mut count = 0_i64;
     while let Some(row) = rows.next()? {
         count += 1;
-        progress.row();
+        read();
         let newest: Option<bool> = row.get(1)?;
         let fault = match (row.get_ref(0)?.as_str_or_null()?, newest) {
             (Some(body), Some(true)) => {
