@@ -1,5 +1,5 @@
 //! What the box at the top of every page finds, on only with `show_records = true`: people, and repairs
-//! with what belongs to them. It is drawn where it is read, which gives way to polls.
+//! with what belongs to them. It is drawn where it is read.
 
 use std::sync::Arc;
 

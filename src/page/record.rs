@@ -1,5 +1,5 @@
 //! One record with what belongs to it and its history, on only with `show_records = true`. It is drawn
-//! where it is read, which gives way to polls.
+//! where it is read.
 
 use std::sync::Arc;
 

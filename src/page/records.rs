@@ -1,5 +1,5 @@
 //! The records browser, on only with `show_records = true`: a list with search, filter, sort and
-//! pages. What was found is also drawn and written where it is read, which gives way to polls.
+//! pages. What was found is also drawn and written where it is read.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -78,7 +78,7 @@ async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Re
         return explained(context, StatusCode::BAD_REQUEST, &text, true);
     }
     let shared = Arc::clone(context);
-    // Finding the report, drawing and writing its answer take as long as reading it: all give way to polls.
+    // Finding the report, drawing and writing its answer take as long as reading it: all is done there.
     let made = context.read(move |reader| {
         let name = query.get("name").unwrap_or_default();
         let (reports, _) = shared.reports();
