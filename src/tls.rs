@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Once;
 
-use reqwest::ClientBuilder;
 use reqwest::redirect::Policy;
+use reqwest::{Certificate, ClientBuilder};
 
 use crate::small_file;
 
@@ -43,14 +43,18 @@ pub fn client_builder() -> ClientBuilder {
 
 /// Parts of error texts of the TLS library and the resolver, and what they mean. The first match counts.
 /// The original texts are not shown, because they may contain the host name.
-const PROBLEMS: [(&str, &str); 12] = [
+const PROBLEMS: [(&str, &str); 13] = [
+    (
+        NOT_LOCAL,
+        "its name has an address outside of the local network, and allow_plain is only for that; use TLS",
+    ),
     (
         "CaUsedAsEndEntity",
         "its certificate is that of a certificate authority; give the server a certificate of its own, signed by that authority",
     ),
     (
         "UnknownIssuer",
-        "its certificate comes from an authority that this machine does not know; install the authority's certificate on this machine (update-ca-certificates), or name it with ca_file where there is such a key",
+        "its certificate comes from an authority that this machine does not know; install the authority's certificate on this machine (update-ca-certificates), or name it with `ca_file`",
     ),
     ("NotValidYet", NOT_YET),
     ("not valid yet", NOT_YET),
@@ -72,6 +76,8 @@ const PROBLEMS: [(&str, &str); 12] = [
     ("dns error", DNS),
     ("lookup address", DNS),
 ];
+/// How the error begins of a name that must be of the local network and is not.
+pub const NOT_LOCAL: &str = "not of the local network";
 const NOT_YET: &str = "its certificate is not valid yet; check this machine's clock (timedatectl), then the certificate";
 const NAME: &str = "its certificate is for another name; use a name that the certificate has, or renew it with this name";
 const DNS: &str =
@@ -81,7 +87,8 @@ const DNS: &str =
 #[must_use]
 pub fn connection_problem(error: &reqwest::Error) -> Option<String> {
     let causes = || std::iter::successors(error.source(), |&cause| cause.source());
-    if let Some(words) = causes().find_map(problem_of) {
+    // The innermost cause says most.
+    if let Some(words) = causes().filter_map(problem_of).last() {
         return Some(words);
     }
     let code = |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>()?.raw_os_error();
@@ -128,6 +135,22 @@ const CERTIFICATES_MAX: u64 = 4 * 1024 * 1024;
 /// If it cannot be read, is no regular file, or is longer than 4 MiB.
 pub fn certificate_file(path: &Path) -> io::Result<Vec<u8>> {
     small_file::bytes(path, CERTIFICATES_MAX).map_err(io::Error::other)
+}
+
+/// A client that trusts only the authorities in `ca_file`, if one is named.
+///
+/// # Errors
+/// What is wrong with the file, and what to do.
+pub fn with_authorities(
+    builder: ClientBuilder,
+    ca_file: Option<&Path>,
+) -> Result<ClientBuilder, String> {
+    let Some(path) = ca_file else { return Ok(builder) };
+    certificate_file(path)
+        .map_err(|error| error.to_string())
+        .and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|error| error.to_string()))
+        .map(|certificates| builder.tls_certs_only(certificates))
+        .map_err(|why| format!("reading {}: {why}; name a PEM file", path.display()))
 }
 
 /// Why TLS cannot be used.

@@ -1,10 +1,11 @@
 //! `[alerts]`: which sinks are told when something is wrong.
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::sinks::Sinks;
 use super::table::Table;
-use super::value::{line, lines};
 
 /// `[alerts]`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -25,19 +26,9 @@ pub(super) fn read(table: &Table<'_>, sinks: &Sinks) -> Option<AlertsSettings> {
 
 /// One name, or a list of names.
 fn names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    struct Names;
-    impl<'de> serde::de::Visitor<'de> for Names {
-        type Value = Vec<String>;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("the name of a sink, or a list of names")
-        }
-        fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
-            use serde::de::IntoDeserializer;
-            line::<_, String>(name.into_deserializer()).map(|name| vec![name])
-        }
-        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-            lines(serde::de::value::SeqAccessDeserializer::new(list))
-        }
+    match Value::deserialize(d)? {
+        Value::String(name) => Ok(vec![name]),
+        list => serde_json::from_value(list)
+            .map_err(|_| D::Error::custom("must be the name of a sink, or a list of names")),
     }
-    d.deserialize_any(Names)
 }

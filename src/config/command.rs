@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::shape;
 use super::table::Table;
-use super::value::{count, duration, seconds, unfit};
+use super::value::{Text, count, seconds, unfit};
 use super::webhook::timeout;
 use crate::shape::Format;
 
@@ -15,7 +15,7 @@ use crate::shape::Format;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct CommandSettings {
     /// The program as an absolute path, and its arguments. No shell is used.
-    #[serde(rename = "command")]
+    #[serde(rename = "command", deserialize_with = "words")]
     pub argv: Vec<String>,
     /// What it gets for each change.
     #[serde(skip)]
@@ -24,7 +24,7 @@ pub struct CommandSettings {
     #[serde(default = "count::<1>")]
     pub batch: usize,
     /// The time after which the process group is killed.
-    #[serde(default = "seconds::<30>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<30>")]
     pub timeout: Duration,
 }
 
@@ -56,4 +56,9 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<CommandSettings> {
         table.note("batch", "must be 1 with format = \"template\": a template writes one change");
     }
     Some(CommandSettings { format, ..read })
+}
+
+/// An argument may be empty or hold anything.
+fn words<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    Ok(Vec::<Text>::deserialize(d)?.into_iter().map(|word| word.0).collect())
 }

@@ -6,13 +6,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::address::is_this_machine;
 use super::secret::Secret;
 use super::shape::compiled;
 use super::table::Table;
-use super::value::{duration, parsed, path, seconds, two_lines};
+use super::value::{Text, seconds, two_lines};
 use super::webhook::timeout;
 use crate::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 
@@ -28,39 +28,47 @@ const DIGEST_TEXT: &str = "{% for change in changes %}{{ change.type }} {{ chang
     seen {{ change.observed_at }}\n{% endfor %}";
 
 /// `type = "email"`
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct EmailSettings {
     /// The SMTP server's name.
     pub server: String,
     /// Its port.
+    #[serde(skip)]
     pub port: u16,
     /// How the connection is protected.
+    #[serde(default)]
     pub tls: MailTls,
     /// The certificate authorities that may vouch for the server; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// User and password.
+    #[serde(rename = "login_file", default, deserialize_with = "two_lines")]
     pub login: Option<(String, Secret)>,
     /// The sender.
     pub from: String,
     /// The recipients, at least one.
     pub to: Vec<String>,
     /// The subject.
+    #[serde(skip)]
     pub subject: Template,
     /// The text.
+    #[serde(skip)]
     pub text: Template,
     /// The same as HTML.
+    #[serde(skip)]
     pub html: Option<Template>,
     /// One mail about all changes of this time; `None`: one mail for each change.
     pub digest: Option<Duration>,
     /// The longest time that one mail may take.
+    #[serde(default = "seconds::<30>")]
     pub timeout: Duration,
 }
 
 /// How the connection to a mail server is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MailTls {
     /// A plain connection that must turn to TLS before anything is sent.
+    #[default]
     StartTls,
     /// TLS from the first byte.
     Tls,
@@ -74,124 +82,89 @@ const TLS_PORT: u16 = 465;
 const STARTTLS_PORT: u16 = 587;
 
 #[derive(Deserialize)]
-struct Keys {
-    #[serde(deserialize_with = "server")]
-    server: (String, Option<u16>),
-    #[serde(default)]
-    tls: Option<MailTls>,
-    #[serde(default, deserialize_with = "path")]
-    ca_file: Option<PathBuf>,
-    #[serde(default, deserialize_with = "two_lines")]
-    login_file: Option<(String, Secret)>,
-    #[serde(deserialize_with = "mailbox")]
-    from: String,
-    to: Vec<Recipient>,
-    #[serde(default)]
-    subject: Option<String>,
-    #[serde(default)]
-    text: Option<String>,
-    #[serde(default)]
-    html: Option<String>,
-    #[serde(default, deserialize_with = "duration")]
-    digest: Option<Duration>,
-    #[serde(default = "seconds::<30>", deserialize_with = "duration")]
-    timeout: Duration,
+struct Texts {
+    subject: Option<Text>,
+    text: Option<Text>,
+    html: Option<Text>,
 }
-
-#[derive(Deserialize)]
-struct Recipient(#[serde(deserialize_with = "mailbox")] String);
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
-    let keys: Keys = table.read(&[
+    let texts: Option<Texts> = table.read(&[]);
+    let mut read: EmailSettings = table.read(&[
         ("server", "the mail server, for example \"smtp.example.com\""),
         ("from", "the sender, for example \"Shop <shop@example.com>\""),
         ("to", "a list of recipients, for example [\"desk@example.com\"]"),
     ])?;
-    let (server, port) = keys.server;
-    let tls = keys.tls.unwrap_or(match port {
-        Some(TLS_PORT) => MailTls::Tls,
-        _ => MailTls::StartTls,
-    });
-    let default_port = match tls {
-        MailTls::StartTls => STARTTLS_PORT,
-        MailTls::Tls => TLS_PORT,
-        MailTls::Off => 25,
-    };
-    let port = port.unwrap_or(default_port);
-    match (tls, port) {
-        (MailTls::StartTls, TLS_PORT) => table.note("tls", "does not fit port 465, where a server speaks TLS from the first byte: write tls = \"tls\", or use port 587"),
-        (MailTls::Tls, STARTTLS_PORT) => table.note("tls", "does not fit port 587, where a server begins without TLS: write tls = \"starttls\", or use port 465"),
-        (MailTls::Off, _) if !is_this_machine(&server) => table.note("tls", "can be \"none\" only for a server on this machine (localhost): use \"starttls\" or \"tls\""),
-        (MailTls::Off, _) if keys.login_file.is_some() => table.note("login_file", "needs TLS, because the password would be sent in plain text: set tls to \"starttls\" or \"tls\""),
-        _ => {}
+    check_server(table, &mut read);
+    for (key, address) in read.to.iter().map(|to| ("to", to)).chain([("from", &read.from)]) {
+        if !is_mailbox(address) {
+            table.note(
+                key,
+                "is not a mail address: write \"desk@example.com\" or \"Desk <desk@example.com>\"",
+            );
+        }
     }
-    if keys.to.is_empty() || keys.to.len() > RECIPIENTS_MAX {
+    if read.to.is_empty() || read.to.len() > RECIPIENTS_MAX {
         table.note("to", format!("must hold 1 to {RECIPIENTS_MAX} recipients"));
     }
-    if let Some(digest) = keys.digest {
+    if let Some(digest) = read.digest {
         let week = Duration::from_secs(7 * 86_400);
         table.between("digest", digest, Duration::from_secs(10), week);
     }
-    timeout(table, keys.timeout);
-    let (names, subject, text): (&[&str], _, _) = match keys.digest {
+    timeout(table, read.timeout);
+    let (names, subject, text): (&[&str], _, _) = match read.digest {
         None => (&NAMES, SUBJECT, TEXT),
         Some(_) => (&DIGEST_NAMES, DIGEST_SUBJECT, DIGEST_TEXT),
     };
+    let texts = texts?;
     let template = |key, escape, text: &str| compiled(table, &[key], text, escape, names);
-    let subject = template("subject", Escape::Text, keys.subject.as_deref().unwrap_or(subject));
-    let text = template("text", Escape::Text, keys.text.as_deref().unwrap_or(text));
-    let html = keys.html.map(|html| template("html", Escape::Html, &html));
-    Some(EmailSettings {
-        server,
-        port,
-        tls,
-        ca_file: keys.ca_file,
-        login: keys.login_file,
-        from: keys.from,
-        to: keys.to.into_iter().map(|recipient| recipient.0).collect(),
-        subject: subject?,
-        text: text?,
-        html: match html {
-            Some(html) => Some(html?),
-            None => None,
-        },
-        digest: keys.digest,
-        timeout: keys.timeout,
-    })
+    let given = |text: Option<Text>, default: &str| text.map_or(default.to_owned(), |text| text.0);
+    read.subject = template("subject", Escape::Text, &given(texts.subject, subject))?;
+    read.text = template("text", Escape::Text, &given(texts.text, text))?;
+    read.html = texts.html.and_then(|html| template("html", Escape::Html, &html.0));
+    Some(read)
 }
 
-/// `HOST` or `HOST:PORT`.
-fn server<'de, D: Deserializer<'de>>(d: D) -> Result<(String, Option<u16>), D::Error> {
-    parsed(d, "a string in quotes", |text| {
-        let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
-            _ => (text, None),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let is_port = |port: &u16| *port > 0;
-        let number = port.map(|port| port.parse::<u16>().ok().filter(is_port));
-        let legal = |b: u8| b.is_ascii_alphanumeric() || b"-._:".contains(&b);
-        match number {
-            Some(None) => {}
-            _ if host.is_empty() || !host.bytes().all(legal) => {}
-            number => return Ok((host.to_owned(), number.flatten())),
+/// Takes `HOST` or `HOST:PORT` apart, and checks that port and protection fit.
+fn check_server(table: &Table<'_>, read: &mut EmailSettings) {
+    let (host, port) = match read.server.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            (host, port.parse().ok())
         }
-        Err("must be a host name, with a port if it is not the usual one, for example \"smtp.example.com:587\"".into())
-    })
+        _ => (read.server.as_str(), Some(0)),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let legal = |b: u8| b.is_ascii_alphanumeric() || b"-._:".contains(&b);
+    let (false, true, Some(port)) = (host.is_empty(), host.bytes().all(legal), port) else {
+        return table.note("server", "must be a host name, with a port if it is not the usual one, for example \"smtp.example.com:587\"");
+    };
+    if port == TLS_PORT && !table.has("tls") {
+        read.tls = MailTls::Tls;
+    }
+    read.port = match (port, read.tls) {
+        (0, MailTls::StartTls) => STARTTLS_PORT,
+        (0, MailTls::Tls) => TLS_PORT,
+        (0, MailTls::Off) => 25,
+        (port, _) => port,
+    };
+    match (read.tls, read.port) {
+        (MailTls::StartTls, TLS_PORT) => table.note("tls", "does not fit port 465, where a server speaks TLS from the first byte: write tls = \"tls\", or use port 587"),
+        (MailTls::Tls, STARTTLS_PORT) => table.note("tls", "does not fit port 587, where a server begins without TLS: write tls = \"starttls\", or use port 465"),
+        (MailTls::Off, _) if !is_this_machine(&host) => table.note("tls", "can be \"none\" only for a server on this machine (localhost): use \"starttls\" or \"tls\""),
+        (MailTls::Off, _) if read.login.is_some() => table.note("login_file", "needs TLS, because the password would be sent in plain text: set tls to \"starttls\" or \"tls\""),
+        _ => {}
+    }
+    read.server = host;
 }
 
-/// `LOCAL@DOMAIN` or `NAME <LOCAL@DOMAIN>`, as the sink will read it.
-fn mailbox<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    parsed(d, "a string in quotes", |text| {
-        #[cfg(feature = "email")]
-        let is_address = text.parse::<lettre::message::Mailbox>().is_ok();
-        #[cfg(not(feature = "email"))]
-        let is_address = text.contains('@');
-        if is_address {
-            return Ok(text.to_owned());
-        }
-        Err("is not a mail address: write \"desk@example.com\" or \"Desk <desk@example.com>\""
-            .into())
-    })
+/// True for `LOCAL@DOMAIN` or `NAME <LOCAL@DOMAIN>`, as the sink will read it.
+#[cfg(feature = "email")]
+fn is_mailbox(text: &str) -> bool {
+    text.parse::<lettre::message::Mailbox>().is_ok()
+}
+
+#[cfg(not(feature = "email"))]
+fn is_mailbox(text: &str) -> bool {
+    text.contains('@')
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
-use super::value::{lines, parsed, path};
+use super::value::parsed;
 use crate::config::polling::yes;
 use crate::shape::{CloudEvents, Columns, Format};
 
@@ -27,7 +27,6 @@ const UNITS: [(&str, u64); 7] = [
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FileSettings {
     /// The file that is appended to.
-    #[serde(deserialize_with = "path")]
     pub path: PathBuf,
     /// What a line looks like.
     #[serde(skip)]
@@ -62,7 +61,7 @@ impl Default for FileFormat {
 struct FormatKeys {
     #[serde(default)]
     format: Word,
-    #[serde(default, deserialize_with = "lines")]
+    #[serde(default)]
     columns: Vec<String>,
 }
 
@@ -110,7 +109,7 @@ fn format(table: &Table<'_>, source: &str) -> Option<FileFormat> {
 
 /// A size with its unit, for example `100MB`.
 fn size<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
-    parsed(d, "a size in quotes, for example \"100MB\"", |text| {
+    parsed(d, |text| {
         let unit = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
         let size =
             unit.and_then(|(number, bytes)| number.trim().parse::<u64>().ok()?.checked_mul(*bytes));

@@ -16,7 +16,7 @@ use super::SinkFilter;
 use super::key::KeySource;
 use super::shape::compiled;
 use super::table::Table;
-use super::value::{duration, line, number, seconds};
+use super::value::{number, seconds};
 use super::webhook::timeout;
 use super::workspace::{Auth, WorkspaceSettings, base_url};
 use crate::record::Route;
@@ -41,7 +41,6 @@ pub struct IntakeSettings {
     /// What is made.
     pub create: Intake,
     /// The business (branch) it is made in; `None` is the workspace's default.
-    #[serde(default, deserialize_with = "line")]
     pub business: Option<String>,
     /// The text fields, by name.
     #[serde(skip)]
@@ -56,7 +55,7 @@ pub struct IntakeSettings {
     #[serde(default = "number::<20>")]
     pub requests_per_minute: u32,
     /// The longest time that one request may take.
-    #[serde(default = "seconds::<20>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<20>")]
     pub timeout: Duration,
 }
 

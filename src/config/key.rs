@@ -6,18 +6,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::files::SECRET_MAX;
 use super::secret::Secret;
-use super::value::line;
 use crate::small_file::{self, FileError};
 
 /// A key may be this many bytes long, so that the file has room for the line break.
 const KEY_MAX: usize = SECRET_MAX as usize - 1;
 
 /// Where the API key comes from; never from an argument.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "PathBuf")]
 pub enum KeySource {
     /// A file that holds the key and nothing else but white space around it.
     File(PathBuf),
@@ -28,9 +28,9 @@ pub enum KeySource {
     Absent,
 }
 
-impl<'de> Deserialize<'de> for KeySource {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        line::<D, String>(d).map(|path| Self::File(path.into()))
+impl From<PathBuf> for KeySource {
+    fn from(path: PathBuf) -> Self {
+        Self::File(path)
     }
 }
 
@@ -44,7 +44,7 @@ pub enum KeyError {
     Absent,
     /// Its file cannot be used.
     #[error("the file of the API key: {0}")]
-    File(#[from] FileError),
+    File(FileError),
     /// The file holds only white space.
     #[error("{0} is empty: put the key into it")]
     Empty(String),
@@ -66,7 +66,8 @@ impl KeySource {
     pub fn read(&self) -> Result<SecretString, KeyError> {
         match self {
             Self::File(path) => {
-                let content = SecretString::from(small_file::secret_text(path, SECRET_MAX)?);
+                let content = small_file::secret_text(path, SECRET_MAX).map_err(KeyError::File)?;
+                let content = SecretString::from(content);
                 checked(content.expose_secret(), &path.display().to_string())
             }
             Self::Environment(value) => checked(value.expose_secret(), "SHOPMIRROR_API_KEY"),

@@ -13,7 +13,7 @@ use super::address;
 use super::secret::Secret;
 use super::table::Table;
 use super::topic::{self, NameForm, NameTemplate};
-use super::value::{duration, path, seconds, secret};
+use super::value::seconds;
 use super::webhook::timeout;
 
 const TOPIC: NameForm = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{kind}"] };
@@ -23,22 +23,19 @@ const STATE: NameForm = NameForm { separator: '/', parts: &["{workspace}", "{rou
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct MqttSettings {
     /// The broker, `mqtt://` or `mqtts://`. A secret, because it may contain a password.
-    #[serde(deserialize_with = "secret")]
     pub url: Secret,
     /// Whether an address of the local network may be without TLS.
     #[serde(default)]
     pub allow_plain: bool,
     /// A PEM file with the certificate authorities of the broker; `None`: those of this machine.
-    #[serde(default, deserialize_with = "path")]
     pub ca_file: Option<PathBuf>,
     /// Where each change is published.
     #[serde(default = "topic")]
     pub topic: NameTemplate,
     /// Where the newest version of each record is kept by the broker.
-    #[serde(default)]
     pub state_topic: Option<NameTemplate>,
     /// The longest time until the broker acknowledges a batch.
-    #[serde(default = "seconds::<20>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<20>")]
     pub timeout: Duration,
 }
 

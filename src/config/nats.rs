@@ -12,7 +12,7 @@ use url::Url;
 use super::secret::Secret;
 use super::table::Table;
 use super::topic::{self, NameForm, NameTemplate};
-use super::value::{duration, path, seconds, secret};
+use super::value::seconds;
 use super::webhook::timeout;
 
 const FORM: NameForm = NameForm { separator: '.', parts: &["{workspace}", "{route}", "{kind}"] };
@@ -21,13 +21,10 @@ const FORM: NameForm = NameForm { separator: '.', parts: &["{workspace}", "{rout
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct NatsSettings {
     /// The server, `nats://` or `tls://`. A secret, because it may contain a password.
-    #[serde(deserialize_with = "secret")]
     pub url: Secret,
     /// A file with the credentials of the user, as `nsc` writes it.
-    #[serde(default, deserialize_with = "path")]
     pub credentials_file: Option<PathBuf>,
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
-    #[serde(default, deserialize_with = "path")]
     pub ca_file: Option<PathBuf>,
     /// The stream that takes the changes.
     #[serde(default = "stream", deserialize_with = "topic::word")]
@@ -36,7 +33,7 @@ pub struct NatsSettings {
     #[serde(default = "subject")]
     pub subject: NameTemplate,
     /// The longest time until the server acknowledges a batch.
-    #[serde(default = "seconds::<20>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<20>")]
     pub timeout: Duration,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::table::Table;
-use super::value::{duration, lines, number, seconds};
+use super::value::{number, seconds};
 use crate::record::Route;
 
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -31,53 +31,52 @@ pub struct PollSettings {
     #[serde(default = "number::<100>")]
     pub limit: u32,
     /// The longest time that one request may take in total.
-    #[serde(default = "seconds::<20>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<20>")]
     pub timeout: Duration,
 }
 
 /// `[routes.NAME]` joined with the defaults of `[poll]`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RouteSettings {
     /// The route.
+    #[serde(skip, default = "any_route")]
     pub route: Route,
     /// Shortest time between two polls.
+    #[serde(skip)]
     pub min_interval: Duration,
     /// Longest time between two polls.
+    #[serde(skip)]
     pub max_interval: Duration,
     /// A fixed interval instead of the adaptive one.
     pub every: Option<Duration>,
     /// How important an arrival on this route is, relative to the other routes; 1 by default.
+    #[serde(default = "one")]
     pub weight: f64,
     /// Top-level fields whose changes do not make a new version of a record.
+    #[serde(default)]
     pub ignore: Vec<String>,
 }
 
-/// The keys of `[routes.NAME]` beside the intervals.
 #[derive(Deserialize)]
-struct RouteKeys {
+struct Enabled {
     #[serde(default = "yes")]
     enabled: bool,
-    #[serde(default, deserialize_with = "duration")]
-    every: Option<Duration>,
-    #[serde(default = "one")]
-    weight: f64,
-    #[serde(default, deserialize_with = "lines")]
-    ignore: Vec<String>,
 }
 
 /// The keys that `[poll]` and `[routes.NAME]` have in common.
 #[derive(Deserialize)]
 struct Intervals {
-    #[serde(default, deserialize_with = "duration")]
     min_interval: Option<Duration>,
-    #[serde(default, deserialize_with = "duration")]
     max_interval: Option<Duration>,
 }
 
 #[derive(Deserialize)]
 struct Once {
-    #[serde(default, deserialize_with = "duration")]
     every: Option<Duration>,
+}
+
+fn any_route() -> Route {
+    Route::Jobs
 }
 
 pub(super) fn yes() -> bool {
@@ -134,26 +133,27 @@ fn intervals(table: &Table<'_>, default: (Duration, Duration)) -> (Duration, Dur
 
 /// `[routes]`: the enabled ones, in the order of [`Route::ALL`].
 pub(super) fn routes(table: &Table<'_>, default: (Duration, Duration)) -> Vec<RouteSettings> {
-    let routes = Route::ALL.map(|route| self::route(route, &table.table(route.as_str()), default));
-    let read = routes.iter().all(Option::is_some);
-    let enabled: Vec<_> =
-        routes.into_iter().flatten().filter_map(|(on, own)| on.then_some(own)).collect();
-    if enabled.is_empty() && read {
+    let mut disabled = 0;
+    let mut enabled = Vec::new();
+    for route in Route::ALL {
+        table.section(route.as_str(), |own| {
+            let read = self::route(route, own, default);
+            match own.read(&[]) {
+                Some(Enabled { enabled: false }) => disabled += 1,
+                _ => enabled.extend(read),
+            }
+        });
+    }
+    if disabled == Route::ALL.len() {
         table.note_here("every route has enabled = false: enable at least one");
     }
     enabled
 }
 
-fn route(
-    route: Route,
-    table: &Table<'_>,
-    default: (Duration, Duration),
-) -> Option<(bool, RouteSettings)> {
-    let read = table.read(&[]);
+fn route(route: Route, table: &Table<'_>, default: (Duration, Duration)) -> Option<RouteSettings> {
     let (min_interval, max_interval) = intervals(table, default);
-    table.finish();
-    let RouteKeys { enabled, every, weight, ignore } = read?;
-    if let Some(every) = every {
+    let read: RouteSettings = table.read(&[])?;
+    if let Some(every) = read.every {
         table.between("every", every, SHORTEST, DAY);
         if table.has("min_interval") || table.has("max_interval") {
             table.note(
@@ -162,17 +162,13 @@ fn route(
             );
         }
     }
-    if !(weight > 0.0 && weight <= WEIGHT_MAX) {
+    if !(read.weight > 0.0 && read.weight <= WEIGHT_MAX) {
         table.note("weight", format!("must be above 0 and at most {WEIGHT_MAX}"));
     }
-    if ignore.iter().any(|field| field == "id") {
-        table.note("ignore", "cannot hold \"id\": the id says which record it is");
+    if read.ignore.iter().any(|field| field == "id") || read.ignore.len() > IGNORED_MAX {
+        table.note("ignore", format!("must hold at most {IGNORED_MAX} fields, and not \"id\", which says which record it is"));
     }
-    if ignore.len() > IGNORED_MAX {
-        table.note("ignore", format!("holds more than {IGNORED_MAX} fields"));
-    }
-    let own = RouteSettings { route, min_interval, max_interval, every, weight, ignore };
-    Some((enabled, own))
+    Some(RouteSettings { route, min_interval, max_interval, ..read })
 }
 
 /// `[once]`: how often a timer runs `shopmirror once`.

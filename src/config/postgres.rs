@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::secret::Secret;
 use super::table::Table;
-use super::value::{duration, line, parsed, path, seconds, secret};
+use super::value::{parsed, seconds};
 use super::webhook::timeout;
 
 const NAME_MAX: usize = 63;
@@ -20,19 +20,16 @@ const WORKSPACE_MAX: usize = 200;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct PostgresSettings {
     /// The connection string, as a URL or as pairs. A secret, because it contains a password.
-    #[serde(deserialize_with = "secret")]
     pub url: Secret,
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
-    #[serde(default, deserialize_with = "path")]
     pub ca_file: Option<PathBuf>,
     /// The schema of the tables.
     #[serde(default = "default_schema", deserialize_with = "schema")]
     pub schema: String,
     /// What stands in the column `workspace` of every row: it keeps the rows of several shops apart.
-    #[serde(deserialize_with = "line")]
     pub workspace: String,
     /// The longest time that one transaction may take.
-    #[serde(default = "seconds::<30>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<30>")]
     pub timeout: Duration,
 }
 
@@ -65,7 +62,7 @@ fn default_schema() -> String {
 
 fn schema<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    parsed(d, "a string in quotes", |text| {
+    parsed(d, |text| {
         let begins = text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
         let reserved = text.starts_with("pg_") || text == "information_schema";
         match text.len() <= NAME_MAX && begins && text.chars().all(legal) && !reserved {

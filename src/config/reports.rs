@@ -9,12 +9,12 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use jiff::civil::{Time, Weekday};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::sinks::Sinks;
 use super::store::time_of_day;
 use super::table::Table;
-use super::value::{Word, line, lines, path, text_or_number, words};
+use super::value::{parsed, text_or_number, words};
 
 /// The longest currency, in characters.
 const CURRENCY_MAX: usize = 8;
@@ -23,16 +23,13 @@ const CURRENCY_MAX: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ReportsSettings {
     /// The folder of the shop's own reports, `*.sql`.
-    #[serde(default, deserialize_with = "path")]
     pub folder: Option<PathBuf>,
     /// What amounts are in, for example `EUR`; it is written in front of them.
-    #[serde(default, deserialize_with = "line")]
     pub currency: Option<String>,
     /// The field of status changes and payments that names their job; `None` lets it be found in the data.
-    #[serde(default, deserialize_with = "line")]
     pub job_link: Option<String>,
     /// The statuses that mean ready for pickup; empty if their names say so.
-    #[serde(default, deserialize_with = "lines")]
+    #[serde(default)]
     pub ready_status: Vec<String>,
     /// The reports that are made by themselves, by the names of their tables.
     #[serde(skip)]
@@ -40,55 +37,48 @@ pub struct ReportsSettings {
 }
 
 /// `[reports.schedule.NAME]`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ScheduledReport {
     /// The report.
     pub report: String,
     /// The time of day, in the time zone of the workspace.
+    #[serde(deserialize_with = "time_of_day")]
     pub at: Time,
     /// The days of the week; never empty.
+    #[serde(default = "every_day", deserialize_with = "words")]
     pub days: Vec<Day>,
     /// The days that it is about.
+    #[serde(default)]
     pub period: ReportPeriod,
     /// In what days are counted.
+    #[serde(default)]
     pub by: CountedBy,
     /// Only this business.
     pub business: Option<String>,
     /// Values of the report's own parameters.
+    #[serde(default, deserialize_with = "parameters")]
     pub parameters: Vec<(String, String)>,
     /// In what form it is written.
+    #[serde(default)]
     pub format: ReportFormat,
     /// Where it goes.
+    #[serde(skip)]
     pub to: ReportTarget,
 }
 
-/// The keys of `[reports.schedule.NAME]`.
 #[derive(Deserialize)]
-struct Keys {
-    #[serde(deserialize_with = "line")]
-    report: String,
-    #[serde(deserialize_with = "time_of_day")]
-    at: Time,
-    #[serde(default = "every_day", deserialize_with = "words")]
-    days: Vec<Day>,
-    #[serde(default)]
-    period: ReportPeriod,
-    #[serde(default)]
-    by: CountedBy,
-    #[serde(default, deserialize_with = "line")]
-    business: Option<String>,
-    #[serde(default)]
-    parameters: BTreeMap<String, Parameter>,
-    #[serde(default)]
-    format: ReportFormat,
-    #[serde(default, deserialize_with = "path")]
+struct Target {
     path: Option<PathBuf>,
-    #[serde(default, deserialize_with = "line")]
     sink: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Parameter(#[serde(deserialize_with = "text_or_number")] String);
+
+fn parameters<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<(String, String)>, D::Error> {
+    let read = BTreeMap::<String, Parameter>::deserialize(d)?;
+    Ok(read.into_iter().map(|(name, value)| (name, value.0)).collect())
+}
 
 fn every_day() -> Vec<Day> {
     Day::ALL.to_vec()
@@ -111,8 +101,13 @@ impl Day {
     ];
 }
 
-impl Word for Day {
-    const ALL: &'static [Self] = &Self::ALL;
+impl<'de> Deserialize<'de> for Day {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        parsed(d, |text| {
+            let days = Self::ALL.into_iter().find(|day| day.to_string() == text);
+            days.ok_or_else(|| "must hold days: mon, tue, wed, thu, fri, sat or sun".to_owned())
+        })
+    }
 }
 
 impl fmt::Display for Day {
@@ -191,6 +186,12 @@ pub enum ReportTarget {
     Sink(String),
 }
 
+impl Default for ReportTarget {
+    fn default() -> Self {
+        Self::File(PathBuf::new())
+    }
+}
+
 /// The section; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<ReportsSettings> {
     let base = table.report.base;
@@ -226,11 +227,13 @@ pub(super) fn read(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<Rep
 
 /// One table; `None` only if a problem was noted.
 fn scheduled(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<ScheduledReport> {
-    let keys: Keys = table.read(&[
+    let target: Option<Target> = table.read(&[]);
+    let read: ScheduledReport = table.read(&[
         ("report", "the name of a report, as `shopmirror report` lists it"),
         ("at", "a time of day, for example at = \"07:30\""),
     ])?;
-    let to = match (keys.path, keys.sink) {
+    let Target { path, sink } = target?;
+    let to = match (path, sink) {
         (Some(_), Some(_)) => {
             table.note(
                 "sink",
@@ -258,17 +261,7 @@ fn scheduled(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<Scheduled
             ReportTarget::Sink(sink)
         }
     };
-    Some(ScheduledReport {
-        report: keys.report,
-        at: keys.at,
-        days: keys.days,
-        period: keys.period,
-        by: keys.by,
-        business: keys.business,
-        parameters: keys.parameters.into_iter().map(|(name, value)| (name, value.0)).collect(),
-        format: keys.format,
-        to,
-    })
+    Some(ScheduledReport { to, ..read })
 }
 
 /// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin

@@ -12,7 +12,7 @@ use super::address;
 use super::secret::Secret;
 use super::table::Table;
 use super::topic::{self, NameForm, NameTemplate};
-use super::value::{duration, line, parsed, path, seconds, two_lines};
+use super::value::{parsed, seconds, two_lines};
 use super::webhook::timeout;
 
 const FORM: NameForm = NameForm { separator: '/', parts: &["{workspace}"] };
@@ -27,19 +27,18 @@ pub struct S3Settings {
     #[serde(default, deserialize_with = "endpoint")]
     pub endpoint: Option<Url>,
     /// The region.
-    #[serde(default = "region", deserialize_with = "line")]
+    #[serde(default = "region")]
     pub region: String,
     /// The id of the access key, and its secret.
     #[serde(rename = "access_key_file", deserialize_with = "two_lines")]
     pub access_key: (String, Secret),
     /// A PEM file with the certificate authorities of the service; `None`: those of this machine.
-    #[serde(default, deserialize_with = "path")]
     pub ca_file: Option<PathBuf>,
     /// How the names of objects begin.
     #[serde(default = "prefix")]
     pub prefix: NameTemplate,
     /// The longest time that one request may take.
-    #[serde(default = "seconds::<60>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<60>")]
     pub timeout: Duration,
 }
 
@@ -68,15 +67,13 @@ pub(super) fn read(table: &Table<'_>) -> Option<S3Settings> {
 }
 
 fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {
-    parsed(d, "a string in quotes", |text| address::service(text).map(Some))
+    parsed(d, |text| address::service(text).map(Some))
 }
 
 fn bucket<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    parsed(d, "a string in quotes", |text| {
-        match (3..=63).contains(&text.len()) && text.chars().all(legal) {
-            true => Ok(text.to_owned()),
-            false => Err("must be 3 to 63 characters of a-z, 0-9, - and .".into()),
-        }
+    parsed(d, |text| match (3..=63).contains(&text.len()) && text.chars().all(legal) {
+        true => Ok(text.to_owned()),
+        false => Err("must be 3 to 63 characters of a-z, 0-9, - and .".into()),
     })
 }

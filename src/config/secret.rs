@@ -3,6 +3,7 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer};
 
 /// A secret of the configuration. It can be compared, so that a reload notices a new one.
 #[derive(Clone)]
@@ -17,6 +18,12 @@ impl ExposeSecret<str> for Secret {
 impl<T: Into<SecretString>> From<T> for Secret {
     fn from(text: T) -> Self {
         Self(text.into())
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d).map(Self::from)
     }
 }
 

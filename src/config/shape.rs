@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use super::table::Table;
-use super::value::line;
+use super::value::Text;
 use crate::shape::{CloudEvents, Escape, Format, NAMES, Template};
 
 const MEDIA_TYPE_MAX: usize = 100;
@@ -15,9 +15,8 @@ const MEDIA_TYPE_MAX: usize = 100;
 struct Keys {
     #[serde(default)]
     format: Word,
-    #[serde(default)]
-    template: Option<String>,
-    #[serde(default = "json", deserialize_with = "line")]
+    template: Option<Text>,
+    #[serde(default = "json")]
     content_type: String,
 }
 
@@ -58,7 +57,7 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
                 return None;
             };
             let escape = Escape::of_media_type(&content_type);
-            let template = compiled(table, &["template"], &template, escape, &NAMES)?;
+            let template = compiled(table, &["template"], &template.0, escape, &NAMES)?;
             Some(Format::Template { template, content_type })
         }
     }

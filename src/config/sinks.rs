@@ -20,7 +20,7 @@ use super::postgres::{self, PostgresSettings};
 use super::reports::{is_of_store, without_dots};
 use super::s3::{self, S3Settings};
 use super::table::Table;
-use super::value::{businesses, choice, durations, parsed, words};
+use super::value::{businesses, choice, parsed, words};
 use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
 use crate::record::{Kind, Route};
@@ -128,12 +128,12 @@ enum Type {
     S3,
 }
 
+/// The keys that all sinks have.
 #[derive(Deserialize)]
 struct TypeKey {
     r#type: Type,
 }
 
-/// The keys that all sinks have.
 #[derive(Deserialize)]
 struct Keys {
     #[serde(default, deserialize_with = "words")]
@@ -146,9 +146,7 @@ struct Keys {
     r#where: BTreeMap<String, serde_json::Value>,
     #[serde(default, deserialize_with = "start")]
     start: Option<Start>,
-    #[serde(default)]
     hold_above: Option<u32>,
-    #[serde(default, deserialize_with = "durations")]
     retry: Option<Vec<Duration>>,
 }
 
@@ -218,7 +216,7 @@ pub(super) fn read(
 fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<SinkSettings> {
     let types = "one of webhook, file, command, email, intake, postgres, nats, mqtt, s3";
     let keys: Option<Keys> = table.read(&[]);
-    // The other keys are checked when the type is known.
+    // The keys of a type are checked when it is known.
     let TypeKey { r#type } = table.read(&[("type", types)])?;
     let source = workspace.map_or("shopmirror", |workspace| workspace.base_url.as_str());
     let kind = match r#type {
@@ -246,6 +244,12 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
         businesses: keys.businesses,
         conditions,
     };
+    if filter.changes.iter().any(|kind| kind.is_notice()) {
+        table.note(
+            "changes",
+            "cannot hold alert and report: name the sink in [alerts] and [reports]",
+        );
+    }
     check_businesses(table, &filter.businesses, workspace);
     if let Some(most) = keys.hold_above {
         table.between("hold_above", most, 1, 1_000_000);
@@ -296,7 +300,7 @@ fn check_businesses(table: &Table<'_>, wanted: &[String], workspace: Option<&Wor
 }
 
 fn start<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Start>, D::Error> {
-    parsed(d, "\"now\", \"beginning\" or a time", |text| {
+    parsed(d, |text| {
         match text {
         "now" => Ok(Some(Start::Now)),
         "beginning" => Ok(Some(Start::Beginning)),

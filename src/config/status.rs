@@ -9,66 +9,52 @@ use serde::{Deserialize, Deserializer};
 
 use super::secret::Secret;
 use super::table::Table;
-use super::value::{lines, parsed};
+use super::value::parsed;
 
 const TOKEN_LENGTH_MIN: usize = 16;
 const HOSTS_MAX: usize = 32;
 const HOST_LENGTH_MAX: usize = 253;
 
 /// `[status]`
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct StatusSettings {
     /// Where the status page listens; port 0 takes a free port.
+    #[serde(deserialize_with = "listen")]
     pub listen: SocketAddr,
     /// What a client must send to read the page; always set if other machines reach `listen`.
+    #[serde(rename = "token_file", default, deserialize_with = "token")]
     pub token: Option<Secret>,
     /// Names in the header `Host` that the page accepts beside addresses and `localhost`.
+    #[serde(default)]
     pub hosts: Vec<String>,
     /// Whether the page shows single records and the reports that contain them.
-    pub show_records: bool,
-}
-
-#[derive(Deserialize)]
-struct Keys {
-    #[serde(default, deserialize_with = "listen")]
-    listen: Option<SocketAddr>,
-    #[serde(default, deserialize_with = "token")]
-    token_file: Option<Secret>,
-    #[serde(default, deserialize_with = "lines")]
-    hosts: Vec<String>,
     #[serde(default)]
-    show_records: bool,
+    pub show_records: bool,
 }
 
 /// The section; `None` if no address is given or a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<StatusSettings> {
-    let Keys { listen, token_file, hosts, show_records } = table.read(&[])?;
-    if listen.is_some_and(|listen| !listen.ip().is_loopback()) && token_file.is_none() {
-        table.note(
-            "listen",
-            "is an address that other machines can reach, so the page needs a token: add \
-             `token_file`, or listen on 127.0.0.1",
-        );
+    let mut read: StatusSettings = table.read(&[])?;
+    if !read.listen.ip().is_loopback() && read.token.is_none() {
+        table.note("listen", "can be reached by other machines, so the page needs a token: add `token_file`, or listen on 127.0.0.1");
     }
-    if hosts.len() > HOSTS_MAX || !hosts.iter().all(|host| is_host_name(host)) {
-        table.note("hosts", format!(
-            "must hold at most {HOSTS_MAX} host names: write only the name, without https:// and without a port, for example \"status.example.com\""
-        ));
+    if read.hosts.len() > HOSTS_MAX || !read.hosts.iter().all(|host| is_host_name(host)) {
+        table.note("hosts", format!("must hold at most {HOSTS_MAX} host names: write only the name, without https:// and without a port, for example \"status.example.com\""));
     }
-    let hosts = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-    Some(StatusSettings { listen: listen?, token: token_file, hosts, show_records })
+    read.hosts.iter_mut().for_each(|host| host.make_ascii_lowercase());
+    Some(read)
 }
 
-fn listen<'de, D: Deserializer<'de>>(d: D) -> Result<Option<SocketAddr>, D::Error> {
-    parsed(d, "a string in quotes", |text| {
-        text.parse().map(Some).map_err(|_| {
+fn listen<'de, D: Deserializer<'de>>(d: D) -> Result<SocketAddr, D::Error> {
+    parsed(d, |text| {
+        text.parse().map_err(|_| {
             "must be an address and a port, for example \"127.0.0.1:7780\" or \"[::1]:7780\"".into()
         })
     })
 }
 
 fn token<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret>, D::Error> {
-    parsed(d, "a string in quotes", |text| {
+    parsed(d, |text| {
         if text.len() >= TOKEN_LENGTH_MIN && text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Ok(Some(text.into()));
         }

@@ -7,7 +7,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
-use super::value::{count, duration, parsed, path, seconds};
+use super::value::{count, parsed, seconds};
 
 const DAY_S: u64 = 86_400;
 /// A year of daily backups.
@@ -17,10 +17,10 @@ const KEEP_MAX: usize = 366;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct StoreSettings {
     /// The SQLite file.
-    #[serde(default = "database", deserialize_with = "path")]
+    #[serde(default = "database")]
     pub path: PathBuf,
     /// How long older versions stay in the log. The newest version of a record is always kept.
-    #[serde(default = "seconds::<{ 400 * DAY_S }>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<{ 400 * DAY_S }>")]
     pub log_retention: Duration,
 }
 
@@ -34,7 +34,7 @@ pub struct BackupSettings {
     #[serde(default = "half_past_three", deserialize_with = "time_of_day")]
     pub at: Time,
     /// The folder they are written to.
-    #[serde(default = "backups", deserialize_with = "path")]
+    #[serde(default = "backups")]
     pub path: PathBuf,
 }
 
@@ -75,6 +75,8 @@ pub(super) fn backup(table: &Table<'_>, store: &Path) -> Option<BackupSettings> 
 
 /// A time of day.
 pub(super) fn time_of_day<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
-    let wanted = "a time of day from \"00:00\" to \"23:59\"";
-    parsed(d, wanted, |text| Time::strptime("%H:%M", text).map_err(|_| format!("must be {wanted}")))
+    parsed(d, |text| {
+        Time::strptime("%H:%M", text)
+            .map_err(|_| "must be a time of day from \"00:00\" to \"23:59\"".into())
+    })
 }

@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
-use super::value::{line, parsed};
+use super::value::parsed;
 use crate::record::{Kind, NOTICE_ROUTE, Route};
 
 /// What stays as it is in the id of a record.
@@ -18,7 +18,8 @@ const LONGEST: usize = 200;
 const WORD_MAX: usize = 64;
 
 /// A template with the name of the shop filled in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
 pub struct NameTemplate {
     text: String,
 }
@@ -96,12 +97,6 @@ pub(super) struct NameForm {
     pub(super) parts: &'static [&'static str],
 }
 
-impl<'de> Deserialize<'de> for NameTemplate {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        line(d).map(Self::of_text)
-    }
-}
-
 #[derive(Deserialize)]
 struct ShopKey {
     #[serde(deserialize_with = "word")]
@@ -116,11 +111,9 @@ pub(super) fn workspace(table: &Table<'_>) -> Option<String> {
 
 /// One word of a name.
 pub(super) fn word<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    parsed(d, "a string in quotes", |text| {
-        match (1..=WORD_MAX).contains(&text.len()) && text.chars().all(is_legal) {
-            true => Ok(text.to_owned()),
-            false => Err(format!("must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -")),
-        }
+    parsed(d, |text| match (1..=WORD_MAX).contains(&text.len()) && text.chars().all(is_legal) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -")),
     })
 }
 

@@ -3,7 +3,6 @@
 //! A refusal knows the place of the innermost value that was refused. It never repeats that value.
 
 use std::fmt::{self, Display};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
@@ -17,7 +16,6 @@ use toml::de::DeValue;
 
 use super::secret::Secret;
 use crate::escape::is_unsafe;
-use crate::record::{Kind, Route};
 
 /// A value and its place in the file.
 #[derive(Clone, Copy)]
@@ -69,7 +67,7 @@ impl serde::de::Error for Refusal {
     }
 
     fn unknown_variant(word: &str, known: &'static [&'static str]) -> Self {
-        Self::custom(format!("cannot be this; {}", choice(word, known)))
+        Self::custom(format!("cannot be this word; {}", choice(word, known)))
     }
 }
 
@@ -113,6 +111,30 @@ impl<'de> Deserializer<'de> for Value<'de> {
         read.map_err(|refusal| refusal.at(self))
     }
 
+    /// A text that is one value: on one line, not empty, without white space around it.
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        match self.0.get_ref().as_str().and_then(unfit) {
+            Some(why) => Err(Refusal::custom(why).at(self)),
+            None => self.deserialize_any(visitor),
+        }
+    }
+
+    /// A length of time is written as a text, for example `"90s"` or `"1h 30m"`.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refusal> {
+        let refuse = |why: &str| Refusal::custom(format!("{why}, for example \"30s\"")).at(self);
+        let text = self.0.get_ref().as_str();
+        let text = text.ok_or_else(|| refuse("must be a duration in quotes"))?;
+        let time = humantime::parse_duration(text)
+            .map_err(|_| refuse("is not a duration: write a number and a unit (ms, s, m, h, d)"))?;
+        let parts = [time.as_secs(), time.subsec_nanos().into()];
+        visitor.visit_seq(SeqDeserializer::new(parts.into_iter()))
+    }
+
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
         visitor.visit_some(self)
     }
@@ -139,8 +161,8 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 
@@ -206,66 +228,45 @@ impl<'de> MapAccess<'de> for Keys<'_, 'de> {
     }
 }
 
-/// Reads a string with `parse`, whose error follows the name of the key.
+/// Reads any string with `parse`, whose error follows the name of the key.
 pub(super) fn parsed<'de, D: Deserializer<'de>, T>(
     deserializer: D,
-    wanted: &'static str,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
-    struct Text<F>(&'static str, F);
+    struct Text<F>(F);
     impl<T, F: Fn(&str) -> Result<T, String>> Visitor<'_> for Text<F> {
         type Value = T;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(self.0)
+            f.write_str("a string in quotes")
         }
         fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-            (self.1)(text).map_err(E::custom)
+            (self.0)(text).map_err(E::custom)
         }
     }
-    deserializer.deserialize_str(Text(wanted, parse))
+    deserializer.deserialize_any(Text(parse))
 }
 
-/// A text on one line, not empty, without white space around it.
-pub(super) fn line<'de, D: Deserializer<'de>, T: From<String>>(d: D) -> Result<T, D::Error> {
-    parsed(d, "a string in quotes", |text| match unfit(text) {
-        None => Ok(T::from(text.to_owned())),
-        Some(why) => Err(why.to_owned()),
-    })
-}
+/// Any text, also empty or of several lines.
+pub(super) struct Text(pub(super) String);
 
-/// As [`line`], for a path.
-pub(super) fn path<'de, D: Deserializer<'de>, T: From<PathBuf>>(d: D) -> Result<T, D::Error> {
-    line::<D, String>(d).map(|text| T::from(text.into()))
-}
-
-/// As [`line`], for a secret.
-pub(super) fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Secret, D::Error> {
-    line::<D, String>(d).map(Secret::from)
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        parsed(d, |text| Ok(Self(text.to_owned())))
+    }
 }
 
 /// The two lines of a file: a name and what is secret.
 pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
     d: D,
 ) -> Result<T, D::Error> {
-    parsed(d, "the name of a file, in quotes", |text| {
+    parsed(d, |text| {
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines[..] {
             [name, secret] => Ok(T::from((name.to_owned(), secret.into()))),
-            _ => Err(
-                "must name a file with two lines: the user name or id, and the password or secret"
-                    .into(),
-            ),
+            _ => Err("must name a file with two lines: a name, and the password or secret".into()),
         }
     })
-}
-
-/// A list of texts as [`line`] reads them.
-pub(super) fn lines<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    #[derive(serde::Deserialize)]
-    struct Line(#[serde(deserialize_with = "line")] String);
-    let lines = Vec::<Line>::deserialize(d)?.into_iter().map(|line| line.0).collect();
-    distinct(lines).map_err(D::Error::custom)
 }
 
 /// The problem with a text that should be a value on one line.
@@ -279,25 +280,6 @@ pub(super) fn unfit(text: &str) -> Option<&'static str> {
     } else {
         None
     }
-}
-
-/// A length of time, for example `"90s"` or `"1h 30m"`.
-pub(super) fn duration<'de, D: Deserializer<'de>, T: From<Duration>>(d: D) -> Result<T, D::Error> {
-    parsed(d, "a duration in quotes, for example \"30s\"", |text| {
-        humantime::parse_duration(text).map(T::from).map_err(|_| {
-            "is not a duration: write a number and a unit (ms, s, m, h, d), for example \"30s\""
-                .into()
-        })
-    })
-}
-
-/// A list of lengths of time.
-pub(super) fn durations<'de, D: Deserializer<'de>, T: From<Vec<Duration>>>(
-    d: D,
-) -> Result<T, D::Error> {
-    #[derive(serde::Deserialize)]
-    struct Wait(#[serde(deserialize_with = "duration")] Duration);
-    Ok(T::from(Vec::<Wait>::deserialize(d)?.into_iter().map(|wait| wait.0).collect()))
 }
 
 /// The ids of businesses (branches): texts or numbers.
@@ -320,42 +302,15 @@ pub(super) fn text_or_number<'de, D: Deserializer<'de>>(d: D) -> Result<String, 
     }
 }
 
-/// The words of a closed list.
-pub(super) trait Word: Copy + Display + PartialEq + 'static {
-    /// All of them, in the order in which a message names them.
-    const ALL: &'static [Self];
-}
-
-impl Word for Route {
-    const ALL: &'static [Self] = &Self::ALL;
-}
-
-impl Word for Kind {
-    const ALL: &'static [Self] = &Self::ALL;
-}
-
 /// A list of distinct words, not empty.
-pub(super) fn words<'de, D: Deserializer<'de>, W: Word, T: From<Vec<W>>>(
-    d: D,
-) -> Result<T, D::Error> {
-    struct One<W>(W);
-    impl<'de, W: Word> Deserialize<'de> for One<W> {
-        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-            let names: Vec<String> = W::ALL.iter().map(ToString::to_string).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            parsed(d, "a string in quotes", |text| {
-                let found = names.iter().position(|name| *name == text);
-                found
-                    .map(|at| Self(W::ALL[at]))
-                    .ok_or_else(|| format!("cannot hold this; {}", choice(text, &names)))
-            })
-        }
-    }
-    let words: Vec<W> = Vec::<One<W>>::deserialize(d)?.into_iter().map(|word| word.0).collect();
+pub(super) fn words<'de, D: Deserializer<'de>, W, T>(d: D) -> Result<T, D::Error>
+where
+    W: Deserialize<'de> + PartialEq,
+    T: From<Vec<W>>,
+{
+    let words = Vec::<W>::deserialize(d)?;
     if words.is_empty() {
-        return Err(D::Error::custom(
-            "is empty, so that nothing can match: remove it for the default",
-        ));
+        return Err(D::Error::custom("is empty, so that nothing can match: remove it"));
     }
     distinct(words).map(T::from).map_err(D::Error::custom)
 }
@@ -385,23 +340,9 @@ pub(super) fn count<const N: usize>() -> usize {
 
 /// The word of `known` that `word` is most likely a misspelling of.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let begun = known.iter().find(|candidate| word.len() >= 3 && candidate.starts_with(word));
-    let slips = known
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), *candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.len().max(word.len()) / 3).max(1))
-        .min()
-        .map(|(_, candidate)| candidate);
-    let alike = || known.iter().copied().find(|candidate| begins_alike(word, candidate));
-    slips.or(begun.copied()).or_else(alike)
-}
-
-/// True for `apikey` and `api_key_file`, and for `retries` and `retry`.
-fn begins_alike(word: &str, candidate: &str) -> bool {
-    let letters = |text: &str| text.replace(['_', '-'], "").to_ascii_lowercase();
-    let (word, candidate) = (letters(word), letters(candidate));
-    let shared = word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
-    shared >= 4 && shared + 3 >= word.chars().count()
+    let alike = known.iter().map(|known| (strsim::jaro_winkler(word, known), *known));
+    let near = alike.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    near.filter(|(alike, _)| *alike > 0.84).map(|(_, known)| known)
 }
 
 /// Advice for a word that is not in `known`.

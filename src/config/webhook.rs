@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::secret::Secret;
 use super::table::Table;
-use super::value::{count, duration, parsed, path, seconds, secret};
+use super::value::{count, parsed, seconds};
 use super::{address, shape};
 use crate::shape::Format;
 
@@ -37,13 +37,11 @@ pub const OWN_HEADERS: [&str; 9] = [
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WebhookSettings {
     /// Where to post. A secret, because such addresses often contain a token.
-    #[serde(deserialize_with = "secret")]
     pub url: Secret,
     /// Whether an address of the local network may be without TLS.
     #[serde(default)]
     pub allow_plain: bool,
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
-    #[serde(default, deserialize_with = "path")]
     pub ca_file: Option<PathBuf>,
     /// Signing secrets, `whsec_…`, newest first. Each adds a signature; empty means unsigned.
     #[serde(rename = "secret_file", default, deserialize_with = "signing_secrets")]
@@ -55,7 +53,7 @@ pub struct WebhookSettings {
     #[serde(default, deserialize_with = "headers")]
     pub headers: BTreeMap<String, Secret>,
     /// The longest time that one attempt may take.
-    #[serde(default = "seconds::<20>", deserialize_with = "duration")]
+    #[serde(default = "seconds::<20>")]
     pub timeout: Duration,
     /// How many changes may be in flight at the same time.
     #[serde(default = "count::<4>")]
@@ -88,7 +86,7 @@ fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Er
         let bytes = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());
         bytes.is_some_and(|bytes| (24..=64).contains(&bytes.len()))
     };
-    parsed(d, "the name of a file, in quotes", |text| {
+    parsed(d, |text| {
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         if let Some(number) = lines.iter().position(|line| !is_secret(line)) {

@@ -10,7 +10,7 @@ use super::address;
 use super::key::KeySource;
 use super::secret::Secret;
 use super::table::Table;
-use super::value::{businesses, parsed, path};
+use super::value::{businesses, parsed};
 
 const BUSINESSES_MAX: usize = 100;
 
@@ -33,7 +33,6 @@ pub struct WorkspaceSettings {
     #[serde(default, deserialize_with = "proxy")]
     pub proxy: Option<Url>,
     /// A file of additional certificate authorities in PEM.
-    #[serde(default, deserialize_with = "path")]
     pub ca_file: Option<PathBuf>,
     /// The zone of the shop's dates in reports.
     #[serde(default = "utc", deserialize_with = "time_zone")]
@@ -87,11 +86,11 @@ pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
 
 /// The address of a workspace.
 pub(super) fn base_url<'de, D: Deserializer<'de>>(d: D) -> Result<Url, D::Error> {
-    parsed(d, "a string in quotes", address::workspace)
+    parsed(d, address::workspace)
 }
 
 fn proxy<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {
-    parsed(d, "a string in quotes", address::proxy).map(Some)
+    parsed(d, address::proxy).map(Some)
 }
 
 fn utc() -> TimeZone {
@@ -99,7 +98,7 @@ fn utc() -> TimeZone {
 }
 
 fn time_zone<'de, D: Deserializer<'de>>(d: D) -> Result<TimeZone, D::Error> {
-    parsed(d, "a string in quotes", |name| {
+    parsed(d, |name| {
         TimeZone::get(name).map_err(|_| {
             "must be the IANA name of a time zone, for example \"Europe/Berlin\"; if it is one, \
              install the package tzdata on this machine"

@@ -100,6 +100,13 @@ impl PartialEq for Template {
 
 impl Eq for Template {}
 
+impl Default for Template {
+    /// An empty text.
+    fn default() -> Self {
+        Self::compile("", Escape::Text, &[]).expect("an empty template has no mistake")
+    }
+}
+
 impl Template {
     /// Reads a template that may use `names`, and finds what can be found without a change: syntax,
     /// unknown names, filters and tests.

@@ -10,6 +10,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 
+use crate::config::is_private;
+use crate::tls::NOT_LOCAL;
+
 /// Lookups at the same time, of all sinks together.
 const MOST: usize = 3;
 
@@ -35,6 +38,16 @@ pub(super) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAdd
     if found.is_empty() { Err(io::Error::other("no address is known")) } else { Ok(found) }
 }
 
+/// As [`addresses`], for a host that is reached without TLS: all must be of this machine or of the
+/// local network.
+pub(super) async fn local_addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let found = addresses(host, port).await?;
+    match found.iter().all(|address| is_private(address.ip())) {
+        true => Ok(found),
+        false => Err(io::Error::other(NOT_LOCAL)),
+    }
+}
+
 /// Fails if the host is not known, after waiting in turn as [`addresses`] does.
 #[cfg(any(feature = "nats", feature = "postgres"))]
 pub(super) async fn known(host: &str, port: u16) -> io::Result<()> {
@@ -50,11 +63,33 @@ impl Resolve for BoundedLookup {
     }
 }
 
+/// As [`BoundedLookup`], for what is reached without TLS.
+pub(super) struct LocalLookup;
+
+impl Resolve for LocalLookup {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = local_addresses(name.as_str(), 0).await?;
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::future::FutureExt;
 
     use super::*;
+
+    #[tokio::test]
+    async fn without_tls_only_the_local_network_is_reached() {
+        for (host, is_reached) in
+            [("localhost", true), ("192.168.1.20", true), ("203.0.113.7", false)]
+        {
+            let found = local_addresses(host, 80).await;
+            assert_eq!(found.is_ok(), is_reached, "{host}: {found:?}");
+        }
+    }
 
     #[tokio::test]
     async fn an_ip_address_waits_for_no_turn() {

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::lookup::addresses;
+use super::lookup::{addresses, local_addresses};
 use super::reason::Reason;
 use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict};
@@ -274,7 +274,12 @@ impl MqttSink {
         options.set_socket_connector(move |_, _| {
             let host = host.clone();
             async move {
-                let stream = TcpStream::connect(&*addresses(&host, port).await?).await?;
+                // What is not encrypted stays in the local network.
+                let found = match encrypted {
+                    true => addresses(&host, port).await?,
+                    false => local_addresses(&host, port).await?,
+                };
+                let stream = TcpStream::connect(&*found).await?;
                 stream.set_nodelay(true)?;
                 Ok(stream)
             }

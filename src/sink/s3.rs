@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::{Certificate, Response, StatusCode};
+use reqwest::{Response, StatusCode};
 use rusty_s3::actions::{GetObject, HeadBucket, PutObject};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use secrecy::ExposeSecret;
@@ -271,13 +271,7 @@ fn client(settings: &S3Settings) -> Result<reqwest::Client, String> {
         // A loopback address, which needs no certificate authorities.
         builder = builder.tls_certs_only(std::iter::empty());
     }
-    if let Some(path) = &settings.ca_file {
-        let certificates = tls::certificate_file(path)
-            .map_err(|error| error.to_string())
-            .and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|e| e.to_string()))
-            .map_err(|why| format!("reading {}: {why}; name a PEM file", path.display()))?;
-        builder = builder.tls_certs_only(certificates);
-    }
+    let builder = tls::with_authorities(builder, settings.ca_file.as_deref())?;
     builder.build().map_err(|_| {
         "making the HTTPS client failed; install the package ca-certificates".to_owned()
     })

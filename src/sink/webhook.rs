@@ -24,7 +24,7 @@ use super::{SinkBuildError, Verdict};
 use crate::config::{OWN_HEADERS, WebhookSettings, is_loopback};
 use crate::record::Change;
 use crate::shape::{Format, Shaped};
-use crate::tls::client_builder;
+use crate::tls::{client_builder, with_authorities};
 use redact::Redactor;
 use sign::Signer;
 
@@ -48,9 +48,9 @@ pub struct WebhookSink {
 
 impl WebhookSink {
     pub(super) fn build(name: &str, settings: &WebhookSettings) -> Result<Self, SinkBuildError> {
-        let url = address(name, settings.url.expose_secret())?;
+        let url = address(name, settings)?;
         Ok(Self {
-            client: client(name, &url, settings.timeout)?,
+            client: client(name, &url, settings)?,
             redactor: Redactor::new(&url, settings),
             url,
             headers: fixed_headers(name, settings)?,
@@ -139,19 +139,20 @@ fn header(text: &str) -> Result<HeaderValue, Verdict> {
         .map_err(|_| Verdict::refused_for_good("the event id cannot be sent as a header"))
 }
 
-fn address(name: &str, text: &str) -> Result<Url, SinkBuildError> {
+fn address(name: &str, settings: &WebhookSettings) -> Result<Url, SinkBuildError> {
     let refuse = |problem| SinkBuildError::Url { sink: name.to_owned(), problem };
-    let url = Url::parse(text.trim())
+    let url = Url::parse(settings.url.expose_secret().trim())
         .map_err(|_| refuse("cannot be read: write it as https://host/path"))?;
     match url.scheme() {
         "https" => Ok(url),
-        "http" if is_loopback(&url) => Ok(url),
+        "http" if is_loopback(&url) || settings.allow_plain => Ok(url),
         "http" => Err(refuse("must begin with https: plain http is for this machine only")),
         _ => Err(refuse("must begin with https://")),
     }
 }
 
-fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, SinkBuildError> {
+fn client(name: &str, url: &Url, settings: &WebhookSettings) -> Result<Client, SinkBuildError> {
+    let timeout = settings.timeout;
     let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
         .gzip(false)
@@ -161,8 +162,12 @@ fn client(name: &str, url: &Url, timeout: Duration) -> Result<Client, SinkBuildE
         .timeout(timeout);
     if url.scheme() == "http" {
         // Loading the certificate authorities takes 18 ms, and fails on a machine without any.
-        builder = builder.tls_certs_only(std::iter::empty());
+        builder = builder
+            .tls_certs_only(std::iter::empty())
+            .dns_resolver(Arc::new(super::lookup::LocalLookup));
     }
+    let builder = with_authorities(builder, settings.ca_file.as_deref())
+        .map_err(|problem| SinkBuildError::Server { sink: name.to_owned(), problem })?;
     builder.build().map_err(|error| SinkBuildError::Client {
         sink: name.to_owned(),
         problem: error.without_url().to_string(),

@@ -59,7 +59,7 @@ async fn without_a_workspace_a_store_or_a_key_nothing_is_made() {
         let ended = place.run([command]).await;
         assert_eq!(ended.code, Some(78), "{ended:?}");
         assert_eq!(place.files(), before, "{command}");
-        assert_eq!(ended.err.matches("No such file").count(), 1, "{ended:?}");
+        assert_eq!(ended.err.matches("there is no such file").count(), 1, "{ended:?}");
     }
     place.write_key("key");
     let ended = place.run(["once"]).await;

@@ -2,11 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use shopmirror::config::SinkKind;
 use shopmirror::record::Change;
-use shopmirror::sink::Sink;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{all_done, build, change, changes, configured, deliver, fault_says, ids};
@@ -65,8 +63,6 @@ async fn the_listing_is_the_log_and_a_repeat_overwrites_itself() {
     let other = Change { event_id: "other".to_owned(), ..change(1) };
     assert!(all_done(&deliver(&mut build(&kind), &[other]).await));
     assert_eq!(stored(moto, "seemed").await.len(), 21);
-    let Sink::Batched(sink) = sink else { panic!("an object is a batch") };
-    assert_eq!(sink.linger(), Duration::from_secs(3600));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ routes = ["job"]
         "3:1 unknown key in [workspace]; did you mean `api_key_file`?",
         "5:23 `requests_per_minute` must be from 1 to 1000000",
         "7:11 `timeout` is not a duration",
-        r#"11:11 `routes` cannot hold this; did you mean "jobs"?"#,
+        r#"11:11 `routes` cannot be this word; did you mean "jobs"?"#,
     ];
     refused("", &[(text, &problems)]);
 }
@@ -58,7 +58,7 @@ fn the_workspace() {
         "[workspace]\nbase_url = \"https://shop.example.com/api\"",
         &[
             (r#"apikeyfile = "api-key""#, &["3:1 did you mean `api_key_file`?"]),
-            (r#"auth = "oauth""#, &["3:8 cannot be this; use one of bearer, x-api-key"]),
+            (r#"auth = "oauth""#, &["3:8 cannot be this word; use one of bearer, x-api-key"]),
             (r#"businesses = "12""#, &["3:14 must be a list in square brackets, not a string"]),
             (r#"businesses = [12, "12"]"#, &["3:14 holds one item twice"]),
             (r#"time_zone = "Berlin""#, &[r#"3:13 for example "Europe/Berlin""#]),
@@ -80,7 +80,7 @@ fn the_budget_and_the_polls() {
         "[poll]",
         &[
             ("limit = 101", &["2:9 `limit` must be from 1 to 100"]),
-            (r#"interval = "5s""#, &["2:1 unknown key in [poll]; did you mean `max_interval`?"]),
+            (r#"interval = "5s""#, &["2:1 unknown key in [poll]; did you mean `min_interval`?"]),
             ("timeout = 20", &[r#"2:11 must be a duration in quotes, for example "30s""#]),
             (r#"timeout = "20""#, &["2:11 write a number and a unit (ms, s, m, h, d)"]),
             (r#"min_interval = "5m""#, &["2:16 must not be longer than max_interval"]),
@@ -99,7 +99,7 @@ fn the_routes() {
             (r#"enabled = "no""#, &["2:11 `enabled` must be true or false, without quotes"]),
             ("every = \"30s\"\nmax_interval = \"1m\"", &["2:9 `every` sets a fixed interval"]),
             ("weight = 0", &["2:10 `weight` must be above 0 and at most 1000"]),
-            (r#"ignore = ["id"]"#, &[r#"2:10 `ignore` cannot hold "id""#]),
+            (r#"ignore = ["id"]"#, &[r#"2:10 and not "id", which says which record"#]),
         ],
     );
     let all = "jobs customers leads payments job_status_changes outsourced_jobs";
@@ -125,8 +125,8 @@ fn the_status_page() {
         "[status]",
         &[
             (r#"listen = "localhost:7780""#, &["2:10 must be an address and a port, for example"]),
-            (r#"listen = "0.0.0.0:7780""#, &["2:10 can reach, so the page needs a token"]),
-            (r#"listen = "[::]:7780""#, &["2:10 can reach, so the page needs a token"]),
+            (r#"listen = "0.0.0.0:7780""#, &["2:10 so the page needs a token"]),
+            (r#"listen = "[::]:7780""#, &["2:10 so the page needs a token"]),
             ("token_file = \"prose\"\nlisten = \"[::]:80\"", &["2:14 at least 16 letters"]),
             (
                 "listen = \"[::1]:80\"\nhosts = [\"shop:443\"]",
@@ -162,7 +162,7 @@ fn the_scheduled_reports() {
             (r#"sink = "adit""#, &["4:8 names no sink"]),
             ("path = \"till.csv\"\nsink = \"erp\"", &["5:8 is a second target"]),
             (r#"path = "mirror.db""#, &["4:8 is a file that shopmirror uses already"]),
-            ("path = \"a.csv\"\ndays = [\"monday\"]", &["5:9 use one of mon, tue, wed"]),
+            ("path = \"a.csv\"\ndays = [\"monday\"]", &["5:9 must hold days: mon, tue, wed"]),
             ("path = \"a.csv\"\nperiod = \"tomorrow\"", &["5:10 use one of today, yesterday"]),
         ],
     );

@@ -11,7 +11,7 @@ fn the_name_and_the_type() {
         "[sinks.erp]",
         &[
             (r#"url = "https://erp.example.com/""#, &["1:1 needs `type`: one of webhook, file"]),
-            (r#"type = "kafka""#, &["2:8 cannot be this; use one of webhook, file, command"]),
+            (r#"type = "kafka""#, &["2:8 cannot be this word; use one of webhook, file, command"]),
             (r#"type = "web-hook""#, &[r#"2:8 did you mean "webhook"?"#]),
         ],
     );
@@ -172,7 +172,7 @@ fn a_mail() {
             ("tls = \"none\"\nfrom = \"a@example.com\"\nto = [\"b@example.com\"]", &[not_here]),
             (
                 "from = \"a..b@example.com\"\nto = [\"Boss <boss@example.com>, thief@example.com\"]",
-                &["4:8 `from` is not a mail address", "5:7 `to` is not a mail address"],
+                &["4:8 `from` is not a mail address", "5:6 `to` is not a mail address"],
             ),
         ],
     );
