@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::error::StoreError;
+use super::handle::Store;
 use super::notices::{self, NewNotice};
 use super::open::write_tx;
-use super::{Reader, Store};
+use super::reader::Reader;
 
 /// Matters that are kept for one sink, at most: more are not told.
 const MOST: i64 = 1_000;

@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Store;
 use super::error::StoreError;
+use super::handle::Store;
 use super::meta;
 use super::open::write_tx;
 use super::reader::Reader;

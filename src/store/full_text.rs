@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::Store;
 use super::error::{OpenError, StoreError};
+use super::handle::Store;
 use super::open::write_tx;
 use super::reader::{Reader, stop_at};
 use super::{log, open};

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::error::StoreError;
+use super::handle::Store;
 use super::ledger::{self, Certainty, Gap, GapState};
 use super::log::{self, NewChange};
 use super::pollers::PollerRow;
@@ -54,6 +55,16 @@ pub(super) fn repairable(
         Ok(Repairable { gap: Gap::read(row)?, searched_seq: row.get(13)?, searches: row.get(14)? })
     })?;
     rows.collect()
+}
+
+impl Store {
+    /// Remembers up to which row of the log a gap's records were searched for, and with how many searches.
+    ///
+    /// # Errors
+    /// Nothing is stored; the searches are repeated.
+    pub async fn gap_searched(&self, id: i64, seq: i64, searches: i64) -> Result<(), StoreError> {
+        self.write(move |writer| Ok(searched(&writer.connection, id, seq, searches)?)).await
+    }
 }
 
 /// Remembers how far a gap was searched for.

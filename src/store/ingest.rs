@@ -16,10 +16,14 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::gaps;
+use super::handle::Store;
 use super::ledger::Gap;
 use super::log;
-use super::pollers::{self, PollNote, PollOutcome, PollerRow};
+use super::open::write_tx;
+use super::pollers::{self, KnownPoller, PollNote, PollOutcome, PollerRow};
+use super::sightings;
 use super::writer::{Batch, Step, Writer};
+use super::{job_links, job_states, views};
 use crate::clock::stamp;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof};
 use crate::record::{Fields, Kind, Page, PollerId, RecordId, Route};
@@ -104,15 +108,130 @@ pub struct SearchOutcome {
     pub updated: usize,
 }
 
-/// What a poller knows, in memory: its row, of which the stored one may be older while pages change
-/// nothing.
-#[derive(Debug)]
-pub(super) struct KnownPoller {
-    pub(super) row: PollerRow,
-    /// The last page's body; `None` if the next page has to be compared with the store whatever it shows.
-    pub(super) body: Option<String>,
-    /// Pages in a row that were older than the one before.
-    stale_pages: u32,
+impl Store {
+    /// Stores a page in one transaction: mirror rows, log rows, poller state and, if the page
+    /// does not prove contiguity, a gap. A page that shows nothing new writes nothing. `learned` is
+    /// what the schedule learned of the poller, as its own text, if it is to be saved.
+    ///
+    /// # Errors
+    /// Nothing of the page is stored.
+    pub async fn store_page(
+        &self,
+        poller: PollerId,
+        page: Page,
+        facts: PollFacts,
+        learned: Option<String>,
+    ) -> Result<PageOutcome, StoreError> {
+        let stored = self.write(move |writer| store_page(writer, &poller, page, &facts, learned));
+        let outcome = stored.await?;
+        if outcome.gap.is_some() {
+            self.shared.gaps_found.send_modify(|gaps| *gaps += 1);
+        }
+        Ok(outcome)
+    }
+
+    /// Sets the fields of each route whose changes do not count as a change of a record. The mirror keeps
+    /// such a field as it was when the record last changed in another one.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub async fn ignore_fields(
+        &self,
+        ignored: HashMap<Route, Vec<String>>,
+    ) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            writer.set_ignored(ignored);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Notes a poll whose body is the poller's previous page byte for byte. Returns `None` if it is
+    /// not, or if a write is under way; the caller then decodes the body and calls
+    /// [`Self::store_page`]. Never waits and never touches the disk.
+    #[must_use]
+    pub fn note_unchanged(
+        &self,
+        poller: &PollerId,
+        body: &[u8],
+        facts: &PollFacts,
+    ) -> Option<PageOutcome> {
+        let mut guard = self.shared.writer.try_lock().ok()?;
+        let writer = guard.as_mut()?;
+        if writer.pending.is_full() {
+            return None;
+        }
+        note_unchanged(writer, poller, body, facts)
+    }
+
+    /// Stores what a customer search found; see [`Search`]. Proves nothing about contiguity and
+    /// touches no poller.
+    ///
+    /// # Errors
+    /// Nothing of it is stored.
+    pub async fn store_found(&self, search: Search) -> Result<SearchOutcome, StoreError> {
+        self.write(move |writer| store_found(writer, &search)).await
+    }
+
+    /// Remembers a poll that failed; it is written with the next thing that is.
+    ///
+    /// # Errors
+    /// Only when the store is closing.
+    pub async fn note_failed_poll(
+        &self,
+        poller: PollerId,
+        note: PollNote,
+    ) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            writer.pending.add(&poller, note);
+            if writer.pending.is_full() { writer.flush() } else { Ok(()) }
+        })
+        .await
+    }
+
+    /// Writes what has only been remembered so far: polls that changed nothing.
+    ///
+    /// # Errors
+    /// Nothing is lost by a failure; it is tried again.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.write(Writer::flush).await
+    }
+
+    /// Keeps what the schedule learned of each poller, and writes what is only remembered.
+    ///
+    /// # Errors
+    /// Nothing is lost by a failure but what was learned since the last write.
+    pub async fn remember_learned(
+        &self,
+        learned: Vec<(PollerId, String)>,
+    ) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            for (poller, text) in learned {
+                if let Some(known) = writer.known.get_mut(&poller) {
+                    known.row.learned = Some(text);
+                }
+            }
+            writer.save_memory()
+        })
+        .await
+    }
+
+    /// Takes the field that the configuration names; `None` lets it be found in the data.
+    ///
+    /// # Errors
+    /// If the file cannot be written; the links stay as they were.
+    pub async fn link_jobs(&self, field: Option<String>) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            let tx = write_tx(&mut writer.connection)?;
+            if !job_links::configure(&tx, field.as_deref())? {
+                return Ok(());
+            }
+            views::refresh(&tx)?;
+            job_states::make_again(&tx)?;
+            Ok(tx.commit()?)
+        })
+        .await
+    }
 }
 
 /// Notes a page that is the poller's previous one, byte for byte; `None` if it is another, and
@@ -143,7 +262,7 @@ pub(super) fn note_unchanged(
     Some(outcome)
 }
 
-/// Stores a page; see [`super::Store::store_page`].
+/// Stores a page; see [`Store::store_page`].
 pub(super) fn store_page(
     writer: &mut Writer,
     poller: &PollerId,
@@ -324,7 +443,7 @@ impl Arrival<'_> {
         if is_written {
             pollers::save(batch.tx, self.poller, &row)?;
             if let Some(before) = before {
-                pollers::note_sightings(batch.tx, self.poller, before, &row.head)?;
+                sightings::note(batch.tx, self.poller, before, &row.head)?;
             }
             batch.pending.write(batch.tx, Some((self.poller, &poll_note(&outcome, self.facts))))?;
         }
@@ -423,7 +542,7 @@ fn poll_note(outcome: &PageOutcome, facts: &PollFacts) -> PollNote {
     }
 }
 
-/// Stores what a customer search found; see [`super::Store::store_found`].
+/// Stores what a customer search found; see [`Store::store_found`].
 pub(super) fn store_found(
     writer: &mut Writer,
     search: &Search,
@@ -469,9 +588,6 @@ fn has_fields_of(page: &Page, place: usize, known: &str) -> bool {
         known.len() == shown.len() && known.iter().all(|(name, _)| shown.get(name).is_some())
     })
 }
-
-/// Every poller's memory, by its id.
-pub(super) type KnownPollers = HashMap<PollerId, KnownPoller>;
 
 #[cfg(test)]
 mod rules;

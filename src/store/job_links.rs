@@ -10,11 +10,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
-use super::Store;
 use super::error::StoreError;
+use super::meta;
 use super::mirror::{self, quoted};
 use super::reader::Reader;
-use super::{job_states, meta, views};
 use crate::record::Route;
 
 /// The routes whose records belong to a job.
@@ -25,8 +24,6 @@ const SAMPLE: i64 = 300;
 const JOBS: i64 = 2_000;
 /// Fields of a linked route that may name its job; wider tables are looked at up to here.
 const FIELDS_MAX: usize = 64;
-/// The row of `_meta` with the business that answers for the workspace default.
-pub(super) const DEFAULT_BUSINESS: &str = "default_business";
 /// The row of `_meta` with the field that the configuration names.
 const CONFIGURED: &str = "job_link";
 
@@ -80,7 +77,8 @@ impl JobLink {
 fn in_same_business(child: &str, job: &str) -> String {
     let of = |row: &str| {
         format!(
-            "coalesce({row}._business, (SELECT value FROM _meta WHERE name = '{DEFAULT_BUSINESS}'), '')"
+            "coalesce({row}._business, (SELECT value FROM _meta WHERE name = '{}'), '')",
+            meta::DEFAULT_BUSINESS
         )
     };
     format!("{} = {}", of(child), of(job))
@@ -101,6 +99,21 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<Vec<JobLink>> {
         }
     }
     Ok(links)
+}
+
+/// Takes the field that the configuration names, unless it is that of before, and looks for the links
+/// again. Returns whether it is another one; `None` lets it be found in the data.
+pub(super) fn configure(connection: &Connection, field: Option<&str>) -> rusqlite::Result<bool> {
+    if meta::value(connection, CONFIGURED)?.as_deref() == field {
+        return Ok(false);
+    }
+    match field {
+        Some(field) => meta::set(connection, CONFIGURED, field)?,
+        None => meta::remove(connection, CONFIGURED)?,
+    }
+    connection.execute("DELETE FROM _links", [])?;
+    look(connection)?;
+    Ok(true)
 }
 
 /// The link of a route, if one was found.
@@ -171,32 +184,6 @@ pub fn missing_link(route: Route) -> String {
     format!(
         "no field of {route} is known to name its job, so {what} are as last seen: set `[reports] job_link` to that field"
     )
-}
-
-impl Store {
-    /// Takes the field that the configuration names; `None` lets it be found in the data.
-    ///
-    /// # Errors
-    /// If the file cannot be written; the links stay as they were.
-    pub async fn link_jobs(&self, field: Option<String>) -> Result<(), StoreError> {
-        self.write(move |writer| {
-            let before = meta::value(&writer.connection, CONFIGURED)?;
-            if before == field {
-                return Ok(());
-            }
-            let tx = writer.connection.transaction()?;
-            match &field {
-                Some(field) => meta::set(&tx, CONFIGURED, field)?,
-                None => meta::remove(&tx, CONFIGURED)?,
-            }
-            tx.execute("DELETE FROM _links", [])?;
-            look(&tx)?;
-            views::refresh(&tx)?;
-            job_states::make_again(&tx)?;
-            Ok(tx.commit()?)
-        })
-        .await
-    }
 }
 
 /// Looks for the links that are missing and stores those that it finds; whether a link is another one now.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::StoreError;
+use super::handle::Store;
 use super::writer::Writer;
 use super::{checkpoint, log, open};
 use crate::clock::stamp;
@@ -29,6 +30,36 @@ pub struct Upkeep {
     pub reader_in_the_way: bool,
     /// Rows that retention deleted.
     pub pruned: usize,
+}
+
+impl Store {
+    /// Writes a few pages that say nothing, to learn whether the disk takes them.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] as long as it does not.
+    pub async fn try_write(&self) -> Result<(), StoreError> {
+        self.write(|writer| {
+            writer.refuse_long_wal()?;
+            writer.connection.execute(
+                "INSERT OR REPLACE INTO _meta (name, value) VALUES ('room', hex(randomblob(4096)))",
+                [],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// One bounded step of upkeep: retention, unless the time is not known, and a checkpoint.
+    ///
+    /// # Errors
+    /// A checkpoint that cannot write is an error of the disk, and ends the process.
+    pub async fn upkeep(
+        &self,
+        now: Option<Timestamp>,
+        retention: Duration,
+    ) -> Result<Upkeep, StoreError> {
+        self.write(move |writer| step(writer, now, retention)).await
+    }
 }
 
 /// One bounded step of upkeep.

@@ -2,6 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
+/// The name of the business that answers where none is asked for, as `X-Business` says it.
+pub(super) const DEFAULT_BUSINESS: &str = "default_business";
+
 /// The value under a name; `None` if there is no such row.
 pub(super) fn value(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
     connection

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
+use super::handle::Store;
 use super::open::write_tx;
 use super::operate::Operator;
-use super::{Reader, Store};
+use super::reader::Reader;
 use crate::record::{Change, Kind, Route};
 
 /// Notices that wait for one sink, at most.

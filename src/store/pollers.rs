@@ -3,15 +3,14 @@
 //! A poll that changed nothing stays in memory until something else is written, so that an unchanged page
 //! costs no write. Consecutive polls with the same outcome are one row.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Params, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use super::job_links::DEFAULT_BUSINESS;
-use super::{job_states, meta};
+use super::meta;
 use crate::contiguity::Contiguity;
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
@@ -100,6 +99,20 @@ impl PollerRow {
     }
 }
 
+/// What a poller knows, in memory: its row, of which the stored one may be older while pages change
+/// nothing.
+#[derive(Debug)]
+pub(super) struct KnownPoller {
+    pub(super) row: PollerRow,
+    /// The last page's body; `None` if the next page has to be compared with the store whatever it shows.
+    pub(super) body: Option<String>,
+    /// Pages in a row that were older than the one before.
+    pub(super) stale_pages: u32,
+}
+
+/// Every poller's memory, by its id.
+pub(super) type KnownPollers = HashMap<PollerId, KnownPoller>;
+
 const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, head_seq, \
      emptied_at, served_business, complete_since";
 
@@ -122,7 +135,7 @@ pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> 
     rows.collect()
 }
 
-fn head_json(head: &[String]) -> String {
+pub(super) fn head_json(head: &[String]) -> String {
     serde_json::to_string(head).expect("ids are text")
 }
 
@@ -158,66 +171,11 @@ pub(super) fn save(
             &row.complete_since,
         ))?;
     if let (None, Some(served)) = (&id.business, &row.served_business)
-        && meta::value(connection, DEFAULT_BUSINESS)?.as_ref() != Some(served)
+        && meta::value(connection, meta::DEFAULT_BUSINESS)?.as_ref() != Some(served)
     {
-        meta::set(connection, DEFAULT_BUSINESS, served)?;
+        meta::set(connection, meta::DEFAULT_BUSINESS, served)?;
     }
     Ok(())
-}
-
-/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them
-/// last: when the row `before` was the last one.
-pub(super) fn note_sightings(
-    connection: &Connection,
-    id: &PollerId,
-    before: &PollerRow,
-    head: &[String],
-) -> rusqlite::Result<()> {
-    if before.head == head {
-        return Ok(());
-    }
-    let head = head_json(head);
-    let left = left_page_sql(id.route);
-    let values = (head_json(&before.head), &head, &before.last_success_at);
-    let mut moved = changed_ids(connection, &left, values)?;
-    moved.extend(changed_ids(connection, &on_page_sql(id.route), [&head])?);
-    if id.route == Route::Jobs {
-        job_states::refresh(connection, moved.iter().map(String::as_str))?;
-    }
-    Ok(())
-}
-
-/// Notes in the mirror which records are on the newest page of their poller.
-pub(super) fn note_pages(connection: &Connection) -> rusqlite::Result<()> {
-    for row in list(connection)? {
-        if let Some(id) = row.id() {
-            changed_ids(connection, &on_page_sql(id.route), [head_json(&row.head)])?;
-        }
-    }
-    Ok(())
-}
-
-/// Runs a statement that returns the ids of the rows that it changes.
-fn changed_ids(
-    connection: &Connection,
-    sql: &str,
-    values: impl Params,
-) -> rusqlite::Result<Vec<String>> {
-    connection.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
-}
-
-fn left_page_sql(route: Route) -> String {
-    format!(
-        "UPDATE \"{route}\" SET _last_seen_at = ?3 WHERE id IN \
-         (SELECT value FROM json_each(?1) EXCEPT SELECT value FROM json_each(?2)) RETURNING id"
-    )
-}
-
-fn on_page_sql(route: Route) -> String {
-    format!(
-        "UPDATE \"{route}\" SET _last_seen_at = NULL \
-         WHERE id IN (SELECT value FROM json_each(?1)) AND _last_seen_at IS NOT NULL RETURNING id"
-    )
 }
 
 /// How one poll ended.

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, Transaction};
 use super::error::{OpenError, StoreError};
 use super::mirror::{Mirror, RowFacts, lookup};
 use super::open::write_tx;
-use super::{checkpoint, full_text, job_states, mirror, open, pollers, views};
+use super::{checkpoint, full_text, job_states, mirror, open, sightings, views};
 use crate::record::{Fields, Kind, Route};
 
 /// Makes the mirror of the store at `path` again from the log, and removes the search index, which the caller
@@ -51,7 +51,7 @@ fn rebuild_all(
     for route in Route::ALL {
         records += rebuild_route(&tx, route, &mut |made| progress((records + made) as u64, total))?;
     }
-    pollers::note_pages(&tx)?;
+    sightings::note_pages(&tx)?;
     // The indexes went with the old tables.
     views::make_again(&tx)?;
     job_states::make_again(&tx)?;

@@ -9,9 +9,10 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
+use super::handle::Store;
 use super::open::write_tx;
 use super::operate::Operator;
-use super::{Reader, Store};
+use super::reader::Reader;
 
 /// What became of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Store;
 use super::error::StoreError;
+use super::handle::Store;
 use super::open::write_tx;
 use super::reader::Reader;
 

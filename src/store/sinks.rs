@@ -12,11 +12,12 @@ use serde::Serialize;
 use super::acknowledged::{self, Acknowledged};
 use super::deliveries::{self, PendingDelivery};
 use super::error::StoreError;
+use super::handle::Store;
+use super::log;
 use super::open::write_tx;
 use super::passed::{self, Passed, PassedPositions};
 use super::sink_state::{GateState, SinkState};
 use super::state_topics;
-use super::{Store, log};
 
 /// A sink's row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

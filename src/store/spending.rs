@@ -1,7 +1,7 @@
 //! What a later process must know of this one's requests, as text: one row of the table `_meta`.
 
-use super::Store;
 use super::error::StoreError;
+use super::handle::Store;
 use super::meta;
 use super::open::write_tx;
 use super::operate::Operator;

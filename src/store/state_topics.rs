@@ -3,8 +3,8 @@
 
 use rusqlite::Connection;
 
-use super::Store;
 use super::error::StoreError;
+use super::handle::Store;
 use super::meta;
 
 /// So many topics are remembered, the newest last.

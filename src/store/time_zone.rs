@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use rusqlite::Connection;
 
-use super::Store;
 use super::error::StoreError;
+use super::handle::Store;
 use super::open::write_tx;
 
 /// Before this second (the year 2000) the first offset holds.

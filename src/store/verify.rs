@@ -7,11 +7,11 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
-use super::Reader;
 use super::error::StoreError;
 use super::identity::Identities;
 use super::log::{self, NewChange};
 use super::mirror::{MISSING_TABLE, Mirror, tables};
+use super::reader::Reader;
 use super::sink_state::SinkState;
 use super::sinks::SinkRow;
 use crate::record::{Fields, Kind, Route};

@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Store;
 use super::error::StoreError;
+use super::handle::Store;
 use super::meta;
 use super::open::write_tx;
 use super::operate::Operator;

@@ -12,13 +12,12 @@ use rusqlite::{Connection, Transaction};
 use super::checkpoint;
 use super::error::StoreError;
 use super::identity::Identities;
-use super::ingest::KnownPollers;
 use super::job_links;
 use super::job_states::{self, TouchedJobs};
 use super::mirror::{self, Mirror};
 use super::open::write_tx;
 use super::open::{self, OpenedStore};
-use super::pollers::{self, PendingPolls};
+use super::pollers::{self, KnownPollers, PendingPolls};
 use super::views;
 use crate::record::Route;
 

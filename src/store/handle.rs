@@ -1,18 +1,95 @@
-//! Where calls on the store leave the async threads: each waits for its connection without holding a
-//! thread, then runs on one that may block.
+//! The handle on the open store, and where calls on it leave the async threads: each waits for its
+//! connection without holding a thread, then runs on one that may block.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::error::{OpenError, StoreError};
 use super::open::Checked;
+use super::passed::PassedPositions;
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{Store, checkpoint, log, open, passed};
+use super::{checkpoint, log, open, passed};
+
+pub(super) struct StoreParts {
+    /// `None` once closed.
+    pub(super) writer: Mutex<Option<Writer>>,
+    reader: Mutex<Reader>,
+    /// One permit each: who waits for a connection waits here and holds no thread, so that the number
+    /// of threads does not grow with the number of sinks.
+    write_turn: Semaphore,
+    read_turn: Semaphore,
+    pub(super) passed: PassedPositions,
+    /// Whether the store was not closed in order and is not checked since.
+    is_unchecked: AtomicBool,
+    is_closing: AtomicBool,
+    last_seq: watch::Sender<i64>,
+    /// Counts the gaps that were recorded since the store was opened.
+    pub(super) gaps_found: watch::Sender<u64>,
+    path: PathBuf,
+}
+
+/// A handle on the open store; cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pub(super) shared: Arc<StoreParts>,
+}
 
 impl Store {
+    /// Opens or makes the store, takes its lock and brings its schema up to date. Blocks.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let failed = OpenError::sqlite(path);
+        let opened = open::open(path)?;
+        let is_unchecked = AtomicBool::new(!opened.was_closed);
+        let writer = Writer::new(opened, path).map_err(&failed)?;
+        let reader = Reader::open(path)?;
+        let last = log::last_seq(&writer.connection).map_err(&failed)?;
+        let shared = StoreParts {
+            writer: Mutex::new(Some(writer)),
+            reader: Mutex::new(reader),
+            write_turn: Semaphore::new(1),
+            read_turn: Semaphore::new(1),
+            passed: PassedPositions::default(),
+            is_unchecked,
+            is_closing: AtomicBool::new(false),
+            last_seq: watch::Sender::new(last),
+            gaps_found: watch::Sender::default(),
+            path: path.to_owned(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// The number of the last row of the log; to be noted with each question to the workspace, so
+    /// that its response does not overwrite what was stored since.
+    #[must_use]
+    pub fn seq(&self) -> i64 {
+        *self.shared.last_seq.borrow()
+    }
+
+    /// The number of the last row of the log, and a wake-up whenever it grows.
+    #[must_use]
+    pub fn last_seq(&self) -> watch::Receiver<i64> {
+        self.shared.last_seq.subscribe()
+    }
+
+    /// A wake-up whenever a page has recorded a gap.
+    #[must_use]
+    pub fn gaps_found(&self) -> watch::Receiver<u64> {
+        self.shared.gaps_found.subscribe()
+    }
+
     /// Runs a read on the read-only connection.
     ///
     /// # Errors

@@ -1,0 +1,63 @@
+//! Which records are on the newest page of their poller, and when the others were shown last: the column
+//! `_last_seen_at` of the mirror.
+
+use rusqlite::{Connection, Params};
+
+use super::job_states;
+use super::pollers::{self, PollerRow, head_json};
+use crate::record::{PollerId, Route};
+
+/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them
+/// last: when the row `before` was the last one.
+pub(super) fn note(
+    connection: &Connection,
+    id: &PollerId,
+    before: &PollerRow,
+    head: &[String],
+) -> rusqlite::Result<()> {
+    if before.head == head {
+        return Ok(());
+    }
+    let head = head_json(head);
+    let left = left_page_sql(id.route);
+    let values = (head_json(&before.head), &head, &before.last_success_at);
+    let mut moved = changed_ids(connection, &left, values)?;
+    moved.extend(changed_ids(connection, &on_page_sql(id.route), [&head])?);
+    if id.route == Route::Jobs {
+        job_states::refresh(connection, moved.iter().map(String::as_str))?;
+    }
+    Ok(())
+}
+
+/// Notes in the mirror which records are on the newest page of their poller.
+pub(super) fn note_pages(connection: &Connection) -> rusqlite::Result<()> {
+    for row in pollers::list(connection)? {
+        if let Some(id) = row.id() {
+            changed_ids(connection, &on_page_sql(id.route), [head_json(&row.head)])?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs a statement that returns the ids of the rows that it changes.
+fn changed_ids(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+) -> rusqlite::Result<Vec<String>> {
+    connection.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
+}
+
+fn left_page_sql(route: Route) -> String {
+    format!(
+        "UPDATE \"{route}\" SET _last_seen_at = ?3 WHERE id IN \
+         (SELECT value FROM json_each(?1) EXCEPT SELECT value FROM json_each(?2)) RETURNING id"
+    )
+}
+
+fn on_page_sql(route: Route) -> String {
+    format!(
+        "UPDATE \"{route}\" SET _last_seen_at = NULL \
+         WHERE id IN (SELECT value FROM json_each(?1)) AND _last_seen_at IS NOT NULL RETURNING id"
+    )
+}
