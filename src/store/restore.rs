@@ -81,11 +81,11 @@ fn check_and_swap(
     control: &CopyControl,
 ) -> Result<Restored, BackupError> {
     let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;
-    let given = match fs::metadata(store) {
-        Ok(replaced) => file_owner::give_as(copy.as_file(), &replaced),
-        Err(_) => Ok(file_owner::give_to_folder(copy.as_file(), copy.path())),
-    };
-    given.map_err(BackupError::io("give its owner", copy.path()))?;
+    match fs::metadata(store) {
+        Ok(replaced) => file_owner::give_as(copy.as_file(), &replaced)
+            .map_err(BackupError::io("give its owner", copy.path()))?,
+        Err(_) => file_owner::give_to_folder(copy.as_file(), copy.path()),
+    }
     let forgotten = adapt(&copy, store, file, accept_damage, control)?;
     let facts = backup::facts(&copy)?;
     // It follows another log, and may hold words that this one has not.
