@@ -14,7 +14,6 @@ use super::deliveries::{self, DueBy, PendingDelivery};
 use super::error::{OpenError, StoreError};
 use super::ledger::{self, Gap};
 use super::pollers::{self, LastPoll, PollerRow};
-use super::sinks::{self, SinkRow};
 use super::{log, mirror, open};
 use crate::record::{Change, Kind, Route};
 
@@ -157,22 +156,6 @@ impl Reader {
     /// If the file cannot be read.
     pub fn gaps(&self) -> Result<Vec<Gap>, StoreError> {
         Ok(ledger::list(&self.connection)?)
-    }
-
-    /// The stored state of each sink.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
-        Ok(sinks::list(&self.connection)?)
-    }
-
-    /// The stored state of one sink.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn sink(&self, name: &str) -> Result<Option<SinkRow>, StoreError> {
-        Ok(sinks::find(&self.connection, name)?)
     }
 
     /// How many rows of the log after `after`, up to and including `upto`, have these routes and kinds.

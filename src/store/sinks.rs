@@ -16,6 +16,7 @@ use super::handle::Store;
 use super::log;
 use super::open::write_tx;
 use super::passed::{self, Passed, PassedPositions};
+use super::reader::Reader;
 use super::sink_state::{GateState, SinkState};
 use super::state_topics;
 
@@ -110,6 +111,24 @@ impl SinkProgress {
             || self.fault.is_some()
             || self.disable
             || self.acknowledged.is_some()
+    }
+}
+
+impl Reader {
+    /// The stored state of each sink.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
+        Ok(list(&self.connection)?)
+    }
+
+    /// The stored state of one sink.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn sink(&self, name: &str) -> Result<Option<SinkRow>, StoreError> {
+        Ok(find(&self.connection, name)?)
     }
 }
 
