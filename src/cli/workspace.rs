@@ -99,6 +99,9 @@ fn accept(config: &Config) -> anyhow::Result<String> {
             "the address and the key are taken for those of {} from now on, without a look at the name; a daemon polls again within seconds",
             cell(&name, NAME)
         )),
+        Acceptance::ReusedIds => Ok(
+            "the records under known ids are taken for those of the same workspace from now on; a daemon reads their routes again within a minute or so".to_owned(),
+        ),
         Acceptance::Outdated(OtherWorkspace { found, .. }) => refused(format!(
             "{} was met with another address or key than those that are configured now, so it is not accepted: reload the daemon or run `shopmirror once`, then see `shopmirror workspace`",
             output::plain(&format!("{found:?}"))

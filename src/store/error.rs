@@ -149,7 +149,7 @@ pub enum StoreError {
     TooLong,
     /// A page of another shop.
     #[error(
-        "these are the records of another shop: most records with known ids were created at other times; nothing of them is stored. Correct base_url or the key, or give this shop a store of its own (path in [store])"
+        "these are the records of another shop: most records with known ids were created at other times; nothing of them is stored. Correct base_url or the key, or give this shop a store of its own (path in [store]). If it is the same shop and it uses its ids anew, run `shopmirror workspace accept`"
     )]
     OtherShop,
     /// The program that uses the store is ending.

@@ -23,7 +23,7 @@ use super::open::write_tx;
 use super::pollers::{self, KnownPoller, PollNote, PollOutcome, PollerRow};
 use super::sightings;
 use super::writer::{Batch, Step, Writer};
-use super::{job_links, job_states, views};
+use super::{job_links, job_states, views, workspace};
 use crate::clock::stamp;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof};
 use crate::record::{Fields, Kind, Page, PollerId, RecordId, Route};
@@ -277,8 +277,11 @@ pub(super) fn store_page(
         writer.known.insert(poller.clone(), KnownPoller { row, body: None, stale_pages: 0 });
     }
     let arrival = Arrival { poller, page, facts, at: stamp(facts.at), learned };
-    let stored = writer.in_batch(poller.route, |batch| arrival.store(batch))?;
-    let Stored { outcome, row, is_written, body, stale_pages } = stored;
+    let stored = writer.in_batch(poller.route, |batch| arrival.store(batch));
+    if let Err(StoreError::OtherShop) = stored {
+        workspace::note_reused_ids(&writer.connection)?;
+    }
+    let Stored { outcome, row, is_written, body, stale_pages } = stored?;
     if is_written {
         writer.pending.clear();
     } else {

@@ -10,14 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::handle::Store;
-use super::meta;
 use super::open::write_tx;
 use super::operate::Operator;
 use super::reader::Reader;
+use super::{log, meta};
 
 const KNOWN: &str = "workspace";
 const SHARED_CONFIG: &str = "shared_config";
 const OTHER: &str = "workspace_other";
+/// Present while a page is refused because it has other records under known ids.
+const REUSED_IDS: &str = "reused_ids";
+/// The last row of the log when the operator accepted the workspace.
+const ACCEPTED_SEQ: &str = "accepted_seq";
 /// The longest name that is kept, in characters.
 const MAX_NAME: usize = 200;
 /// A name that was read longer ago than this is read again.
@@ -83,6 +87,8 @@ pub enum Acceptance {
         /// The name that the store keeps.
         name: String,
     },
+    /// The records of the same workspace that uses its ids anew.
+    ReusedIds,
     /// Nothing, because this one was met with another address or key.
     Outdated(OtherWorkspace),
     /// Nothing, because the address and key are those of before.
@@ -159,22 +165,31 @@ impl Operator {
     pub fn accept_workspace(&mut self, account: &str) -> Result<Acceptance, StoreError> {
         let known = read::<KnownWorkspace>(&self.connection, KNOWN)?;
         let known = known.filter(|known| !known.is_of(account));
+        let has_reused_ids = meta::value(&self.connection, REUSED_IDS)?.is_some();
         let (taken, acceptance) = match (read::<OtherWorkspace>(&self.connection, OTHER)?, known) {
             (Some(other), _) if other.account != account => {
                 return Ok(Acceptance::Outdated(other));
             }
             (Some(other), _) => {
                 let OtherWorkspace { found: name, account, at, .. } = other.clone();
-                (KnownWorkspace { name, account, at }, Acceptance::Met(other))
+                (Some(KnownWorkspace { name, account, at }), Acceptance::Met(other))
             }
             (None, Some(known)) => {
                 let name = known.name.clone();
                 let account = account.to_owned();
-                (KnownWorkspace { account, ..known }, Acceptance::Unnamed { name })
+                (Some(KnownWorkspace { account, ..known }), Acceptance::Unnamed { name })
             }
+            (None, None) if has_reused_ids => (None, Acceptance::ReusedIds),
             (None, None) => return Ok(Acceptance::Nothing),
         };
-        keep(&mut self.connection, &taken)?;
+        let tx = write_tx(&mut self.connection)?;
+        if let Some(known) = taken {
+            meta::set(&tx, KNOWN, &text_of(&known))?;
+        }
+        meta::set(&tx, ACCEPTED_SEQ, &log::last_seq(&tx)?.to_string())?;
+        meta::remove(&tx, OTHER)?;
+        meta::remove(&tx, REUSED_IDS)?;
+        tx.commit()?;
         Ok(acceptance)
     }
 }
@@ -219,6 +234,17 @@ impl Reader {
     pub fn other_workspace(&self) -> Result<Option<OtherWorkspace>, StoreError> {
         Ok(read(&self.connection, OTHER)?)
     }
+}
+
+/// The last row of the log that says nothing of which records the ids of the workspace belong to now.
+pub(super) fn accepted_seq(connection: &Connection) -> rusqlite::Result<i64> {
+    let text = meta::value(connection, ACCEPTED_SEQ)?;
+    Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
+}
+
+/// Notes that a page was refused because it has other records under known ids.
+pub(super) fn note_reused_ids(connection: &Connection) -> rusqlite::Result<()> {
+    meta::set(connection, REUSED_IDS, "")
 }
 
 fn keep(connection: &mut Connection, known: &KnownWorkspace) -> rusqlite::Result<()> {

@@ -6,6 +6,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::super::error::StoreError;
 use super::super::pollers::PollerRow;
+use super::super::workspace;
 use crate::contiguity::{Relation, Sighting};
 use crate::record::{Fields, Kind, Page, Record, Route, same_record, time};
 
@@ -110,6 +111,8 @@ pub(super) fn compare(
 ) -> Result<PageDiff, StoreError> {
     let mut statement = connection.prepare_cached(&latest_version_sql(route))?;
     let mut diff = PageDiff::default();
+    // What was stored before the operator accepted the workspace says nothing of whose ids these are.
+    let accepted = workspace::accepted_seq(connection)?;
     for (place, record) in page.records().iter().enumerate() {
         let id = record.id.as_str();
         let stored = find(&mut statement, id)?;
@@ -135,7 +138,9 @@ pub(super) fn compare(
             diff.records.push((place, RecordDiff::New));
             continue;
         };
-        if let Some(is_stranger) = is_stranger(&stored, is_same, page, record) {
+        if stored.seq > accepted
+            && let Some(is_stranger) = is_stranger(&stored, is_same, page, record)
+        {
             diff.compared += 1;
             diff.strangers += usize::from(is_stranger);
         }

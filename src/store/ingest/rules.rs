@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::record::{PollerId, Route};
 use crate::store::fixtures::{Poll, gaps, open, page, record, records, with_text_ids};
-use crate::store::{PollFacts, Store, StoreError};
+use crate::store::{Acceptance, Operator, PollFacts, Store, StoreError};
 
 fn said(certainty: &'static str, bounds: &str) -> Vec<(&'static str, String)> {
     vec![(certainty, bounds.to_owned())]
@@ -76,17 +76,41 @@ async fn a_gap_begins_when_the_page_before_was_requested_and_suspects_still_grow
     assert_eq!(spans, [(at(10, 1_500), at(20, 0)), (at(20, 1_500), at(50, 0))]);
 }
 
+/// Twenty leads of a shop whose customers have this name, made so many days apart.
+fn shop(name: &str, days: i64) -> Vec<String> {
+    let lead = |id: i64| {
+        let made = jiff::Timestamp::from_second(1_500_000_000 + id * days * 86_400).unwrap();
+        format!(
+            r#"{{"id":{id},"name":"{name} {id}","status":"new","status_stage":"open","email":null,"source":null,"due_on":null,"comment":null,"created_at":"{made}"}}"#
+        )
+    };
+    (1..=20).rev().map(lead).collect()
+}
+
+#[tokio::test]
+async fn a_shop_that_uses_its_ids_anew_is_stored_once_the_operator_accepts_it() {
+    let (_dir, store) = open();
+    Poll::USUAL.shows(&store, &shop("Ann", 1)).await;
+    let poller = PollerId { route: Route::Leads, business: None };
+    let anew = || page(&shop("Bob", 7));
+    let accept = || Operator::open(store.path()).unwrap().accept_workspace("account").unwrap();
+    assert_eq!(accept(), Acceptance::Nothing);
+    for _ in 0..2 {
+        let facts = Poll::USUAL.facts(&store);
+        let refused = store.store_page(poller.clone(), anew(), facts, None).await;
+        assert!(matches!(refused, Err(StoreError::OtherShop)), "{refused:?}");
+    }
+    assert_eq!(accept(), Acceptance::ReusedIds);
+    assert_eq!(Poll::USUAL.shows(&store, &shop("Bob", 7)).await.updated, 20);
+    assert_eq!(accept(), Acceptance::Nothing);
+    // The next reset is refused again.
+    let later = page(&shop("Cid", 3));
+    let refused = store.store_page(poller, later, Poll::USUAL.facts(&store), None).await;
+    assert!(matches!(refused, Err(StoreError::OtherShop)), "{refused:?}");
+}
+
 #[tokio::test]
 async fn the_records_of_another_shop_are_refused_although_most_of_their_fields_are_null_or_equal() {
-    let shop = |name: &'static str, days: i64| {
-        let lead = move |id: i64| {
-            let made = jiff::Timestamp::from_second(1_500_000_000 + id * days * 86_400).unwrap();
-            format!(
-                r#"{{"id":{id},"name":"{name} {id}","status":"new","status_stage":"open","email":null,"source":null,"due_on":null,"comment":null,"created_at":"{made}"}}"#
-            )
-        };
-        (1..=20).rev().map(lead).collect::<Vec<_>>()
-    };
     let (_dir, store) = open();
     Poll::USUAL.shows(&store, &shop("Ann", 1)).await;
     let poller = PollerId { route: Route::Leads, business: None };
