@@ -72,38 +72,30 @@ impl Schedule {
     }
 
     fn reason(&self, poller: &Poller, at: f64) -> String {
-        let span = |seconds: f64| duration::seconds(seconds.round().max(1.0));
-        if poller.in_flight.is_some() {
-            return "the request is under way".into();
-        }
-        if poller.not_before > at {
-            return format!("waits {} after a failed poll", span(poller.not_before - at));
-        }
-        if poller.is_fixed() && poller.raised.is_some() {
-            return "fixed by `every`, but the budget is too small for that".into();
-        }
-        if poller.is_fixed() {
-            return "fixed by `every`".into();
-        }
-        if !poller.is_read() {
-            return "not polled yet".into();
-        }
-        if let Some(speed) = poller.arrivals.running {
-            return format!("an import of about {:.0} records a minute is running", speed * 60.0);
-        }
-        if poller.raised.is_some() {
-            let max = span(poller.max_interval);
-            return format!("the budget is too small for its max_interval of {max}");
-        }
-        let guarantee = poller.guarantee;
-        if poller.reserved.is_some_and(|slots| poller.interval >= slots.every * 0.999) {
-            "its max_interval; its share of the budget alone would be fewer polls".into()
-        } else if poller.interval >= guarantee * 0.999 {
-            "its guarantee; its share of the budget alone would be fewer polls".into()
-        } else if poller.interval <= poller.min_interval * 1.001 {
-            "the budget allows more polls than min_interval does".into()
-        } else {
-            format!("its share of the budget at {:.1} records an hour", poller.rate_now() * 3600.0)
+        let wait = poller.not_before - at;
+        let longest = poller.reserved.map_or(poller.guarantee, |own| own.every);
+        match poller.arrivals.running {
+            _ if wait > 0.0 => {
+                format!("waits {} after a failed poll", duration::seconds(wait.round().max(1.0)))
+            }
+            _ if poller.raised.is_some() => {
+                "the budget is too small for its max_interval or every".into()
+            }
+            _ if poller.is_fixed() => "fixed by `every`".into(),
+            _ if !poller.is_read() => "not polled yet".into(),
+            Some(speed) => {
+                format!("an import of about {:.0} records a minute is running", speed * 60.0)
+            }
+            None if poller.interval >= longest * 0.999 => {
+                "its guarantee; its share of the budget alone would be fewer polls".into()
+            }
+            None if poller.interval <= poller.min_interval * 1.001 => {
+                "the budget allows more polls than min_interval does".into()
+            }
+            None => {
+                let rate = poller.rate_now() * 3600.0;
+                format!("its share of the budget at {rate:.1} records an hour")
+            }
         }
     }
 }
