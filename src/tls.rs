@@ -72,7 +72,10 @@ const PROBLEMS: [(&str, &str); 13] = [
         "certificate",
         "its certificate was not accepted; test it with openssl s_client -connect HOST:443",
     ),
-    ("corrupt message", "it does not speak TLS at this port; check the port, and https or http"),
+    (
+        "corrupt message",
+        "it does not speak TLS at this port; check the port, and https or http, tls or starttls",
+    ),
     ("dns error", DNS),
     ("lookup address", DNS),
 ];

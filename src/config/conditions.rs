@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use super::table::Table;
 
+const COMPARISONS: &str = "\"=\", \"!=\", \"<\" or \">\" with one value, `in` with a list of values, or \
+    `exists` with true or false";
 const OPERATORS: &str =
     "a string, a number, a boolean, or a table with \"=\", \"!=\", \"<\", \">\", in or exists";
 
@@ -107,26 +109,25 @@ fn field(
         };
     };
     for (operator, value) in comparisons {
+        let compared = |how| is_single(value).then(|| Wanted::Compared(how, value.clone()));
         let wanted = match (operator.as_str(), value) {
-            ("exists", Value::Bool(exists)) => Wanted::Exists(*exists),
+            ("exists", Value::Bool(exists)) => Some(Wanted::Exists(*exists)),
             ("in", Value::Array(values)) if values.iter().all(is_single) => {
-                Wanted::In(values.clone())
+                Some(Wanted::In(values.clone()))
             }
-            ("=", value) if is_single(value) => Wanted::Compared(Comparison::Equal, value.clone()),
-            ("!=", value) if is_single(value) => {
-                Wanted::Compared(Comparison::NotEqual, value.clone())
-            }
-            ("<", value) if is_single(value) => Wanted::Compared(Comparison::Less, value.clone()),
-            (">", value) if is_single(value) => {
-                Wanted::Compared(Comparison::Greater, value.clone())
-            }
-            _ => {
-                let path = [path, &[operator.as_str()]].concat();
-                table.note_inside(&path, "a comparison in `where` is \"=\", \"!=\", \"<\" or \">\" with one value, `in` with a list of values, or `exists` with true or false");
-                continue;
-            }
+            ("=", _) => compared(Comparison::Equal),
+            ("!=", _) => compared(Comparison::NotEqual),
+            ("<", _) => compared(Comparison::Less),
+            (">", _) => compared(Comparison::Greater),
+            _ => None,
         };
-        add(wanted);
+        match wanted {
+            Some(wanted) => add(wanted),
+            None => table.note_inside(
+                &[path, &[operator.as_str()]].concat(),
+                format!("a comparison in `where` is {COMPARISONS}"),
+            ),
+        }
     }
 }
 

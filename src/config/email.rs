@@ -16,8 +16,6 @@ use super::value::{Text, seconds, two_lines};
 use super::webhook::timeout;
 use crate::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 
-const RECIPIENTS_MAX: usize = 20;
-
 /// What a mail about one change says unless the configuration says otherwise.
 const SUBJECT: &str = "{{ type }} {{ record_id }}";
 const TEXT: &str = "{{ type }} {{ record_id }}, seen {{ observed_at }}\n\n\
@@ -105,8 +103,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
             );
         }
     }
-    if read.to.is_empty() || read.to.len() > RECIPIENTS_MAX {
-        table.note("to", format!("must hold 1 to {RECIPIENTS_MAX} recipients"));
+    if read.to.is_empty() {
+        table.note("to", "must hold at least one recipient");
     }
     if let Some(digest) = read.digest {
         let week = Duration::from_secs(7 * 86_400);

@@ -9,7 +9,6 @@ use super::value::parsed;
 use crate::config::polling::yes;
 use crate::shape::{CloudEvents, Columns, Format};
 
-const COLUMNS_MAX: usize = 100;
 const SIZE_MIN: u64 = 64 * 1024;
 const SIZE_MAX: u64 = 1 << 40;
 /// The units of a size, each with its bytes. One that ends in another stands before it.
@@ -90,11 +89,6 @@ fn format(table: &Table<'_>, source: &str) -> Option<FileFormat> {
     let FormatKeys { format, columns } = table.read(&[])?;
     if columns.iter().any(|name| Columns::is_own(name)) {
         table.note("columns", "holds a column that is in every file, such as event_id: remove it");
-    }
-    if table.has("columns") && (columns.is_empty() || columns.len() > COLUMNS_MAX) {
-        table.note("columns", format!(
-            "must name 1 to {COLUMNS_MAX} fields of the record; without it, one column holds the whole record"
-        ));
     }
     let format = match format {
         Word::Csv => return Some(FileFormat::Csv(Columns::new(columns))),

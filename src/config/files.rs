@@ -42,19 +42,19 @@ pub(super) fn put_in_place(table: &mut Table<'_>) {
         let Some((place, mut value)) = table.entries.remove(file_key) else { continue };
         if file_key != key && table.has(key) {
             let message = format!("`{file_key}`: give `{key}` or `{file_key}`, not both");
-            table.refuse(key, place, message);
+            table.refuse_file(place, message);
         }
         let content = value.get_ref().as_str().map(|path| content(key, &base.join(path)));
         match content {
             None => {}
             Some(Ok(text)) if text.is_empty() => {
                 let message = format!("`{file_key}`: the file is empty");
-                table.refuse(key, value.span().start, message);
+                table.refuse_file(value.span().start, message);
                 continue;
             }
             Some(Ok(text)) => *value.get_mut() = DeValue::String(Cow::Owned(text)),
             Some(Err(error)) => {
-                table.refuse(key, value.span().start, format!("`{file_key}`: {error}"));
+                table.refuse_file(value.span().start, format!("`{file_key}`: {error}"));
                 continue;
             }
         }

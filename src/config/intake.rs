@@ -75,33 +75,6 @@ pub enum Intake {
     SelfCheckin,
 }
 
-impl IntakeSettings {
-    /// What `check` says of fixed texts that are longer than a workspace takes, and are cut.
-    #[must_use]
-    pub fn cut_texts(&self) -> Vec<String> {
-        let maps = [
-            ("fields", &self.fields, IntakePart::Own),
-            ("fields.address", &self.address, IntakePart::Address),
-            ("fields.custom_fields", &self.custom_fields, IntakePart::Custom),
-        ];
-        let mut said = Vec::new();
-        for (map, fields, part) in maps {
-            for (name, template) in fields {
-                let most = self.create.limit(part, name).filter(|limit| limit.is_cut);
-                let Some((most, text)) = most.zip(template.fixed()) else { continue };
-                let (most, length) = (most.most, text.trim().chars().count());
-                if length > most {
-                    said.push(format!(
-                        "`{map}.{}` has {length} characters, and a workspace takes at most {most}: the rest is cut off, so shorten it",
-                        name
-                    ));
-                }
-            }
-        }
-        said
-    }
-}
-
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
     let fields =
@@ -177,7 +150,7 @@ fn field(
         }
     };
     let length = source.trim().chars().count();
-    if length > limit.most && !limit.is_cut && !source.contains('{') {
+    if length > limit.most && !source.contains('{') {
         table.note_inside(
             path,
             format!(

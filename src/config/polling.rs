@@ -11,7 +11,6 @@ use crate::record::Route;
 const SHORTEST: Duration = Duration::from_millis(100);
 const DAY: Duration = Duration::from_secs(86_400);
 const WEIGHT_MAX: f64 = 1000.0;
-const IGNORED_MAX: usize = 64;
 
 /// `[budget]`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -165,8 +164,8 @@ fn route(route: Route, table: &Table<'_>, default: (Duration, Duration)) -> Opti
     if !(read.weight > 0.0 && read.weight <= WEIGHT_MAX) {
         table.note("weight", format!("must be above 0 and at most {WEIGHT_MAX}"));
     }
-    if read.ignore.iter().any(|field| field == "id") || read.ignore.len() > IGNORED_MAX {
-        table.note("ignore", format!("must hold at most {IGNORED_MAX} fields, and not \"id\", which says which record it is"));
+    if read.ignore.iter().any(|field| field == "id") {
+        table.note("ignore", "cannot hold \"id\", which says which record it is");
     }
     Some(RouteSettings { route, min_interval, max_interval, ..read })
 }

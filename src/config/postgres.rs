@@ -14,7 +14,6 @@ use super::value::{parsed, seconds};
 use super::webhook::timeout;
 
 const NAME_MAX: usize = 63;
-const WORKSPACE_MAX: usize = 200;
 
 /// `type = "postgres"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -48,9 +47,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<PostgresSettings> {
     #[cfg(feature = "postgres")]
     if let Err(why) = super::postgres_target(read.url.expose_secret()) {
         table.note("url", why);
-    }
-    if read.workspace.len() > WORKSPACE_MAX {
-        table.note("workspace", format!("is longer than {WORKSPACE_MAX} bytes"));
     }
     timeout(table, read.timeout);
     Some(read)

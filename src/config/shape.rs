@@ -9,8 +9,6 @@ use super::table::Table;
 use super::value::Text;
 use crate::shape::{CloudEvents, Escape, Format, NAMES, Template};
 
-const MEDIA_TYPE_MAX: usize = 100;
-
 #[derive(Deserialize)]
 struct Keys {
     #[serde(default)]
@@ -49,7 +47,7 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
         Word::CloudEvents => Some(Format::CloudEvents(CloudEvents { source: source.to_owned() })),
         Word::Template => {
             let visible = content_type.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
-            if !visible || content_type.len() > MEDIA_TYPE_MAX || !content_type.contains('/') {
+            if !visible || !content_type.contains('/') {
                 table.note("content_type", "is not a media type: write for example \"application/json\" or \"text/plain; charset=utf-8\"");
             }
             let Some(template) = template else {

@@ -25,8 +25,8 @@ use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
 use crate::record::{Kind, Route};
 
-const RETRIES_MAX: usize = 32;
-const WAIT_MAX: Duration = Duration::from_secs(30 * 86_400);
+const TYPES: [&str; 9] =
+    ["webhook", "file", "command", "email", "intake", "postgres", "nats", "mqtt", "s3"];
 
 /// The example schedule of the Standard Webhooks specification, in seconds. The first attempt is
 /// made at once.
@@ -113,27 +113,12 @@ impl SinkKind {
     }
 }
 
-/// The word of `type`.
-#[derive(Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Type {
-    Webhook,
-    File,
-    Command,
-    Email,
-    Intake,
-    Postgres,
-    Nats,
-    Mqtt,
-    S3,
+#[derive(Deserialize)]
+struct TypeKey {
+    r#type: String,
 }
 
 /// The keys that all sinks have.
-#[derive(Deserialize)]
-struct TypeKey {
-    r#type: Type,
-}
-
 #[derive(Deserialize)]
 struct Keys {
     #[serde(default, deserialize_with = "words")]
@@ -214,33 +199,43 @@ pub(super) fn read(
 
 /// One sink; `None` only if a problem was noted.
 fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<SinkSettings> {
-    let types = "one of webhook, file, command, email, intake, postgres, nats, mqtt, s3";
+    let types = TYPES.join(", ");
     let keys: Option<Keys> = table.read(&[]);
     // The keys of a type are checked when it is known.
-    let TypeKey { r#type } = table.read(&[("type", types)])?;
+    let TypeKey { r#type } = table.read(&[("type", &format!("one of {types}"))])?;
     let source = workspace.map_or("shopmirror", |workspace| workspace.base_url.as_str());
-    let kind = match r#type {
-        Type::Webhook => webhook::read(table, source).map(SinkKind::Webhook),
-        Type::File => file::read(table, source).map(SinkKind::File),
-        Type::Command => command::read(table, source).map(SinkKind::Command),
-        Type::S3 => s3::read(table).map(SinkKind::S3),
-        Type::Mqtt => mqtt::read(table).map(SinkKind::Mqtt),
-        Type::Nats => nats::read(table).map(SinkKind::Nats),
-        Type::Postgres => postgres::read(table).map(SinkKind::Postgres),
-        Type::Email => email::read(table).map(SinkKind::Email),
-        Type::Intake => intake::read(table).map(SinkKind::Intake),
+    let kind = match r#type.as_str() {
+        "webhook" => webhook::read(table, source).map(SinkKind::Webhook),
+        "file" => file::read(table, source).map(SinkKind::File),
+        "command" => command::read(table, source).map(SinkKind::Command),
+        "email" => email::read(table).map(SinkKind::Email),
+        "intake" => intake::read(table).map(SinkKind::Intake),
+        "postgres" => postgres::read(table).map(SinkKind::Postgres),
+        "nats" => nats::read(table).map(SinkKind::Nats),
+        "mqtt" => mqtt::read(table).map(SinkKind::Mqtt),
+        "s3" => s3::read(table).map(SinkKind::S3),
+        other => {
+            table.note("type", format!("is none of the types; {}", choice(other, &TYPES)));
+            return None;
+        }
     };
     table.finish();
     let keys = keys?;
-    let start = keys.start.unwrap_or(match r#type {
-        // A copy of everything is what a database is for.
-        Type::Postgres => Start::Beginning,
-        _ => Start::Now,
-    });
+    let is_postgres = r#type == "postgres";
+    // A copy of everything is what a database is for.
+    let start = keys.start.unwrap_or(if is_postgres { Start::Beginning } else { Start::Now });
+    let default: &[Kind] = match start {
+        _ if is_postgres => &Kind::ALL,
+        // Another lead at each edit of a record is not wanted.
+        _ if r#type == "intake" => &[Kind::Created],
+        // Who asks for the beginning wants all there is.
+        Start::Beginning => &[Kind::Baseline, Kind::Created, Kind::Updated],
+        _ => &[Kind::Created, Kind::Updated],
+    };
     let conditions = conditions::of(table, &keys.r#where);
     let mut filter = SinkFilter {
         routes: keys.routes.unwrap_or_else(|| Route::ALL.to_vec()),
-        changes: keys.changes.unwrap_or_else(|| default_changes(r#type, start)),
+        changes: keys.changes.unwrap_or_else(|| default.to_vec()),
         businesses: keys.businesses,
         conditions,
     };
@@ -255,9 +250,6 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
         table.between("hold_above", most, 1, 1_000_000);
     }
     let retry = keys.retry.unwrap_or_else(|| STANDARD_RETRY.map(Duration::from_secs).to_vec());
-    if retry.len() > RETRIES_MAX || retry.iter().any(|wait| *wait > WAIT_MAX) {
-        table.note("retry", format!("must hold at most {RETRIES_MAX} waits of at most 30d"));
-    }
     match &kind {
         // Otherwise the broker would keep the state of a forgotten record for ever.
         Some(SinkKind::Mqtt(broker))
@@ -272,17 +264,6 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
     }
     let retry = Arc::from(retry);
     Some(SinkSettings { filter, start, hold_above: keys.hold_above, retry, kind: kind? })
-}
-
-fn default_changes(kind: Type, start: Start) -> Vec<Kind> {
-    match (kind, start) {
-        (Type::Postgres, _) => Kind::ALL.to_vec(),
-        // Another lead at each edit of a record is not wanted.
-        (Type::Intake, _) => vec![Kind::Created],
-        // Who asks for the beginning wants all there is.
-        (_, Start::Beginning) => vec![Kind::Baseline, Kind::Created, Kind::Updated],
-        _ => vec![Kind::Created, Kind::Updated],
-    }
 }
 
 /// A business that is not polled has no changes, so that the sink would never get anything.

@@ -5,7 +5,7 @@
 //! said when all tables were read, because the key may belong to another one.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -18,8 +18,6 @@ use super::value::{Keys, Refusal, Value, nearest};
 use super::{Base, files};
 use crate::duration;
 
-/// At most so many sinks, and so many scheduled reports.
-const NAMED_MAX: usize = 64;
 const NAME_LEN_MAX: usize = 64;
 
 /// Keys that other versions had or that people try, with what to do instead.
@@ -112,11 +110,9 @@ pub(super) struct Table<'d> {
     place: usize,
     /// The values by key, each with the place of the key.
     pub(super) entries: BTreeMap<String, (usize, Spanned<DeValue<'d>>)>,
-    known: RefCell<Vec<&'static str>>,
-    /// Keys whose value cannot be used, which was noted.
-    refused: Vec<&'static str>,
-    /// It is no table, which was noted.
-    is_broken: bool,
+    known: RefCell<BTreeSet<&'static str>>,
+    /// Whether it is a table, and the files that it names could be read; if not, this was noted.
+    is_sound: bool,
 }
 
 impl<'d> Table<'d> {
@@ -132,21 +128,20 @@ impl<'d> Table<'d> {
         };
         let entries = table.into_iter().flatten().map(entry).collect();
         let known = RefCell::default();
-        let mut read =
-            Self { report, name, place, entries, known, refused: Vec::new(), is_broken: false };
+        let mut read = Self { report, name, place, entries, known, is_sound: true };
         files::put_in_place(&mut read);
         read
     }
 
-    /// Notes a problem with a key that is then not read.
-    pub(super) fn refuse(&mut self, key: &'static str, place: usize, message: String) {
+    /// Notes a problem with a file that the table names.
+    pub(super) fn refuse_file(&mut self, place: usize, message: String) {
         self.report.note(place, message);
-        self.refused.push(key);
+        self.is_sound = false;
     }
 
     /// A table inside this one.
     pub(super) fn table(&self, key: &'static str) -> Self {
-        self.known.borrow_mut().push(key);
+        self.known.borrow_mut().insert(key);
         self.child(key)
     }
 
@@ -171,7 +166,7 @@ impl<'d> Table<'d> {
             DeValue::Table(table) => Self::of(self.report, name, place, Some(table)),
             _ => {
                 self.report.note(place, format!("`{key}` must be a table: write [{name}]"));
-                Self { is_broken: true, ..Self::of(self.report, name, place, None) }
+                Self { is_sound: false, ..Self::of(self.report, name, place, None) }
             }
         }
     }
@@ -196,35 +191,26 @@ impl<'d> Table<'d> {
                 );
                 continue;
             }
-            let table = self.child(name);
-            if !table.is_broken {
-                tables.push((name.clone(), table));
-            }
-        }
-        if tables.len() > NAMED_MAX {
-            self.note_here(format!("[{}] holds more than {NAMED_MAX} tables", self.name));
+            tables.push((name.clone(), self.child(name)));
         }
         tables
     }
 
     /// True if the file has the key.
     pub(super) fn has(&self, key: &str) -> bool {
-        self.entries.contains_key(key) || self.refused.contains(&key)
+        self.entries.contains_key(key)
     }
 
     /// Reads the keys that `T` has. `needed` are those that must be there, with what to write.
     ///
     /// `None` if a needed key is missing or any value cannot be used; all of this was noted.
     pub(super) fn read<T: DeserializeOwned>(&self, needed: &[(&str, &str)]) -> Option<T> {
-        let mut complete = !self.is_broken && self.refused.is_empty();
+        let mut complete = self.is_sound;
         let mut values: BTreeMap<&str, Value<'_>> =
             self.entries.iter().map(|(key, (_, value))| (key.as_str(), Value(value))).collect();
         loop {
-            let mut known = Vec::new();
-            let keys = Keys { values: values.iter(), last: None, known: &mut known, fields: &[] };
-            let read = T::deserialize(keys);
-            self.learn(&known);
-            match read {
+            let known = &self.known;
+            match T::deserialize(Keys { values: values.iter(), last: None, known, fields: &[] }) {
                 Ok(read) => return Some(read).filter(|_| complete),
                 Err(Refusal { key: Some(key), place: Some(place), message }) => {
                     complete = false;
@@ -235,20 +221,10 @@ impl<'d> Table<'d> {
                 Err(_) => break,
             }
         }
-        if !self.is_broken {
-            for (key, advice) in needed.iter().filter(|(key, _)| !self.has(key)) {
-                self.note_here(format!("[{}] needs `{key}`: {advice}", self.name));
-            }
+        for (key, advice) in needed.iter().filter(|(key, _)| self.is_sound && !self.has(key)) {
+            self.note_here(format!("[{}] needs `{key}`: {advice}", self.name));
         }
         None
-    }
-
-    fn learn(&self, keys: &[&'static str]) {
-        let files = files::CONTENTS.iter().filter(|(_, key)| keys.contains(key));
-        let mut known = self.known.borrow_mut();
-        known.extend(keys.iter().copied().chain(files.map(|(file, _)| *file)));
-        known.sort_unstable();
-        known.dedup();
     }
 
     /// Notes a problem with the value of a key; the message follows the name of the key.
@@ -284,7 +260,9 @@ impl<'d> Table<'d> {
     /// Notes every key that no struct has. Call it when all of the table was read.
     pub(super) fn finish(&self) {
         let known = self.known.take();
-        for (key, (place, _)) in self.entries.iter().filter(|(key, _)| !known.contains(&&***key)) {
+        for (key, (place, _)) in
+            self.entries.iter().filter(|(key, _)| !known.contains(key.as_str()))
+        {
             let unknown = Unknown { table: self.name.clone(), key: key.clone(), place: *place };
             self.report.unknown.borrow_mut().push(unknown);
         }

@@ -179,6 +179,10 @@ fn the_example_is_short_and_valid_as_shipped_and_with_all_on() {
         .unwrap_or_else(|problems| panic!("{problems}\n{text}"))
     };
     assert!(EXAMPLE.lines().count() <= 150);
+    for sink in EXAMPLE.split("\n\n").filter(|part| part.contains("#[sinks.")) {
+        let lines = sink.lines().filter(|line| !line.starts_with("# ")).count();
+        assert!(lines <= 6, "{sink}");
+    }
     let shipped = read(EXAMPLE);
     assert!(shipped.sinks.is_empty() && shipped.status.is_none());
     let on: Vec<&str> = EXAMPLE

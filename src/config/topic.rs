@@ -4,7 +4,6 @@
 //! Of a record only its id can be part of one, with everything but letters and digits encoded.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;

@@ -2,6 +2,8 @@
 //!
 //! A refusal knows the place of the innermost value that was refused. It never repeats that value.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::files::CONTENTS;
 use super::secret::Secret;
 use crate::escape::is_unsafe;
 
@@ -181,7 +184,7 @@ pub(super) struct Keys<'a, 'de> {
     /// The value of the key that was read last.
     pub(super) last: Option<(&'de str, Value<'de>)>,
     /// Learns the fields of the struct.
-    pub(super) known: &'a mut Vec<&'static str>,
+    pub(super) known: &'a RefCell<BTreeSet<&'static str>>,
     pub(super) fields: &'static [&'static str],
 }
 
@@ -194,7 +197,8 @@ impl<'de> Deserializer<'de> for Keys<'_, 'de> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Refusal> {
-        self.known.extend(fields);
+        let files = CONTENTS.iter().filter(|(_, key)| fields.contains(key));
+        self.known.borrow_mut().extend(fields.iter().chain(files.map(|(file, _)| file)));
         visitor.visit_map(Self { fields, ..self })
     }
 

@@ -17,9 +17,6 @@ use super::value::{count, parsed, seconds};
 use super::{address, shape};
 use crate::shape::Format;
 
-const SECRETS_MAX: usize = 4;
-const HEADERS_MAX: usize = 32;
-
 /// Headers that shopmirror or HTTP itself sets. They cannot be configured.
 pub const OWN_HEADERS: [&str; 9] = [
     "connection",
@@ -96,11 +93,6 @@ fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Er
                 number + 1
             ));
         }
-        if lines.len() > SECRETS_MAX {
-            return Err(format!(
-                "names a file with more than {SECRETS_MAX} secrets: keep the newest"
-            ));
-        }
         Ok(lines.into_iter().map(Secret::from).collect())
     })
 }
@@ -119,8 +111,8 @@ fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, Secret>, 
         "holds a name that no header can have: use letters, digits, - _ ."
     } else if OWN_HEADERS.iter().any(|own| lower.contains_key(*own)) {
         "holds a header that is set by shopmirror, such as Content-Type: remove it"
-    } else if lower.len() < read.len() || lower.len() > HEADERS_MAX {
-        "holds a header twice, or more than 32"
+    } else if lower.len() < read.len() {
+        "holds a header twice"
     } else if !read.values().all(|text| text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())) {
         "holds a value with other characters than visible ASCII"
     } else {

@@ -12,8 +12,6 @@ use super::secret::Secret;
 use super::table::Table;
 use super::value::{businesses, parsed};
 
-const BUSINESSES_MAX: usize = 100;
-
 /// `[workspace]`
 #[derive(Debug, Clone, Deserialize)]
 pub struct WorkspaceSettings {
@@ -69,9 +67,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
     );
     let mut read: WorkspaceSettings = table.read(&[needed])?;
     let base = table.report.base;
-    if read.businesses.len() > BUSINESSES_MAX {
-        table.note("businesses", format!("holds more than {BUSINESSES_MAX} ids"));
-    }
     if let (false, Some(zone)) = (table.has("time_zone"), &base.time_zone) {
         read.time_zone = zone.clone();
     }

@@ -186,13 +186,6 @@ impl Template {
         Ok((output, rendered))
     }
 
-    /// The text itself, if nothing in it is filled in.
-    #[must_use]
-    pub fn fixed(&self) -> Option<&str> {
-        let source = &self.compiled.source;
-        (!source.contains('{')).then_some(source)
-    }
-
     /// Whether the template writes the same for every change.
     #[must_use]
     pub fn is_constant(&self) -> bool {

@@ -69,7 +69,7 @@ impl NatsSink {
         Ok(Self {
             url: settings.url.clone(),
             secrets: Secrets::of_url(&url),
-            is_local: url.scheme() == "nats" && is_loopback(&http(&url)),
+            is_local: url.scheme() == "nats" && is_loopback(&url),
             credentials_file: settings.credentials_file.clone(),
             ca_file: settings.ca_file.clone(),
             stream: settings.stream.clone(),
@@ -336,12 +336,6 @@ impl NatsSink {
             Err(_) => Err(NO_ANSWER.to_owned()),
         }
     }
-}
-
-/// The same host with a scheme whose hosts are parsed: an address of `nats://` stays a name.
-fn http(url: &Url) -> Url {
-    let text = format!("http://{}/", url.host_str().unwrap_or_default());
-    Url::parse(&text).unwrap_or_else(|_| url.clone())
 }
 
 /// Whether a pattern of subjects takes a subject.

@@ -18,9 +18,6 @@ const INTERPRETER_LINE_MAX: u64 = 255;
 pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut CheckReport) {
     let Some(settings) = config.sinks.get(name) else { return };
     let what = format!("sink {name}");
-    if let SinkKind::Intake(intake) = &settings.kind {
-        intake.cut_texts().into_iter().for_each(|said| report.ok(&*what, said));
-    }
     let outcome = match &settings.kind {
         SinkKind::File(file) => before_file(&file.path, &config.store.path),
         SinkKind::Command(command) => before_command(path, Path::new(&command.argv[0])),

@@ -28,6 +28,7 @@ fn folder() -> (tempfile::TempDir, Base) {
         ("prose", "ask Anna for the CANARY\n", 0o600),
         ("chat.json", "{\"text\": \"{{ record.name }} CANARY\"}\n", 0o640),
         ("database", "postgresql://shop:CANARY@db.example.com/shops\n", 0o640),
+        ("two-lines", "id\nCANARY\n", 0o640),
         ("token", "CANARYCANARYCANARYCANARY\n", 0o640),
     ] {
         let path = dir.path().join(name);

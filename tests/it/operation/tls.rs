@@ -89,4 +89,8 @@ async fn a_webhook_that_refuses_connections_says_what_to_check() {
     place.configure_all(&Place::webhook_sink("erp", &url, ""));
     let ended = place.run(["check", "--sink", "erp"]).await;
     assert!(ended.out.contains("an authority that this machine does not know"), "{ended:?}");
+    let ca = format!("ca_file = \"{}\"", fixture("ca.pem").display());
+    place.configure_all(&Place::webhook_sink("erp", &url, &ca));
+    let ended = place.run(["check", "--sink", "erp"]).await;
+    assert!(!ended.out.contains("authority"), "the server is trusted, and hangs up: {ended:?}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use shopmirror::config::SinkKind;
+use shopmirror::config::{SinkKind, WebhookSettings};
 use shopmirror::sink::{Sink, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -142,6 +142,11 @@ async fn a_change_is_never_sent_without_tls_to_another_machine() {
         let text = format!("{error} {error:?}");
         assert!(text.contains("erp") && !text.contains("CANARY"), "{text}");
     }
+    let receiver = Receiver::start().await;
+    let named = receiver.url("/").replace("127.0.0.1", "localhost");
+    let near = WebhookSettings { allow_plain: true, ..webhook(named) };
+    let mut near = Sink::build("near", &SinkKind::Webhook(near)).unwrap();
+    assert_eq!(deliver_one(&mut near, &change(1)).await, Verdict::Done);
     let receiver = Receiver::start().await;
     let url = receiver.url("/CANARY").replace("http://", "https://");
     let Ok(mut sink) = Sink::build("test", &SinkKind::Webhook(webhook(url))) else {

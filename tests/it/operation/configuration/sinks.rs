@@ -11,7 +11,7 @@ fn the_name_and_the_type() {
         "[sinks.erp]",
         &[
             (r#"url = "https://erp.example.com/""#, &["1:1 needs `type`: one of webhook, file"]),
-            (r#"type = "kafka""#, &["2:8 cannot be this word; use one of webhook, file, command"]),
+            (r#"type = "kafka""#, &["2:8 is none of the types; use one of webhook, file, command"]),
             (r#"type = "web-hook""#, &[r#"2:8 did you mean "webhook"?"#]),
         ],
     );
@@ -144,6 +144,10 @@ fn a_database_a_broker_and_a_bucket() {
             ),
             (r#"type = "nats""#, &["1:1 needs `url`: the server"]),
             (r#"type = "mqtt""#, &["1:1 needs `url`: the broker"]),
+            (
+                "type = \"s3\"\nbucket = \"shop\"\naccess_key_file = \"two-lines\"\nendpoint = \"s3.example.com\"",
+                &["6:12 is not a web address"],
+            ),
             (r#"type = "s3""#, &["1:1 needs `bucket`", "1:1 needs `access_key_file`"]),
             (
                 "type = \"mqtt\"\nurl = \"mqtts://h\"\nstate_topic = \"s/{record}\"",

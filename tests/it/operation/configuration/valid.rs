@@ -110,6 +110,7 @@ template_file = "chat.json"
 [sinks.audit]
 type = "file"
 path = "audit.csv"
+rotate_size = "64KiB"
 format = "csv"
 start = "beginning"
 retry = []
@@ -168,6 +169,8 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     assert!(webhook.headers.contains_key("authorization"));
     let audit = &config.sinks["audit"];
     assert_eq!((audit.start, audit.retry.len()), (Start::Beginning, 0));
+    let SinkKind::File(file) = &audit.kind else { panic!("{audit:?}") };
+    assert_eq!(file.rotate_size, Some(65_536));
     let SinkKind::Command(label) = &config.sinks["label"].kind else { panic!() };
     assert_eq!(label.argv, ["/usr/local/bin/print-label", ""]);
 }
