@@ -271,10 +271,14 @@ pub(super) fn store_page(
     learned: Option<String>,
 ) -> Result<PageOutcome, StoreError> {
     writer.refuse_replaced_file()?;
-    if !writer.known.contains_key(poller)
-        && let Some(row) = pollers::find(&writer.connection, poller)?
-    {
-        writer.known.insert(poller.clone(), KnownPoller { row, body: None, stale_pages: 0 });
+    if !writer.known.contains_key(poller) {
+        let served = facts.served_business.as_deref();
+        if let Some(old) = pollers::rename(&mut writer.connection, poller, served)? {
+            writer.known.remove(&old);
+        }
+        if let Some(row) = pollers::find(&writer.connection, poller)? {
+            writer.known.insert(poller.clone(), KnownPoller { row, body: None, stale_pages: 0 });
+        }
     }
     let arrival = Arrival { poller, page, facts, at: stamp(facts.at), learned };
     let stored = writer.in_batch(poller.route, |batch| arrival.store(batch));
@@ -341,7 +345,7 @@ impl Arrival<'_> {
             diff.records.retain(|(_, diff)| *diff == RecordDiff::New);
         }
         let mirrored = match &before {
-            None => last_read(batch.tx, poller.route)?,
+            None => last_read(batch.tx, poller)?,
             Some(_) => None,
         };
         let proof = self.proof(&diff, before.as_ref(), mirrored.as_ref(), is_stale);
@@ -493,13 +497,19 @@ impl Arrival<'_> {
     }
 }
 
-/// The poller that read a route last; `None` if none has.
+/// The poller that read a new poller's list last, as far as is known; `None` for the first one, and for a
+/// business that is added to others.
 fn last_read(
     connection: &rusqlite::Connection,
-    route: Route,
+    poller: &PollerId,
 ) -> rusqlite::Result<Option<PollerRow>> {
-    let rows = pollers::list(connection)?.into_iter().filter(|row| row.route == route.as_str());
-    Ok(rows.max_by(|a, b| a.last_success_at.cmp(&b.last_success_at)))
+    let rows = pollers::list(connection)?.into_iter();
+    let rows = rows.filter(|row| row.route == poller.route.as_str());
+    let last = rows.max_by(|a, b| a.last_success_at.cmp(&b.last_success_at));
+    Ok(last.filter(|row| match (&poller.business, &row.business) {
+        (Some(name), None) => row.served_business.as_ref().is_none_or(|served| served == name),
+        (named, _) => named.is_none(),
+    }))
 }
 
 /// Whether the newest record of a page is older than that of the page before, as a server shows it whose

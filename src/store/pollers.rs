@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use super::meta;
+use super::open::write_tx;
 use crate::contiguity::Contiguity;
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
@@ -125,6 +126,39 @@ pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<O
         .prepare_cached(&find_sql())?
         .query_row((id.route.as_str(), business_text(id)), PollerRow::read)
         .optional()
+}
+
+/// Lets a new poller go on as the one that read the same business under its other name, the workspace default
+/// or its own; `served` is the business of the response. Returns the other name, if there was one.
+pub(super) fn rename(
+    connection: &mut Connection,
+    id: &PollerId,
+    served: Option<&str>,
+) -> rusqlite::Result<Option<PollerId>> {
+    let other = match &id.business {
+        Some(_) => None,
+        None => served.map(str::to_owned),
+    };
+    if find(connection, id)?.is_some() || other == id.business {
+        return Ok(None);
+    }
+    let other = PollerId { route: id.route, business: other };
+    let is_same = find(connection, &other)?.is_some_and(|row| match &id.business {
+        Some(name) => row.served_business.as_ref() == Some(name),
+        None => true,
+    });
+    if !is_same {
+        return Ok(None);
+    }
+    let tx = write_tx(connection)?;
+    for table in ["_pollers", "gaps"] {
+        tx.execute(
+            &format!("UPDATE {table} SET business = ?3 WHERE route = ?1 AND business = ?2"),
+            (id.route.as_str(), business_text(&other), business_text(id)),
+        )?;
+    }
+    tx.commit()?;
+    Ok(Some(other))
 }
 
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> {

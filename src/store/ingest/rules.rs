@@ -211,3 +211,17 @@ async fn a_change_of_ignored_fields_alone_is_no_change_and_spoils_no_proof() {
     let outcome = Poll::USUAL.shows(&store, &shown(2)).await;
     assert!(outcome.unchanged && outcome.contiguity.is_proven(), "{outcome:?}");
 }
+
+#[tokio::test]
+async fn a_poller_goes_on_under_the_other_name_of_its_business_and_an_added_business_begins_anew() {
+    let (_dir, store) = open();
+    let kind = async |poll: Poll, ids| poll.shows(&store, &records(ids)).await.contiguity.as_str();
+    let poll = |business, served, second| Poll { business, served, second, ..Poll::USUAL };
+    assert_eq!(kind(poll(None, Some("1"), 0), 1..=20).await, "baseline");
+    assert_eq!(kind(poll(Some("1"), Some("1"), 10), 3..=22).await, "contiguous");
+    assert_eq!(kind(poll(Some("2"), Some("2"), 20), 101..=120).await, "baseline");
+    assert_eq!(kind(poll(None, Some("1"), 30), 4..=23).await, "contiguous");
+    let pollers = store.read(|reader| reader.pollers()).await.unwrap();
+    let names: Vec<_> = pollers.iter().map(|row| row.business.as_deref()).collect();
+    assert_eq!((names, gaps(&store).await), (vec![None, Some("2")], vec![]));
+}

@@ -8,8 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use sandbox::{Options, Sandbox, Shop as ShopKind};
 use serde_json::{Value, json};
-use shopmirror::api::decode;
-use shopmirror::record::{PollerId, Route};
+use shopmirror::record::{Page, PollerId, Record, Route};
 use shopmirror::store::{PollFacts, Store};
 
 use crate::support::Place;
@@ -219,8 +218,13 @@ pub(super) async fn show(store: &Store, route: Route, now: Timestamp, texts: &[S
 
 /// Stores the page that a poller has read at this time.
 async fn show_to(store: &Store, key: PollerId, at: Timestamp, limit: u32, texts: &[String]) {
-    let newest_first: Vec<&str> = texts.iter().rev().map(String::as_str).collect();
-    let page = decode(format!("[{}]", newest_first.join(",")).into_bytes()).unwrap();
+    let (mut body, mut records) = (String::from("["), Vec::new());
+    for text in texts.iter().rev() {
+        body.push_str(text);
+        records.push(Record::read(&body, body.len() - text.len()..body.len()).unwrap());
+        body.push(',');
+    }
+    let page = Page::new(body, records);
     let facts = PollFacts {
         at,
         asked_after: store.seq(),
