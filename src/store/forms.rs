@@ -12,10 +12,10 @@ use super::handle::Store;
 use super::meta;
 use super::open::write_tx;
 use super::reader::Reader;
-use super::views;
 use super::writer::Writer;
 use crate::clock::stamp;
 use crate::record::same_meaning;
+use crate::store::mirror::views;
 
 /// The row of `meta` that holds when every form was last read.
 const CHECKED_AT: &str = "custom_fields_checked_at";

@@ -14,9 +14,9 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::{OpenError, StoreError};
 use super::handle::Store;
-use super::open::write_tx;
+use super::log;
+use super::open::{self, write_tx};
 use super::reader::{Reader, stop_at};
-use super::{log, open};
 use crate::file_owner;
 use crate::record::{Change, Route};
 

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::error::{OpenError, StoreError};
-use super::open::Checked;
-use super::passed::PassedPositions;
+use super::log;
+use super::open::{self, Checked};
 use super::reader::Reader;
 use super::writer::Writer;
-use super::{checkpoint, log, open, passed};
+use crate::store::keep::checkpoint;
+use crate::store::outbox::passed::{self, PassedPositions};
 
 pub(super) struct StoreParts {
     /// `None` once closed.

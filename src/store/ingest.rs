@@ -15,18 +15,16 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::gaps;
 use super::handle::Store;
 use super::ledger::Gap;
-use super::log;
 use super::open::write_tx;
 use super::pollers::{self, KnownPoller, PollNote, PollOutcome, PollerRow};
-use super::sightings;
 use super::writer::{Batch, Step, Writer};
-use super::{job_links, job_states, views, workspace};
+use super::{gaps, log, sightings, workspace};
 use crate::clock::stamp;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof};
 use crate::record::{Fields, Kind, Page, PollerId, RecordId, Route};
+use crate::store::mirror::{job_links, job_states, views};
 use compare::{PageDiff, RecordDiff};
 use kind::NewRecords;
 

@@ -4,7 +4,13 @@
 //! untyped column per top-level field, in the order of first appearance, then our own columns. A
 //! column is added when its field first appears and is never dropped or retyped.
 
+pub(super) mod browse;
+pub(super) mod history;
+pub(super) mod job_links;
+pub(super) mod job_states;
 pub(super) mod lookup;
+pub(super) mod related;
+pub(super) mod views;
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;

@@ -14,9 +14,10 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
-use super::{mirror, views};
+use super::mirror;
 use crate::file_lock::lock_soon;
 use crate::file_owner;
+use crate::store::mirror::views;
 
 /// `shmr`, in the file's header.
 const APPLICATION_ID: i64 = 0x7368_6d72;

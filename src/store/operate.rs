@@ -10,10 +10,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
 
-use super::deliveries::{self, PendingDelivery};
 use super::error::{OpenError, StoreError};
-use super::open::write_tx;
-use super::{gaps, open, sinks};
+use super::gaps;
+use super::open::{self, write_tx};
+use crate::store::outbox::deliveries::{self, PendingDelivery};
+use crate::store::outbox::sinks;
 
 /// Dead letters deleted in one transaction.
 const DROP_STEP: usize = 10_000;

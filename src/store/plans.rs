@@ -4,8 +4,9 @@
 use rusqlite::Connection;
 
 use super::ingest::compare;
-use super::{fixtures, full_text, gaps, log, pollers, rebuild};
+use super::{fixtures, full_text, gaps, log, pollers};
 use crate::record::Route;
+use crate::store::keep::rebuild;
 
 /// Steps that go through something small or bounded by the statement itself.
 const BOUNDED: [&str; 6] = [

@@ -10,12 +10,12 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value};
 
-use super::deliveries::{self, DueBy, PendingDelivery};
 use super::error::{OpenError, StoreError};
 use super::ledger::{self, Gap};
 use super::pollers::{self, LastPoll, PollerRow};
 use super::{log, mirror, open};
 use crate::record::{Change, Kind, Route};
+use crate::store::outbox::deliveries::{self, DueBy, PendingDelivery};
 
 /// Steps of SQLite, some milliseconds at most, after which a read looks at the time.
 pub(super) const STEPS: i32 = 10_000;

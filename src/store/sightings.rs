@@ -3,9 +3,9 @@
 
 use rusqlite::{Connection, Params};
 
-use super::job_states;
 use super::pollers::{self, PollerRow, head_json};
 use crate::record::{PollerId, Route};
+use crate::store::mirror::job_states;
 
 /// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them
 /// last: when the row `before` was the last one.

@@ -9,17 +9,15 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction};
 
-use super::checkpoint;
 use super::error::StoreError;
 use super::identity::Identities;
-use super::job_links;
-use super::job_states::{self, TouchedJobs};
 use super::mirror::{self, Mirror};
-use super::open::write_tx;
-use super::open::{self, OpenedStore};
+use super::open::{self, OpenedStore, write_tx};
 use super::pollers::{self, KnownPollers, PendingPolls};
-use super::views;
 use crate::record::Route;
+use crate::store::keep::checkpoint;
+use crate::store::mirror::job_states::{self, TouchedJobs};
+use crate::store::mirror::{job_links, views};
 
 /// How long a write waits for a lock that another program was found to hold.
 const LOCK_LOOK: Duration = Duration::from_millis(50);

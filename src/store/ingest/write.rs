@@ -6,12 +6,12 @@ use super::super::error::StoreError;
 use super::super::gaps::OpenGaps;
 use super::super::log::{self, NewChange};
 use super::super::mirror::RowFacts;
-use super::super::rebuild::first_observed;
 use super::super::writer::Batch;
 use super::Search;
 use super::compare::RecordDiff;
 use super::kind::NewRecords;
 use crate::record::{Fields, Kind, Page, PollerId, Route};
+use crate::store::keep::rebuild::first_observed;
 
 /// One version of a record, ready to be written.
 struct NewVersion<'a> {

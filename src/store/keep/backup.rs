@@ -1,0 +1,220 @@
+//! Copies a store into one file of its own while it is in use, and checks the copy.
+//!
+//! The copy is written under a temporary name and gets its own name only after it was checked and
+//! synced: a file under that name is always a whole, sound backup.
+
+use std::fs::{self, File, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use tempfile::NamedTempFile;
+use tokio_util::sync::CancellationToken;
+
+use crate::file_owner;
+use crate::store::keep::backup_error::BackupError;
+use crate::store::reader::STEPS;
+use crate::store::{full_text, log, open};
+
+/// How the temporary name ends.
+pub(in crate::store) const PARTIAL: &str = ".partial";
+/// Room that must stay free on the disk beside the copy, unless the store itself is smaller.
+const ROOM_LEFT: u64 = 64 * 1024 * 1024;
+
+/// How far a backup or a restore has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyProgress {
+    /// Copying.
+    Copied {
+        /// Bytes copied.
+        bytes: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// Checking the copy.
+    Checking,
+}
+
+/// What lets a caller follow and stop a copy.
+#[derive(Clone)]
+pub struct CopyControl {
+    /// Cancelled to stop the copy; nothing of it stays.
+    pub stop: CancellationToken,
+    /// Called again and again while it is made.
+    pub progress: Arc<dyn Fn(CopyProgress) + Send + Sync>,
+}
+
+/// What a sound copy holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyFacts {
+    /// Its size.
+    pub bytes: u64,
+    /// The last row of its log.
+    pub last_seq: i64,
+    /// When that row was observed; `None` if the log is empty.
+    pub last_change_at: Option<String>,
+}
+
+/// Copies the store at `store` to the file `target`, with mode 0640. Works beside a running daemon
+/// and without one. Blocks.
+///
+/// # Errors
+/// [`BackupError`]. A file that was at `target` before is then as it was.
+pub fn back_up(
+    store: &Path,
+    target: &Path,
+    replace: bool,
+    control: &CopyControl,
+) -> Result<CopyFacts, BackupError> {
+    refuse_unfit(store, target, replace)?;
+    let copy = copy(store, target, control)?;
+    // A copy for another folder stays root's: its owner may not be meant to read customers' data.
+    if is_below(target, file_owner::folder_of(store)) {
+        file_owner::give_to_folder(copy.as_file(), copy.path());
+    }
+    let facts = facts(&copy)?;
+    publish(copy, target, replace)?;
+    Ok(facts)
+}
+
+fn refuse_unfit(store: &Path, target: &Path, replace: bool) -> Result<(), BackupError> {
+    let own = ["", "-wal", "-shm", "-lock"].map(|suffix| open::with_suffix(store, suffix));
+    let index = full_text::path_of(store);
+    if target.file_name().is_none()
+        || own.iter().chain([&index]).any(|file| same_file(file, target))
+    {
+        return Err(BackupError::Unfit(target.to_owned()));
+    }
+    match fs::symlink_metadata(target) {
+        Ok(_) if !replace => Err(BackupError::Exists(target.to_owned())),
+        Ok(found) if !found.is_file() => Err(BackupError::Unfit(target.to_owned())),
+        // A configuration or a key file named by mistake.
+        Ok(found) if found.len() > 0 && !open::is_ours(target) => {
+            Err(BackupError::Unfit(target.to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether two paths name one file. Never opens either: to close a file drops the locks that this
+/// process has on it.
+pub(in crate::store) fn same_file(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => std::path::absolute(one).ok() == std::path::absolute(other).ok(),
+    }
+}
+
+/// Whether a file that need not exist lies in this folder or in one below it.
+fn is_below(file: &Path, folder: &Path) -> bool {
+    let both = file_owner::folder_of(file).canonicalize().ok().zip(folder.canonicalize().ok());
+    both.is_some_and(|(of_file, folder)| of_file.starts_with(folder))
+}
+
+/// Copies one snapshot of the store at `source` into a temporary file beside `target`, and checks it.
+pub(in crate::store) fn copy(
+    source: &Path,
+    target: &Path,
+    control: &CopyControl,
+) -> Result<NamedTempFile, BackupError> {
+    let failed = BackupError::copy(target);
+    let (mut connection, _) = open::open_reader_of_any_schema(source)?;
+    let number = |pragma: &str| {
+        let number = connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        number.map(|number| u64::try_from(number).unwrap_or_default())
+    };
+    let page_size = number("PRAGMA page_size").map_err(&failed)?;
+    let total = page_size * number("PRAGMA page_count").map_err(&failed)?;
+    let partial = partial(target)?;
+    refuse_without_room(&partial, total)?;
+    let (watched, path) = (control.clone(), partial.path().to_owned());
+    let watch = move || {
+        let bytes = fs::metadata(&path).map_or(0, |file| file.len()).min(total);
+        (watched.progress)(CopyProgress::Copied { bytes, total });
+        watched.stop.is_cancelled()
+    };
+    connection.progress_handler(STEPS, Some(watch)).map_err(&failed)?;
+    let path = partial.path().to_str().ok_or_else(|| BackupError::Unfit(target.to_owned()))?;
+    let copied = connection.execute("VACUUM INTO ?1", [path]);
+    if copied.is_err() {
+        // SQLite leaves it where it may not write.
+        let _ = fs::remove_file(open::with_suffix(partial.path(), "-journal"));
+    }
+    if control.stop.is_cancelled() {
+        return Err(BackupError::Stopped);
+    }
+    copied.map_err(&failed)?;
+    (control.progress)(CopyProgress::Checking);
+    let (mut copied, _) = open::open_reader_of_any_schema(partial.path())?;
+    let stop = control.stop.clone();
+    copied.progress_handler(STEPS, Some(move || stop.is_cancelled())).map_err(&failed)?;
+    match crate::store::keep::verify::soundness(&copied) {
+        _ if control.stop.is_cancelled() => Err(BackupError::Stopped),
+        Ok(None) => Ok(partial),
+        Ok(Some(fault)) => Err(BackupError::Unsound(fault)),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// A temporary file for owner and group; it is removed unless it gets its name.
+fn partial(target: &Path) -> Result<NamedTempFile, BackupError> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let partial = tempfile::Builder::new()
+        .prefix(&format!("{name}."))
+        .suffix(PARTIAL)
+        .tempfile_in(file_owner::folder_of(target))
+        .map_err(BackupError::io("write", target))?;
+    let set = partial.as_file().set_permissions(Permissions::from_mode(0o640));
+    set.map_err(BackupError::io("set the mode of", partial.path()))?;
+    Ok(partial)
+}
+
+fn refuse_without_room(partial: &NamedTempFile, bytes: u64) -> Result<(), BackupError> {
+    let Ok(disk) = rustix::fs::fstatvfs(partial.as_file()) else { return Ok(()) };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let needed = bytes.saturating_add(bytes.min(ROOM_LEFT));
+    if free < needed {
+        return Err(BackupError::NoRoom { path: partial.path().to_owned(), needed, free });
+    }
+    Ok(())
+}
+
+/// Syncs a copy and reads what it holds.
+pub(in crate::store) fn facts(copy: &NamedTempFile) -> Result<CopyFacts, BackupError> {
+    let synced = copy.as_file().sync_all().and_then(|()| copy.as_file().metadata());
+    let bytes = synced.map_err(BackupError::io("write", copy.path()))?.len();
+    let (connection, _) = open::open_reader_of_any_schema(copy.path())?;
+    let read = |connection: &Connection| -> rusqlite::Result<CopyFacts> {
+        let last_seq = log::last_seq(connection)?;
+        let last_change_at = connection
+            .query_row("SELECT observed_at FROM changes WHERE seq = ?1", [last_seq], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        Ok(CopyFacts { bytes, last_seq, last_change_at })
+    };
+    read(&connection).map_err(BackupError::copy(copy.path()))
+}
+
+/// Gives a synced copy its name, durably.
+pub(in crate::store) fn publish(
+    copy: NamedTempFile,
+    target: &Path,
+    replace: bool,
+) -> Result<(), BackupError> {
+    let named = if replace { copy.persist(target) } else { copy.persist_noclobber(target) };
+    named.map_err(|failed| match failed.error.kind() {
+        ErrorKind::AlreadyExists => BackupError::Exists(target.to_owned()),
+        _ => BackupError::io("write", target)(failed.error),
+    })?;
+    sync_folder_of(target)
+}
+
+/// Makes the names in the folder of `path` durable.
+pub(in crate::store) fn sync_folder_of(path: &Path) -> Result<(), BackupError> {
+    let folder = file_owner::folder_of(path);
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(BackupError::io("sync", folder))
+}

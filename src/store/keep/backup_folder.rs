@@ -1,0 +1,189 @@
+//! The folder of daily backups: what they are called, which is the newest, which are removed.
+//!
+//! A file counts as ours only if its whole name is one that this module makes for the same store;
+//! no other file in the folder is touched.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::file_owner;
+use crate::store::keep::backup::PARTIAL;
+
+/// The time in a name: `20261121T033000Z`.
+const STAMP: &str = "%Y%m%dT%H%M%SZ";
+/// A backup dated this far ahead was made while the clock was wrong.
+const CLOCK_WAS_WRONG: Duration = Duration::from_secs(86_400);
+
+/// A time as part of a file's name: UTC, to the second, so that names sort as times.
+pub(in crate::store) fn name_stamp(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::UTC).strftime(STAMP).to_string()
+}
+
+/// The backups of one store in one folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupFolder {
+    folder: PathBuf,
+    stem: String,
+}
+
+/// One backup in the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupFile {
+    /// The file.
+    pub path: PathBuf,
+    /// When it was begun, to the second.
+    pub at: Timestamp,
+    /// It is dated more than a day ahead: the clock was wrong when it was made.
+    pub is_from_the_future: bool,
+}
+
+impl BackupFolder {
+    /// The backups of the store at `store` in `folder`.
+    #[must_use]
+    pub fn new(folder: &Path, store: &Path) -> Self {
+        let stem = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Self { folder: folder.to_owned(), stem }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where a backup begun at `at` is written.
+    #[must_use]
+    pub fn path(&self, at: Timestamp) -> PathBuf {
+        self.folder.join(format!("{}-{}.db", self.stem, name_stamp(at)))
+    }
+
+    /// Makes the folder if it is not there, with mode 0750, and removes what a killed process left.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or read.
+    pub fn prepare(&self) -> io::Result<()> {
+        file_owner::make_folder(&self.folder)?;
+        for name in self.names()? {
+            let own = name.rsplit_once(PARTIAL).and_then(|(name, _)| name.rsplit_once('.'));
+            if own.is_some_and(|(name, _)| self.time_of(name).is_some()) {
+                fs::remove_file(self.folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The backups, newest first; those from the future come last, because nothing tells when they were
+    /// made. None if there is no folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn list(&self, now: Timestamp) -> io::Result<Vec<BackupFile>> {
+        let believed = now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now);
+        let mut files: Vec<BackupFile> = self
+            .names()?
+            .iter()
+            .filter_map(|name| {
+                let at = self.time_of(name)?;
+                let path = self.folder.join(name);
+                Some(BackupFile { path, at, is_from_the_future: at > believed })
+            })
+            .collect();
+        files.sort_by_key(|file| (file.is_from_the_future, std::cmp::Reverse(file.at)));
+        Ok(files)
+    }
+
+    /// Removes all but the newest `keep` backups; returns how many.
+    ///
+    /// # Errors
+    /// If a file cannot be removed; newer ones stay in any case.
+    pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<usize> {
+        let mut removed = 0;
+        for file in self.list(now)?.iter().skip(keep) {
+            fs::remove_file(&file.path)?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string()
+                && entry.file_type()?.is_file()
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The time in a name that this folder's backups have; `None` for every other name.
+    fn time_of(&self, name: &str) -> Option<Timestamp> {
+        let stamp = name.strip_prefix(&self.stem)?.strip_prefix('-')?.strip_suffix(".db")?;
+        let at = jiff::civil::DateTime::strptime(STAMP, stamp).ok()?;
+        let at = at.to_zoned(TimeZone::UTC).ok()?.timestamp();
+        // What reads as a time need not be what would be written for it.
+        (name_stamp(at) == stamp).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn pruning_removes_the_oldest_backups_of_this_store_and_touches_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let backups = BackupFolder::new(dir.path(), Path::new("/var/lib/mirror.db"));
+        let at = |text: &str| -> Timestamp { text.parse().unwrap() };
+        let days: Vec<Timestamp> =
+            (1..=4).map(|day| at(&format!("2026-11-0{day}T03:30:00Z"))).collect();
+        // One was made while the clock was wrong.
+        let from_the_future = at("2027-12-27T03:30:00Z");
+        for day in days.iter().chain([&from_the_future]) {
+            fs::write(backups.path(*day), "").unwrap();
+        }
+        let others = [
+            "mirror-20261101T033000Z.db.partial.txt",
+            "mirror-20261101T033000Z.db-old",
+            "mirror-20261101.db",
+            "mirror-2026110T1033000Z.db",
+            "mirror-20261301T033000Z.db",
+            "mirror-replaced-20261101T033000Z.db",
+            "mirror-north-20261101T033000Z.db",
+            "my-mirror-20261101T033000Z.db",
+            "mirror.db",
+        ];
+        for name in others {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let now = days[3];
+        let listed = || -> Vec<Timestamp> {
+            backups.list(now).unwrap().into_iter().map(|file| file.at).collect()
+        };
+        assert_eq!(listed()[..4], [days[3], days[2], days[1], days[0]]);
+        assert_eq!(backups.prune(2, now).unwrap(), 3);
+        assert_eq!(listed(), [days[3], days[2]]);
+        let left = names(dir.path());
+        assert!(others.iter().all(|other| left.iter().any(|name| name == other)), "{left:?}");
+    }
+}

@@ -1,0 +1,314 @@
+//! Removing one record's data from the store for good, as a privacy request demands.
+//!
+//! What stays is a tombstone: the record's id, its versions and their event ids, so that no event
+//! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
+//! that ask for `forgotten` get a change; they must remove their copies themselves.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction};
+
+use crate::record::{Change, Kind, Route, field};
+use crate::store::error::StoreError;
+use crate::store::identity::Identities;
+use crate::store::keep::{checkpoint, quotes};
+use crate::store::log::{self, NewChange};
+use crate::store::mirror::job_states::TouchedJobs;
+use crate::store::open::{self, write_tx};
+use crate::store::operate::Operator;
+use crate::store::outbox::deliveries;
+use crate::store::{full_text, mirror};
+
+/// What forgetting a record came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    /// Neither the mirror nor the log knows the record.
+    Unknown,
+    /// It was forgotten before.
+    Before,
+    /// Its data is removed.
+    Now {
+        /// Versions whose text was removed from the log.
+        versions: usize,
+    },
+}
+
+/// What became of the copies that unused parts of the files still hold.
+#[derive(Debug)]
+pub struct Purged {
+    /// The search index was deleted, to be made again from what is left. If not, it may still hold words of
+    /// the records.
+    pub index_deleted: Result<(), StoreError>,
+    /// The file was written anew. If not, unused parts of it may still hold words of the records.
+    pub rewritten: Rewritten,
+    /// The write-ahead log was emptied too. If not, the data stays in it until a checkpoint finishes, which
+    /// the daemon does while no program reads the store.
+    pub log_emptied: Result<bool, StoreError>,
+}
+
+/// Whether the database file was written anew.
+#[derive(Debug)]
+pub enum Rewritten {
+    /// It was.
+    Done,
+    /// It failed; the file is as it was.
+    Failed {
+        /// Why.
+        error: StoreError,
+        /// The bytes that it needs beside the file, and again in the folder for temporary files.
+        needed: u64,
+    },
+}
+
+impl Operator {
+    /// Removes the data of records from the mirror and from every version in the log, beside a running
+    /// daemon or without one. If one of them is unknown, nothing is changed. [`Self::purge`] has to follow.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn forget_records(
+        &mut self,
+        route: Route,
+        ids: &[String],
+        at: &str,
+    ) -> Result<Vec<Forgotten>, StoreError> {
+        // What is deleted is overwritten with zeros, not only left to be reused.
+        self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
+        let tx = write_tx(&mut self.connection)?;
+        let forgotten = ids.iter().map(|id| remove(&tx, route, id, at));
+        let forgotten = forgotten.collect::<Result<Vec<_>, _>>()?;
+        if forgotten.contains(&Forgotten::Unknown) {
+            return Ok(forgotten);
+        }
+        tx.commit()?;
+        Ok(forgotten)
+    }
+
+    /// Deletes the search index, writes the whole file anew and empties the write-ahead log.
+    ///
+    /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond the
+    /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. On a
+    /// large store it takes seconds.
+    pub fn purge(&mut self) -> Purged {
+        let index_deleted = full_text::remove(&self.path);
+        let rewritten = match self.connection.execute_batch("VACUUM") {
+            Ok(()) => Rewritten::Done,
+            Err(error) => Rewritten::Failed {
+                error: error.into(),
+                needed: self.used_bytes().unwrap_or_default(),
+            },
+        };
+        Purged { index_deleted, rewritten, log_emptied: checkpoint::cut_wal(&self.connection) }
+    }
+
+    /// The bytes of the file that hold something.
+    fn used_bytes(&self) -> rusqlite::Result<u64> {
+        let number = |pragma| self.connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        let pages = number("PRAGMA page_count")? - number("PRAGMA freelist_count")?;
+        Ok(u64::try_from(pages * number("PRAGMA page_size")?).unwrap_or_default())
+    }
+
+    /// Forgets one record and purges, as tests do.
+    #[cfg(test)]
+    pub(crate) fn forget(
+        &mut self,
+        route: Route,
+        id: &str,
+        at: &str,
+    ) -> Result<Forgotten, StoreError> {
+        let forgotten = self.forget_records(route, &[id.to_owned()], at)?[0];
+        if forgotten != Forgotten::Unknown {
+            let purged = self.purge();
+            assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
+            assert!(purged.index_deleted.is_ok(), "{purged:?}");
+        }
+        Ok(forgotten)
+    }
+}
+
+/// Removes a record's data in the caller's transaction and tells the sinks.
+fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
+    let mut newest = None;
+    log::each_version(tx, (route, id), 0, |change| {
+        newest = Some(change);
+        ControlFlow::Break(())
+    })?;
+    let Some(newest) = newest else { return Ok(Forgotten::Unknown) };
+    if newest.kind == Kind::Forgotten {
+        return Ok(Forgotten::Before);
+    }
+    let tombstone = format!("{{\"id\":{}}}", field(&newest.body, "id").unwrap_or("null"));
+    // A tool may have deleted the table.
+    if mirror::tables(tx)?.contains(route.as_str()) {
+        let mut touched = TouchedJobs::default();
+        touched.note(tx, route, id)?;
+        mirror::delete(tx, route, id)?;
+        touched.refresh(tx)?;
+    }
+    quotes::remove(tx, route, id)?;
+    let versions = log::erase(tx, route, id, &tombstone)?;
+    deliveries::skip_record(tx, route.as_str(), id)?;
+    let change = NewChange {
+        route,
+        record_id: id,
+        kind: Kind::Forgotten,
+        version: newest.version + 1,
+        observed_at: at,
+        business: newest.business.as_deref(),
+        body: &tombstone,
+    };
+    note(tx, Some(newest.seq), &change)?;
+    Ok(Forgotten::Now { versions })
+}
+
+/// Adds the tombstone to the log and to `forgotten`; `before` is the row of the version before it.
+fn note(
+    tx: &Transaction<'_>,
+    before: Option<i64>,
+    tombstone: &NewChange<'_>,
+) -> rusqlite::Result<()> {
+    let identities = Identities::read(tx)?;
+    log::append(tx, identities.for_next(before), tombstone)?;
+    tx.execute(
+        "INSERT OR REPLACE INTO _forgotten (route, record_id, forgotten_at) VALUES (?1, ?2, ?3)",
+        (tombstone.route.as_str(), tombstone.record_id, tombstone.observed_at),
+    )?;
+    Ok(())
+}
+
+/// The tombstones of a store, which a backup made before a `forget` lacks; `None` if the store cannot be read.
+pub(in crate::store) fn tombstones(store: &Path) -> Option<Vec<Change>> {
+    let (connection, _) = open::open_reader_of_any_schema(store).ok()?;
+    log::tombstones(&connection).ok()
+}
+
+/// Forgets these records in a copy of an older store that no other process has open; returns how many
+/// of them it still held. The copy has the schema of this program; the caller syncs the file.
+pub(in crate::store) fn forget_again(
+    connection: &mut Connection,
+    tombstones: &[Change],
+) -> Result<usize, StoreError> {
+    if tombstones.is_empty() {
+        return Ok(0);
+    }
+    connection.execute_batch("PRAGMA secure_delete = ON;")?;
+    let tx = write_tx(connection)?;
+    let mut held = 0;
+    for Change { route, record_id, observed_at, business, body, .. } in tombstones {
+        let id = record_id.as_deref().unwrap_or_default();
+        match remove(&tx, *route, id, observed_at)? {
+            Forgotten::Now { .. } => held += 1,
+            Forgotten::Before => {}
+            // It is younger than the backup. Only a row of the log keeps the next page from storing it.
+            Forgotten::Unknown => note(
+                &tx,
+                None,
+                &NewChange {
+                    route: *route,
+                    record_id: id,
+                    kind: Kind::Forgotten,
+                    version: 1,
+                    observed_at,
+                    business: business.as_deref(),
+                    body,
+                },
+            )?,
+        }
+    }
+    tx.commit()?;
+    if held > 0 {
+        connection.execute_batch("VACUUM")?;
+    }
+    Ok(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixtures::{Poll, open, record};
+    use crate::store::{Store, rebuild};
+
+    /// Whether any file of the store holds the text.
+    fn is_on_disk(folder: &Path, text: &str) -> bool {
+        std::fs::read_dir(folder).unwrap().any(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        })
+    }
+
+    #[tokio::test]
+    async fn a_forgotten_record_leaves_a_tombstone_and_is_never_stored_again() {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "N")]).await;
+        Poll::USUAL.shows(&store, &[record(1, "Quetzal Renamed"), record(2, "N")]).await;
+        let before = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
+        store.close().await.unwrap();
+        drop(store);
+        let tool = rusqlite::Connection::open(&path).unwrap();
+        tool.execute_batch(
+            "INSERT INTO _sinks (name, type, state, position, delivered, created_at, last_error)
+               VALUES ('erp', 'webhook', 'active', 0, 0, '2026', 'down for Quetzal');
+             INSERT INTO _notices (sink, event_id, kind, about, version, made_at, body, attempts)
+               VALUES ('ops', 'r', 'report', 'late', 1, '2026', 'Quetzal owes 3', 0);
+             INSERT INTO _backfill_terms (business, term, returned, asked_at)
+               VALUES ('', 'Quetzal', 1, '2026');",
+        )
+        .unwrap();
+        drop(tool);
+        assert!(is_on_disk(dir.path(), "Quetzal"));
+
+        let mut operator = Operator::open(&path).unwrap();
+        assert_eq!(operator.forget(Route::Leads, "9", "2026").unwrap(), Forgotten::Unknown);
+        let now = operator.forget(Route::Leads, "1", "2026").unwrap();
+        assert_eq!(now, Forgotten::Now { versions: 2 });
+        assert_eq!(operator.forget(Route::Leads, "1", "2026").unwrap(), Forgotten::Before);
+        drop(operator);
+        assert!(!is_on_disk(dir.path(), "Quetzal"));
+
+        let store = Store::open(&path).unwrap();
+        for name in ["Quetzal Renamed", "Quetzal Else"] {
+            let outcome = Poll::USUAL.shows(&store, &[record(1, name), record(2, "N")]).await;
+            assert_eq!((outcome.created, outcome.updated), (0, 0), "{name}");
+        }
+        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
+        assert_eq!(after.iter().map(|change| change.version).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(after[2].kind, Kind::Forgotten);
+        let ids = |changes: &[crate::record::Change]| -> Vec<String> {
+            changes.iter().take(2).map(|change| change.event_id.clone()).collect()
+        };
+        assert_eq!(ids(&after), ids(&before));
+        assert!(after.iter().all(|change| change.body == r#"{"id":1}"#));
+        assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
+        let counts = store.read(|reader| reader.counts()).await.unwrap();
+        assert!(counts.contains(&(Route::Leads, 1)), "{counts:?}");
+        store.close().await.unwrap();
+        drop(store);
+        assert!(!is_on_disk(dir.path(), "Quetzal"));
+        assert_eq!(rebuild(&path, &mut |_, _| ()).unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn several_records_are_forgotten_together_or_not_at_all() {
+        let (dir, store) = open();
+        let path = dir.path().join("mirror.db");
+        let shown = [record(1, "Quetzal One"), record(2, "Quetzal Two"), record(3, "Three")];
+        Poll::USUAL.shows(&store, &shown).await;
+        store.close().await.unwrap();
+        drop(store);
+        let mut operator = Operator::open(&path).unwrap();
+        let mut forget = |ids: &[&str]| {
+            let ids: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
+            operator.forget_records(Route::Leads, &ids, "2026").unwrap()
+        };
+        let now = Forgotten::Now { versions: 1 };
+        assert_eq!(forget(&["1", "9", "2"]), [now, Forgotten::Unknown, now]);
+        assert_eq!(forget(&["1", "2", "1"]), [now, now, Forgotten::Before], "nothing was changed");
+        let purged = operator.purge();
+        assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
+        assert!(matches!(purged.log_emptied, Ok(true)), "{purged:?}");
+        drop(operator);
+        assert!(!is_on_disk(dir.path(), "Quetzal") && is_on_disk(dir.path(), "Three"));
+    }
+}

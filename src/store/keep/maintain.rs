@@ -1,0 +1,248 @@
+//! Keeping the file bounded: checkpoints whose result is read, and retention.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::clock::stamp;
+use crate::store::error::StoreError;
+use crate::store::handle::Store;
+use crate::store::keep::checkpoint;
+use crate::store::writer::Writer;
+use crate::store::{log, open};
+
+/// Rows of the log looked at in one step of retention.
+const PRUNE_SPAN: i64 = 2_000;
+/// Rows of `polls` deleted in one step.
+const POLLS_STEP: i64 = 2_000;
+/// Rounds of upkeep, half a minute each, after which is written when each route was read.
+const READING_TIMES_EVERY: u64 = 2;
+/// How long `polls` goes back.
+const POLLS_KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// Past this size the write-ahead log is cut, not only copied.
+const WAL_TARGET: u64 = 16 * 1024 * 1024;
+
+/// What one round of upkeep found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Size of the write-ahead log in bytes.
+    pub wal_bytes: u64,
+    /// Whether a reader kept the checkpoint from finishing.
+    pub reader_in_the_way: bool,
+    /// Rows that retention deleted.
+    pub pruned: usize,
+}
+
+impl Store {
+    /// Writes a few pages that say nothing, to learn whether the disk takes them.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] as long as it does not.
+    pub async fn try_write(&self) -> Result<(), StoreError> {
+        self.write(|writer| {
+            writer.refuse_long_wal()?;
+            writer.connection.execute(
+                "INSERT OR REPLACE INTO _meta (name, value) VALUES ('room', hex(randomblob(4096)))",
+                [],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// One bounded step of upkeep: retention, unless the time is not known, and a checkpoint.
+    ///
+    /// # Errors
+    /// A checkpoint that cannot write is an error of the disk, and ends the process.
+    pub async fn upkeep(
+        &self,
+        now: Option<Timestamp>,
+        retention: Duration,
+    ) -> Result<Upkeep, StoreError> {
+        self.write(move |writer| step(writer, now, retention)).await
+    }
+}
+
+/// One bounded step of upkeep.
+pub(in crate::store) fn step(
+    writer: &mut Writer,
+    now: Option<Timestamp>,
+    retention: Duration,
+) -> Result<Upkeep, StoreError> {
+    writer.refuse_replaced_file()?;
+    // First: on a full disk it is what gives room back.
+    let (wal_bytes, finished) = checkpoint(writer)?;
+    let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
+    writer.rounds += 1;
+    if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
+        writer.save_pollers()?;
+    }
+    Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
+}
+
+/// Copies the write-ahead log into the store, and cuts it when it is large and no reader is open.
+fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
+    let path = open::with_suffix(&writer.path, "-wal");
+    let size = || std::fs::metadata(&path).map_or(0, |m| m.len());
+    if !writer.changed_since_checkpoint() && size() <= WAL_TARGET {
+        return Ok((size(), true));
+    }
+    // A reader would keep the cut waiting; the copy goes as far as it can.
+    let finished = checkpoint::run(&writer.connection, "PASSIVE")?
+        && (size() <= WAL_TARGET || writer.cut_briefly()?);
+    if finished {
+        writer.checkpointed();
+    }
+    Ok((size(), finished))
+}
+
+fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usize, StoreError> {
+    let before = |kept: Duration| now.checked_sub(kept).map(stamp).unwrap_or_default();
+    let last = log::last_seq(&writer.connection)?;
+    let from = if writer.prune_from >= last { 0 } else { writer.prune_from };
+    let cutoff = before(retention);
+    // Nothing is old enough yet: the common case on a young store, and it costs one look. A row
+    // from the future was observed while the clock was wrong: it says nothing of those behind it.
+    let old: bool = writer
+        .connection
+        .prepare_cached("SELECT coalesce((SELECT observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1) NOT BETWEEN ?2 AND ?3, 0)")?
+        .query_row((from, &cutoff, stamp(now)), |row| row.get(0))?;
+    let mut pruned = 0;
+    if old {
+        let (deleted, next) = log::prune(&writer.connection, from, PRUNE_SPAN, &cutoff)?;
+        writer.prune_from = next;
+        pruned += deleted;
+    } else {
+        writer.prune_from = 0;
+    }
+    let polls_cutoff = before(POLLS_KEPT);
+    let old_polls: bool = writer
+        .connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM _polls WHERE to_at < ?1)")?
+        .query_row([&polls_cutoff], |row| row.get(0))?;
+    if old_polls {
+        pruned += writer
+            .connection
+            .prepare_cached(
+                "DELETE FROM _polls WHERE id IN (SELECT id FROM _polls WHERE to_at < ?1 LIMIT ?2)",
+            )?
+            .execute((&polls_cutoff, POLLS_STEP))?;
+    }
+    Ok(pruned)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::record::{Page, PollerId, Record, Route};
+    use crate::store::fixtures::{self, Poll};
+    use crate::store::{PollFacts, Store};
+
+    use super::*;
+
+    async fn see(store: &Store, id: &str, name: &str, at: &str) {
+        let body = format!(r#"[{{"id":{id},"name":"{name}"}}]"#);
+        let record = Record::read(&body, 1..body.len() - 1).unwrap();
+        let facts = PollFacts {
+            at: at.parse().unwrap(),
+            asked_after: i64::MAX,
+            limit: 100,
+            latency: Duration::ZERO,
+            remaining: None,
+            served_business: None,
+        };
+        let poller = PollerId { route: Route::Leads, business: None };
+        store.store_page(poller, Page::new(body, vec![record]), facts, None).await.unwrap();
+    }
+
+    async fn versions(store: &Store, id: &'static str) -> Vec<i64> {
+        let left = store.read(|reader| reader.history(Route::Leads, id)).await.unwrap().changes;
+        left.iter().map(|change| change.version).collect()
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_stays_open_bounds_the_write_ahead_log_and_loses_nothing() {
+        const MOST: u64 = 2 * 1024 * 1024;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        store.shared.writer.lock().unwrap().as_mut().unwrap().wal_most = MOST;
+        let poll = |second: i64| {
+            let shown: Vec<String> = (second * 10..second * 10 + 20)
+                .rev()
+                .map(|id| fixtures::record(id, &"N".repeat(400)))
+                .collect();
+            (Poll { second, ..Poll::USUAL }, shown)
+        };
+        let (first, shown) = poll(0);
+        first.shows(&store, &shown).await;
+        let tool = rusqlite::Connection::open(&path).unwrap();
+        tool.execute_batch("BEGIN; SELECT count(*) FROM leads;").unwrap();
+        // Five minutes of polls, and the upkeep between them.
+        let mut refused = Vec::new();
+        for second in 1..300 {
+            let (poll, shown) = poll(second);
+            let facts = poll.facts(&store);
+            if second % 30 == 0 {
+                store.upkeep(Some(facts.at), MONTH).await.unwrap();
+            }
+            let poller = PollerId { route: Route::Leads, business: None };
+            if let Err(error) = store.store_page(poller, fixtures::page(&shown), facts, None).await
+            {
+                assert!(error.passes() && store.try_write().await.is_err(), "{error}");
+                refused.push(second);
+            }
+        }
+        let size = std::fs::metadata(dir.path().join("mirror.db-wal")).unwrap().len();
+        assert!(size < MOST + 512 * 1024, "{size}");
+        assert!(!refused.is_empty(), "the reader was never in the way");
+        tool.execute_batch("COMMIT").unwrap();
+        store.try_write().await.unwrap();
+        let (last, shown) = poll(300);
+        last.shows(&store, &shown).await;
+        let gaps = store.read(|reader| reader.gaps()).await.unwrap();
+        assert_eq!(gaps.len(), 1, "what went by meanwhile is one gap: {gaps:?}");
+    }
+
+    #[tokio::test]
+    async fn when_an_unchanged_page_was_read_is_written_once_a_minute() {
+        let (_dir, store) = fixtures::open();
+        let poll = |second| Poll { second, ..Poll::USUAL };
+        let row = async || store.read(|reader| reader.pollers()).await.unwrap().remove(0);
+        let shown = [fixtures::record(1, "N")];
+        poll(0).shows(&store, &shown).await;
+        let first = row().await.last_success_at;
+        assert!(poll(50).shows(&store, &shown).await.unchanged);
+        assert_eq!(row().await.last_success_at, first, "an unchanged page writes nothing");
+        for _ in 0..READING_TIMES_EVERY {
+            store.upkeep(None, MONTH).await.unwrap();
+        }
+        let read: Timestamp = row().await.last_success_at.parse().unwrap();
+        assert_eq!(read.duration_since(first.parse().unwrap()).as_secs(), 50);
+    }
+
+    const MONTH: Duration = Duration::from_secs(30 * 86_400);
+
+    #[tokio::test]
+    async fn what_grows_old_is_pruned_although_the_log_never_rests_and_the_clock_was_wrong_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        see(&store, "1", "Ann", "2090-01-01T00:00:00Z").await;
+        for month in 1..=9 {
+            let at = format!("2026-0{month}-01T00:00:00Z");
+            see(&store, "2", &format!("Bo {month}"), &at).await;
+            store.upkeep(Some(at.parse().unwrap()), MONTH * 4).await.unwrap();
+        }
+        let left = versions(&store, "2").await;
+        assert!(left.len() < 7 && left.contains(&9), "{left:?}");
+        for _ in 0..2 {
+            store.upkeep(Some("2027-06-01T00:00:00Z".parse().unwrap()), MONTH).await.unwrap();
+        }
+        assert_eq!(versions(&store, "2").await, [9]);
+        assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
+        let tool = rusqlite::Connection::open(&path).unwrap();
+        let old = "SELECT count(*) FROM _polls WHERE to_at < '2026-08'";
+        let old: i64 = tool.query_row(old, (), |row| row.get(0)).unwrap();
+        assert_eq!(old, 0, "polls are noted for a month");
+    }
+}

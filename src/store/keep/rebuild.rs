@@ -1,0 +1,167 @@
+//! Making the mirror tables again from the log: they are a projection of it.
+//!
+//! The daemon must not run. One transaction: an error leaves the mirror as it was.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Row, Transaction};
+
+use crate::record::{Fields, Kind, Route};
+use crate::store::error::{OpenError, StoreError};
+use crate::store::keep::checkpoint;
+use crate::store::mirror::{self, Mirror, RowFacts, job_states, lookup, views};
+use crate::store::open::{self, write_tx};
+use crate::store::{full_text, sightings};
+
+/// Makes the mirror of the store at `path` again from the log, and removes the search index, which the caller
+/// makes again. Returns how many records there are. Blocks.
+///
+/// A record that a table still holds keeps when it was first seen and how it was found; of others,
+/// the oldest version in the log says when.
+///
+/// `progress` is given the rows that were made and about how many will be.
+///
+/// # Errors
+/// [`OpenError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
+/// changed then.
+pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize, OpenError> {
+    let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
+    if !path.exists() {
+        return Err(OpenError::Missing(path.to_owned()));
+    }
+    let mut opened = open::open(path)?;
+    let records = rebuild_all(&mut opened.connection, progress).map_err(failed)?;
+    checkpoint::cut_wal(&opened.connection).map_err(failed)?;
+    full_text::remove(path).map_err(failed)?;
+    if opened.was_closed {
+        opened.lock.release();
+    }
+    Ok(records)
+}
+
+fn rebuild_all(
+    connection: &mut Connection,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<usize, StoreError> {
+    // Without it, renaming a table would rename it inside every view as well.
+    connection.pragma_update(None, "legacy_alter_table", true)?;
+    let tx = write_tx(connection)?;
+    let total = tx.query_row(ABOUT_RECORDS, [], |row| row.get::<_, i64>(0))?;
+    let total = u64::try_from(total).unwrap_or_default();
+    let mut records = 0;
+    for route in Route::ALL {
+        records += rebuild_route(&tx, route, &mut |made| progress((records + made) as u64, total))?;
+    }
+    sightings::note_pages(&tx)?;
+    // The indexes went with the old tables.
+    views::make_again(&tx)?;
+    job_states::make_again(&tx)?;
+    tx.commit()?;
+    Ok(records)
+}
+
+/// The latest versions of the records after one, in the order of their ids, with what only the old table says of a
+/// record.
+pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
+    format!(
+        "SELECT latest.record_id, latest.seq, latest.observed_at, latest.body, latest.kind, \
+         iif(o.id IS NULL, latest.business, o._business), coalesce(o._first_seen_at, \
+         (SELECT f.observed_at FROM changes f WHERE f.route = ?1 AND f.record_id = latest.record_id \
+         ORDER BY f.version LIMIT 1)), iif(o.id IS NULL, latest.observed_at, o._last_seen_at), o._via \
+         FROM (SELECT record_id, max(version), seq, observed_at, business, body, kind FROM changes \
+         WHERE route = ?1 AND record_id > ?2 GROUP BY record_id ORDER BY record_id LIMIT 500) latest \
+         LEFT JOIN \"{old}\" o ON o.id = latest.record_id ORDER BY latest.record_id"
+    )
+}
+
+/// About how many records the log has: those whose first version was not deleted.
+const ABOUT_RECORDS: &str = "SELECT count(*) FROM changes WHERE version = 1 AND kind <> 'gap'";
+
+struct LatestRow {
+    id: String,
+    seq: i64,
+    observed_at: String,
+    body: String,
+    kind: String,
+    business: Option<String>,
+    first_seen_at: String,
+    last_seen_at: Option<String>,
+    via: Option<String>,
+}
+
+impl LatestRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            seq: row.get(1)?,
+            observed_at: row.get(2)?,
+            body: row.get(3)?,
+            kind: row.get(4)?,
+            business: row.get(5)?,
+            first_seen_at: row.get(6)?,
+            last_seen_at: row.get(7)?,
+            via: row.get(8)?,
+        })
+    }
+}
+
+fn rebuild_route(
+    tx: &Transaction<'_>,
+    route: Route,
+    progress: &mut dyn FnMut(usize),
+) -> Result<usize, StoreError> {
+    let mut mirror = Mirror::load(tx, route)?;
+    let has_old = mirror::tables(tx)?.contains(route.as_str());
+    // Without one, the new table, which is empty, says nothing of any record.
+    let old = if has_old { format!("old_{route}") } else { route.to_string() };
+    if has_old {
+        tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
+    }
+    mirror.create(tx)?;
+    let mut statement = tx.prepare(&latest_versions_sql(&old))?;
+    let (mut records, mut last) = (0, String::new());
+    loop {
+        let step = statement.query_map((route.as_str(), &last), LatestRow::read)?;
+        let step = step.collect::<rusqlite::Result<Vec<_>>>()?;
+        let Some(end) = step.last() else { break };
+        last.clone_from(&end.id);
+        let kept: Vec<&LatestRow> =
+            step.iter().filter(|latest| latest.kind != Kind::Forgotten.as_str()).collect();
+        let fields: Vec<Fields<'_>> =
+            kept.iter().map(|latest| Fields::of(&latest.body).unwrap_or_default()).collect();
+        mirror.grow(tx, fields.iter())?;
+        for (latest, fields) in kept.iter().zip(&fields) {
+            let facts = RowFacts {
+                id: &latest.id,
+                business: latest.business.as_deref(),
+                first_seen_at: &latest.first_seen_at,
+                at: &latest.observed_at,
+                last_seen_at: latest.last_seen_at.as_deref(),
+                seq: latest.seq,
+                via: latest.via.as_deref(),
+            };
+            mirror.put(tx, &facts, fields)?;
+        }
+        records += kept.len();
+        progress(records);
+    }
+    drop(statement);
+    if has_old {
+        // Its indexes go with it.
+        tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
+        lookup::create_indexes(&mirror, tx)?;
+    }
+    Ok(records)
+}
+
+/// When the first version of a record was observed that the log still has.
+pub(in crate::store) fn first_observed(
+    tx: &Transaction<'_>,
+    route: Route,
+    id: &str,
+) -> rusqlite::Result<String> {
+    tx.prepare_cached(
+        "SELECT observed_at FROM changes WHERE route = ?1 AND record_id = ?2 ORDER BY version LIMIT 1",
+    )?
+    .query_row((route.as_str(), id), |row| row.get(0))
+}

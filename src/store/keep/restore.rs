@@ -1,0 +1,268 @@
+//! Puts a backup in the place of the store, and keeps the store that was there beside it.
+//!
+//! The backup is copied and checked first; until the last rename the store is as it was, and at no
+//! moment is there none. Refused while another process uses the store. Records that were forgotten
+//! after the backup was made are forgotten again.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OpenFlags};
+use tempfile::NamedTempFile;
+
+use crate::file_owner;
+use crate::store::error::{OpenError, StoreError};
+use crate::store::keep::backup::{self, CopyControl, CopyFacts};
+use crate::store::keep::backup_error::BackupError;
+use crate::store::keep::{backup_folder, checkpoint, forget};
+use crate::store::reader::{Reader, STEPS};
+use crate::store::{full_text, identity, open};
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// What the store holds now.
+    pub facts: CopyFacts,
+    /// Where the store is that was there before; `None` if there was none.
+    pub kept: Option<PathBuf>,
+    /// What became of the records that were forgotten after the backup was made.
+    pub forgotten: ForgottenSince,
+}
+
+/// Records that `forget` removed after a backup was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForgottenSince {
+    /// The backup still held this many; they were forgotten again.
+    Again(usize),
+    /// There is no store that could tell, or it cannot be read: the backup may hold some.
+    Unknown,
+}
+
+/// Puts the backup `file` in the place of the store at `store`. Blocks.
+///
+/// Positions, versions and event ids go on from where the backup has them, so that what is seen
+/// again is delivered again under the event id it had.
+///
+/// # Errors
+/// [`BackupError`]; the store is then as it was. A backup whose parts disagree is refused unless
+/// `accept_damage` is set.
+pub fn restore(
+    store: &Path,
+    file: &Path,
+    accept_damage: bool,
+    now: Timestamp,
+    control: &CopyControl,
+) -> Result<Restored, BackupError> {
+    if backup::same_file(store, file) {
+        return Err(BackupError::IsTheStore(file.to_owned()));
+    }
+    // A pipe would be waited for.
+    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        let reason = "it is no regular file".to_owned();
+        return Err(BackupError::NotABackup { path: file.to_owned(), reason });
+    }
+    let folder = file_owner::folder_of(store);
+    file_owner::make_folder(folder).map_err(BackupError::io("make", folder))?;
+    let (mut lock, was_clean) = open::Lock::take(store)?;
+    let restored = check_and_swap(store, file, accept_damage, now, control);
+    // A store that was not closed in order and stays must still be checked at its next start.
+    if restored.is_ok() || was_clean {
+        lock.release();
+    }
+    restored
+}
+
+fn check_and_swap(
+    store: &Path,
+    file: &Path,
+    accept_damage: bool,
+    now: Timestamp,
+    control: &CopyControl,
+) -> Result<Restored, BackupError> {
+    let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;
+    match fs::metadata(store) {
+        Ok(replaced) => file_owner::give_as(copy.as_file(), &replaced)
+            .map_err(BackupError::io("give its owner", copy.path()))?,
+        Err(_) => file_owner::give_to_folder(copy.as_file(), copy.path()),
+    }
+    let forgotten = adapt(&copy, store, file, accept_damage, control)?;
+    let facts = backup::facts(&copy)?;
+    // It follows another log, and may hold words that this one has not.
+    full_text::remove(store)
+        .map_err(|source| BackupError::Copy { path: store.to_owned(), source })?;
+    let kept = swap(store, copy, now)?;
+    Ok(Restored { facts, kept, forgotten })
+}
+
+/// Brings the copy to the schema of this program, which the checks know; forgets records in it; and gives it
+/// another identity for what follows.
+fn adapt(
+    copy: &NamedTempFile,
+    store: &Path,
+    file: &Path,
+    accept_damage: bool,
+    control: &CopyControl,
+) -> Result<ForgottenSince, BackupError> {
+    let failed = |source| BackupError::Copy { path: store.to_owned(), source };
+    let refused = BackupError::copy(store);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(copy.path(), flags).map_err(&refused)?;
+    // Nothing of it stays beside a copy that is thrown away.
+    connection.pragma_update(None, "journal_mode", "MEMORY").map_err(&refused)?;
+    open::bring_up_to_date(&mut connection).map_err(&refused)?;
+    if !accept_damage && let Some(reason) = disagreement(copy.path(), control)? {
+        return Err(BackupError::Disagrees { path: file.to_owned(), reason });
+    }
+    let since = match forget::tombstones(store) {
+        Some(records) => {
+            ForgottenSince::Again(forget::forget_again(&mut connection, &records).map_err(failed)?)
+        }
+        None => ForgottenSince::Unknown,
+    };
+    identity::renew(&connection).map_err(&refused)?;
+    connection.close().map_err(|(_, error)| refused(error))?;
+    Ok(since)
+}
+
+/// What `verify` finds wrong with the copy, which SQLite's own check cannot see.
+fn disagreement(copy: &Path, control: &CopyControl) -> Result<Option<String>, BackupError> {
+    let mut reader = Reader::open(copy)?;
+    let stop = control.stop.clone();
+    let watched = reader.connection.progress_handler(STEPS, Some(move || stop.is_cancelled()));
+    watched.map_err(BackupError::copy(copy))?;
+    let found = match reader.verify(&mut |_, _| {}) {
+        _ if control.stop.is_cancelled() => return Err(BackupError::Stopped),
+        found => found.map_err(|source| BackupError::Copy { path: copy.to_owned(), source })?,
+    };
+    let wrong = found.findings.into_iter().find(|finding| !finding.ok);
+    Ok(wrong.map(|finding| format!("{}: {}", finding.what, finding.said)))
+}
+
+/// Tells a file that is no sound backup from a copy that failed for another reason.
+fn not_a_backup(file: &Path, error: BackupError) -> BackupError {
+    let reason = match error {
+        BackupError::Open(OpenError::Foreign { reason, .. }) => {
+            format!("shopmirror did not write it ({reason})")
+        }
+        BackupError::Open(OpenError::Missing(_)) => {
+            "there is no such file, or it is empty".to_owned()
+        }
+        BackupError::Open(OpenError::Newer { found, known, .. }) => {
+            format!("a newer shopmirror wrote it (schema {found}, this one knows up to {known})")
+        }
+        BackupError::Unsound(reason)
+        | BackupError::Open(OpenError::Sqlite { source: StoreError::Corrupt(reason), .. })
+        | BackupError::Copy { source: StoreError::Corrupt(reason), .. } => reason,
+        error => return error,
+    };
+    BackupError::NotABackup { path: file.to_owned(), reason }
+}
+
+/// Gives the copy the name of the store, which gets a dated one.
+fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<PathBuf>, BackupError> {
+    if !store.exists() {
+        backup::publish(copy, store, false)?;
+        return Ok(None);
+    }
+    settle(store)?;
+    let stem = store.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("{stem}-replaced-{}.db", backup_folder::name_stamp(now));
+    let kept = store.with_file_name(name);
+    fs::hard_link(store, &kept).map_err(BackupError::io("keep the store as", &kept))?;
+    // A log left here would be taken for one of the restored store.
+    let moved = move_side_files(store, &kept);
+    let swapped = moved.map_err(BackupError::io("keep the log of", store)).and_then(|()| {
+        backup::sync_folder_of(store)?;
+        backup::publish(copy, store, true)
+    });
+    if swapped.is_err() {
+        // What cannot be taken back is refused by the next start, with what to do.
+        let _ = move_side_files(&kept, store).and_then(|()| fs::remove_file(&kept));
+    }
+    swapped.map(|()| Some(kept))
+}
+
+fn move_side_files(from: &Path, to: &Path) -> io::Result<()> {
+    for side in ["-wal", "-shm"] {
+        match fs::rename(open::with_suffix(from, side), open::with_suffix(to, side)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Moves the content of the write-ahead log into the store itself. A damaged store is what a restore is for: it is
+/// kept as it is, with its log.
+fn settle(store: &Path) -> Result<(), BackupError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let settled = || {
+        let connection = Connection::open_with_flags(store, flags)?;
+        connection.busy_timeout(open::LOCK_WAIT)?;
+        checkpoint::run(&connection, "TRUNCATE")
+    };
+    match settled() {
+        Ok(false) => Err(BackupError::Copy { path: store.to_owned(), source: StoreError::Busy }),
+        Err(error) => {
+            tracing::debug!(%error, "could not settle the write-ahead log of the store to be replaced");
+            Ok(())
+        }
+        Ok(true) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::record::Route;
+    use crate::store::fixtures::{Poll, record};
+    use crate::store::{Operator, Store, back_up};
+
+    #[tokio::test]
+    async fn a_record_that_was_forgotten_after_the_backup_does_not_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, backup) = (dir.path().join("mirror.db"), dir.path().join("backup.db"));
+        let control = CopyControl { stop: CancellationToken::new(), progress: Arc::new(|_| ()) };
+        let both = [record(2, "Younger Quetzal"), record(1, "Older Quetzal")];
+        let store = Store::open(&path).unwrap();
+        Poll::USUAL.shows(&store, &both[1..]).await;
+        store.close().await.unwrap();
+        drop(store);
+        back_up(&path, &backup, false, &control).unwrap();
+        let store = Store::open(&path).unwrap();
+        Poll::USUAL.shows(&store, &both).await;
+        store.close().await.unwrap();
+        drop(store);
+        let mut operator = Operator::open(&path).unwrap();
+        for id in ["1", "2"] {
+            operator.forget(Route::Leads, id, "2026").unwrap();
+        }
+        drop(operator);
+
+        let restored =
+            restore(&path, &backup, false, "2026-01-01T00:00:00Z".parse().unwrap(), &control)
+                .unwrap();
+        assert_eq!(restored.forgotten, ForgottenSince::Again(1));
+        let file = fs::read(&path).unwrap();
+        assert!(!file.windows(7).any(|window| window == b"Quetzal"), "a name is still in the file");
+        let store = Store::open(&path).unwrap();
+        let shown = Poll::USUAL.shows(&store, &both).await;
+        assert_eq!((shown.created, shown.updated), (0, 0));
+        store.close().await.unwrap();
+        drop(store);
+        let reader = Reader::open(&path).unwrap();
+        assert!(reader.verify(&mut |_, _| {}).unwrap().is_sound());
+        assert!(reader.counts().unwrap().contains(&(Route::Leads, 0)));
+
+        fs::write(&path, b"damaged").unwrap();
+        let now = "2026-01-02T00:00:00Z".parse().unwrap();
+        let restored = restore(&path, &backup, false, now, &control).unwrap();
+        assert_eq!(restored.forgotten, ForgottenSince::Unknown);
+    }
+}

@@ -1,0 +1,85 @@
+//! One record: what it is now, and its newest versions. Older ones are read by `shopmirror log`.
+
+use std::ops::ControlFlow;
+
+use rusqlite::OptionalExtension;
+
+use crate::record::{Change, Route};
+use crate::store::error::StoreError;
+use crate::store::log;
+use crate::store::reader::Reader;
+
+/// The most versions of one record that are read at once.
+const HISTORY_MAX: usize = 200;
+/// The most bytes of their bodies.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The newest versions of one record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordHistory {
+    /// The versions, the oldest first.
+    pub changes: Vec<Change>,
+    /// Whether the log has older versions.
+    pub has_older: bool,
+}
+
+impl Reader {
+    /// The newest versions of one record that are in the log, at most 200. The newest one is always among
+    /// them, however long it is.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn history(&self, route: Route, id: &str) -> Result<RecordHistory, StoreError> {
+        let (mut changes, mut bytes, mut has_older) = (Vec::new(), 0, false);
+        log::each_version(&self.connection, (route, id), 0, |change| {
+            bytes += change.body.len() + change.before.as_ref().map_or(0, String::len);
+            has_older = changes.len() == HISTORY_MAX || (bytes > BYTES_MAX && !changes.is_empty());
+            if has_older {
+                return ControlFlow::Break(());
+            }
+            changes.push(change);
+            ControlFlow::Continue(())
+        })?;
+        changes.reverse();
+        Ok(RecordHistory { changes, has_older })
+    }
+
+    /// Gives `each` the versions of one record after a row of the log, the newest first, until it
+    /// breaks.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn each_version_after(
+        &self,
+        route: Route,
+        id: &str,
+        after: i64,
+        each: impl FnMut(Change) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        Ok(log::each_version(&self.connection, (route, id), after, each)?)
+    }
+
+    /// When a page showed a record last; `None` while it is on the newest page of its list, or if the mirror
+    /// has no such record.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn last_seen_at(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
+        let sql = format!("SELECT _last_seen_at FROM \"{route}\" WHERE id = ?1");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        Ok(statement.query_row([id], |row| row.get(0)).optional()?.flatten())
+    }
+
+    /// The text of the version that a record's row in the mirror was made from; `None` if the mirror
+    /// has no such record.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn current_body(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
+        let sql = format!(
+            "SELECT c.body FROM \"{route}\" r JOIN changes c ON c.seq = r._seq WHERE r.id = ?1"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        Ok(statement.query_row([id], |row| row.get(0)).optional()?)
+    }
+}

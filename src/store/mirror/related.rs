@@ -1,0 +1,151 @@
+//! Which records belong together: a repair with its status changes, payments, outsourced work and customer.
+
+use rusqlite::{OptionalExtension, ToSql};
+
+use crate::record::Route;
+use crate::store::error::StoreError;
+use crate::store::mirror::job_links::{self, JobLink};
+use crate::store::reader::Reader;
+
+/// By which a record of a route without a link names its job.
+const NUMBER: &str = "job_number";
+/// By which a customer is the same, with what else must be the same then.
+const CONTACTS: [(&str, Option<&str>); 2] =
+    [("mobile_number", Some("mobile_country_code")), ("email", None)];
+
+/// A record that belongs to another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelatedRecord {
+    /// Its id.
+    pub id: String,
+    /// Its JSON text as received.
+    pub body: String,
+}
+
+impl Reader {
+    /// The job of a record, if one is known.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn job_of(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
+        match self.job_link(route)? {
+            Some(link) => Ok(job_links::job_of(&self.connection, &link, id)?),
+            None => Ok(None),
+        }
+    }
+
+    /// The records of a route that belong to a job, the last that came first, at most `most`.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn records_of_job(
+        &self,
+        route: Route,
+        job: &str,
+        most: usize,
+    ) -> Result<Vec<RelatedRecord>, StoreError> {
+        let Some(link) = self.job_link(route)? else { return Ok(Vec::new()) };
+        let of_job = link.condition_from_job("r", "j");
+        self.related(&format!("jobs j CROSS JOIN \"{route}\" r ON {of_job}"), "j.id", job, most)
+    }
+
+    /// The customer with the mobile number, else the e-mail address, of a record.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn customer_of(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
+        for same in self.same_contact(route, "r", "c")? {
+            let sql = format!(
+                "SELECT c.id FROM \"{route}\" r CROSS JOIN customers c ON {same} WHERE r.id = ?1 \
+                 ORDER BY c.rowid LIMIT 1"
+            );
+            let found = self.connection.prepare_cached(&sql)?.query_row([id], |row| row.get(0));
+            if let Some(customer) = found.optional()? {
+                return Ok(Some(customer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The records of a route with the mobile number, else the e-mail address, of a customer, the last that
+    /// came first, at most `most`.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn records_of_customer(
+        &self,
+        route: Route,
+        customer: &str,
+        most: usize,
+    ) -> Result<Vec<RelatedRecord>, StoreError> {
+        for same in self.same_contact(route, "r", "c")? {
+            let from = format!("customers c CROSS JOIN \"{route}\" r ON {same}");
+            let found = self.related(&from, "c.id", customer, most)?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn related(
+        &self,
+        from: &str,
+        id_column: &str,
+        id: &str,
+        most: usize,
+    ) -> Result<Vec<RelatedRecord>, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let sql = format!(
+            "SELECT r.id, h.body FROM {from} CROSS JOIN changes h ON h.seq = r._seq \
+             WHERE {id_column} = ?1 ORDER BY r.rowid DESC LIMIT ?2"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let parameters: [&dyn ToSql; 2] = [&id, &most];
+        let rows = statement.query_map(parameters, |row| {
+            Ok(RelatedRecord { id: row.get(0)?, body: row.get(1)? })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// How a route names its job: as was found in the data, else by the number of the job.
+    fn job_link(&self, route: Route) -> Result<Option<JobLink>, StoreError> {
+        if let Some(link) = job_links::of_route(&self.connection, route)? {
+            return Ok(Some(link));
+        }
+        let has_number = route == Route::OutsourcedJobs
+            && self.has(route, NUMBER)?
+            && self.has(Route::Jobs, NUMBER)?;
+        let (field, job_field) = (NUMBER.to_owned(), NUMBER.to_owned());
+        Ok(has_number.then_some(JobLink { route, field, job_field }))
+    }
+
+    /// The conditions under which a record of a route is of a customer, the best first.
+    fn same_contact(
+        &self,
+        route: Route,
+        record: &str,
+        customer: &str,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut conditions = Vec::new();
+        for (field, with) in CONTACTS {
+            if !self.has(route, field)? || !self.has(Route::Customers, field)? {
+                continue;
+            }
+            let mut same =
+                format!("{customer}.{field} = {record}.{field} AND {record}.{field} <> ''");
+            if let Some(with) = with
+                && self.has(route, with)?
+                && self.has(Route::Customers, with)?
+            {
+                same.push_str(&format!(" AND {customer}.{with} IS {record}.{with}"));
+            }
+            conditions.push(same);
+        }
+        Ok(conditions)
+    }
+
+    fn has(&self, route: Route, column: &str) -> Result<bool, StoreError> {
+        Ok(self.columns(route)?.iter().any(|known| known == column))
+    }
+}

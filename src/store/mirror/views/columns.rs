@@ -1,0 +1,368 @@
+//! Which columns a view has, and the SQL of each.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::Connection;
+use rusqlite::types::Type;
+use serde_json::value::RawValue;
+
+use crate::record::{Route, field};
+use crate::store::mirror::job_links::{self, JobLink};
+use crate::store::mirror::{self, quoted};
+
+/// Names of date fields that the shop enters (contract, "Read records").
+const ENTERED_DATES: [&str; 4] =
+    ["next_follow_up", "scheduled_on", "estimated_delivery", "received_at"];
+/// Our own columns of a mirror table that a view shows.
+const OWN: [&str; 3] = ["_business", "_first_seen_at", "_changed_at"];
+/// Rows by which the type of a column is told.
+const SAMPLE: u32 = 200;
+/// Further columns of the view of a route that stand for custom fields, at most.
+const CUSTOM_MAX: usize = 100;
+
+/// The columns of one mirror table, and the custom fields that the workspace defines for it.
+pub(in crate::store) struct RouteColumns {
+    pub(in crate::store) route: Route,
+    /// The columns of the record's fields, without `id` and our own.
+    pub(in crate::store) fields: Vec<String>,
+    /// Of `id` and each field, what its newest values are.
+    types: HashMap<String, ColumnType>,
+    /// The labels of the custom fields.
+    pub(in crate::store) custom: Vec<String>,
+    /// How the records name their job.
+    pub(in crate::store) link: Option<JobLink>,
+}
+
+impl RouteColumns {
+    pub(in crate::store) fn has(&self, column: &str) -> bool {
+        column == "id"
+            || column == "_seq"
+            || OWN.contains(&column)
+            || self.fields.iter().any(|field| field == column)
+    }
+
+    /// What a column holds; text as long as nothing is known of it.
+    fn type_of(&self, column: &str) -> ColumnType {
+        self.types.get(column).copied().unwrap_or(ColumnType::Text)
+    }
+}
+
+/// What a report tool takes the values of a column for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum ColumnType {
+    Integer,
+    Real,
+    Text,
+}
+
+/// One column of a view.
+pub(in crate::store) struct ViewColumn {
+    pub(in crate::store) name: String,
+    pub(in crate::store) column_type: ColumnType,
+    pub(in crate::store) sql: String,
+}
+
+impl ColumnType {
+    /// The type of a column that holds values of both.
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Text, _) | (_, Self::Text) => Self::Text,
+            (Self::Integer, Self::Integer) => Self::Integer,
+            _ => Self::Real,
+        }
+    }
+}
+
+impl ViewColumn {
+    /// The column with its type. SQLite before 3.41 knows no type of an expression: it takes that of the
+    /// last part, a column of a table without rows. The value stays as it is.
+    pub(in crate::store) fn typed(&self) -> String {
+        let column = match self.column_type {
+            ColumnType::Integer => "i",
+            ColumnType::Real => "r",
+            ColumnType::Text => "t",
+        };
+        let name = quoted(&self.name);
+        format!("(SELECT {} UNION ALL SELECT {column} FROM _types WHERE 0) AS {name}", self.sql)
+    }
+}
+
+/// The columns of a view, and what its table is joined with.
+pub(in crate::store) struct View {
+    pub(in crate::store) columns: Vec<ViewColumn>,
+    pub(in crate::store) joins: String,
+}
+
+/// Reads the columns of all mirror tables and the definitions of the custom fields.
+pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns>> {
+    let custom = custom_labels(connection)?;
+    let links = job_links::read(connection)?;
+    Route::ALL
+        .into_iter()
+        .map(|route| {
+            let fields = mirror::field_columns(connection, route)?;
+            let types = types(connection, route, &fields)?;
+            let custom = custom.get(&route).cloned().unwrap_or_default();
+            let link = links.iter().find(|link| link.route == route).cloned();
+            Ok(RouteColumns { route, fields, types, custom, link })
+        })
+        .collect()
+}
+
+/// What the newest values of each field are; nothing of a field without values. An id is text in the table.
+fn types(
+    connection: &Connection,
+    route: Route,
+    fields: &[String],
+) -> rusqlite::Result<HashMap<String, ColumnType>> {
+    let mut types: HashMap<String, ColumnType> = HashMap::new();
+    if !mirror::tables(connection)?.contains(route.as_str()) {
+        return Ok(types);
+    }
+    let list: String = fields.iter().map(|field| format!(", r.{}", quoted(field))).collect();
+    let mut statement = connection.prepare(&format!(
+        "SELECT {}{list} FROM \"{route}\" r ORDER BY r.rowid DESC LIMIT {SAMPLE}",
+        id("r.id")
+    ))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        for (place, name) in
+            std::iter::once("id").chain(fields.iter().map(String::as_str)).enumerate()
+        {
+            let found = match row.get_ref(place)?.data_type() {
+                Type::Null => continue,
+                Type::Integer => ColumnType::Integer,
+                Type::Real => ColumnType::Real,
+                Type::Text | Type::Blob => ColumnType::Text,
+            };
+            let known = types.get(name).copied();
+            types.insert(name.to_owned(), known.map_or(found, |known| known.with(found)));
+        }
+    }
+    Ok(types)
+}
+
+/// The labels of the custom fields by the route whose records carry them. One definition is in memory
+/// at a time.
+fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Vec<String>>> {
+    let mut custom: BTreeMap<Route, Vec<String>> = BTreeMap::new();
+    let mut statement = connection.prepare_cached(
+        "SELECT form_type, definition FROM _custom_fields ORDER BY form_type, business",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let Some(route) = route_of_form(row.get_ref(0)?.as_str()?) else { continue };
+        let of_route = custom.entry(route).or_default();
+        for label in labels(row.get_ref(1)?.as_str()?) {
+            if of_route.len() < CUSTOM_MAX && !of_route.contains(&label) {
+                of_route.push(label);
+            }
+        }
+    }
+    Ok(custom)
+}
+
+/// The route whose records carry the fields of a form. The contract names only the form `Lead`.
+fn route_of_form(form: &str) -> Option<Route> {
+    let word: String = form.to_lowercase().chars().filter(char::is_ascii_lowercase).collect();
+    let holds = |part: &str| word.contains(part);
+    if holds("lead") || holds("enquiry") {
+        Some(Route::Leads)
+    } else if holds("customer") || holds("client") {
+        Some(Route::Customers)
+    } else if holds("outsourc") {
+        Some(Route::OutsourcedJobs)
+    } else if holds("payment") {
+        Some(Route::Payments)
+    } else if holds("job") || holds("repair") || holds("checkin") {
+        Some(Route::Jobs)
+    } else {
+        None
+    }
+}
+
+/// The labels in a form's definitions. The contract does not name the members of a definition.
+fn labels(definition: &str) -> Vec<String> {
+    let fields: Vec<&RawValue> = serde_json::from_str(definition).unwrap_or_default();
+    let label = |definition: &&RawValue| {
+        ["field_name", "name", "label"]
+            .into_iter()
+            .find_map(|key| serde_json::from_str::<String>(field(definition.get(), key)?).ok())
+            .filter(|label| !label.is_empty() && label.len() <= 200 && !label.contains('\0'))
+    };
+    fields.iter().filter_map(label).collect()
+}
+
+/// The columns of a route's view; `all` are the tables that it may be joined with.
+pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
+    use ColumnType::{Real, Text};
+    let mut columns = Columns { found: Vec::new() };
+    columns.add("id", table.type_of("id"), &id("r.id"));
+    for field in &table.fields {
+        let column = format!("r.{}", quoted(field));
+        if is_time(field) {
+            columns.add(field, Text, &local(&column));
+        } else if is_amount(field) {
+            columns.add(field, Real, &number(&column));
+        } else {
+            columns.add(field, table.type_of(field), &column);
+        }
+        if field == "created_at" {
+            let day = format!("substr({}, 1, 10)", local(&column));
+            columns.add("created_date", Text, &day);
+        }
+    }
+    let mut joins = joined(table, all, &mut columns);
+    if table.route == Route::Jobs {
+        joins.push_str(" LEFT JOIN _job_states s ON s.id = r.id");
+        add_current_state(&mut columns);
+    }
+    if table.has("custom_fields") {
+        for label in &table.custom {
+            let key = label.replace('\\', "\\\\").replace('"', "\\\"").replace('\'', "''");
+            let path = format!("'$.\"{key}\"'");
+            let sql = format!(
+                "CASE WHEN json_valid(r.custom_fields) THEN json_extract(r.custom_fields, {path}) END"
+            );
+            columns.add(label, Text, &sql);
+        }
+    }
+    let last_seen = format!(
+        "{} FROM (SELECT coalesce(r._last_seen_at, (SELECT p.last_success_at FROM _pollers p \
+         WHERE p.route = '{}' AND p.business = coalesce(r._business, '')), r._changed_at) AS at) seen",
+        local("seen.at"),
+        table.route
+    );
+    columns.add("last_seen_at", Text, &last_seen);
+    columns.add("_business", Text, "r._business");
+    columns.add("_first_seen_at", Text, &local("r._first_seen_at"));
+    columns.add("_changed_at", Text, &local("r._changed_at"));
+    View { columns: columns.found, joins }
+}
+
+/// What a job is now, from its newest source.
+fn add_current_state(columns: &mut Columns) {
+    use ColumnType::{Real, Text};
+    columns.add("current_status", Text, "s.status");
+    columns.add("current_stage", Text, "s.stage");
+    columns.add("status_since", Text, &local("s.since"));
+    columns.add("completed_at", Text, &local("s.completed_at"));
+    columns.add("paid_total", Real, "s.paid");
+    columns.add("turnaround_days", Real, "round(s.open_seconds / 86400.0, 2)");
+    columns.add("state_source", Text, "s.source");
+}
+
+struct Columns {
+    found: Vec<ViewColumn>,
+}
+
+impl Columns {
+    /// Adds a column, under another name if its own is taken.
+    fn add(&mut self, name: &str, column_type: ColumnType, sql: &str) {
+        let taken = |name: &str| {
+            self.found.iter().any(|column| column.name.to_lowercase() == name.to_lowercase())
+        };
+        let name = std::iter::once(name.to_owned())
+            .chain((2..).map(|n| format!("{name}_{n}")))
+            .find(|name| !taken(name))
+            .expect("the suffixes do not end");
+        self.found.push(ViewColumn { name, column_type, sql: sql.to_owned() });
+    }
+
+    /// Adds a column unless the table has a field of that name.
+    fn derive(&mut self, table: &RouteColumns, name: &str, column_type: ColumnType, sql: &str) {
+        if !table.has(name) {
+            self.add(name, column_type, sql);
+        }
+    }
+}
+
+/// Joins the job of a record by its link, and the customer by the number of the mobile phone, else
+/// by e-mail. Each finds one row at most, so that SQLite leaves out a join that a query does not use.
+fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> String {
+    let of = |route: Route| all.iter().find(|other| other.route == route);
+    let mut joins = String::new();
+    let mut contact = ("r", table);
+    if let Some((link, jobs)) = table.link.as_ref().zip(of(Route::Jobs)) {
+        joins.push_str(&format!(
+            " LEFT JOIN jobs j ON j.rowid = (SELECT n.rowid FROM jobs n \
+             WHERE {} ORDER BY n.rowid LIMIT 1)",
+            link.condition("r", "n")
+        ));
+        columns.derive(table, "job_id", jobs.type_of("id"), &id("j.id"));
+        contact = ("j", jobs);
+    }
+    let customers = of(Route::Customers).filter(|_| table.route != Route::Customers);
+    let Some(customers) = customers else { return joins };
+    let (alias, source) = contact;
+    let mut ways = Vec::new();
+    for field in ["mobile_number", "email"] {
+        if source.has(field) && customers.has(field) {
+            let code = "mobile_country_code";
+            let same_code = field == "mobile_number" && source.has(code) && customers.has(code);
+            let and =
+                if same_code { format!(" AND n.{code} IS {alias}.{code}") } else { String::new() };
+            ways.push(format!(
+                "(SELECT n.rowid FROM customers n WHERE n.{field} = {alias}.{field} AND {alias}.{field} <> ''{and} ORDER BY n.rowid LIMIT 1)"
+            ));
+        }
+    }
+    if ways.is_empty() {
+        return joins;
+    }
+    let row =
+        if ways.len() == 1 { ways.remove(0) } else { format!("coalesce({})", ways.join(", ")) };
+    joins.push_str(&format!(" LEFT JOIN customers c ON c.rowid = {row}"));
+    columns.derive(table, "customer_id", customers.type_of("id"), &id("c.id"));
+    for field in ["name", "customer_type", "created_at"] {
+        if customers.has(field) {
+            let column = format!("c.{}", quoted(field));
+            let (name, sql) = match field {
+                "name" => ("customer_name", column),
+                "created_at" => ("customer_since", local(&column)),
+                other => (other, column),
+            };
+            columns.derive(table, name, ColumnType::Text, &sql);
+        }
+    }
+    joins
+}
+
+fn is_time(field: &str) -> bool {
+    let name = field.to_ascii_lowercase();
+    ENTERED_DATES.contains(&name.as_str())
+        || ["_at", "_on", "_date", "_time"].iter().any(|end| name.ends_with(end))
+}
+
+fn is_amount(field: &str) -> bool {
+    let name = field.to_ascii_lowercase();
+    ["amount", "cost", "price", "total", "balance"].iter().any(|end| name.ends_with(end))
+}
+
+/// An id as a number if it is an integer as the API writes them.
+fn id(column: &str) -> String {
+    format!(
+        "CASE WHEN {column} GLOB '[1-9]*' AND {column} NOT GLOB '*[^0-9]*' AND length({column}) < 19 \
+         THEN CAST({column} AS INTEGER) ELSE {column} END"
+    )
+}
+
+/// A UTC time as a time of the workspace, to the second; any other text as it is. The fraction is cut
+/// first, because SQLite would round it up into the next second.
+pub(in crate::store) fn local(column: &str) -> String {
+    format!(
+        "CASE WHEN {column} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z' \
+         THEN strftime('%Y-%m-%d %H:%M:%S', substr({column}, 1, 19), \
+         (SELECT z.seconds FROM _time_zone_offsets z WHERE z.from_at <= {column} \
+         ORDER BY z.from_at DESC LIMIT 1) || ' seconds') ELSE {column} END"
+    )
+}
+
+/// Text that is a number as a number.
+fn number(column: &str) -> String {
+    format!(
+        "CASE WHEN typeof({column}) = 'text' AND {column} GLOB '*[0-9]*' \
+         AND {column} NOT GLOB '*[^-0-9.]*' AND {column} NOT GLOB '?*-*' AND {column} NOT GLOB '*.*.*' \
+         THEN CAST({column} AS NUMERIC) ELSE {column} END"
+    )
+}

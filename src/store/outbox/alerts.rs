@@ -1,0 +1,120 @@
+//! The table `_alerts`: what is wrong now and what each sink was told of it.
+//!
+//! What is kept here and the notice about it are one transaction, so that a restart neither repeats
+//! nor forgets an alert.
+
+use std::collections::BTreeMap;
+
+use crate::store::error::StoreError;
+use crate::store::handle::Store;
+use crate::store::open::write_tx;
+use crate::store::outbox::notices::{self, NewNotice};
+use crate::store::reader::Reader;
+
+/// Matters that are kept for one sink, at most: more are not told.
+const MOST: i64 = 1_000;
+
+/// What one sink was told of one matter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlertRow {
+    /// When it was first seen.
+    pub since: String,
+    /// How bad it was when the sink was told last; 0 before that.
+    pub told: i64,
+}
+
+/// What is to be kept and said about one matter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AlertStep {
+    /// It goes on.
+    Keep {
+        /// What it is about.
+        about: String,
+        /// When it was first seen.
+        since: String,
+        /// How bad it is said to be.
+        told: i64,
+        /// What is said; `None` for nothing yet.
+        notice: Option<NewNotice>,
+    },
+    /// It is over.
+    End {
+        /// What it was about.
+        about: String,
+        /// What is said; `None` if it was never told.
+        notice: Option<NewNotice>,
+    },
+}
+
+const LIST: &str = "SELECT about, since, told FROM _alerts WHERE sink = ?1 LIMIT ?2";
+
+const KEEP: &str = "INSERT INTO _alerts (sink, about, since, told) SELECT ?1, ?2, ?3, ?4 \
+     WHERE (SELECT count(*) FROM _alerts WHERE sink = ?1) < ?5 \
+     OR EXISTS (SELECT 1 FROM _alerts WHERE sink = ?1 AND about = ?2) \
+     ON CONFLICT (sink, about) DO UPDATE SET told = excluded.told";
+
+const END: &str = "DELETE FROM _alerts WHERE sink = ?1 AND about = ?2";
+
+impl Reader {
+    /// What a sink was told of what was wrong, by what it is about.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn alerts(&self, sink: &str) -> Result<BTreeMap<String, AlertRow>, StoreError> {
+        let mut statement = self.connection.prepare_cached(LIST)?;
+        let rows = statement.query_map((sink, MOST), |row| {
+            Ok((row.get(0)?, AlertRow { since: row.get(1)?, told: row.get(2)? }))
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+impl Store {
+    /// Keeps what is wrong and posts what is said about it to the sink, in one transaction.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn save_alerts(&self, sink: String, steps: Vec<AlertStep>) -> Result<(), StoreError> {
+        let dropped = self.write(move |writer| {
+            let identity = writer.identities.first().to_owned();
+            let tx = write_tx(&mut writer.connection)?;
+            let mut dropped = 0;
+            for step in &steps {
+                let (kept, notice) = match step {
+                    AlertStep::Keep { about, since, told, notice } => {
+                        let values = (&sink, about, since, told, MOST);
+                        (tx.prepare_cached(KEEP)?.execute(values)?, notice)
+                    }
+                    AlertStep::End { about, notice } => {
+                        (tx.prepare_cached(END)?.execute((&sink, about))?, notice)
+                    }
+                };
+                if let Some(notice) = notice.as_ref().filter(|_| kept > 0) {
+                    dropped += notices::add(&tx, &identity, std::slice::from_ref(&sink), notice)?;
+                }
+            }
+            tx.commit()?;
+            Ok(dropped)
+        });
+        notices::note_dropped(dropped.await?);
+        Ok(())
+    }
+
+    /// Forgets what sinks were told that get no alerts any more, and what waits to be told: if one of them
+    /// gets alerts again, it is told what is wrong then.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub async fn keep_alerts_of(&self, sinks: Vec<String>) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            let names = serde_json::to_string(&sinks).expect("names are plain texts");
+            let tx = write_tx(&mut writer.connection)?;
+            for table in ["_alerts WHERE", "_notices WHERE kind = 'alert' AND"] {
+                let others = "sink NOT IN (SELECT value FROM json_each(?1))";
+                tx.execute(&format!("DELETE FROM {table} {others}"), [&names])?;
+            }
+            Ok(tx.commit()?)
+        })
+        .await
+    }
+}

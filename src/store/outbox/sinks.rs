@@ -1,0 +1,420 @@
+//! The table `sinks`: how far each sink has come in the log, and its counters.
+//!
+//! The changes up to a sink's position were delivered, were not asked for, or are in
+//! `deliveries`. Positions that only passed changes a sink did not ask for are saved late and
+//! together, since losing them costs nothing but reading those rows again.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::Serialize;
+
+use crate::store::error::StoreError;
+use crate::store::handle::Store;
+use crate::store::log;
+use crate::store::open::write_tx;
+use crate::store::outbox::acknowledged::{self, Acknowledged};
+use crate::store::outbox::deliveries::{self, PendingDelivery};
+use crate::store::outbox::passed::{self, Passed, PassedPositions};
+use crate::store::outbox::sink_state::{GateState, SinkState};
+use crate::store::outbox::state_topics;
+use crate::store::reader::Reader;
+
+/// A sink's row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SinkRow {
+    /// The sink's name.
+    pub name: String,
+    /// `webhook`, `file`, `command`
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Whether it takes changes.
+    pub state: SinkState,
+    /// The sink needs nothing more of the log up to this row.
+    pub position: i64,
+    /// Changes delivered since the sink was first opened.
+    pub delivered: i64,
+    /// When a change was last delivered.
+    pub last_success_at: Option<String>,
+    /// The last fault.
+    pub last_error: Option<String>,
+    /// When it was.
+    pub last_error_at: Option<String>,
+    /// Changes being retried, or waiting for one that is.
+    pub retrying: i64,
+    /// Changes refused for good.
+    pub dead: i64,
+    /// Changes that the sink did not ask for.
+    pub filtered: i64,
+    /// Changes before its beginning, changes that were dropped, and changes that were no longer in the
+    /// log.
+    pub skipped: i64,
+    /// Whether new changes are handed to it.
+    pub gate: GateState,
+    /// The flood gate does not count changes up to this row of the log.
+    pub released_to: i64,
+}
+
+/// Where a new sink begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begin {
+    /// After the last row of the log.
+    Now,
+    /// At its first row.
+    Beginning,
+    /// At the first row observed at or after this stamp.
+    At(String),
+}
+
+impl Begin {
+    fn position(&self, connection: &Connection) -> rusqlite::Result<i64> {
+        match self {
+            Self::Now => log::last_seq(connection),
+            Self::Beginning => Ok(0),
+            Self::At(stamp) => log::position_at(connection, stamp),
+        }
+    }
+}
+
+/// What one round of a sink's work changed; saved in one transaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SinkProgress {
+    /// The new position, if it moved.
+    pub position: Option<i64>,
+    /// Changes delivered.
+    pub delivered: i64,
+    /// Changes that the sink did not ask for, up to the new position.
+    pub filtered: i64,
+    /// Parked changes that are no longer in the log.
+    pub skipped: i64,
+    /// Deliveries to add or to bring up to date.
+    pub put: Vec<PendingDelivery>,
+    /// Deliveries that need no further attempt.
+    pub settled: Vec<PendingDelivery>,
+    /// A fault of the endpoint, to be shown with the sink.
+    pub fault: Option<String>,
+    /// Whether the sink is to be disabled.
+    pub disable: bool,
+    /// What the destination has acknowledged, if it keeps an account of that and it changed.
+    pub acknowledged: Option<Acknowledged>,
+    /// When this was.
+    pub at: String,
+}
+
+impl SinkProgress {
+    /// Whether there is anything to save but a position that passed unwanted changes.
+    #[must_use]
+    pub fn must_be_saved(&self) -> bool {
+        self.delivered > 0
+            || !self.put.is_empty()
+            || !self.settled.is_empty()
+            || self.fault.is_some()
+            || self.disable
+            || self.acknowledged.is_some()
+    }
+}
+
+impl Reader {
+    /// The stored state of each sink.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
+        Ok(list(&self.connection)?)
+    }
+
+    /// The stored state of one sink.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn sink(&self, name: &str) -> Result<Option<SinkRow>, StoreError> {
+        Ok(find(&self.connection, name)?)
+    }
+}
+
+impl Store {
+    /// Opens a sink's row, making it where the sink is to begin; see [`Begin`].
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn open_sink(
+        &self,
+        name: String,
+        type_name: &'static str,
+        begin: Begin,
+        at: String,
+    ) -> Result<SinkRow, StoreError> {
+        self.write(move |writer| open(&mut writer.connection, &name, type_name, &begin, &at)).await
+    }
+
+    /// Marks every sink not named as removed; returns their rows. The log keeps what they need until
+    /// they are forgotten.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<Vec<SinkRow>, StoreError> {
+        self.write(move |writer| Ok(retire(&mut writer.connection, &configured)?)).await
+    }
+
+    /// Saves one round of a sink's work in one transaction; returns the sink's row.
+    ///
+    /// # Errors
+    /// Nothing is stored; the round is repeated under the same event ids.
+    pub async fn save_progress(
+        &self,
+        sink: String,
+        progress: SinkProgress,
+    ) -> Result<Option<SinkRow>, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        self.write(move |writer| save(&mut writer.connection, &shared.passed, &sink, &progress))
+            .await
+    }
+
+    /// Holds a sink back until an operator releases it; returns its row.
+    ///
+    /// # Errors
+    /// Nothing is stored.
+    pub async fn hold_sink(&self, sink: String) -> Result<Option<SinkRow>, StoreError> {
+        self.write(move |writer| Ok(hold(&mut writer.connection, &sink)?)).await
+    }
+
+    /// Notes a position that passed only `filtered` changes its sink did not ask for. It is saved with the next
+    /// progress of any sink, by [`Store::save_passed_positions`], or on closing.
+    pub fn pass_unwanted(&self, sink: &str, from: i64, to: i64, filtered: i64) {
+        self.shared.passed.add(sink, Passed { from, to, filtered });
+    }
+
+    /// Saves all positions that [`Store::pass_unwanted`] noted, in one transaction.
+    ///
+    /// # Errors
+    /// They are kept for the next time.
+    pub async fn save_passed_positions(&self) -> Result<(), StoreError> {
+        if self.shared.passed.is_empty() {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        self.write(move |writer| passed::save_passed(&mut writer.connection, &shared.passed)).await
+    }
+}
+
+const SELECT: &str = "SELECT name, type, state, position, delivered, last_success_at, last_error, last_error_at, \
+     retrying, dead, filtered, skipped, gate, released_to FROM _sinks";
+
+/// Every change ever stored that the log no longer holds after the position is skipped: those before
+/// the position, and those that were pruned.
+const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, skipped, created_at, released_to) \
+     VALUES (?1, ?2, 'active', ?3, \
+     coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
+     - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
+
+const POSITION: &str = "SELECT position FROM _sinks WHERE name = ?1";
+
+const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
+
+const RELEASE: &str =
+    "UPDATE _sinks SET gate = 'open', released_to = ?2 WHERE name = ?1 AND gate = 'held'";
+
+const SKIP: &str = "UPDATE _sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
+     filtered = filtered + ?3 - ?2 - ?4 WHERE name = ?1 AND gate = 'held' AND position = ?2";
+
+/// A change that is refused when a database is filled counts no longer as delivered. Where another type of
+/// sink was given the changes before, it may have been counted as filtered instead.
+const SAVE: &str = "UPDATE _sinks SET position = max(position, coalesce(?2, position)), delivered = max(0, delivered + ?3), \
+     last_success_at = CASE WHEN ?3 > 0 THEN ?4 ELSE last_success_at END, \
+     last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
+     state = CASE WHEN ?6 THEN 'disabled' ELSE state END, \
+     filtered = filtered + ?7 + min(0, delivered + ?3), skipped = skipped + ?8 WHERE name = ?1";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
+    Ok(SinkRow {
+        name: row.get(0)?,
+        type_name: row.get(1)?,
+        state: row.get(2)?,
+        position: row.get(3)?,
+        delivered: row.get(4)?,
+        last_success_at: row.get(5)?,
+        last_error: row.get(6)?,
+        last_error_at: row.get(7)?,
+        retrying: row.get(8)?,
+        dead: row.get(9)?,
+        filtered: row.get(10)?,
+        skipped: row.get(11)?,
+        gate: row.get(12)?,
+        released_to: row.get(13)?,
+    })
+}
+
+pub(in crate::store) fn list(connection: &Connection) -> rusqlite::Result<Vec<SinkRow>> {
+    let mut statement =
+        connection.prepare_cached(&format!("{SELECT} ORDER BY name LIMIT 10000"))?;
+    let rows = statement.query_map([], read)?;
+    rows.collect()
+}
+
+fn find_sql() -> String {
+    format!("{SELECT} WHERE name = ?1")
+}
+
+pub(in crate::store) fn find(
+    connection: &Connection,
+    name: &str,
+) -> rusqlite::Result<Option<SinkRow>> {
+    connection.prepare_cached(&find_sql())?.query_row([name], read).optional()
+}
+
+/// Makes the sink's row where it is to begin unless there is one, marks it active, and returns it. A
+/// row that is active already costs no write, so that a full disk or a locked store does not matter.
+pub(in crate::store) fn open(
+    connection: &mut Connection,
+    name: &str,
+    type_name: &str,
+    begin: &Begin,
+    at: &str,
+) -> Result<SinkRow, StoreError> {
+    let is_open = |row: &SinkRow| row.state == SinkState::Active && row.type_name == type_name;
+    if let Some(row) = find(connection, name)?.filter(is_open) {
+        return Ok(row);
+    }
+    let tx = write_tx(connection)?;
+    if let Some(before) = find(&tx, name)? {
+        if before.type_name != type_name {
+            begin_account(&tx, &before, begin)?;
+        }
+        // While it was removed the log may have lost changes that it did not get.
+        tx.execute(
+            "UPDATE _sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
+             - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)) WHERE name = ?1 AND state = 'removed'",
+            [name],
+        )?;
+        tx.execute(
+            "UPDATE _sinks SET type = ?2, state = 'active' WHERE name = ?1",
+            (name, type_name),
+        )?;
+    } else {
+        let position = begin.position(&tx)?;
+        tx.execute(INSERT, (name, type_name, position, at, log::last_seq(&tx)?))?;
+    }
+    let row = tx.query_row(&find_sql(), [name], read)?;
+    tx.commit()?;
+    Ok(row)
+}
+
+/// A sink of another type takes the name over. What the sink before it was given is not at the new
+/// destination, which is to have everything from its own beginning.
+fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(), StoreError> {
+    if *begin == Begin::Now {
+        return Ok(acknowledged::forget(tx, &before.name)?);
+    }
+    let after = begin.position(tx)?;
+    let account = Acknowledged { after, upto: before.position };
+    Ok(acknowledged::set(tx, &before.name, account)?)
+}
+
+/// Marks every sink that is not in `configured` as removed; returns their rows.
+pub(in crate::store) fn retire(
+    connection: &mut Connection,
+    configured: &[String],
+) -> rusqlite::Result<Vec<SinkRow>> {
+    let mut gone = list(connection)?;
+    gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
+    if gone.is_empty() {
+        return Ok(gone);
+    }
+    let tx = write_tx(connection)?;
+    for row in &gone {
+        tx.execute("UPDATE _sinks SET state = 'removed' WHERE name = ?1", [&row.name])?;
+    }
+    tx.commit()?;
+    Ok(gone)
+}
+
+/// Saves one round in one transaction, and with it every position that waits to be saved; returns
+/// the sink's row.
+pub(in crate::store) fn save(
+    connection: &mut Connection,
+    passed: &PassedPositions,
+    name: &str,
+    progress: &SinkProgress,
+) -> Result<Option<SinkRow>, StoreError> {
+    passed.saved_with(connection, |tx| {
+        let before = tx.prepare_cached(POSITION)?.query_row([name], |row| row.get(0)).optional()?;
+        let stored = (name, before.unwrap_or_default());
+        let (put, settled) = (&progress.put, &progress.settled);
+        let skipped = deliveries::save(tx, stored, put, settled, &progress.at)?;
+        tx.prepare_cached(SAVE)?.execute((
+            name,
+            progress.position,
+            progress.delivered,
+            &progress.at,
+            &progress.fault,
+            progress.disable,
+            progress.filtered,
+            progress.skipped + skipped,
+        ))?;
+        if let Some(given) = progress.acknowledged {
+            acknowledged::set(tx, name, given)?;
+        }
+        Ok(())
+    })?;
+    Ok(find(connection, name)?)
+}
+
+fn hold(connection: &mut Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
+    let tx = write_tx(connection)?;
+    tx.prepare_cached(HOLD)?.execute([name])?;
+    let row = find(&tx, name)?;
+    tx.commit()?;
+    Ok(row)
+}
+
+/// Lets the changes of a held sink go; false if it is not held.
+pub(in crate::store) fn release(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
+    let tx = write_tx(connection)?;
+    let released = tx.execute(RELEASE, (name, log::last_seq(&tx)?))?;
+    tx.commit()?;
+    Ok(released > 0)
+}
+
+/// Moves a held sink on to the row `to` without delivering what lies between, of which it asked for
+/// `wanted`; false if it is not held, or not at the position `from` any more.
+pub(in crate::store) fn skip(
+    connection: &mut Connection,
+    name: &str,
+    (from, to): (i64, i64),
+    wanted: i64,
+) -> rusqlite::Result<bool> {
+    let tx = write_tx(connection)?;
+    let skipped = tx.execute(SKIP, (name, from, to, wanted))?;
+    tx.commit()?;
+    Ok(skipped > 0)
+}
+
+/// Deletes a removed sink with everything that is kept for it; false if it is not removed.
+pub(in crate::store) fn forget(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
+    let tx = write_tx(connection)?;
+    let forgotten =
+        tx.execute("DELETE FROM _sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
+    if forgotten {
+        acknowledged::forget(&tx, name)?;
+        state_topics::forget(&tx, name)?;
+        for table in ["_deliveries", "_notices", "_alerts", "_replays"] {
+            tx.execute(&format!("DELETE FROM {table} WHERE sink = ?1"), [name])?;
+        }
+    }
+    tx.commit()?;
+    Ok(forgotten)
+}
+
+/// Every statement that runs for each delivery, for the test of their plans.
+#[cfg(test)]
+pub(in crate::store) fn hot_statements() -> Vec<String> {
+    vec![
+        find_sql(),
+        crate::store::outbox::passed::PASS.to_owned(),
+        SAVE.to_owned(),
+        POSITION.to_owned(),
+        HOLD.to_owned(),
+        RELEASE.to_owned(),
+        SKIP.to_owned(),
+    ]
+}
