@@ -33,7 +33,7 @@ pub struct StatusSettings {
 /// The section; `None` if no address is given or a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<StatusSettings> {
     let mut read: StatusSettings = table.read(&[])?;
-    if !read.listen.ip().is_loopback() && read.token.is_none() {
+    if !read.listen.ip().is_loopback() && !table.has("token_file") {
         table.note("listen", "can be reached by other machines, so the page needs a token: add `token_file`, or listen on 127.0.0.1");
     }
     if read.hosts.iter().any(|host| host.contains([':', '/', ' '])) {

@@ -111,6 +111,8 @@ pub(super) struct Table<'d> {
     /// The values by key, each with the place of the key.
     pub(super) entries: BTreeMap<String, (usize, Spanned<DeValue<'d>>)>,
     known: RefCell<BTreeSet<&'static str>>,
+    /// The keys whose value cannot be used, which was noted.
+    refused: RefCell<BTreeSet<String>>,
     /// Whether it is a table, and the files that it names could be read; if not, this was noted.
     is_sound: bool,
 }
@@ -127,8 +129,8 @@ impl<'d> Table<'d> {
             (key.clone().into_owned(), (place, value.clone()))
         };
         let entries = table.into_iter().flatten().map(entry).collect();
-        let known = RefCell::default();
-        let mut read = Self { report, name, place, entries, known, is_sound: true };
+        let (known, refused) = Default::default();
+        let mut read = Self { report, name, place, entries, known, refused, is_sound: true };
         files::put_in_place(&mut read);
         read
     }
@@ -203,19 +205,19 @@ impl<'d> Table<'d> {
 
     /// Reads the keys that `T` has. `needed` are those that must be there, with what to write.
     ///
-    /// `None` if a needed key is missing or any value cannot be used; all of this was noted.
+    /// A value that cannot be used is noted, and its default takes its place, so that contradictions of
+    /// the others are found too. `None` if a needed key is missing or cannot be used, which was noted.
     pub(super) fn read<T: DeserializeOwned>(&self, needed: &[(&str, &str)]) -> Option<T> {
-        let mut complete = self.is_sound;
         let mut values: BTreeMap<&str, Value<'_>> =
             self.entries.iter().map(|(key, (_, value))| (key.as_str(), Value(value))).collect();
         loop {
             let known = &self.known;
             match T::deserialize(Keys { values: values.iter(), last: None, known, fields: &[] }) {
-                Ok(read) => return Some(read).filter(|_| complete),
+                Ok(read) => return Some(read).filter(|_| self.is_sound),
                 Err(Refusal { key: Some(key), place: Some(place), message }) => {
-                    complete = false;
                     self.report.note(place, format!("`{key}` {message}"));
                     values.remove(key.as_str());
+                    self.refused.borrow_mut().insert(key);
                 }
                 // A key that must be there is not.
                 Err(_) => break,
@@ -229,7 +231,9 @@ impl<'d> Table<'d> {
 
     /// Notes a problem with the value of a key; the message follows the name of the key.
     pub(super) fn note(&self, key: &str, message: impl Display) {
-        self.note_inside(&[key], format!("`{key}` {message}"));
+        if !self.refused.borrow().contains(key) {
+            self.note_inside(&[key], format!("`{key}` {message}"));
+        }
     }
 
     /// Notes a problem with a value inside this table; the message is a whole sentence.

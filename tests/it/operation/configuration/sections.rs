@@ -28,6 +28,7 @@ api_key_fil = "api-key"
 requests_per_minute = 0
 [poll]
 timeout = "soon"
+limit = 500
 [sinks.erp]
 type = "webhook"
 url = "https://erp.example.com/CANARY"
@@ -38,7 +39,8 @@ routes = ["job"]
         "3:1 unknown key in [workspace]; did you mean `api_key_file`?",
         "5:23 `requests_per_minute` must be from 1 to 1000000",
         "7:11 `timeout` is not a duration",
-        r#"11:11 `routes` cannot be this word; did you mean "jobs"?"#,
+        "8:9 `limit` must be from 1 to 100",
+        r#"12:11 `routes` cannot be this word; did you mean "jobs"?"#,
     ];
     refused("", &[(text, &problems)]);
 }
