@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+#[cfg(feature = "postgres")]
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Deserializer};
 
