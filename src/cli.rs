@@ -293,18 +293,18 @@ fn read_config(path: &Path) -> anyhow::Result<Config> {
 
 /// How long a command may read the store. A longer read would keep the write-ahead log from being
 /// emptied all that time.
-const READ_MOST: Duration = Duration::from_secs(300);
+const MAX_READ: Duration = Duration::from_secs(300);
 
 /// Opens the store for a command whose reads have a time limit.
 fn reader(config: &Config) -> anyhow::Result<Reader> {
     let mut reader = Reader::open(&config.store.path)?;
-    reader.limit_time(READ_MOST)?;
+    reader.limit_time(MAX_READ)?;
     Ok(reader)
 }
 
 /// Threads for the store's connections, for files and for name lookups, and as many again for files on
 /// disks that hang. The unit's `TasksMax` must allow these and the programs of command sinks.
-const MOST_BLOCKING_THREADS: usize = 22;
+const MAX_BLOCKING_THREADS: usize = 22;
 
 /// Threads that tasks run on. With two, a destination that keeps one of them busy delays no poll.
 const WORKER_THREADS: usize = 2;
@@ -314,7 +314,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .enable_all()
-        .max_blocking_threads(MOST_BLOCKING_THREADS)
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_keep_alive(Duration::from_secs(2))
         .build()?)
 }

@@ -44,9 +44,9 @@ pub use status::{SinkActivity, SinkStatus};
 use task_state::{DISK_WAIT, Ends, TaskState};
 
 /// Changes a sink may have parked before it takes no new ones.
-const MOST_OPEN: i64 = if cfg!(test) { 1_000 } else { 10_000 };
+const MAX_OPEN: i64 = if cfg!(test) { 1_000 } else { 10_000 };
 /// Dead letters a sink may have before it takes no new changes: none is ever dropped by itself.
-const MOST_DEAD: i64 = 1_000_000;
+const MAX_DEAD: i64 = 1_000_000;
 /// A sink looks for work after this long even if nothing woke it.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// A position that passed only unwanted changes is saved after this long, with those of other sinks.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
 /// A longer time is shown as this.
-const LONGEST_S: f64 = 1e12;
+const MAX_SECONDS: f64 = 1e12;
 
 /// The two largest units, rounded.
 #[must_use]
@@ -17,7 +17,7 @@ pub fn text(time: Duration) -> String {
 /// As [`text`], from a number of seconds; a negative number counts as zero.
 #[must_use]
 pub fn seconds(seconds: f64) -> String {
-    let seconds = seconds.clamp(0.0, LONGEST_S);
+    let seconds = seconds.clamp(0.0, MAX_SECONDS);
     if seconds < 0.9995 {
         return match (seconds * 1000.0).round() as u64 {
             0 => "0s".to_owned(),

@@ -1,13 +1,13 @@
 //! Reads the header `Retry-After` (RFC 9110 section 10.2.3).
 //!
-//! Pure. A value that cannot be read counts as absent, and no wait is longer than [`LONGEST`].
+//! Pure. A value that cannot be read counts as absent, and no wait is longer than [`MAX_WAIT`].
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 /// The longest wait that a server can ask for; longer ones are cut to this.
-pub const LONGEST: Duration = Duration::from_secs(3600);
+pub const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// Returns the wait that a server asked for, in seconds or as an HTTP date.
 ///
@@ -18,13 +18,13 @@ pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration>
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         // Digits alone fail to parse only when the number is too large for the type.
-        let wait = text.parse().map_or(LONGEST, Duration::from_secs);
-        return Some(wait.min(LONGEST));
+        let wait = text.parse().map_or(MAX_WAIT, Duration::from_secs);
+        return Some(wait.min(MAX_WAIT));
     }
     let at = httpdate::parse_http_date(text).ok()?;
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
     let wait = at.duration_since(date.unwrap_or_else(|| now.into())).unwrap_or_default();
-    Some(wait.min(LONGEST))
+    Some(wait.min(MAX_WAIT))
 }
 
 #[cfg(test)]

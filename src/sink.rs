@@ -50,7 +50,7 @@ pub(crate) use scripted::Scripted;
 use secrets::Secrets;
 
 /// The longest reason, in characters: a webhook quotes what it was told behind its own words.
-const LONGEST_REASON: usize = 420;
+const MAX_REASON: usize = 420;
 
 /// What became of one change handed to a sink; reasons are escaped, and at most 420 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Verdict {
         if let Self::Refused { reason, .. } | Self::Fault { reason, .. } | Self::Gone { reason } =
             &mut self
         {
-            *reason = Reason::cut(&secrets.hide_in_reason(reason), LONGEST_REASON);
+            *reason = Reason::cut(&secrets.hide_in_reason(reason), MAX_REASON);
         }
         self
     }

@@ -55,16 +55,16 @@ struct Args {
 }
 
 /// Most hours that `--hours` can give: a year.
-const MOST_HOURS: f64 = 24.0 * 366.0;
+const MAX_HOURS: f64 = 24.0 * 366.0;
 /// Most requests of one schedule. Each takes 16 bytes of memory.
-const MOST_REQUESTS: f64 = 50_000_000.0;
+const MAX_REQUESTS: f64 = 50_000_000.0;
 
 fn main() -> anyhow::Result<()> {
     let Command::Simulate(args) = Command::parse();
     let traffic = traffic(&args)?;
     let requests = traffic.span_s / 60.0 * f64::from(args.requests_per_minute);
     ensure!(
-        requests <= MOST_REQUESTS,
+        requests <= MAX_REQUESTS,
         "{requests:.0} requests are more than the 50 million that a simulation can have: use fewer --hours or --requests-per-minute"
     );
     let settings = SimulationSettings {
@@ -86,7 +86,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn traffic(args: &Args) -> anyhow::Result<Traffic> {
-    if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= MOST_HOURS)) {
+    if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= MAX_HOURS)) {
         bail!("--hours must be above 0 and at most a year (8784)");
     }
     let hours = args.hours.unwrap_or(24.0);

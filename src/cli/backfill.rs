@@ -25,7 +25,7 @@ use crate::store::{Reader, Store};
 /// The waits after an error that may pass and names no time.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(120) };
 /// Failures in a row after which the backfill stops. It can be resumed.
-const MOST_FAILURES: u32 = 8;
+const MAX_FAILURES: u32 = 8;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -147,7 +147,7 @@ async fn backfill(
                 prefixes.searched(&term, searched.records.len(), new, &reader.customer_texts()?);
             }
             // The workspace may refuse one term, but not all of them.
-            Err(wrong) if refused < MOST_FAILURES => {
+            Err(wrong) if refused < MAX_FAILURES => {
                 tracing::debug!(%wrong, "a term was refused");
                 refused += 1;
             }
@@ -194,7 +194,7 @@ impl Searcher {
                 return if of_term { Ok(Err(wrong)) } else { Err(wrong.into()) };
             };
             failures += 1;
-            if failures >= MOST_FAILURES {
+            if failures >= MAX_FAILURES {
                 return Err(wrong.into());
             }
             let asked = Duration::try_from_secs_f64(wait).ok();

@@ -8,7 +8,7 @@ use super::table::Table;
 use super::value::{number, seconds};
 use crate::record::Route;
 
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const DAY: Duration = Duration::from_secs(86_400);
 const WEIGHT_MAX: f64 = 1000.0;
 
@@ -107,7 +107,7 @@ pub(super) fn poll(table: &Table<'_>) -> (Option<PollSettings>, (Duration, Durat
     let read: Option<PollSettings> = table.read(&[]);
     if let Some(poll) = &read {
         table.between("limit", poll.limit, 1, 100);
-        table.between("timeout", poll.timeout, SHORTEST, Duration::from_secs(600));
+        table.between("timeout", poll.timeout, MIN_INTERVAL, Duration::from_secs(600));
     }
     // In 90 seconds a client can create 90 records, one per second, which is all that the key
     // allows. They fit on one page with some known records, even on a route that was quiet.
@@ -118,7 +118,7 @@ fn intervals(table: &Table<'_>, default: (Duration, Duration)) -> (Duration, Dur
     let Some(Intervals { min_interval, max_interval }) = table.read(&[]) else { return default };
     let (min, max) = (min_interval.unwrap_or(default.0), max_interval.unwrap_or(default.1));
     for (key, value) in [("min_interval", min), ("max_interval", max)] {
-        table.between(key, value, SHORTEST, DAY);
+        table.between(key, value, MIN_INTERVAL, DAY);
     }
     if min > max {
         let key = if min_interval.is_some() { "min_interval" } else { "max_interval" };
@@ -153,7 +153,7 @@ fn route(route: Route, table: &Table<'_>, default: (Duration, Duration)) -> Opti
     let (min_interval, max_interval) = intervals(table, default);
     let read: RouteSettings = table.read(&[])?;
     if let Some(every) = read.every {
-        table.between("every", every, SHORTEST, DAY);
+        table.between("every", every, MIN_INTERVAL, DAY);
         if table.has("min_interval") || table.has("max_interval") {
             table.note(
                 "every",

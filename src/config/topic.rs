@@ -13,7 +13,7 @@ use crate::record::{Kind, NOTICE_ROUTE, Route};
 /// What stays as it is in the id of a record.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
-const LONGEST: usize = 200;
+const MAX_LENGTH: usize = 200;
 const WORD_MAX: usize = 64;
 
 /// A template with the name of the shop filled in.
@@ -51,7 +51,7 @@ impl NameTemplate {
     ) -> Option<Self> {
         let plain = form.parts.iter().fold(self.text.clone(), |text, part| text.replace(part, "x"));
         let mut words = plain.split(form.separator);
-        if plain.len() > LONGEST
+        if plain.len() > MAX_LENGTH
             || !words.all(|word| !word.is_empty() && word.chars().all(is_legal))
         {
             table.note(

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::file_owner::folder_of;
 
 /// The longest path that a socket's address can hold, without the closing zero.
-const LONGEST_PATH: usize = 107;
+const MAX_PATH: usize = 107;
 
 /// The path to bind or to connect to.
 pub(super) struct SocketAddress {
@@ -26,7 +26,7 @@ impl SocketAddress {
         let mut name = store.as_os_str().to_owned();
         name.push("-sock");
         let path = PathBuf::from(name);
-        if path.as_os_str().len() <= LONGEST_PATH {
+        if path.as_os_str().len() <= MAX_PATH {
             return Ok(Self { path, _folder: None });
         }
         let folder = File::open(folder_of(&path))?;
@@ -50,7 +50,7 @@ mod tests {
         let deep = dir.path().join("d".repeat(120));
         std::fs::create_dir(&deep).unwrap();
         let address = SocketAddress::of(&deep.join("mirror.db")).unwrap();
-        assert!(address.path.as_os_str().len() <= LONGEST_PATH, "{:?}", address.path);
+        assert!(address.path.as_os_str().len() <= MAX_PATH, "{:?}", address.path);
         std::fs::write(&address.path, "").unwrap();
         assert!(deep.join("mirror.db-sock").exists());
     }

@@ -16,7 +16,7 @@ use super::{ControlError, ControlRequest};
 use crate::store;
 
 /// How long the socket of a process that holds the store may be absent.
-const ABSENT_AT_MOST: Duration = Duration::from_secs(5);
+const MAX_ABSENT: Duration = Duration::from_secs(5);
 /// How often to look for it in that time.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 /// The longest reply that is read.
@@ -27,7 +27,7 @@ const REPLY_MAX: u64 = 16 * 1024 * 1024;
 /// # Errors
 /// [`ControlError`] if no daemon runs, or it does not reply in time.
 pub async fn send(store: &Path, request: &ControlRequest) -> Result<Vec<u8>, ControlError> {
-    let limit = Instant::now() + ABSENT_AT_MOST;
+    let limit = Instant::now() + MAX_ABSENT;
     loop {
         let stream = connect(store, limit).await?;
         match timeout(request.time_limit(), exchange(stream, request)).await {

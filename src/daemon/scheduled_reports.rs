@@ -25,7 +25,7 @@ use crate::store::{NewNotice, ReportRun, Store};
 /// How often it is looked whether a report is due: the wall clock may be set meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How long the reads of one report may take.
-const READ_MOST: Duration = Duration::from_secs(30);
+const MAX_READ: Duration = Duration::from_secs(30);
 
 /// What the task needs.
 pub(super) struct ScheduledReports {
@@ -189,7 +189,7 @@ impl ScheduledReports {
         let (folder, now) = (self.settings.folder.clone(), self.clock.now().wall);
         let currency = self.settings.currency.clone();
         let answered = self.store.read_long(move |reader| -> anyhow::Result<Answer> {
-            reader.limit_time(READ_MOST)?;
+            reader.limit_time(MAX_READ)?;
             let report = report::find(&settings.report, folder.as_deref())?;
             let question = report::question_of(&settings, currency.as_deref(), &zone, due)?;
             Ok(report::answer(reader, &report, &question, &zone, now)?)

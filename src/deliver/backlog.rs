@@ -13,9 +13,9 @@ use crate::config::SinkFilter;
 use crate::store::{Reader, StoreError};
 
 /// Rows read by one call when routes and kinds decide.
-const MOST_ROWS: i64 = 50_000;
+const MAX_ROWS: i64 = 50_000;
 /// Rows read by one call when fields decide as well, whose text has to be parsed.
-const MOST_PARSED: i64 = 2_000;
+const MAX_PARSED: i64 = 2_000;
 
 /// The changes that a sink asked for among the rows after `position` up to `upto`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Counted {
         position: i64,
         last: i64,
     ) -> Result<i64, StoreError> {
-        let most = if filter.conditions.is_empty() { MOST_ROWS } else { MOST_PARSED };
+        let most = if filter.conditions.is_empty() { MAX_ROWS } else { MAX_PARSED };
         let passed = position - self.position;
         if (0..=most).contains(&passed) && position <= self.upto {
             self.changes -= count(reader, filter, self.position, position)?;

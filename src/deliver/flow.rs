@@ -33,7 +33,7 @@ const UNSAVED: usize = 2 * GROUP;
 /// Changes read ahead.
 const AHEAD: usize = 256;
 /// Deliveries that wait to be stored, above which nothing more is read.
-const MOST_HELD: usize = 4 * AHEAD;
+const MAX_HELD: usize = 4 * AHEAD;
 /// Bytes of records read ahead, above which nothing more is read.
 const AHEAD_BYTES: usize = 1024 * 1024;
 
@@ -167,7 +167,7 @@ impl<'a> Flow<'a> {
         let wanted = self.look_for_due || (!only_due && self.read_at != Some(last));
         let parks = self.saving.as_ref().is_some_and(|saving| saving.parks);
         let room = self.items.window.held() < AHEAD / 2
-            && self.items.held() < MOST_HELD
+            && self.items.held() < MAX_HELD
             && self.items.bytes < AHEAD_BYTES;
         if !wanted
             || !room

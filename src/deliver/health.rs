@@ -11,7 +11,7 @@ use crate::backoff::Backoff;
 /// Waits between the attempts at an endpoint that failed.
 const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
 /// Changes handed over to compare, at most.
-pub(super) const MOST_COMPARED: usize = 8;
+pub(super) const MAX_COMPARED: usize = 8;
 
 /// A failure that the endpoint reported, or that kept it from answering.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Comparing {
     fn begins_with(self) -> usize {
         match self {
             Self::Never | Self::Patient => 2,
-            Self::AtOnce => MOST_COMPARED,
+            Self::AtOnce => MAX_COMPARED,
         }
     }
 }
@@ -61,7 +61,7 @@ pub(super) enum Attempt {
     Probe,
     /// Several changes one by one, to see whose fault it is. The number grows with each round.
     Compare {
-        /// May exceed [`MOST_COMPARED`] and what the log holds.
+        /// May exceed [`MAX_COMPARED`] and what the log holds.
         changes: usize,
         /// The endpoint asks for a wait, so that a round ends with the first change that fails. If
         /// there are no more changes to add, another one begins each time.
@@ -75,7 +75,7 @@ impl Attempt {
         match self {
             Self::Batch => batch,
             Self::Probe => 1,
-            Self::Compare { changes, .. } => changes.min(MOST_COMPARED),
+            Self::Compare { changes, .. } => changes.min(MAX_COMPARED),
         }
     }
 

@@ -34,7 +34,7 @@ impl Deliverer {
     /// again. One that is was planned while the clock was wrong.
     pub(super) fn longest_wait(&self) -> Duration {
         let longest = self.settings.retry.iter().max().copied().unwrap_or_default();
-        longest.max(retry_after::LONGEST).mul_f64(1.8)
+        longest.max(retry_after::MAX_WAIT).mul_f64(1.8)
     }
 
     /// The sink's row, `None` if it has none; and what it is given next, `None` if it is disabled or

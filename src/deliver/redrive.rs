@@ -8,7 +8,7 @@ use crate::record::{Change, Route};
 use crate::store::{Operator, PendingDelivery, Reader, SinkRow, StoreError};
 
 /// Dead letters that one call makes due, at most.
-const MOST: usize = 10_000;
+const MAX: usize = 10_000;
 /// Dead letters looked at together.
 const STEP: usize = 1_000;
 
@@ -45,7 +45,7 @@ pub fn redrive(
 ) -> Result<Redriven, StoreError> {
     let mut done = Redriven { changes: 0, superseded: 0 };
     let mut after = 0;
-    while done.changes < MOST {
+    while done.changes < MAX {
         let mut letters = match redrive.seq {
             Some(seq) => reader.dead_letter(&sink.name, seq)?.into_iter().collect(),
             None => reader.dead_letters(&sink.name, after, STEP)?,

@@ -40,7 +40,7 @@ const COMPARED: usize = 4;
 const TOLD_ALONE: u32 = 2;
 /// A replay that gets nowhere is given up after the waits of the sink's `retry`, and not before this. Only
 /// the time in which the daemon runs counts: a machine that is off tries nothing.
-const SHORTEST_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
+const MIN_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 /// When a replay looks again for room for a large record.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
@@ -196,7 +196,7 @@ impl Deliverer {
 
     /// How long a replay may get nowhere while the daemon runs.
     fn patience(&self) -> Duration {
-        self.settings.retry.iter().sum::<Duration>().max(SHORTEST_PATIENCE)
+        self.settings.retry.iter().sum::<Duration>().max(MIN_PATIENCE)
     }
 
     /// The most changes of one round: new changes wait for its end.

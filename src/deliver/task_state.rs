@@ -8,7 +8,7 @@ use super::dead_log::{DeadLog, DeadReport};
 use super::health::{EndpointHealth, Fault, Observed};
 use super::refill::Refill;
 use super::replay::ReplayTask;
-use super::{Deliverer, MOST_DEAD, MOST_OPEN, SinkActivity, SinkStatus};
+use super::{Deliverer, MAX_DEAD, MAX_OPEN, SinkActivity, SinkStatus};
 use crate::retry_after;
 use crate::store::{
     Acknowledged, DeliveryState, GateState, PendingDelivery, Replay, SinkProgress, SinkRow,
@@ -19,7 +19,7 @@ use crate::store::{
 pub(super) const DISK_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a wait that was asked for is remembered: longer than any of them.
-const ASKED_REMEMBERED: Duration = retry_after::LONGEST.saturating_mul(2);
+const ASKED_REMEMBERED: Duration = retry_after::MAX_WAIT.saturating_mul(2);
 
 /// What a task knows between two rounds. A restart loses only the health.
 pub(super) struct TaskState {
@@ -111,7 +111,7 @@ impl TaskState {
     }
 
     pub(super) fn is_holding(&self) -> bool {
-        self.row.retrying >= MOST_OPEN || self.row.dead >= MOST_DEAD
+        self.row.retrying >= MAX_OPEN || self.row.dead >= MAX_DEAD
     }
 
     /// Whether an operator has to release new changes.

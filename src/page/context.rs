@@ -19,7 +19,7 @@ const READS_MAX: usize = 2;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(5);
 /// The longest time that one request may read. A report has its own limit within this one.
-const READ_MOST: Duration = Duration::from_secs(15);
+const MAX_READ: Duration = Duration::from_secs(15);
 
 /// What the responses are made from.
 pub(super) struct PageContext {
@@ -88,7 +88,7 @@ impl PageContext {
         let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await.ok()?.ok()?;
         // A read continues although its client has left, so it keeps its turn until it ends.
         let work = move |reader: &mut Reader| -> Result<T, StoreError> {
-            let found = reader.limit_time(READ_MOST).map(|()| work(reader));
+            let found = reader.limit_time(MAX_READ).map(|()| work(reader));
             drop(turn);
             found
         };

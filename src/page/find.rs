@@ -20,7 +20,7 @@ use crate::report;
 use crate::store::{Found, IndexProgress, QueryError, Reader, StoreError};
 
 /// Records that are looked at; a search with more matches says so.
-const MOST: usize = 1_000;
+const MAX: usize = 1_000;
 /// People and repairs on one page, each.
 const SCREEN: usize = 20;
 
@@ -62,7 +62,7 @@ struct Groups {
 
 impl Groups {
     fn of(reader: &Reader, changes: Vec<Change>) -> Result<Self, StoreError> {
-        let mut found = Self { has_more: changes.len() >= MOST, ..Self::default() };
+        let mut found = Self { has_more: changes.len() >= MAX, ..Self::default() };
         for change in changes {
             let Some(id) = change.record_id.clone() else { continue };
             let (list, route, id) = match change.route {
@@ -101,7 +101,7 @@ impl Groups {
             (true, _) => "Nothing found. Each word must be in the record; the last may be the beginning of a word.".to_owned(),
             (false, false) => format!("Found {}.", counts.join(", ")),
             (false, true) => format!(
-                "Found {} among the {MOST} records that match and changed last. Add a word to find fewer.",
+                "Found {} among the {MAX} records that match and changed last. Add a word to find fewer.",
                 counts.join(", ")
             ),
         }
@@ -126,7 +126,7 @@ pub(super) async fn found(State(context): State<Arc<PageContext>>, uri: Uri) -> 
     };
     let shared = Arc::clone(&context);
     let asked = term.clone();
-    find(&context, term, MOST, true, move |reader, found| {
+    find(&context, term, MAX, true, move |reader, found| {
         let Found { changes, searched } = found;
         let page = Groups::of(reader, changes).map_err(QueryError::from).and_then(|found| {
             let context = &shared;

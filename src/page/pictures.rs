@@ -12,8 +12,8 @@ use crate::store::{Gap, GapState};
 /// Minutes of the picture of the budget.
 const MINUTES: usize = 60;
 /// How far back the time line goes at most, and at least.
-const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
-const SHORTEST: SignedDuration = SignedDuration::from_hours(24);
+const MAX_SPAN: SignedDuration = SignedDuration::from_hours(30 * 24);
+const MIN_SPAN: SignedDuration = SignedDuration::from_hours(24);
 /// The least width of a gap, in hundredths of the line, so that a short one is seen.
 const NARROWEST: f64 = 0.6;
 
@@ -65,14 +65,14 @@ pub(super) fn timeline(gaps: &[Gap], now: Timestamp, zone: &TimeZone) -> Markup 
     let span = |gap: &Gap| -> Option<(Timestamp, Timestamp)> {
         Some((gap.from_at.parse().ok()?, gap.to_at.parse().ok()?))
     };
-    let earliest = now.saturating_sub(LONGEST).unwrap_or(now);
+    let earliest = now.saturating_sub(MAX_SPAN).unwrap_or(now);
     let recent: Vec<(&Gap, Timestamp, Timestamp)> = gaps
         .iter()
         .filter_map(|gap| span(gap).map(|(from, to)| (gap, from, to)))
         .filter(|(_, _, to)| *to >= earliest)
         .collect();
     let oldest = recent.iter().map(|(_, from, _)| *from).min().unwrap_or(now).max(earliest);
-    let begin = oldest.min(now.saturating_sub(SHORTEST).unwrap_or(now));
+    let begin = oldest.min(now.saturating_sub(MIN_SPAN).unwrap_or(now));
     let length = now.duration_since(begin).as_secs_f64().max(1.0);
     let place =
         |at: Timestamp| (at.duration_since(begin).as_secs_f64() / length * 100.0).clamp(0.0, 100.0);

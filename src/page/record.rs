@@ -22,7 +22,7 @@ use crate::report::{JobState, job_state};
 use crate::store::{QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 
 /// Records of one kind that are shown with another one.
-const RELATED_MOST: usize = 50;
+const MAX_RELATED: usize = 50;
 
 /// One record as it is asked for.
 struct OneRecord {
@@ -156,7 +156,7 @@ impl Related {
         let customer = match route {
             Route::Customers => {
                 for of in [Route::Jobs, Route::Leads] {
-                    children.push((of, reader.records_of_customer(of, id, RELATED_MOST)?));
+                    children.push((of, reader.records_of_customer(of, id, MAX_RELATED)?));
                 }
                 None
             }
@@ -164,7 +164,7 @@ impl Related {
             Route::Jobs => {
                 related.state = job_state(reader, id)?;
                 for of in [Route::JobStatusChanges, Route::Payments, Route::OutsourcedJobs] {
-                    children.push((of, reader.records_of_job(of, id, RELATED_MOST)?));
+                    children.push((of, reader.records_of_job(of, id, MAX_RELATED)?));
                 }
                 reader.customer_of(route, id)?
             }
@@ -213,7 +213,7 @@ impl Related {
             }
             @for (route, list) in &self.children {
                 section {
-                    h2 { (words::list(*route)) " · " @if list.len() == RELATED_MOST { "the newest " } (list.len()) }
+                    h2 { (words::list(*route)) " · " @if list.len() == MAX_RELATED { "the newest " } (list.len()) }
                     ul.found { @for record in newest_first(list) { (item(*route, record, zone)) } }
                 }
             }

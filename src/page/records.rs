@@ -25,11 +25,11 @@ use crate::store::{
 
 /// Records on one screen, and in one CSV file.
 const SCREEN: u32 = 50;
-const CSV_MOST: u32 = 10_000;
+const MAX_CSV: u32 = 10_000;
 const LIMITS: QueryLimits =
-    QueryLimits { time: Duration::from_secs(5), rows: CSV_MOST as usize, bytes: 16 * 1024 * 1024 };
+    QueryLimits { time: Duration::from_secs(5), rows: MAX_CSV as usize, bytes: 16 * 1024 * 1024 };
 /// Records that a search shows.
-const FOUND_MOST: usize = 50;
+const MAX_FOUND: usize = 50;
 /// The columns of the list, those that exist.
 const SHOWN: [&str; 9] = [
     "id",
@@ -122,7 +122,7 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> R
     }
     let is_csv = query.get("format") == Some("csv");
     // One more than is shown says whether there is another screen.
-    let asked = match Asked::of(&query, if is_csv { CSV_MOST } else { SCREEN + 1 }) {
+    let asked = match Asked::of(&query, if is_csv { MAX_CSV } else { SCREEN + 1 }) {
         Ok(asked) => asked,
         Err(problem) => return refused(&context, &problem, true),
     };
@@ -169,7 +169,7 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri)
                 found.changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
             json_response(&found.collect::<Vec<_>>())
         };
-        return find(&context, term, FOUND_MOST, false, answer).await;
+        return find(&context, term, MAX_FOUND, false, answer).await;
     }
     let asked = match Asked::of(&query, SCREEN) {
         Ok(asked) => asked,

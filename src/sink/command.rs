@@ -44,7 +44,7 @@ const STDERR_BYTES: usize = 1024;
 const QUOTED_CHARS: usize = 160;
 
 /// Shorter arguments are words.
-const SHORTEST_SECRET: usize = 10;
+const MIN_SECRET: usize = 10;
 
 /// Signals that ask a program to end; they say nothing about the change.
 const TOLD_TO_END: [i32; 3] = [Signal::HUP.as_raw(), Signal::INT.as_raw(), Signal::TERM.as_raw()];
@@ -224,7 +224,7 @@ impl CommandSink {
 fn secrets_in(argument: &str) -> impl Iterator<Item = String> {
     let value = argument.split_once('=').map(|(_, value)| value);
     let parts = [Some(argument), value].into_iter().flatten();
-    let may_be = |part: &&str| part.len() >= SHORTEST_SECRET && !part.starts_with(['-', '/']);
+    let may_be = |part: &&str| part.len() >= MIN_SECRET && !part.starts_with(['-', '/']);
     parts.filter(may_be).map(str::to_owned)
 }
 

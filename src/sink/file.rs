@@ -36,13 +36,13 @@ use layout::{Layout, Line};
 const BATCH: usize = 256;
 
 /// Files written at the same time, by all sinks together: each takes a thread.
-const MOST_WRITES: usize = 4;
+const MAX_WRITES: usize = 4;
 
 /// How long one call waits for the disk. A write that takes longer goes on in its own thread, gives its
 /// turn to other files, and is a fault of the sink.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-static TURNS: Semaphore = Semaphore::const_new(MOST_WRITES);
+static TURNS: Semaphore = Semaphore::const_new(MAX_WRITES);
 
 /// Why the file cannot be appended to.
 #[derive(Debug, thiserror::Error)]
@@ -275,7 +275,7 @@ mod tests {
         let (hanging, disk) = std::sync::mpsc::channel::<()>();
         let disk = std::sync::Arc::new(std::sync::Mutex::new(disk));
         let mut sinks: Vec<FileSink> = Vec::new();
-        for number in 0..=MOST_WRITES {
+        for number in 0..=MAX_WRITES {
             let path = dir.path().join(format!("hangs{number}"));
             let mut sink = FileSink { patience: Duration::from_millis(50), ..sink(path) };
             let mut appender = sink.appender();

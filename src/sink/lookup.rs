@@ -14,9 +14,9 @@ use crate::config::is_private;
 use crate::tls::NOT_LOCAL;
 
 /// Lookups at the same time, of all sinks together.
-const MOST: usize = 3;
+const MAX: usize = 3;
 
-static TURNS: Semaphore = Semaphore::const_new(MOST);
+static TURNS: Semaphore = Semaphore::const_new(MAX);
 
 /// The system's lookup, in turn.
 pub(super) struct BoundedLookup;
@@ -93,7 +93,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_ip_address_waits_for_no_turn() {
-        let _all = TURNS.acquire_many(u32::try_from(MOST).unwrap()).await.unwrap();
+        let _all = TURNS.acquire_many(u32::try_from(MAX).unwrap()).await.unwrap();
         for host in ["192.0.2.7", "2001:db8::7"] {
             // Polled once: with a turn to wait for, it would not be ready.
             let found = addresses(host, 80).now_or_never();

@@ -27,7 +27,7 @@ use crate::tls;
 /// The most changes in one object; the engine's bound in bytes is usually reached before.
 const BATCH: usize = 10_000;
 /// No object of ours is larger: its records are bounded, and each stands in it three times at most.
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a signed address is good; services accept clocks that differ by as much.
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
@@ -200,7 +200,7 @@ impl S3Sink {
                 )
             }
             Failure::TooLarge(path) => format!(
-                "the object {path} is larger than {MOST_BYTES} bytes, so another program stored it: \
+                "the object {path} is larger than {MAX_BYTES} bytes, so another program stored it: \
                  move it away, or use another `prefix`"
             ),
         }
@@ -240,10 +240,10 @@ fn accepted(response: Response) -> Result<Response, Failure> {
     Err(Failure::Answered(response.status()))
 }
 
-/// The content of an object; `None` if it is larger than [`MOST_BYTES`].
+/// The content of an object; `None` if it is larger than [`MAX_BYTES`].
 async fn bounded(mut object: Response) -> Result<Option<Vec<u8>>, Failure> {
-    let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
-    if object.content_length().is_some_and(|length| length > MOST_BYTES) {
+    let most = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
+    if object.content_length().is_some_and(|length| length > MAX_BYTES) {
         return Ok(None);
     }
     let mut text = Vec::new();

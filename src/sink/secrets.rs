@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use secrecy::{ExposeSecret, SecretString};
 
 /// Shorter parts are words rather than secrets, and replacing them would spoil the text.
-const SHORTEST: usize = 4;
+const MIN_LENGTH: usize = 4;
 pub(super) const REPLACEMENT: &str = "[secret]";
 
 /// Nothing.
@@ -24,7 +24,7 @@ pub(super) struct Secrets {
 impl Secrets {
     pub(super) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let mut spellings: Vec<String> = secrets.into_iter().flat_map(spellings_of).collect();
-        spellings.retain(|secret| secret.chars().count() >= SHORTEST);
+        spellings.retain(|secret| secret.chars().count() >= MIN_LENGTH);
         spellings.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         spellings.dedup();
         Self { spellings: spellings.into_iter().map(SecretString::from).collect() }
@@ -100,7 +100,7 @@ fn spellings_of(secret: String) -> Vec<String> {
         utf8_percent_encode(&secret, NON_ALPHANUMERIC).to_string(),
         quoted.trim_matches('"').replace("\\/", "/"),
     ];
-    if secret.chars().count() >= SHORTEST {
+    if secret.chars().count() >= MIN_LENGTH {
         all.extend([&STANDARD, &STANDARD_NO_PAD, &URL_SAFE_NO_PAD].map(|form| form.encode(bytes)));
     }
     all.push(secret);

@@ -16,9 +16,9 @@ use crate::contiguity::Contiguity;
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
 /// Pending runs kept in memory before they must be written.
-const MAX_PENDING: usize = 256;
+const FLUSH_AT: usize = 256;
 /// Pending runs kept while they cannot be written; then the oldest go.
-const MOST_PENDING: usize = 4_096;
+const MAX_PENDING: usize = 4_096;
 
 /// The business as the tables hold it: '' for the workspace default.
 pub(super) fn business_text(id: &PollerId) -> &str {
@@ -344,7 +344,7 @@ impl PendingPolls {
             run.note = note;
             return;
         }
-        if self.runs.len() >= MOST_PENDING {
+        if self.runs.len() >= MAX_PENDING {
             self.runs.pop_front();
         }
         let from_at = note.at.clone();
@@ -353,7 +353,7 @@ impl PendingPolls {
 
     /// Whether enough has gathered that it should be written for its own sake.
     pub(super) fn is_full(&self) -> bool {
-        self.runs.len() >= MAX_PENDING
+        self.runs.len() >= FLUSH_AT
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -16,7 +16,7 @@ const FIRST_SECOND: i64 = 946_684_800;
 /// How many years ahead the offsets reach.
 const YEARS_AHEAD: i64 = 10;
 /// The most changes of the clock that are kept.
-const MOST: usize = 400;
+const MAX: usize = 400;
 
 impl Store {
     /// Keeps the offsets of the workspace's time zone, which the views `report_*` use.
@@ -59,7 +59,7 @@ fn offsets(zone: &TimeZone, now: Timestamp) -> Vec<(String, i64)> {
         .map_or(Timestamp::MAX, |end| end.timestamp());
     let mut found =
         vec![("0001-01-01T00:00:00".to_owned(), i64::from(zone.to_offset(first).seconds()))];
-    for change in zone.following(first).take_while(|change| change.timestamp() < end).take(MOST) {
+    for change in zone.following(first).take_while(|change| change.timestamp() < end).take(MAX) {
         let at = change.timestamp().strftime("%Y-%m-%dT%H:%M:%S").to_string();
         let seconds = i64::from(change.offset().seconds());
         // Some zones change their name only.

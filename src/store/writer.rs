@@ -24,7 +24,7 @@ const LOCK_LOOK: Duration = Duration::from_millis(50);
 
 /// The write-ahead log may grow to this many bytes while another program keeps a read transaction
 /// open. Past it no page is stored until that program ends its transaction.
-const WAL_MOST: u64 = 1024 * 1024 * 1024;
+const MAX_WAL: u64 = 1024 * 1024 * 1024;
 
 /// What the one write connection works with.
 pub(super) struct Writer {
@@ -85,7 +85,7 @@ impl Writer {
             prune_from: 0,
             rounds: 0,
             lock_was_held: false,
-            wal_most: WAL_MOST,
+            wal_most: MAX_WAL,
             ignored: HashMap::new(),
         })
     }

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 const MONDAY: i64 = 1_767_571_200;
 const HOUR_S: f64 = 3600.0;
 /// The longest simulation: ten years.
-const LONGEST_S: f64 = 10.0 * 366.0 * 86_400.0;
+const MAX_SECONDS: f64 = 10.0 * 366.0 * 86_400.0;
 /// Most synthetic records of one route; what would come after them does not arrive.
-const MOST_ARRIVALS: usize = 5_000_000;
+const MAX_ARRIVALS: usize = 5_000_000;
 /// Most routes of a trace: those of 200 businesses.
-const MOST_ROUTES: usize = 1_200;
+const MAX_ROUTES: usize = 1_200;
 /// The routes in the order of the contract.
 const ROUTES: [&str; 6] =
     ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"];
@@ -108,7 +108,7 @@ pub(crate) enum TraceError {
     },
     /// The second field is no route.
     #[error(
-        "the trace names {routes} routes, and a simulation has {MOST_ROUTES} at most: a line is seconds,route,id"
+        "the trace names {routes} routes, and a simulation has {MAX_ROUTES} at most: a line is seconds,route,id"
     )]
     Routes {
         /// Different names in the second field.
@@ -139,7 +139,7 @@ impl Traffic {
             }
             loop {
                 at -= (1.0 - chance.f64()).ln() / most;
-                if at >= span_s || arrivals.len() >= MOST_ARRIVALS {
+                if at >= span_s || arrivals.len() >= MAX_ARRIVALS {
                     break;
                 }
                 // Thinning: a candidate stays with the chance of its hour.
@@ -227,12 +227,12 @@ impl Traffic {
         let origin = if unix { (first / HOUR_S).floor() * HOUR_S } else { 0.0 };
         let start = Timestamp::from_second(origin as i64).ok().filter(|_| unix);
         let whole_s = (last - origin).max(1.0) + 60.0;
-        if hours.is_none() && whole_s > LONGEST_S {
+        if hours.is_none() && whole_s > MAX_SECONDS {
             return Err(TraceError::Long { years: (whole_s / (366.0 * 86_400.0)) as u64 });
         }
         let span_s = sane_span(hours.map_or(whole_s, |hours| hours * HOUR_S));
         add_silent(&mut routes);
-        if routes.len() > MOST_ROUTES {
+        if routes.len() > MAX_ROUTES {
             return Err(TraceError::Routes { routes: routes.len() });
         }
         let known = |name: &str| ROUTES.iter().position(|route| *route == parts(name).0);
@@ -302,9 +302,9 @@ fn unquoted(id: &str) -> Option<Cow<'_, str>> {
     rest.strip_suffix('"').map(|inner| Cow::Owned(inner.replace("\"\"", "\"")))
 }
 
-/// At least a second, at most [`LONGEST_S`]; an hour when it is no number.
+/// At least a second, at most [`MAX_SECONDS`]; an hour when it is no number.
 fn sane_span(seconds: f64) -> f64 {
-    if seconds.is_nan() { HOUR_S } else { seconds.clamp(1.0, LONGEST_S) }
+    if seconds.is_nan() { HOUR_S } else { seconds.clamp(1.0, MAX_SECONDS) }
 }
 
 fn monday() -> Timestamp {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The most bytes that wait.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Enough for writing and for a line about lost ones.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -53,7 +53,7 @@ impl LineQueue {
     /// Adds a line, or counts it as lost if too much waits already.
     pub(super) fn add(&self, line: &[u8]) {
         let mut state = self.state();
-        if state.bytes + line.len() > MOST_BYTES {
+        if state.bytes + line.len() > MAX_BYTES {
             state.lost += 1;
             return;
         }
@@ -83,7 +83,7 @@ impl LineQueue {
             self.0.changed.notify_all();
             // Half of the room, so that this line is not lost too.
             let lost = match written {
-                Ok(()) if state.bytes < MOST_BYTES / 2 => std::mem::take(&mut state.lost),
+                Ok(()) if state.bytes < MAX_BYTES / 2 => std::mem::take(&mut state.lost),
                 _ => 0,
             };
             drop(state);
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn lines_that_find_no_room_are_counted_and_told_when_writing_works_again() {
         let Gated { queue, permits, taken, told } = gated();
-        let line = vec![b'x'; MOST_BYTES / 4];
+        let line = vec![b'x'; MAX_BYTES / 4];
         // Nothing is taken, and nobody waits. The thread may hold one line beside the queue's four.
         for _ in 0..9 {
             queue.add(&line);

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{outcome, percent};
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN};
-use crate::cli::{READ_MOST, output};
+use crate::cli::{MAX_READ, output};
 use crate::store::{Reader, Replay, ReplayState, SinkState, holder};
 
 /// How often the progress is looked at.
@@ -93,7 +93,7 @@ fn why_it_waits(
 
 /// Reads how far the replay is. Each look has the time of one command: a replay may take days.
 fn look(reader: &mut Reader, name: &str) -> anyhow::Result<Replay> {
-    reader.limit_time(READ_MOST)?;
+    reader.limit_time(MAX_READ)?;
     reader.replay(name)?.ok_or_else(|| {
         let text = format!("the replay of sink {name} is no longer in the store");
         ExitError { code: TRY_AGAIN, text }.into()

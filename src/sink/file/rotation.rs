@@ -22,10 +22,10 @@ use crate::file_owner::{self, folder_of};
 
 const DIGITS: usize = 6;
 /// A longer number is not ours; the one after it might not fit.
-const MOST_DIGITS: usize = 18;
+const MAX_DIGITS: usize = 18;
 const CHUNK: usize = 64 * 1024;
 /// The most text of a compressed file that is read for its end, in bytes: there is no other way to it.
-const MOST_TEXT: u64 = 1024 * 1024 * 1024;
+const MAX_TEXT: u64 = 1024 * 1024 * 1024;
 
 /// A file that was put aside.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +68,7 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<Aside>> {
         let number = middle.and_then(|middle| {
             let (day, number) = middle.split_once('.')?;
             day.parse::<Date>().ok()?;
-            number.parse().ok().filter(|_| (DIGITS..=MOST_DIGITS).contains(&number.len()))
+            number.parse().ok().filter(|_| (DIGITS..=MAX_DIGITS).contains(&number.len()))
         });
         if let Some(number) = number {
             found.push(Aside { number, compressed, path: entry.path() });
@@ -130,7 +130,7 @@ fn renamed(path: &Path) -> io::Result<Option<Aside>> {
         let (plain, compressed) = without_gz(&found);
         let digits = plain.strip_prefix(&name).and_then(|rest| rest.strip_prefix(['.', '-']));
         let numbered = |digits: &str| {
-            (1..=MOST_DIGITS).contains(&digits.len())
+            (1..=MAX_DIGITS).contains(&digits.len())
                 && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
         };
         if !digits.is_some_and(numbered) {
@@ -156,7 +156,7 @@ fn last_ids(file: &Aside) -> io::Result<Vec<String>> {
         let size = opened.metadata()?.len();
         return tail::last_ids(&opened, size);
     }
-    let found = stream::last_ids(MultiGzDecoder::new(opened), MOST_TEXT)?;
+    let found = stream::last_ids(MultiGzDecoder::new(opened), MAX_TEXT)?;
     Ok(found.unwrap_or_else(|| {
         tracing::warn!(
             file = %file.path.display(),

@@ -13,11 +13,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 
 /// The most bytes between two requests, and so of one message.
-const MOST: usize = 4 * 1024 * 1024;
+const MAX: usize = 4 * 1024 * 1024;
 /// The most bytes before the server is ready; of each message the library keeps some.
-const MOST_BEFORE: usize = 256 * 1024;
+const MAX_BEFORE: usize = 256 * 1024;
 /// The most settings that a server may tell: the library keeps each name. Real ones tell about 15.
-const MOST_SETTINGS: u32 = 10_000;
+const MAX_SETTINGS: u32 = 10_000;
 const HEADER: usize = 5;
 const SETTING: u8 = b'S';
 const READY: u8 = b'Z';
@@ -74,8 +74,8 @@ impl Messages {
                 self.header.clear();
             }
         }
-        let most = if self.is_ready { MOST } else { MOST_BEFORE };
-        if self.left > most || self.unasked > most || self.settings > MOST_SETTINGS {
+        let most = if self.is_ready { MAX } else { MAX_BEFORE };
+        if self.left > most || self.unasked > most || self.settings > MAX_SETTINGS {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "the server sends more than any answer needs, or it is no PostgreSQL; check host and port in the url",

@@ -16,7 +16,7 @@ use crate::sink::secrets::Secrets;
 /// The most characters of a body that a reason quotes.
 const QUOTED_CHARS: usize = 300;
 /// A path segment that is shorter is a word, for example `webhooks`; the whole path is replaced.
-const SHORTEST_SEGMENT: usize = 10;
+const MIN_SEGMENT: usize = 10;
 
 /// Knows the secrets of one webhook.
 pub(super) struct Redactor(Secrets);
@@ -57,7 +57,7 @@ fn parts_of(url: &Url) -> Vec<String> {
     let mut parts = vec![url.as_str().to_owned(), url.as_str().trim_end_matches('/').to_owned()];
     parts.push(url.path().trim_end_matches('/').to_owned());
     let segments = url.path_segments().into_iter().flatten();
-    parts.extend(segments.filter(|s| s.len() >= SHORTEST_SEGMENT).map(str::to_owned));
+    parts.extend(segments.filter(|s| s.len() >= MIN_SEGMENT).map(str::to_owned));
     parts.extend(url.query().map(str::to_owned));
     parts.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
     parts.extend(url.fragment().map(str::to_owned));

@@ -161,11 +161,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_stays_open_bounds_the_write_ahead_log_and_loses_nothing() {
-        const MOST: u64 = 2 * 1024 * 1024;
+        const MAX: u64 = 2 * 1024 * 1024;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
         let store = Store::open(&path).unwrap();
-        store.shared.writer.lock().unwrap().as_mut().unwrap().wal_most = MOST;
+        store.shared.writer.lock().unwrap().as_mut().unwrap().wal_most = MAX;
         let poll = |second: i64| {
             let shown: Vec<String> = (second * 10..second * 10 + 20)
                 .rev()
@@ -193,7 +193,7 @@ mod tests {
             }
         }
         let size = std::fs::metadata(dir.path().join("mirror.db-wal")).unwrap().len();
-        assert!(size < MOST + 512 * 1024, "{size}");
+        assert!(size < MAX + 512 * 1024, "{size}");
         assert!(!refused.is_empty(), "the reader was never in the way");
         tool.execute_batch("COMMIT").unwrap();
         store.try_write().await.unwrap();

@@ -12,7 +12,7 @@ use crate::store::outbox::notices::{self, NewNotice};
 use crate::store::reader::Reader;
 
 /// Matters that are kept for one sink, at most: more are not told.
-const MOST: i64 = 1_000;
+const MAX: i64 = 1_000;
 
 /// What one sink was told of one matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn alerts(&self, sink: &str) -> Result<BTreeMap<String, AlertRow>, StoreError> {
         let mut statement = self.connection.prepare_cached(LIST)?;
-        let rows = statement.query_map((sink, MOST), |row| {
+        let rows = statement.query_map((sink, MAX), |row| {
             Ok((row.get(0)?, AlertRow { since: row.get(1)?, told: row.get(2)? }))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -82,7 +82,7 @@ impl Store {
             for step in &steps {
                 let (kept, notice) = match step {
                     AlertStep::Keep { about, since, told, notice } => {
-                        let values = (&sink, about, since, told, MOST);
+                        let values = (&sink, about, since, told, MAX);
                         (tx.prepare_cached(KEEP)?.execute(values)?, notice)
                     }
                     AlertStep::End { about, notice } => {

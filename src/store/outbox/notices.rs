@@ -2,7 +2,7 @@
 //!
 //! A notice has the shape of a change and is in no log. Its event id follows from what it says, so
 //! that saying it twice stores it once. One that the sink refuses for good is kept, and an operator or a
-//! reload has it handed over again. A sink keeps at most [`MOST`]; then the oldest goes.
+//! reload has it handed over again. A sink keeps at most [`MAX`]; then the oldest goes.
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -17,7 +17,7 @@ use crate::store::operate::Operator;
 use crate::store::reader::Reader;
 
 /// Notices that wait for one sink, at most.
-const MOST: i64 = 1_000;
+const MAX: i64 = 1_000;
 /// The longest body, in bytes.
 const BODY_MAX: usize = 4 * 1024 * 1024;
 
@@ -163,7 +163,7 @@ pub(in crate::store) fn add(
             &notice.made_at,
             &notice.body,
         ))?;
-        dropped += connection.prepare_cached(TRIM)?.execute((sink, MOST))?;
+        dropped += connection.prepare_cached(TRIM)?.execute((sink, MAX))?;
     }
     Ok(dropped)
 }
@@ -330,7 +330,7 @@ pub(in crate::store) fn note_dropped(count: usize) {
     if count > 0 {
         tracing::warn!(
             count,
-            "more than {MOST} notices waited for a sink, and the oldest were dropped: see `shopmirror sinks`"
+            "more than {MAX} notices waited for a sink, and the oldest were dropped: see `shopmirror sinks`"
         );
     }
 }
@@ -361,11 +361,11 @@ mod tests {
         let (ops, mail) = (of("ops").await.unwrap(), of("mail").await.unwrap());
         assert_eq!((ops.len(), mail.len()), (1, 1));
         assert_eq!(ops[0].change.event_id, mail[0].change.event_id, "one id for all sinks");
-        for number in 2..=MOST + 5 {
+        for number in 2..=MAX + 5 {
             store.post_notice(vec!["ops".to_owned()], notice(number)).await.unwrap();
         }
         let ops = of("ops").await.unwrap();
-        assert_eq!(i64::try_from(ops.len()).unwrap(), MOST);
+        assert_eq!(i64::try_from(ops.len()).unwrap(), MAX);
         assert_eq!(ops[0].change.version, 6, "the oldest are dropped");
         assert_eq!(of("mail").await.unwrap().len(), 1);
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();

@@ -8,7 +8,7 @@ use crate::store::handle::Store;
 use crate::store::meta;
 
 /// So many topics are remembered, the newest last.
-const MOST: usize = 8;
+const MAX: usize = 8;
 
 fn name_of(sink: &str) -> String {
     format!("state_topics_{sink}")
@@ -28,7 +28,7 @@ impl Store {
         let mut topics = self.read(move |reader| Ok(read(&reader.connection, &name)?)).await?;
         let is_news = topics.last() != Some(&topic);
         topics.retain(|before| *before != topic);
-        topics.drain(..topics.len().saturating_sub(MOST));
+        topics.drain(..topics.len().saturating_sub(MAX));
         let before = topics.clone();
         if is_news {
             topics.push(topic);

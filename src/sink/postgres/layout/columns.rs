@@ -9,9 +9,9 @@ use crate::record::Route;
 use crate::sink::postgres::trouble::Trouble;
 
 /// A field past this many columns is kept in `body` only.
-const MOST: usize = 256;
+const MAX: usize = 256;
 /// The longest name of a column in PostgreSQL, in bytes.
-const LONGEST_NAME: usize = 63;
+const MAX_NAME: usize = 63;
 /// Columns that every table has; PostgreSQL refuses others of these names.
 const SYSTEM: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
 
@@ -56,7 +56,7 @@ impl Columns {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.by_field.len() >= MOST
+        self.by_field.len() >= MAX
     }
 
     /// Whether the field has a column, or is the id.
@@ -77,10 +77,10 @@ impl Columns {
                 && !SYSTEM.contains(&lower.as_str())
                 && MIRROR.iter().all(|(own, _)| *own != lower)
         };
-        let column = std::iter::once(cut(base, LONGEST_NAME).to_owned())
+        let column = std::iter::once(cut(base, MAX_NAME).to_owned())
             .chain((2..).map(|n| {
                 let suffix = format!("_{n}");
-                format!("{}{suffix}", cut(base, LONGEST_NAME - suffix.len()))
+                format!("{}{suffix}", cut(base, MAX_NAME - suffix.len()))
             }))
             .find(|name| free(name))
             .expect("the suffixes do not end");
@@ -179,7 +179,7 @@ mod tests {
         }
         let other = format!("{long}x");
         let named = columns.name(&other).unwrap();
-        assert!(named.ends_with("_2") && named.len() <= LONGEST_NAME, "{named}");
+        assert!(named.ends_with("_2") && named.len() <= MAX_NAME, "{named}");
         assert_eq!(columns.name("id"), None);
     }
 }
