@@ -10,7 +10,7 @@ use reqwest::header::{HeaderMap, LOCATION};
 use serde_json::Value;
 use url::Url;
 
-use super::foreign::tame;
+use super::foreign::sanitize;
 use super::page::PageError;
 use super::transport::{ApiResponse, TransportError};
 
@@ -151,12 +151,12 @@ impl ApiError {
         let envelope: Value = serde_json::from_slice(&response.body).unwrap_or_default();
         let member = |pointer| envelope.pointer(pointer).and_then(Value::as_str);
         let header = || response.headers.get("x-request-id")?.to_str().ok();
-        let tamed = |text: &str| tame(text, secret);
+        let sanitized = |text: &str| sanitize(text, secret);
         Self::Status {
             status: response.status,
-            code: member("/error/code").map(tamed),
-            message: member("/error/message").or_else(|| member("/message")).map(tamed),
-            request_id: member("/error/request_id").or_else(header).map(tamed),
+            code: member("/error/code").map(sanitized),
+            message: member("/error/message").or_else(|| member("/message")).map(sanitized),
+            request_id: member("/error/request_id").or_else(header).map(sanitized),
             retry_after,
         }
     }
@@ -164,7 +164,7 @@ impl ApiError {
 
 fn redirect_host(headers: &HeaderMap, requested: &Url, secret: &str) -> Option<String> {
     let target = requested.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
-    Some(tame(target.host_str()?, secret))
+    Some(sanitize(target.host_str()?, secret))
 }
 
 fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -> String {

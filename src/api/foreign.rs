@@ -11,22 +11,22 @@ use crate::escape::is_unsafe;
 const MAX_CHARS: usize = 200;
 
 /// Removes `secret` from a text, escapes what controls a terminal, and shortens the text.
-pub(super) fn tame(text: &str, secret: &str) -> String {
+pub(super) fn sanitize(text: &str, secret: &str) -> String {
     let text = without(text, secret);
-    let mut tamed = String::with_capacity(text.len().min(2 * MAX_CHARS));
+    let mut sanitized = String::with_capacity(text.len().min(2 * MAX_CHARS));
     let mut chars = text.chars();
     for c in chars.by_ref().take(MAX_CHARS) {
         if is_unsafe(c) {
             // Writing to a String cannot fail.
-            let _ = write!(tamed, "{}", c.escape_unicode());
+            let _ = write!(sanitized, "{}", c.escape_unicode());
         } else {
-            tamed.push(c);
+            sanitized.push(c);
         }
     }
     if chars.next().is_some() {
-        tamed.push('…');
+        sanitized.push('…');
     }
-    tamed
+    sanitized
 }
 
 /// Replaces every occurrence in any letter case, because host names are in lower case.
@@ -53,29 +53,29 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
-        assert_eq!(tame("a\u{1b}[2Jb\r\n\u{202e}c", ""), "a\\u{1b}[2Jb\\u{d}\\u{a}\\u{202e}c");
-        assert_eq!(tame("Zoë – 修理", ""), "Zoë – 修理");
+        assert_eq!(sanitize("a\u{1b}[2Jb\r\n\u{202e}c", ""), "a\\u{1b}[2Jb\\u{d}\\u{a}\\u{202e}c");
+        assert_eq!(sanitize("Zoë – 修理", ""), "Zoë – 修理");
     }
 
     #[test]
     fn a_long_text_is_cut_with_a_mark() {
-        assert_eq!(tame(&"ä".repeat(201), ""), format!("{}…", "ä".repeat(200)));
-        assert_eq!(tame(&"ä".repeat(200), ""), "ä".repeat(200));
+        assert_eq!(sanitize(&"ä".repeat(201), ""), format!("{}…", "ä".repeat(200)));
+        assert_eq!(sanitize(&"ä".repeat(200), ""), "ä".repeat(200));
     }
 
     #[test]
     fn the_key_is_taken_out_in_any_letter_case() {
-        assert_eq!(tame("no Key_1 and key_1.example", "Key_1"), "no [key] and [key].example");
+        assert_eq!(sanitize("no Key_1 and key_1.example", "Key_1"), "no [key] and [key].example");
         let astride = format!("{}Key_1", "x".repeat(198));
-        assert!(!tame(&astride, "Key_1").contains("Ke"), "a key cut in two is still a leak");
+        assert!(!sanitize(&astride, "Key_1").contains("Ke"), "a key cut in two is still a leak");
     }
 
     proptest! {
         #[test]
         fn no_text_brings_the_key_back(before in ".{0,250}", after in ".*", key in "[!-~]{12,40}") {
-            let tamed = tame(&format!("{before}{key}{after}"), &key);
-            prop_assert!(!tamed.to_ascii_lowercase().contains(&key.to_ascii_lowercase()));
-            prop_assert!(!tamed.chars().any(is_unsafe));
+            let sanitized = sanitize(&format!("{before}{key}{after}"), &key);
+            prop_assert!(!sanitized.to_ascii_lowercase().contains(&key.to_ascii_lowercase()));
+            prop_assert!(!sanitized.chars().any(is_unsafe));
         }
     }
 }

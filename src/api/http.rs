@@ -12,7 +12,7 @@ use bytes::Bytes;
 use reqwest::{Certificate, Proxy};
 use url::Url;
 
-use super::foreign::tame;
+use super::foreign::sanitize;
 use super::transport::{
     ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, ResponseFuture, Transport, TransportError,
 };
@@ -208,7 +208,7 @@ fn causes(error: &reqwest::Error) -> String {
     let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
     texts.dedup();
     let text = if texts.is_empty() { "unknown cause".to_owned() } else { texts.join(": ") };
-    tame(&text, "")
+    sanitize(&text, "")
 }
 
 #[cfg(test)]

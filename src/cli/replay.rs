@@ -168,7 +168,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     follow::follow(&config.store.path, &mut reader, name, args.json.json)
 }
 
-/// The last row before the range, and the last row of it: nothing that the sink has not got yet.
+/// The last row before the range, and the last row of it: nothing that the sink has not received yet.
 fn range(reader: &Reader, sink: &SinkRow, args: &Args) -> anyhow::Result<(i64, i64)> {
     let from = match args.from {
         None => 0,

@@ -65,7 +65,7 @@ fn count(reader: &Reader, filter: &SinkFilter, after: i64, upto: i64) -> Result<
     Ok(wanted)
 }
 
-/// Counts the changes up to `last` that a sink with this filter and position has not got; all other
+/// Counts the changes up to `last` that a sink with this filter and position has not received; all other
 /// rows beyond a bound count as well.
 ///
 /// # Errors

@@ -82,7 +82,7 @@ impl WorkspaceStatus {
             if let Some(why) = &report.last_error {
                 self.health = self.health.max(Health::Degraded);
                 self.reasons.push(format!(
-                    "the scheduled report {} failed and is made again at {}: {why}",
+                    "the scheduled report {} failed and is retried at {}: {why}",
                     report.name, report.next_at
                 ));
             }

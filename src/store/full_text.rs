@@ -1,7 +1,7 @@
 //! The search index: a file of its own beside the store, made from the log alone, and what is found by it.
 //!
 //! A row belongs to the newest version of a record and has that version's number in the log. The
-//! file can be deleted at any time: it is made again in bounded steps, by the process that has the
+//! file can be deleted at any time: it is rebuilt in bounded steps, by the process that has the
 //! store's lock and by no other. No page waits for it, and nothing but searches needs it.
 
 mod words;
@@ -20,7 +20,7 @@ use super::reader::{Reader, stop_at};
 use crate::file_owner;
 use crate::record::{Change, Route};
 
-/// Changes when [`words::of_record`] or the tables do: an index of another form is made again.
+/// Changes when [`words::of_record`] or the tables do: an index of another form is rebuilt.
 const FORM: i64 = 2;
 /// `followed` has one row: the last row of the log that is indexed, and its event id.
 const CREATE: &str = "BEGIN;
@@ -80,7 +80,7 @@ impl Reader {
     /// are written.
     ///
     /// # Errors
-    /// [`StoreError::NoSearchIndex`]; an index that cannot be used is deleted, so that it is made again.
+    /// [`StoreError::NoSearchIndex`]; an index that cannot be used is deleted, so that it is rebuilt.
     pub fn find(
         &self,
         term: &str,
@@ -248,7 +248,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
     move |why| StoreError::SearchFile { path: path.to_owned(), why }
 }
 
-/// What an error of the index means: unless waiting helps, it has to be made again.
+/// What an error of the index means: unless waiting helps, it has to be rebuilt.
 fn unusable(error: rusqlite::Error) -> StoreError {
     match error.into() {
         error @ (StoreError::Full | StoreError::Busy | StoreError::TooLong) => error,

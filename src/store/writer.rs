@@ -57,7 +57,7 @@ pub(super) struct Batch<'a> {
     pub(super) ignored: &'a HashMap<Route, Vec<String>>,
     /// The jobs whose current state may be another one now.
     pub(super) touched: TouchedJobs,
-    /// Whether a table has more columns now, so that the views are made again.
+    /// Whether a table has more columns now, so that the views are rebuilt.
     pub(super) has_new_columns: bool,
 }
 

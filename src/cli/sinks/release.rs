@@ -79,7 +79,7 @@ fn held(reader: &Reader, name: &str) -> anyhow::Result<SinkRow> {
     Err(ExitError { code, text }.into())
 }
 
-/// How many changes up to the row `last` the sink asked for and has not got.
+/// How many changes up to the row `last` the sink asked for and has not received.
 fn wanted(config: &Config, reader: &Reader, row: &SinkRow, last: i64) -> anyhow::Result<i64> {
     Ok(match config.sinks.get(&row.name) {
         Some(settings) => behind(reader, &settings.filter, row.position, last)?,

@@ -1,7 +1,7 @@
 //! The tables in the database: what they must look like, how they are made, how they grow.
 //!
 //! A table that exists is used only if it has our columns; a table of another program is never
-//! changed. Columns for new fields are only added. What others removed of our tables is made again. Several daemons may share one schema: each change
+//! changed. Columns for new fields are only added. What others removed of our tables is rebuilt. Several daemons may share one schema: each change
 //! of the tables is made under a lock that they share.
 
 mod catalogue;

@@ -43,7 +43,7 @@ impl Trouble {
     }
 
     /// The trouble of the statement that writes the table of a route: the server refuses it because of
-    /// what others changed, unless something is missing that is made again.
+    /// what others changed, unless something is missing that is rebuilt.
     pub(super) fn of_route(doing: &str, schema: &str, route: Route, error: &Error) -> Self {
         const MADE_AGAIN: [SqlState; 4] = [
             SqlState::UNDEFINED_TABLE,
@@ -64,7 +64,7 @@ impl Trouble {
     pub(super) fn table(schema: &str, route: Route, what: &str) -> Self {
         let said = format!(
             "the table {schema}.{route} cannot be written: {what}; take back what was changed, or \
-             rename or drop the table: it is made again with all its rows"
+             rename or drop the table: it is rebuilt with all its rows"
         );
         Self::Table { route, said }
     }
@@ -108,7 +108,7 @@ fn remedy(state: &SqlState) -> &'static str {
             "; if another session holds a lock on these tables, end it, or raise `timeout`"
         }
         SqlState::UNDEFINED_TABLE | SqlState::UNDEFINED_COLUMN | SqlState::INVALID_SCHEMA_NAME => {
-            "; the tables were changed or removed by others: what is missing is made again"
+            "; the tables were changed or removed by others: what is missing is rebuilt"
         }
         SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
             "; wait until the server runs again"

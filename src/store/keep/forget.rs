@@ -37,7 +37,7 @@ pub enum Forgotten {
 /// What became of the copies that unused parts of the files still hold.
 #[derive(Debug)]
 pub struct Purged {
-    /// The search index was deleted, to be made again from what is left. If not, it may still hold words of
+    /// The search index was deleted, to be rebuilt from what is left. If not, it may still hold words of
     /// the records.
     pub index_deleted: Result<(), StoreError>,
     /// The file was written anew. If not, unused parts of it may still hold words of the records.

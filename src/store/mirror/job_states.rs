@@ -1,7 +1,7 @@
 //! The current state of each job, from its newest source: the table `_job_states`.
 //!
 //! A list that is ordered by creation never shows an old job again, so the job's own row says what was last
-//! seen. Its status changes and payments say the rest. A row is made again in the transaction that writes
+//! seen. Its status changes and payments say the rest. A row is rebuilt in the transaction that writes
 //! one of its sources; the table follows from the mirror.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -58,7 +58,7 @@ pub(in crate::store) fn create_indexes(
 /// Creates the indexes of a store that an older version of the program made; the columns are those of
 /// the table as it is.
 pub(in crate::store) fn ensure_indexes(connection: &Connection) -> rusqlite::Result<()> {
-    // A table that was deleted by hand is made again by `rebuild`.
+    // A table that was deleted by hand is rebuilt by `rebuild`.
     if !connection.table_exists(None, Route::Customers.as_str())? {
         return Ok(());
     }

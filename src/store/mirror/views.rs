@@ -1,5 +1,5 @@
 //! The views `report_*` and the indexes of the reports: made from the columns that the mirror has, and
-//! made again when columns or custom fields are added.
+//! rebuilt when columns or custom fields are added.
 //!
 //! A view gives numeric ids where ids are integers, times in the workspace's time zone and a column
 //! for each defined custom field. It uses only columns that exist. A view of the same name that
@@ -90,7 +90,7 @@ impl Plan {
     }
 }
 
-/// As [`refresh`], even if nothing is known to have changed: the tables were made again.
+/// As [`refresh`], even if nothing is known to have changed: the tables were rebuilt.
 pub(in crate::store) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM _meta WHERE name = ?1", [MADE_FROM])?;
     refresh(connection)

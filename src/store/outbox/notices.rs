@@ -129,7 +129,7 @@ const REVIVE: &str = "UPDATE _notices SET given_up_at = NULL, attempts = 0, next
 
 const DROP: &str = "DELETE FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL";
 
-/// The event id: the same for every sink and however often it is said. A report that is made again for
+/// The event id: the same for every sink and however often it is said. A report that is repeated for
 /// the same time keeps its id, though records may have changed in between.
 fn event_id(identity: &str, notice: &NewNotice) -> String {
     let mut hash = Sha256::new();
