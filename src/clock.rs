@@ -53,9 +53,12 @@ impl MachineTime {
     }
 
     /// How long ago `earlier` was. Across a boot it is at least the time since that, whatever the wall
-    /// clock says.
+    /// clock says; nothing if the boot of one of them is not known.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Duration {
+        if self.boot_id.is_empty() || earlier.boot_id.is_empty() {
+            return Duration::ZERO;
+        }
         if self.boot_id == earlier.boot_id {
             return self.since_boot.saturating_sub(earlier.since_boot);
         }
@@ -66,7 +69,8 @@ impl MachineTime {
     /// How long ago a process that ran at `earlier` has ended at the least: before the last boot.
     #[must_use]
     pub fn least_since(&self, earlier: &Self) -> Duration {
-        if self.boot_id == earlier.boot_id { Duration::ZERO } else { self.since_boot }
+        let is_unknown = self.boot_id.is_empty() || earlier.boot_id.is_empty();
+        if is_unknown || self.boot_id == earlier.boot_id { Duration::ZERO } else { self.since_boot }
     }
 }
 
@@ -152,6 +156,7 @@ mod tests {
         assert_eq!(since(at("a", 1040, "2026-03-01T13:00:00Z")), (40, 0));
         assert_eq!(since(at("b", 20, "2026-03-01T12:00:50Z")), (50, 20));
         assert_eq!(since(at("b", 20, "1970-01-01T00:00:20Z")), (20, 20));
+        assert_eq!(since(at("", 5000, "2026-03-01T14:00:00Z")), (0, 0), "the boot is not known");
     }
 
     #[tokio::test(start_paused = true)]

@@ -293,9 +293,9 @@ impl Page {
 
     /// The fields of one of this page's records.
     #[must_use]
-    pub fn fields(&self, record: &Record) -> Fields<'_> {
+    pub fn fields<'a>(&'a self, record: &'a Record) -> Fields<'a> {
         let value = |place: &Range<usize>| &self.body[place.clone()];
-        record.fields.iter().map(|(name, place)| (name.clone().into(), value(place))).collect()
+        record.fields.iter().map(|(name, place)| (name.as_str().into(), value(place))).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It is the only meeting point of polling and delivery, and the only history there is. One
 //! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place, the
-//! module `calls`. A failed write stores nothing.
+//! module `handle`. A failed write stores nothing.
 
 mod error;
 #[cfg(test)]

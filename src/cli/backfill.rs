@@ -19,7 +19,7 @@ use crate::control::{
     self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
 };
 use crate::record::Kind;
-use crate::recover::Prefixes;
+use crate::recover::{MAX_SHOWN, Prefixes};
 use crate::store::{Reader, Store};
 
 /// The waits after an error that may pass and names no time.
@@ -144,7 +144,11 @@ async fn backfill(
                 refused = 0;
                 let new = searched.found.map_or(0, |found| found.created);
                 found += new;
-                prefixes.searched(&term, searched.records.len(), new, &reader.customer_texts()?);
+                let shown = searched.records.len();
+                // Only a term that is lengthened needs them.
+                let known =
+                    if shown < MAX_SHOWN { String::new() } else { reader.customer_texts()? };
+                prefixes.searched(&term, shown, new, &known);
             }
             // The workspace may refuse one term, but not all of them.
             Err(wrong) if refused < MAX_FAILURES => {

@@ -89,7 +89,7 @@ fn accept(config: &Config) -> anyhow::Result<String> {
     let mut operator = Operator::open(&config.store.path)?;
     let account = crate::daemon::client(config, Clock::system())?.account();
     let refused = |text| Err(ExitError { code: DATA, text }.into());
-    match operator.accept_workspace(&account)? {
+    match operator.accept_workspace(&account, jiff::Timestamp::now())? {
         Acceptance::Met(OtherWorkspace { expected, found, .. }) => Ok(format!(
             "the store belongs to {} from now on, before to {}; a daemon polls again within seconds",
             cell(&found, NAME),

@@ -186,7 +186,7 @@ impl PollerHealth {
         if let Some(gap) = &stored.gap {
             tracing::warn!(poller = %self.id, gap = gap.id, certainty = gap.certainty.as_str(), from = gap.from_at,
                 to = gap.to_at, estimate = gap.estimate,
-                "a page has no record in common with the page before: some may have been missed; see `shopmirror gaps`");
+                "a page does not prove that nothing was missed since the page before; see `shopmirror gaps`");
         }
         let emptied = stored.records == 0 && stored.contiguity == Contiguity::Suspect;
         if emptied && !self.is_emptied {

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{OpenError, StoreError};
 use super::handle::Store;
@@ -201,6 +201,9 @@ fn followed(index: &Connection, log: &Connection) -> Result<i64, StoreError> {
 /// Opens an index that is there. Also to search it: what a killed daemon left half written is then rolled back, by
 /// a user who may write.
 fn open_index(path: &Path) -> Result<Connection, StoreError> {
+    if !path.exists() {
+        return Err(StoreError::NoSearchIndex);
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let index = Connection::open_with_flags(path, flags).map_err(unusable)?;
     index.busy_timeout(open::LOCK_WAIT)?;
@@ -250,8 +253,13 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
 
 /// What an error of the index means: unless waiting helps, it has to be rebuilt.
 fn unusable(error: rusqlite::Error) -> StoreError {
+    let is_of_the_machine = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::OutOfMemory | ErrorCode::SystemIoFailure)
+    );
     match error.into() {
         error @ (StoreError::Full | StoreError::Busy | StoreError::TooLong) => error,
+        error if is_of_the_machine => error,
         _ => StoreError::NoSearchIndex,
     }
 }

@@ -281,7 +281,7 @@ pub(super) fn store_page(
     let arrival = Arrival { poller, page, facts, at: stamp(facts.at), learned };
     let stored = writer.in_batch(poller.route, |batch| arrival.store(batch));
     if let Err(StoreError::OtherShop) = stored {
-        workspace::note_reused_ids(&writer.connection)?;
+        workspace::note_reused_ids(&writer.connection, &stamp(facts.at))?;
     }
     let Stored { outcome, row, is_written, body, stale_pages } = stored?;
     if is_written {
@@ -378,7 +378,7 @@ impl Arrival<'_> {
             outcome.gap = gaps::record(batch.tx, batch.identities.first(), poller, gap)?;
         }
         let new = self.new_records(&proof, before.as_ref(), mirrored.as_ref());
-        write::write_page(batch, poller, page, &self.at, &diff.records, &new)?;
+        write::write_page(batch, poller, page, &self.at, &diff.records, &new, !is_stale)?;
         let row = PollerRow {
             head_seq: if is_stale { row.head_seq } else { log::last_seq(batch.tx)? },
             ..row
@@ -400,7 +400,8 @@ impl Arrival<'_> {
         match mirrored {
             _ if is_stale => Proof { contiguity: Contiguity::Stale, ..proof },
             // Another poller read the route before: nothing shows what lies between its last page and this.
-            Some(_) if !diff.sightings.is_empty() => {
+            // A page that is not full is the whole list.
+            Some(_) if diff.sightings.len() >= limit => {
                 Proof { contiguity: Contiguity::Suspect, ..proof }
             }
             _ => proof,
@@ -564,12 +565,15 @@ pub(super) fn store_found(
     let outcome = writer.in_batch(route, |batch| {
         let ignored = batch.ignored.get(&route).map_or(&[][..], Vec::as_slice);
         let mut diff = compare::compare(batch.tx, route, None, page, search.asked_after, ignored)?;
+        if diff.is_of_another_shop() {
+            return Err(StoreError::OtherShop);
+        }
         diff.records.retain(|(place, record)| match record {
             RecordDiff::New => true,
             RecordDiff::Changed(stored) => {
                 stored.seq <= search.asked_after && has_fields_of(page, *place, &stored.body)
             }
-            RecordDiff::SeenByPoll | RecordDiff::Restored { .. } => false,
+            RecordDiff::SeenByPoll | RecordDiff::Restored(_) => false,
         });
         let outcome = SearchOutcome { created: diff.created(), updated: diff.updated() };
         if diff.records.is_empty() && search.backfill_term.is_none() {

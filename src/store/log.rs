@@ -267,6 +267,19 @@ pub(super) fn observed_at(connection: &Connection, seq: i64) -> rusqlite::Result
         .query_row([seq], |row| row.get(0))
 }
 
+/// When the first version of a record was observed that the log still has.
+pub(super) fn first_observed(
+    connection: &Connection,
+    route: Route,
+    id: &str,
+) -> rusqlite::Result<String> {
+    connection
+        .prepare_cached(
+        "SELECT observed_at FROM changes WHERE route = ?1 AND record_id = ?2 ORDER BY version LIMIT 1",
+    )?
+    .query_row((route.as_str(), id), |row| row.get(0))
+}
+
 /// Deletes superseded rows observed before `cutoff` among those from `from` to `from + span`, which every
 /// sink has behind it; returns where to go on.
 ///

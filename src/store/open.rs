@@ -181,7 +181,6 @@ fn set_up(connection: &mut Connection, version: i64) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
     migrate(connection, version)?;
     // Here and not before the first write, which would keep every poll waiting.
-    mirror::lookup::ensure_indexes(connection)?;
     // Another version of the program may make other views of the same columns.
     if !views::are_current(connection)? {
         let tx = write_tx(connection)?;

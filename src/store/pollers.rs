@@ -151,12 +151,17 @@ pub(super) fn rename(
         return Ok(None);
     }
     let tx = write_tx(connection)?;
-    for table in ["_pollers", "gaps"] {
+    for table in ["_pollers", "_polls", "gaps"] {
         tx.execute(
             &format!("UPDATE {table} SET business = ?3 WHERE route = ?1 AND business = ?2"),
             (id.route.as_str(), business_text(&other), business_text(id)),
         )?;
     }
+    // Of these records the new poller knows when they were shown last.
+    tx.execute(
+        &format!("UPDATE \"{}\" SET _business = ?2 WHERE _business IS ?1", id.route),
+        (&other.business, &id.business),
+    )?;
     tx.commit()?;
     Ok(Some(other))
 }

@@ -18,8 +18,10 @@ use super::{log, meta};
 const KNOWN: &str = "workspace";
 const SHARED_CONFIG: &str = "shared_config";
 const OTHER: &str = "workspace_other";
-/// Present while a page is refused because it has other records under known ids.
+/// When a page was last refused because it has other records under known ids.
 const REUSED_IDS: &str = "reused_ids";
+/// For how long a refusal can be answered; while it lasts, each route is refused again every minute.
+const REFUSAL_COUNTS: SignedDuration = SignedDuration::from_mins(10);
 /// The last row of the log when the operator accepted the workspace.
 const ACCEPTED_SEQ: &str = "accepted_seq";
 /// The longest name that is kept, in characters.
@@ -162,10 +164,17 @@ impl Operator {
     ///
     /// # Errors
     /// Nothing is changed.
-    pub fn accept_workspace(&mut self, account: &str) -> Result<Acceptance, StoreError> {
+    pub fn accept_workspace(
+        &mut self,
+        account: &str,
+        now: Timestamp,
+    ) -> Result<Acceptance, StoreError> {
         let known = read::<KnownWorkspace>(&self.connection, KNOWN)?;
         let known = known.filter(|known| !known.is_of(account));
-        let has_reused_ids = meta::value(&self.connection, REUSED_IDS)?.is_some();
+        let refused_at = meta::value(&self.connection, REUSED_IDS)?;
+        let has_reused_ids = refused_at
+            .and_then(|at| at.parse::<Timestamp>().ok())
+            .is_some_and(|refused_at| now.duration_since(refused_at) < REFUSAL_COUNTS);
         let (taken, acceptance) = match (read::<OtherWorkspace>(&self.connection, OTHER)?, known) {
             (Some(other), _) if other.account != account => {
                 return Ok(Acceptance::Outdated(other));
@@ -243,8 +252,8 @@ pub(super) fn accepted_seq(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// Notes that a page was refused because it has other records under known ids.
-pub(super) fn note_reused_ids(connection: &Connection) -> rusqlite::Result<()> {
-    meta::set(connection, REUSED_IDS, "")
+pub(super) fn note_reused_ids(connection: &Connection, at: &str) -> rusqlite::Result<()> {
+    meta::set(connection, REUSED_IDS, at)
 }
 
 fn keep(connection: &mut Connection, known: &KnownWorkspace) -> rusqlite::Result<()> {

@@ -40,8 +40,8 @@ pub(super) enum RecordDiff {
     Changed(StoredVersion),
     /// A search stored it, and a poll sees it now for the first time.
     SeenByPoll,
-    /// Its mirror row was deleted by hand; the log row it is restored from.
-    Restored { seq: i64 },
+    /// Its mirror row was deleted by hand; the version it is restored from.
+    Restored(StoredVersion),
 }
 
 /// The latest version of a record in the log, and what the mirror says of it.
@@ -147,7 +147,7 @@ pub(super) fn compare(
         match is_same {
             _ if stored.kind == Kind::Forgotten => {}
             true if !stored.in_mirror => {
-                diff.records.push((place, RecordDiff::Restored { seq: stored.seq }));
+                diff.records.push((place, RecordDiff::Restored(stored)));
             }
             true if stored.via.is_some() => diff.records.push((place, RecordDiff::SeenByPoll)),
             true => {}

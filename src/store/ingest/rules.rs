@@ -93,7 +93,12 @@ async fn a_shop_that_uses_its_ids_anew_is_stored_once_the_operator_accepts_it() 
     Poll::USUAL.shows(&store, &shop("Ann", 1)).await;
     let poller = PollerId { route: Route::Leads, business: None };
     let anew = || page(&shop("Bob", 7));
-    let accept = || Operator::open(store.path()).unwrap().accept_workspace("account").unwrap();
+    let accept = || {
+        Operator::open(store.path())
+            .unwrap()
+            .accept_workspace("account", Poll::USUAL.facts(&store).at)
+            .unwrap()
+    };
     assert_eq!(accept(), Acceptance::Nothing);
     for _ in 0..2 {
         let facts = Poll::USUAL.facts(&store);
@@ -187,7 +192,7 @@ async fn a_new_poller_of_a_mirrored_route_begins_with_a_suspect_and_forwards_wha
     let (_dir, store) = open();
     Poll::USUAL.shows(&store, &records(1..=20)).await;
     let before = store.seq();
-    let named = Poll { business: Some("2"), second: 30, ..Poll::USUAL };
+    let named = Poll { business: Some("2"), second: 30, limit: 6, ..Poll::USUAL };
     let mut shown = records(20..=23);
     shown.extend(["-1", "-2"].map(|id| record(id.parse().unwrap(), "old")));
     named.shows(&store, &shown).await;
@@ -224,4 +229,32 @@ async fn a_poller_goes_on_under_the_other_name_of_its_business_and_an_added_busi
     let pollers = store.read(|reader| reader.pollers()).await.unwrap();
     let names: Vec<_> = pollers.iter().map(|row| row.business.as_deref()).collect();
     assert_eq!((names, gaps(&store).await), (vec![None, Some("2")], vec![]));
+}
+
+#[tokio::test]
+async fn a_row_that_a_tool_deleted_comes_back_as_the_log_has_it() {
+    let (dir, store) = open();
+    let ignored = [(Route::Leads, vec!["age".to_owned()])].into_iter().collect();
+    store.ignore_fields(ignored).await.unwrap();
+    let lead = |age: u32| vec![format!(r#"{{"id":1,"name":"N","age":{age}}}"#)];
+    Poll::USUAL.shows(&store, &lead(1)).await;
+    let tool = rusqlite::Connection::open(dir.path().join("mirror.db")).unwrap();
+    tool.execute_batch("DELETE FROM leads").unwrap();
+    Poll::USUAL.shows(&store, &lead(2)).await;
+    let age: i64 = tool.query_row("SELECT age FROM leads", [], |row| row.get(0)).unwrap();
+    assert_eq!(age, 1);
+}
+
+#[tokio::test]
+async fn what_only_an_older_page_shows_is_not_on_the_newest_page() {
+    let (dir, store) = open();
+    Poll::USUAL.shows(&store, &records(21..=40)).await;
+    let mut shown = records(21..=39);
+    shown.push(record(20, "N"));
+    let outcome = Poll::USUAL.shows(&store, &shown).await;
+    assert_eq!((outcome.contiguity.as_str(), outcome.created), ("stale", 1));
+    let tool = rusqlite::Connection::open(dir.path().join("mirror.db")).unwrap();
+    let ids = "SELECT group_concat(id) FROM leads WHERE _last_seen_at IS NOT NULL";
+    let left: Option<String> = tool.query_row(ids, [], |row| row.get(0)).unwrap();
+    assert_eq!(left.as_deref(), Some("20"));
 }

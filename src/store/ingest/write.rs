@@ -8,10 +8,9 @@ use super::super::log::{self, NewChange};
 use super::super::mirror::RowFacts;
 use super::super::writer::Batch;
 use super::Search;
-use super::compare::RecordDiff;
+use super::compare::{RecordDiff, StoredVersion};
 use super::kind::NewRecords;
 use crate::record::{Fields, Kind, Page, PollerId, Route};
-use crate::store::keep::rebuild::first_observed;
 
 /// One version of a record, ready to be written.
 struct NewVersion<'a> {
@@ -32,7 +31,7 @@ struct NewVersion<'a> {
 }
 
 /// Writes the records of a poll's page that differ, the oldest first: a page is newest first, and the
-/// log reads better the other way round.
+/// log reads better the other way round. `is_newest` is false for a page that is older than the one before.
 pub(super) fn write_page(
     batch: &mut Batch<'_>,
     poller: &PollerId,
@@ -40,6 +39,7 @@ pub(super) fn write_page(
     at: &str,
     records: &[(usize, RecordDiff)],
     new: &NewRecords<'_>,
+    is_newest: bool,
 ) -> Result<(), StoreError> {
     let business = poller.business.as_deref();
     let mut open_gaps = OpenGaps::read(batch.tx, poller.route, business)?;
@@ -55,7 +55,7 @@ pub(super) fn write_page(
             before,
             business,
             via: None,
-            is_on_page: true,
+            is_on_page: is_newest,
             is_missing,
         };
         match diff {
@@ -71,9 +71,7 @@ pub(super) fn write_page(
             RecordDiff::SeenByPoll => {
                 batch.mirror.seen_by_poll(batch.tx, record.id.as_str(), business)?;
             }
-            RecordDiff::Restored { seq } => {
-                restore(batch, poller, record.id.as_str(), &page.fields(record), *seq)?;
-            }
+            RecordDiff::Restored(stored) => restore(batch, poller, record.id.as_str(), stored)?,
         }
     }
     append(batch, poller.route, at, &versions)?;
@@ -146,7 +144,7 @@ fn append(
         let identity = batch.identities.for_next(version.before);
         let seq = log::append(batch.tx, identity, &change)?;
         let first_seen_at = match version.is_missing {
-            true => Some(first_observed(batch.tx, route, version.id)?),
+            true => Some(log::first_observed(batch.tx, route, version.id)?),
             false => None,
         };
         let facts = RowFacts {
@@ -168,23 +166,23 @@ fn append(
     Ok(())
 }
 
-/// Writes a mirror row that was deleted by hand again, as the log row `seq` has it.
+/// Writes a mirror row that was deleted by hand again, as the log has it.
 fn restore(
     batch: &mut Batch<'_>,
     poller: &PollerId,
     id: &str,
-    fields: &Fields<'_>,
-    seq: i64,
+    stored: &StoredVersion,
 ) -> Result<(), StoreError> {
     let PollerId { route, business } = poller;
+    let fields = &Fields::of(&stored.body).unwrap_or_default();
     batch.has_new_columns |= batch.mirror.grow(batch.tx, std::iter::once(fields))?;
     let facts = RowFacts {
         id,
         business: business.as_deref(),
-        first_seen_at: &first_observed(batch.tx, *route, id)?,
-        at: &log::observed_at(batch.tx, seq)?,
+        first_seen_at: &log::first_observed(batch.tx, *route, id)?,
+        at: &log::observed_at(batch.tx, stored.seq)?,
         last_seen_at: None,
-        seq,
+        seq: stored.seq,
         via: None,
     };
     batch.mirror.put(batch.tx, &facts, fields)?;

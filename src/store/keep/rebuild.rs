@@ -30,9 +30,9 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize,
         return Err(OpenError::Missing(path.to_owned()));
     }
     let mut opened = open::open(path)?;
+    full_text::remove(path).map_err(failed)?;
     let records = rebuild_all(&mut opened.connection, progress).map_err(failed)?;
     checkpoint::cut_wal(&opened.connection).map_err(failed)?;
-    full_text::remove(path).map_err(failed)?;
     if opened.was_closed {
         opened.lock.release();
     }
@@ -149,19 +149,7 @@ fn rebuild_route(
     if has_old {
         // Its indexes go with it.
         tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
-        lookup::create_indexes(&mirror, tx)?;
     }
+    lookup::create_indexes(&mirror, tx)?;
     Ok(records)
-}
-
-/// When the first version of a record was observed that the log still has.
-pub(in crate::store) fn first_observed(
-    tx: &Transaction<'_>,
-    route: Route,
-    id: &str,
-) -> rusqlite::Result<String> {
-    tx.prepare_cached(
-        "SELECT observed_at FROM changes WHERE route = ?1 AND record_id = ?2 ORDER BY version LIMIT 1",
-    )?
-    .query_row((route.as_str(), id), |row| row.get(0))
 }

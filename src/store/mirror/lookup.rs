@@ -55,16 +55,6 @@ pub(in crate::store) fn create_indexes(
     Ok(())
 }
 
-/// Creates the indexes of a store that an older version of the program made; the columns are those of
-/// the table as it is.
-pub(in crate::store) fn ensure_indexes(connection: &Connection) -> rusqlite::Result<()> {
-    // A table that was deleted by hand is rebuilt by `rebuild`.
-    if !connection.table_exists(None, Route::Customers.as_str())? {
-        return Ok(());
-    }
-    create_indexes(&Mirror::load(connection, Route::Customers)?, connection)
-}
-
 /// The statement that [`has_customer`] runs.
 pub(in crate::store) fn has_customer_sql(column: &str) -> String {
     format!("SELECT 1 FROM customers WHERE {} = lower(trim(?1)) LIMIT 1", compared(&quoted(column)))
