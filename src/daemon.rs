@@ -128,7 +128,7 @@ async fn supervise(
         }
         // Before the first poll, so that a new sink gets the changes of that poll.
         match deliveries.configure(&config.sinks).await {
-            Err(error) if error.downcast_ref().is_some_and(StoreError::passes) => {
+            Err(error) if error.downcast_ref().is_some_and(StoreError::is_transient) => {
                 match wait_for_store(&error, &mut is_logged, signals).await {
                     None => {}
                     Some(Signal::Reload) => reload = true,

@@ -103,7 +103,7 @@ impl Deliverer {
             wakes.log.borrow_and_update();
             let wait = match self.step(&mut known, comparing, grown, &mut wakes, &ends).await {
                 Ok(wait) => wait.min(LOOK_AGAIN),
-                Err(error) if error.passes() => DISK_WAIT,
+                Err(error) if error.is_transient() => DISK_WAIT,
                 Err(error) => return Err(error),
             };
             self.publish(&known);
@@ -139,7 +139,7 @@ impl Deliverer {
         }
         match self.store.save_passed_positions().await {
             // Those rows of the log are only read again.
-            Err(error) if error.passes() => Ok(()),
+            Err(error) if error.is_transient() => Ok(()),
             saved => saved,
         }
     }
@@ -248,7 +248,7 @@ impl Deliverer {
         let noted = self.store.note_state_topic(self.name.clone(), topic.text().to_owned()).await;
         let noted = match noted {
             // It is noted at the next start; until then those of before are not known.
-            Err(error) if error.passes() => return Ok(()),
+            Err(error) if error.is_transient() => return Ok(()),
             noted => noted?,
         };
         self.sink.remember_topics(noted.into_iter().map(NameTemplate::of_text).collect());

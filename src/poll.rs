@@ -315,7 +315,7 @@ impl Dispatcher {
         } else if self.flushed_at + FLUSH_EVERY <= now {
             self.flushed_at = now;
             let flushed = self.store.flush().await;
-            self.pause_if_it_passes(flushed)
+            self.pause_if_transient(flushed)
         } else {
             Ok(())
         }
@@ -327,13 +327,13 @@ impl Dispatcher {
             tracing::info!("the store can be written again");
             self.release();
         }
-        self.pause_if_it_passes(written)
+        self.pause_if_transient(written)
     }
 
     /// Pauses polling after an error that passes, and returns any other.
-    fn pause_if_it_passes(&mut self, written: Result<(), StoreError>) -> Result<(), StoreError> {
+    fn pause_if_transient(&mut self, written: Result<(), StoreError>) -> Result<(), StoreError> {
         match written {
-            Err(error) if error.passes() => {
+            Err(error) if error.is_transient() => {
                 self.pause_for_store(&error);
                 Ok(())
             }
@@ -351,7 +351,7 @@ impl Dispatcher {
             .collect();
         let saved = self.store.remember_learned(learned).await;
         match saved.and(self.note_spending(true).await) {
-            Err(error) if error.passes() => Ok(()),
+            Err(error) if error.is_transient() => Ok(()),
             other => other,
         }
     }

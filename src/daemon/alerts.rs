@@ -42,7 +42,7 @@ pub(super) async fn run(
 fn passing<T>(outcome: Result<T, StoreError>) -> anyhow::Result<Option<T>> {
     match outcome {
         Ok(done) => Ok(Some(done)),
-        Err(error) if error.passes() => Ok(None),
+        Err(error) if error.is_transient() => Ok(None),
         Err(error) => Err(error).context("storing alerts"),
     }
 }

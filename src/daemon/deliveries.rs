@@ -223,7 +223,7 @@ impl Deliveries {
 async fn revive(store: &Store, sink: &str) -> anyhow::Result<()> {
     match store.revive_notices(sink.to_owned()).await {
         // The next reload does it.
-        Err(error) if error.passes() => {
+        Err(error) if error.is_transient() => {
             tracing::warn!(%error, sink, "alerts and reports that the sink refused are not sent again yet: reload later");
             Ok(())
         }

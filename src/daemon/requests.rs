@@ -93,7 +93,7 @@ fn wait_of(error: &ApiError) -> Option<Duration> {
 }
 
 fn not_stored(error: &StoreError) -> ControlReply<()> {
-    failed(TRY_AGAIN, error.to_string(), error.passes().then_some(WAIT))
+    failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
 }
 
 fn failed(code: u8, text: String, wait: Option<Duration>) -> ControlReply<()> {

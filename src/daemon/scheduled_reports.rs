@@ -89,7 +89,7 @@ impl ScheduledReports {
     ) -> anyhow::Result<Option<BTreeMap<String, ReportRun>>> {
         while !stop.is_cancelled() {
             match self.store.read(|reader| reader.report_runs()).await {
-                Err(error) if error.passes() => {
+                Err(error) if error.is_transient() => {
                     tracing::warn!(%error, "the scheduled reports wait until the store can be read");
                     stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
                 }
@@ -111,7 +111,7 @@ impl ScheduledReports {
         match self.store.keep_report_runs(runs.clone()).await {
             Ok(()) => runs.clone_into(kept),
             // It is in memory, and is kept with the next look.
-            Err(error) if error.passes() => {}
+            Err(error) if error.is_transient() => {}
             Err(error) => {
                 return Err(error).context("keeping what became of the scheduled reports");
             }

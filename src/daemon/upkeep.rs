@@ -50,7 +50,7 @@ pub(super) async fn run(
                     tracing::debug!(rows = upkeep.pruned, "pruned");
                 }
             }
-            Err(error) if error.passes() => {}
+            Err(error) if error.is_transient() => {}
             Err(error) => return Err(error).context("maintaining the store"),
         }
         if !is_checked {

@@ -243,7 +243,7 @@ impl Deliverer {
         let mut reported = false;
         loop {
             match self.store.save_progress(self.name.clone(), progress.clone()).await {
-                Err(error) if error.passes() && ends.waits_for_disk => {
+                Err(error) if error.is_transient() && ends.waits_for_disk => {
                     if !reported {
                         tracing::warn!(sink = %self.name, %error, "could not save what was delivered; retrying");
                         reported = true;

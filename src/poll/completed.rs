@@ -88,7 +88,7 @@ impl Dispatcher {
         self.schedule.observe(poller, &PollResult::Failed { not_before: now.elapsed }, now);
         let note = failed_note(word(error), now, rate);
         let noted = self.store.note_failed_poll(self.pollers[poller].id().clone(), note).await;
-        self.pause_if_it_passes(noted)
+        self.pause_if_transient(noted)
     }
 
     async fn observe_rate(&mut self, rate: &RateHeaders) {
@@ -151,7 +151,7 @@ impl Dispatcher {
             self.pollers[poller].is_learned_due(now.elapsed).then(|| self.schedule.learned(poller));
         match self.store.store_page(id, page, facts, learned).await {
             Ok(outcome) => self.succeed(poller, &outcome, ages),
-            Err(error) if error.passes() => {
+            Err(error) if error.is_transient() => {
                 let not_before = self.pause_for_store(&error);
                 self.schedule.observe(poller, &PollResult::Failed { not_before }, now);
             }
@@ -203,7 +203,7 @@ impl Dispatcher {
         self.schedule.observe(poller, &outcome, now);
         let note = failed_note(word(&error), now, rate);
         let noted = self.store.note_failed_poll(id, note).await;
-        self.pause_if_it_passes(noted)
+        self.pause_if_transient(noted)
     }
 
     async fn fail_poll(
@@ -240,7 +240,7 @@ impl Dispatcher {
         let note = failed_note(word(&error), now, rate);
         let id = self.pollers[poller].id().clone();
         let noted = self.store.note_failed_poll(id, note).await;
-        self.pause_if_it_passes(noted)
+        self.pause_if_transient(noted)
     }
 
     /// Pauses polling until the store can be written again; returns when that is tried.

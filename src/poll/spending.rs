@@ -45,7 +45,7 @@ impl Dispatcher {
         if noted.is_err() {
             self.budget.end_cycle();
         }
-        self.pause_if_it_passes(noted)
+        self.pause_if_transient(noted)
     }
 
     /// Notes what a later process has to know; `has_ended` if nothing more is sent.

@@ -152,7 +152,7 @@ impl Dispatcher {
                 }
             }
         };
-        self.pause_if_it_passes(kept)
+        self.pause_if_transient(kept)
     }
 
     fn ping_failed(&mut self, error: &ApiError) {
@@ -278,11 +278,11 @@ impl Dispatcher {
             let Some(_) = other else { return Ok(()) };
             // The previous key is back.
             let forgotten = self.store.keep_other_workspace(None).await;
-            return self.pause_if_it_passes(forgotten);
+            return self.pause_if_transient(forgotten);
         }
         let known = match self.store.read(|reader| reader.workspace()).await {
             // It is looked for again in a moment.
-            Err(error) if error.passes() => return Ok(()),
+            Err(error) if error.is_transient() => return Ok(()),
             known => known?,
         };
         if known.as_ref().is_some_and(|known| known.is_of(&self.client.account())) {
@@ -307,7 +307,7 @@ pub(super) async fn known_workspace(
     let is_back = known.as_ref().is_none_or(|known| known.is_of(account));
     if other.is_some_and(|other| is_back || other.account != account) {
         match store.keep_other_workspace(None).await {
-            Err(error) if !error.passes() => return Err(error),
+            Err(error) if !error.is_transient() => return Err(error),
             _ => {}
         }
     }

@@ -145,7 +145,7 @@ impl CustomFields {
             };
             match outcome {
                 Ok(_) => failures = 0,
-                Err(RefreshError::Store(error)) if !error.passes() => return Err(error),
+                Err(RefreshError::Store(error)) if !error.is_transient() => return Err(error),
                 Err(RefreshError::Request(BackgroundError::Api(error))) => {
                     failures += 1;
                     wait = wait_after(failures, &error);
@@ -163,7 +163,7 @@ impl CustomFields {
         let now = self.clock.now().wall;
         match self.store.read(|reader| reader.forms_checked_at()).await {
             Ok(at) => Ok(at.is_some_and(|at| is_fresh(&at, now))),
-            Err(error) if error.passes() => Ok(true),
+            Err(error) if error.is_transient() => Ok(true),
             Err(error) => Err(error),
         }
     }

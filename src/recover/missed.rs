@@ -79,7 +79,9 @@ impl MissedCustomers {
             match outcome {
                 Ok(worked) => has_gap = worked,
                 Err(Interrupted::Stopped) => return Ok(()),
-                Err(Interrupted::Store(error)) if error.passes() => self.pause(PAUSE, &stop).await,
+                Err(Interrupted::Store(error)) if error.is_transient() => {
+                    self.pause(PAUSE, &stop).await
+                }
                 Err(Interrupted::Store(error)) if error.is_of_one_route() => {
                     tracing::warn!(%error, "missed customers cannot be searched for now; the search is tried again");
                     self.pause(PAUSE, &stop).await;

@@ -163,7 +163,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether waiting can help. Every other error ends the process.
     #[must_use]
-    pub fn passes(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         self.is_full() || matches!(self, Self::Busy)
     }
 
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_fails_for_a_limit_passes_and_one_that_fails_for_the_disk_does_not() {
+    fn a_write_that_fails_for_a_limit_is_transient_and_one_that_fails_for_the_disk_is_not() {
         let table = [
             (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::QuotaExceeded), true),
             (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::FileTooLarge), true),
@@ -255,11 +255,11 @@ mod tests {
             (ffi::SQLITE_IOERR_WRITE, None, false),
             (ffi::SQLITE_IOERR_READ, Some(io::ErrorKind::QuotaExceeded), false),
         ];
-        for (code, said, passes) in table {
+        for (code, said, is_transient) in table {
             let probe = || said.map_or(Ok(()), |kind| Err(kind.into()));
             let error = failed(code).explain_write(probe);
-            assert_eq!(error.passes(), passes, "{code} {said:?}: {error}");
+            assert_eq!(error.is_transient(), is_transient, "{code} {said:?}: {error}");
         }
-        assert!(failed(ffi::SQLITE_FULL).passes());
+        assert!(failed(ffi::SQLITE_FULL).is_transient());
     }
 }

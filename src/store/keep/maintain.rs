@@ -188,7 +188,7 @@ mod tests {
             let poller = PollerId { route: Route::Leads, business: None };
             if let Err(error) = store.store_page(poller, fixtures::page(&shown), facts, None).await
             {
-                assert!(error.passes() && store.try_write().await.is_err(), "{error}");
+                assert!(error.is_transient() && store.try_write().await.is_err(), "{error}");
                 refused.push(second);
             }
         }
