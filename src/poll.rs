@@ -42,6 +42,9 @@ pub use spending::first_budget;
 pub use status::{PollerState, PollerStatus, PollingStatus};
 use workspace::{WorkspaceName, known_workspace};
 
+/// How long polling goes on after a stop while a request is under way. One that takes longer is cut off.
+const FINISH: Duration = Duration::from_secs(1);
+
 /// Polls that changed nothing are written at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(600);
 
@@ -193,13 +196,20 @@ impl Dispatcher {
             self.verify_workspace();
         }
         let mut under_way = JoinSet::new();
+        // A poll that is cut off was sent for nothing: its route waits longer than it is allowed to.
+        let mut cut_at: Option<Duration> = None;
         let outcome = loop {
-            if self.has_ended(&under_way) {
+            let now = self.clock.now().elapsed;
+            let is_stopped = cut_at.is_some_and(|at| under_way.is_empty() || at <= now);
+            if is_stopped || self.has_ended(&under_way) {
                 break Ok(());
             }
-            let wake_at = self.start_due(&mut under_way);
+            let wake_at = self.start_due(&mut under_way).min(cut_at.unwrap_or(Duration::MAX));
             let worked = tokio::select! {
-                () = stop.cancelled() => break Ok(()),
+                () = stop.cancelled(), if cut_at.is_none() => {
+                    cut_at = Some(self.clock.now().elapsed + FINISH);
+                    Ok(())
+                }
                 request = requests.recv() => match request {
                     Some(request) => {
                         self.handle(request);
