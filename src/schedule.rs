@@ -212,8 +212,8 @@ impl Schedule {
     /// Deadlines and pollers that are not in flight, the earliest first. Pollers whose own slot from
     /// `slot` on comes in time are left out.
     fn deadlines(&self, slot: u64) -> Vec<(f64, usize)> {
-        let own = |poller| self.next_reserved(poller, slot).unwrap_or(f64::INFINITY);
-        let late = self.idle().filter(|(_, poller)| own(poller) > poller.deadline() + LATE_S);
+        let is_late = |poller: &Poller| self.own_slot(poller, slot) > poller.deadline() + LATE_S;
+        let late = self.idle().filter(|(_, poller)| is_late(poller));
         let mut due: Vec<_> = late.map(|(place, poller)| (poller.deadline(), place)).collect();
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
         due
@@ -342,10 +342,15 @@ impl Schedule {
             poller.guarantee = poller.allowed(turn, borrowed).max(poller.guarantee);
         }
         let slot = self.slots.open(at);
-        let polls: Vec<_> = self.in_order(self.deadlines(slot), slot).collect();
-        for (_, place, begins) in polls {
-            let poller = &mut self.pollers[place];
-            if poller.last.is_finite() {
+        let late = self.deadlines(slot);
+        // Where every slot is reserved, there is no free one before their own.
+        let mut begins: Vec<f64> = self.pollers.iter().map(|p| self.own_slot(p, slot)).collect();
+        for (_, place, free) in self.in_order(late.clone(), slot) {
+            begins[place] = begins[place].min(free);
+        }
+        for (_, place) in late {
+            let (poller, begins) = (&mut self.pollers[place], begins[place]);
+            if poller.last.is_finite() && begins.is_finite() {
                 poller.guarantee = poller.guarantee.max(begins - poller.last);
             }
         }

@@ -129,9 +129,15 @@ impl Schedule {
         own.is_none_or(|own| own - at + LATE_S >= apart)
     }
 
-    /// When the first own slot of a poller from this one on begins, if it has any.
+    /// When the first own slot of a poller from this one on begins in which it may be polled, if it has any.
     pub(super) fn next_reserved(&self, poller: &Poller, slot: u64) -> Option<f64> {
+        let slot = slot.max(self.slots.next(poller.ready_at()));
         poller.reserved.map(|own| self.slots.start(own.first_from(slot)))
+    }
+
+    /// The same; never if it has none.
+    pub(super) fn own_slot(&self, poller: &Poller, slot: u64) -> f64 {
+        self.next_reserved(poller, slot).unwrap_or(f64::INFINITY)
     }
 }
 

@@ -198,7 +198,7 @@ fn run_with(
 
 /// Routes with random `max_interval`s around the interval of polling in turn, and the part of the
 /// slots that they need.
-fn mixed(chance: &mut fastrand::Rng, a_minute: usize) -> (Vec<PollerSettings>, f64) {
+pub(super) fn mixed(chance: &mut fastrand::Rng, a_minute: usize) -> (Vec<PollerSettings>, f64) {
     let slot = SPAN_S / a_minute as f64;
     let routes = chance.usize(2..11);
     let turn = routes as f64 * slot;
