@@ -237,9 +237,6 @@ registry! {
         Webhook(webhook::WebhookSink),
         /// Runs a program for each change.
         Command(command::CommandSink),
-        /// Sends a mail about each change.
-        #[cfg(feature = "email")]
-        Email(email::EmailSink),
         /// Makes a lead or a self check-in of each change in a workspace.
         Intake(intake::IntakeSink),
         /// Answers as a test says.
@@ -252,9 +249,9 @@ registry! {
         /// Stores each change in PostgreSQL, exactly once.
         #[cfg(feature = "postgres")]
         Postgres(postgres::PostgresSink),
-        /// Sends one mail about all changes of a while.
+        /// Sends a mail about each change, or one about all changes of a while.
         #[cfg(feature = "email")]
-        EmailDigest(email::DigestSink),
+        Email(email::EmailSink),
         /// Runs a program for each batch of changes.
         CommandBatch(command::CommandBatchSink),
         /// Publishes each change to a stream of NATS.
@@ -296,13 +293,9 @@ impl Sink {
             #[cfg(feature = "s3")]
             SinkKind::S3(it) => BatchedSink::S3(s3::S3Sink::build(name, it)?.into()).into(),
             #[cfg(feature = "email")]
-            SinkKind::Email(it) => match it.digest {
-                Some(window) => {
-                    let sink = email::DigestSink::build(name, it, window)?;
-                    BatchedSink::EmailDigest(sink.into()).into()
-                }
-                None => WindowedSink::Email(email::EmailSink::build(name, it)?.into()).into(),
-            },
+            SinkKind::Email(it) => {
+                BatchedSink::Email(email::EmailSink::build(name, it)?.into()).into()
+            }
             #[cfg(not(all(
                 feature = "postgres",
                 feature = "nats",

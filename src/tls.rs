@@ -173,6 +173,13 @@ pub enum TlsError {
     Library(#[from] rustls::Error),
 }
 
+#[cfg(feature = "tls")]
+impl TlsError {
+    fn authorities(path: &Path, why: impl std::fmt::Display) -> Self {
+        Self::Authorities { path: path.to_owned(), why: why.to_string() }
+    }
+}
+
 /// TLS that verifies the server by the authorities in `ca_file`, or by those of this machine.
 ///
 /// The files are read on a thread of their own: a disk that hangs holds up no other task.
@@ -188,12 +195,8 @@ pub async fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfi
     })?
 }
 
-/// [`client_config`] on this thread, for what is built before anything runs.
-///
-/// # Errors
-/// [`TlsError`] if the file cannot be used.
 #[cfg(feature = "tls")]
-pub fn client_config_now(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
+fn client_config_now(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -208,18 +211,30 @@ pub fn client_config_now(ca_file: Option<&Path>) -> Result<rustls::ClientConfig,
 
 #[cfg(feature = "tls")]
 fn authorities(path: &Path) -> Result<rustls::RootCertStore, TlsError> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| TlsError::authorities(path, error))?;
+    }
+    Ok(roots)
+}
+
+/// The certificates in a file, at least one.
+///
+/// # Errors
+/// [`TlsError`] if the file cannot be used.
+#[cfg(feature = "tls")]
+pub fn certificates(
+    path: &Path,
+) -> Result<Vec<rustls::pki_types::CertificateDer<'static>>, TlsError> {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
 
-    let refused = |why: String| TlsError::Authorities { path: path.to_owned(), why };
-    let mut roots = rustls::RootCertStore::empty();
-    let content = certificate_file(path).map_err(|error| refused(error.to_string()))?;
-    for certificate in CertificateDer::pem_slice_iter(&content) {
-        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
-        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+    let refused = |why: &dyn std::fmt::Display| TlsError::authorities(path, why);
+    let content = certificate_file(path).map_err(|error| refused(&error))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
+    let found = found.map_err(|error| refused(&error))?;
+    if found.is_empty() {
+        return Err(refused(&"it holds no certificate"));
     }
-    if roots.is_empty() {
-        return Err(refused("it holds no certificate".to_owned()));
-    }
-    Ok(roots)
+    Ok(found)
 }

@@ -74,7 +74,7 @@ impl Context {
 
     /// Several changes: `changes`, a list, and `count`.
     #[must_use]
-    pub fn of_all(changes: &[Change]) -> Self {
+    pub fn of_all(changes: &[&Change]) -> Self {
         let all: Vec<Value> = changes.iter().map(|change| Self::of(change).0).collect();
         Self(Value::from_pairs([("count", Value::from(all.len())), ("changes", Value::from(all))]))
     }

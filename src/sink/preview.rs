@@ -36,9 +36,7 @@ impl Sink {
             Self::Windowed(WindowedSink::Command(sink)) => sink.preview(change),
             Self::Windowed(WindowedSink::Intake(sink)) => sink.preview(change),
             #[cfg(feature = "email")]
-            Self::Windowed(WindowedSink::Email(sink)) => sink.preview(change, now),
-            #[cfg(feature = "email")]
-            Self::Batched(BatchedSink::EmailDigest(sink)) => sink.preview(change, now),
+            Self::Batched(BatchedSink::Email(sink)) => sink.preview(change, now),
             Self::Batched(BatchedSink::CommandBatch(sink)) => sink.preview(change),
             Self::Batched(BatchedSink::File(sink)) => Ok(sink.preview(change)),
             #[cfg(any(

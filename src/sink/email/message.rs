@@ -15,15 +15,6 @@ use crate::shape::{Context, Template, TemplateError};
 /// The longest subject, in characters.
 const SUBJECT_CHARS: usize = 200;
 
-/// A mail ready to be sent.
-#[derive(Debug)]
-pub(super) struct Mail {
-    /// Who sends it and who gets it.
-    pub(super) envelope: Envelope,
-    /// Headers and body.
-    pub(super) text: Vec<u8>,
-}
-
 /// Why a mail cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
@@ -57,13 +48,19 @@ impl Writer {
         })
     }
 
-    /// One mail. `id` is the same each time that the mail is sent.
+    /// Who sends every mail and who gets it.
+    pub(super) fn envelope(&self) -> Envelope {
+        let to = self.to.iter().map(|mailbox| mailbox.email.clone()).collect();
+        Envelope::new(Some(self.from.email.clone()), to).expect("the configuration has a recipient")
+    }
+
+    /// Headers and body of one mail. `id` is the same each time that the mail is sent.
     pub(super) fn mail(
         &self,
         context: &Context,
         id: &str,
         now: Timestamp,
-    ) -> Result<Mail, WriteError> {
+    ) -> Result<Vec<u8>, WriteError> {
         let builder = self.head(&self.subject.render(context)?, id, now);
         let text = self.text.render(context)?;
         let html = self.html.as_ref().map(|html| html.render(context)).transpose()?;
@@ -71,15 +68,15 @@ impl Writer {
             None => builder.singlepart(SinglePart::plain(text))?,
             Some(html) => builder.multipart(MultiPart::alternative_plain_html(text, html))?,
         };
-        Ok(Mail { envelope: message.envelope().clone(), text: message.formatted() })
+        Ok(message.formatted())
     }
 
     /// The mail of a scheduled report. It has its own form, whatever the templates say.
-    pub(super) fn report(&self, change: &Change, now: Timestamp) -> Result<Mail, WriteError> {
+    pub(super) fn report(&self, change: &Change, now: Timestamp) -> Result<Vec<u8>, WriteError> {
         let report = MailedReport::of(&change.body);
         let builder = self.head(&report.subject(), &change.event_id, now);
         let message = builder.multipart(report.parts())?;
-        Ok(Mail { envelope: message.envelope().clone(), text: message.formatted() })
+        Ok(message.formatted())
     }
 
     /// The headers that every mail has.

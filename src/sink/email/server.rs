@@ -1,93 +1,93 @@
-//! One conversation with an SMTP server for one mail, and what its answers mean.
+//! The conversation with a mail server, which `lettre` holds, and what its answers mean.
 //!
-//! Each step is sent by itself, so that a refusal says which one it was. A refused recipient or
-//! message (5xx) blames the change. Everything else blames the server or the configuration: the
+//! Each step is sent by itself, so that a refusal says which one it was, and a mail reaches the
+//! recipients that the server accepts. A mail that the server refuses (5xx), or whose recipients it
+//! refuses all, blames the change. Everything else blames the server or the configuration: the
 //! connection, TLS, the login, the sender, and every 4xx.
 
-use std::io;
-use std::sync::Arc;
+use std::error::Error as _;
 use std::time::Duration;
 
-use rustls::ClientConfig;
+use lettre::Address;
+use lettre::address::Envelope;
+use lettre::transport::smtp::Error;
+use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
+use lettre::transport::smtp::client::{
+    AsyncSmtpConnection, Certificate, CertificateStore, Tls, TlsParameters,
+};
+use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
+use lettre::transport::smtp::extension::ClientId;
 use secrecy::ExposeSecret;
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::message::Mail;
-use super::smtp::{Conversation, SmtpError, Stream, encrypted};
-use crate::config::{EmailSettings, MailTls, Secret};
+use crate::config::{EmailSettings, MailTls};
 use crate::duration;
-use crate::sink::lookup::addresses;
 use crate::sink::reason::Reason;
 use crate::sink::secrets::Secrets;
 use crate::sink::{Preview, Verdict};
-use crate::tls::{client_config_now, problem_of};
+use crate::tls::{certificates, problem_of};
 
-/// How long the goodbye may take; the mail has been accepted by then.
+/// How long the goodbye may take; the mails have been accepted by then.
 const QUIT_TIME: Duration = Duration::from_secs(2);
 /// How much of the server's answer a reason quotes.
 const QUOTED_CHARS: usize = 160;
 
 /// Where the mails of one sink go.
 pub(super) struct Server {
+    sink: String,
     host: String,
     port: u16,
-    tls: MailTls,
-    config: Option<Arc<ClientConfig>>,
-    login: Option<(String, Secret)>,
+    tls: Tls,
+    login: Option<Credentials>,
     secrets: Secrets,
     timeout: Duration,
+    /// Who sends the mails and who gets them.
+    envelope: Envelope,
+    /// The refused recipients that the log has, with the reasons.
+    noted: Vec<String>,
 }
 
-/// Why a mail was not accepted, and by which step.
+/// A step that failed, and why.
 struct Failed {
     step: Step,
-    cause: Cause,
+    error: Error,
 }
 
-#[derive(Clone, Copy, PartialEq)]
 enum Step {
     Connect,
     StartTls,
     Login,
     Sender,
-    Recipient,
+    Recipient(Address),
     Message,
 }
 
-enum Cause {
-    Lookup(io::Error),
-    Smtp(SmtpError),
-}
-
 impl Step {
-    fn failed<E: Into<SmtpError>>(self) -> impl FnOnce(E) -> Failed {
-        move |error| Failed { step: self, cause: Cause::Smtp(error.into()) }
+    fn failed(self) -> impl FnOnce(Error) -> Failed {
+        |error| Failed { step: self, error }
     }
 }
 
 impl Server {
-    pub(super) fn build(settings: &EmailSettings) -> Result<Self, String> {
-        let login = settings.login.clone();
-        let config = match settings.tls {
-            MailTls::Off => None,
-            MailTls::StartTls | MailTls::Tls => {
-                let config = client_config_now(settings.ca_file.as_deref());
-                Some(Arc::new(config.map_err(|error| error.to_string())?))
-            }
-        };
-        let secrets = match &login {
-            Some((user, password)) => Secrets::of_login(user, password.expose_secret()),
-            None => Secrets::new([]),
-        };
+    pub(super) fn build(
+        sink: &str,
+        settings: &EmailSettings,
+        envelope: Envelope,
+    ) -> Result<Self, String> {
+        let login = settings.login.as_ref().map(|(user, secret)| (user, secret.expose_secret()));
         Ok(Self {
+            sink: sink.to_owned(),
             host: settings.server.clone(),
             port: settings.port,
-            tls: settings.tls,
-            config,
-            login,
-            secrets,
+            tls: tls(settings)?,
+            secrets: match login {
+                Some((user, password)) => Secrets::of_login(user, password),
+                None => Secrets::new([]),
+            },
+            login: login.map(|(user, password)| Credentials::new(user.clone(), password.into())),
             timeout: settings.timeout,
+            envelope,
+            noted: Vec::new(),
         })
     }
 
@@ -95,136 +95,218 @@ impl Server {
         &self.secrets
     }
 
-    /// Sends one mail.
-    pub(super) async fn send(&self, mail: &Mail, stop: &CancellationToken) -> Verdict {
-        let sending = tokio::time::timeout(self.timeout, self.converse(mail));
+    /// Sends one mail. `line` is the connection of the mail before, and stays for the next one.
+    pub(super) async fn send(
+        &mut self,
+        line: &mut Option<AsyncSmtpConnection>,
+        mail: &[u8],
+        stop: &CancellationToken,
+    ) -> Verdict {
+        let sending = tokio::time::timeout(self.timeout, self.converse(line.take(), mail));
         match stop.run_until_cancelled(sending).await {
             None => Verdict::CutShort,
             Some(Err(_)) => Verdict::fault(self.too_slow()),
-            Some(Ok(Ok(()))) => Verdict::Done,
+            Some(Ok(Ok((connection, refused)))) => {
+                *line = Some(connection);
+                self.note(&refused);
+                Verdict::Done
+            }
             Some(Ok(Err(failed))) => self.judge(&failed),
         }
     }
 
     /// What [`Self::send`] would do.
-    pub(super) fn preview(&self, mail: &Mail) -> Preview {
-        let to: Vec<String> = mail.envelope.to().iter().map(ToString::to_string).collect();
+    pub(super) fn preview(&self, mail: &[u8]) -> Preview {
+        let to: Vec<String> = self.envelope.to().iter().map(ToString::to_string).collect();
         let how = format!("mail to {} by {} port {}:", to.join(", "), self.host, self.port);
-        Preview::of(how, String::from_utf8_lossy(&mail.text))
+        Preview::of(how, String::from_utf8_lossy(mail))
     }
 
-    /// Connects and logs in, and sends no mail.
+    /// Begins a mail, and sends none.
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let ready = async {
-            let mut connection = self.connect().await?;
-            let _ = tokio::time::timeout(QUIT_TIME, connection.command("QUIT", 2)).await;
-            Ok(())
-        };
-        match tokio::time::timeout(self.timeout, ready).await {
+        match tokio::time::timeout(self.timeout, self.begin(None)).await {
             Err(_) => Err(self.too_slow()),
-            Ok(Ok(())) if self.login.is_some() => {
-                Ok("the mail server accepts the login; no mail was sent".to_owned())
-            }
-            Ok(Ok(())) => Ok("the mail server answers; no mail was sent".to_owned()),
             Ok(Err(failed)) => Err(Reason::of(self.explain(&failed))),
+            Ok(Ok((connection, refused))) => {
+                quit(connection).await;
+                match refused.is_empty() {
+                    true => {
+                        let login = if self.login.is_some() { "the login, " } else { "" };
+                        Ok(format!(
+                            "the mail server accepts {login}the sender and every recipient; no mail was sent"
+                        ))
+                    }
+                    false => Err(Reason::of(self.explain_all(&refused).join("; "))),
+                }
+            }
         }
     }
 
-    async fn converse(&self, mail: &Mail) -> Result<(), Failed> {
-        let mut connection = self.connect().await?;
-        let from = mail.envelope.from().map(ToString::to_string).unwrap_or_default();
-        let sender = connection.command(&format!("MAIL FROM:<{from}>"), 2).await;
-        sender.map_err(Step::Sender.failed())?;
-        for recipient in mail.envelope.to() {
-            let taken = connection.command(&format!("RCPT TO:<{recipient}>"), 2).await;
-            taken.map_err(Step::Recipient.failed())?;
+    /// One mail; returns the recipients that do not get it.
+    async fn converse(
+        &self,
+        line: Option<AsyncSmtpConnection>,
+        mail: &[u8],
+    ) -> Result<(AsyncSmtpConnection, Vec<Failed>), Failed> {
+        let (mut connection, mut refused) = self.begin(line).await?;
+        if refused.len() == self.envelope.to().len() {
+            return Err(refused.swap_remove(0));
         }
-        connection.command("DATA", 3).await.map_err(Step::Message.failed())?;
-        connection.text(&mail.text).await.map_err(Step::Message.failed())?;
-        let _ = tokio::time::timeout(QUIT_TIME, connection.command("QUIT", 2)).await;
-        Ok(())
+        connection.command(Data).await.map_err(Step::Message.failed())?;
+        connection.message(mail).await.map_err(Step::Message.failed())?;
+        Ok((connection, refused))
+    }
+
+    /// Names the sender and the recipients to the server; returns the recipients that it refuses.
+    async fn begin(
+        &self,
+        line: Option<AsyncSmtpConnection>,
+    ) -> Result<(AsyncSmtpConnection, Vec<Failed>), Failed> {
+        let sender = MailFrom::new(self.envelope.from().cloned(), Vec::new());
+        let mut begun = None;
+        if let Some(mut connection) = line {
+            // A server may take only some mails on one connection.
+            begun = connection.command(&sender).await.is_ok().then_some(connection);
+        }
+        let mut connection = match begun {
+            Some(connection) => connection,
+            None => {
+                let mut connection = self.connect().await?;
+                connection.command(sender).await.map_err(Step::Sender.failed())?;
+                connection
+            }
+        };
+        let mut refused = Vec::new();
+        for recipient in self.envelope.to() {
+            let taken = connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
+            match taken.map_err(Step::Recipient(recipient.clone()).failed()) {
+                Ok(_) => {}
+                Err(failed) if failed.error.is_permanent() => refused.push(failed),
+                Err(failed) => return Err(failed),
+            }
+        }
+        Ok((connection, refused))
     }
 
     /// A connection that is protected and logged in as configured.
-    async fn connect(&self) -> Result<Conversation, Failed> {
-        let found = addresses(&self.host, self.port)
-            .await
-            .map_err(|error| Failed { step: Step::Connect, cause: Cause::Lookup(error) })?;
-        let stream = TcpStream::connect(found.as_slice()).await.map_err(Step::Connect.failed())?;
-        let mut stream: Box<dyn Stream> = Box::new(stream);
-        if let (MailTls::Tls, Some(config)) = (self.tls, &self.config) {
-            let safe = encrypted(stream, &self.host, config).await;
-            stream = safe.map_err(Step::Connect.failed())?;
+    async fn connect(&self) -> Result<AsyncSmtpConnection, Failed> {
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let hello = ClientId::Domain(name);
+        let from_first = match &self.tls {
+            Tls::Wrapper(parameters) => Some(parameters.clone()),
+            _ => None,
+        };
+        let place = (self.host.as_str(), self.port);
+        let connecting = AsyncSmtpConnection::connect_tokio1(place, None, &hello, from_first, None);
+        let mut connection = connecting.await.map_err(Step::Connect.failed())?;
+        if let Tls::Required(parameters) = &self.tls {
+            let safe = connection.starttls(parameters.clone(), &hello).await;
+            safe.map_err(Step::StartTls.failed())?;
         }
-        let mut connection = Conversation::begin(stream).await.map_err(Step::Connect.failed())?;
-        if let (MailTls::StartTls, Some(config)) = (self.tls, &self.config) {
-            let safe = connection.start_tls(&self.host, config).await;
-            connection = safe.map_err(Step::StartTls.failed())?;
-        }
-        if let Some((user, password)) = &self.login {
-            connection.log_in(user, password).await.map_err(Step::Login.failed())?;
+        if let Some(login) = &self.login {
+            let taken = connection.auth(DEFAULT_MECHANISMS, login).await;
+            taken.map_err(Step::Login.failed())?;
         }
         Ok(connection)
     }
 
+    /// Logs the recipients that get no mail, once until they change.
+    fn note(&mut self, refused: &[Failed]) {
+        let refused = self.explain_all(refused);
+        if refused == self.noted {
+            return;
+        }
+        for reason in &refused {
+            let reason = Reason::of(self.secrets.hide(reason));
+            tracing::warn!(sink = self.sink, reason, "mails reach only the other recipients");
+        }
+        self.noted = refused;
+    }
+
     fn too_slow(&self) -> String {
         let limit = duration::exact(self.timeout);
-        format!("the mail server did not finish within {limit}; if it is only slow, raise timeout")
+        format!(
+            "the mail server did not finish within {limit}: check port and tls; if it is only slow, raise timeout"
+        )
     }
 
     fn judge(&self, failed: &Failed) -> Verdict {
         let text = self.explain(failed);
-        match (&failed.cause, failed.step) {
-            (Cause::Smtp(SmtpError::Refused(answer)), Step::Recipient | Step::Message)
-                if answer.is_permanent() =>
-            {
+        match failed.step {
+            Step::Recipient(_) | Step::Message if failed.error.is_permanent() => {
                 Verdict::refused(text)
             }
             _ => Verdict::fault(text),
         }
     }
 
-    fn explain(&self, failed: &Failed) -> String {
-        let answer = match &failed.cause {
-            Cause::Lookup(error) => {
-                return format!(
-                    "the mail server {} was not found ({error}): check server and the network",
-                    self.host
-                );
-            }
-            Cause::Smtp(SmtpError::Refused(answer)) => answer,
-            Cause::Smtp(SmtpError::Io(error)) => return self.broken(failed.step, error),
-            Cause::Smtp(error) => return error.to_string(),
+    fn explain_all(&self, failed: &[Failed]) -> Vec<String> {
+        failed.iter().map(|failed| self.explain(failed)).collect()
+    }
+
+    fn explain(&self, Failed { step, error }: &Failed) -> String {
+        let said = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        let Some(code) = error.status() else { return self.broken(step, error, &said) };
+        let (what, remedy) = match step {
+            Step::Connect => ("the connection".to_owned(), "ask who runs it"),
+            Step::StartTls => ("STARTTLS".to_owned(), "check port and tls"),
+            Step::Login => ("the login".to_owned(), "correct login_file"),
+            Step::Sender => ("the sender".to_owned(), "correct from, or let the server allow it"),
+            Step::Recipient(address) => (format!("the recipient {address}"), "correct to"),
+            Step::Message => ("the mail".to_owned(), "its text says why"),
         };
-        let code = answer.code;
-        let (what, remedy) = match failed.step {
-            Step::Connect => ("the connection", "ask who runs it"),
-            Step::StartTls => ("STARTTLS", "check port and tls"),
-            Step::Login => ("the login", "correct login_file"),
-            Step::Sender => ("the sender", "correct from, or let the server allow it"),
-            Step::Recipient => ("a recipient", "correct to"),
-            Step::Message => ("the mail", "its text says why"),
-        };
-        let said = answer.to_string();
         let words: Vec<&str> = said.split_whitespace().collect();
         let said = Reason::cut(&words.join(" "), QUOTED_CHARS);
-        if answer.is_transient() {
+        if error.is_transient() {
             format!("the mail server postponed {what} ({code}); it is tried again; it said: {said}")
         } else {
-            format!("the mail server refused {what} ({code}): {remedy}; it said: {said}")
+            // Servers that demand a login say so at different steps.
+            let login = if self.login.is_none() { ", or set login_file" } else { "" };
+            format!("the mail server refused {what} ({code}): {remedy}{login}; it said: {said}")
         }
     }
 
     /// Why there was no answer to read.
-    fn broken(&self, step: Step, error: &io::Error) -> String {
+    fn broken(&self, step: &Step, error: &Error, said: &str) -> String {
         if let Some(words) = problem_of(error) {
-            return format!("no safe connection to the mail server: {words}");
+            return format!("no connection to the mail server: {words}");
         }
         match step {
-            Step::Connect => {
-                format!("could not connect to the mail server at port {}: {error}", self.port)
+            Step::StartTls if error.is_client() => {
+                "the mail server offers no STARTTLS: set tls to \"tls\", or check the port".to_owned()
             }
-            _ => format!("the connection to the mail server broke: {error}"),
+            Step::Login if error.is_client() => "the mail server offers no login of a kind that is known: remove login_file, or check the port".to_owned(),
+            _ if error.is_response() => "the mail server closed the connection, or its answer is not SMTP; check port and tls".to_owned(),
+            Step::Connect => {
+                format!("could not connect to the mail server at port {}: {said}", self.port)
+            }
+            _ => format!("the connection to the mail server broke: {said}"),
         }
     }
+}
+
+/// Says goodbye.
+pub(super) async fn quit(mut connection: AsyncSmtpConnection) {
+    let _ = tokio::time::timeout(QUIT_TIME, connection.quit()).await;
+}
+
+fn tls(settings: &EmailSettings) -> Result<Tls, String> {
+    let kind = match settings.tls {
+        MailTls::Off => return Ok(Tls::None),
+        MailTls::StartTls => Tls::Required,
+        MailTls::Tls => Tls::Wrapper,
+    };
+    let mut parameters = TlsParameters::builder(settings.server.clone());
+    if let Some(path) = &settings.ca_file {
+        parameters = parameters.certificate_store(CertificateStore::None);
+        for certificate in certificates(path).map_err(|error| error.to_string())? {
+            let certificate = Certificate::from_der(certificate.to_vec());
+            let certificate = certificate.map_err(|error| format!("preparing TLS: {error}"))?;
+            parameters = parameters.add_root_certificate(certificate);
+        }
+    }
+    let parameters = parameters.build();
+    parameters
+        .map(kind)
+        .map_err(|error| format!("preparing TLS: {error}; install the package ca-certificates"))
 }

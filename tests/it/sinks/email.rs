@@ -75,9 +75,9 @@ async fn each_refusal_has_its_owner() {
     let Some(server) = MailServer::start() else { return };
     let mut sink = mailing(settings(&server));
     for (mood, refused, words) in [
-        ("recipient550", true, "refused a recipient (550)"),
+        ("recipient550", true, "refused the recipient desk@example.com (550): correct to"),
         ("data554", true, "refused the mail (554)"),
-        ("recipient450", false, "postponed a recipient (450)"),
+        ("recipient450", false, "postponed the recipient desk@example.com (450)"),
         ("data451", false, "postponed the mail (451)"),
         ("sender550", false, "refused the sender (550): correct from"),
         ("drop", false, "mail server"),
@@ -93,6 +93,38 @@ async fn each_refusal_has_its_owner() {
     server.be("well");
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
     assert_eq!(header(&server.mails()[0], "Message-ID"), ["<evt_0001@example.com>"]);
+}
+
+#[tokio::test]
+async fn a_mail_reaches_the_recipients_that_the_server_accepts() {
+    let Some(server) = MailServer::start() else { return };
+    let mut sink = mailing(settings(&server));
+    server.be("boss550");
+    assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
+    assert_eq!(server.mails()[0]["to"], json!(["desk@example.com"]));
+    let refused = "refused the recipient boss@example.com (550): correct to";
+    assert!(sink.probe().await.unwrap_err().contains(refused));
+    server.be("well");
+    assert!(sink.probe().await.unwrap().contains("every recipient"));
+    server.be("sender550");
+    assert!(sink.probe().await.unwrap_err().contains("refused the sender (550)"));
+    assert_eq!(server.mails().len(), 1, "a probe sends nothing");
+}
+
+#[tokio::test]
+async fn several_mails_share_a_connection_until_one_is_refused() {
+    let Some(server) = MailServer::start() else { return };
+    let mut sink = mailing(settings(&server));
+    let mut given = changes(1..=4);
+    given[2].body = r#"{"name":"REFUSE-ME"}"#.into();
+    let verdicts = deliver(&mut sink, &given).await;
+    let kinds: Vec<_> = verdicts.iter().map(kind_of).collect();
+    assert_eq!(kinds, ["done", "done", "refused", "done"], "{verdicts:?}");
+    let mails = server.mails();
+    let ids: Vec<_> = mails.iter().map(|mail| header(mail, "Message-ID")[0]).collect();
+    let wanted = ["<evt_0001@example.com>", "<evt_0002@example.com>", "<evt_0004@example.com>"];
+    assert_eq!(ids, wanted);
+    assert_eq!(mails[0]["connection"], mails[1]["connection"]);
 }
 
 #[tokio::test]
@@ -126,18 +158,37 @@ async fn tls_needs_the_right_authority_and_the_right_login() {
     assert_eq!(plain.mails(), [Value::Null; 0]);
 }
 
-#[tokio::test]
-async fn a_digest_is_one_mail_and_leaves_out_what_cannot_be_shown() {
-    let Some(server) = MailServer::start() else { return };
+/// A sink that sends one mail about several changes.
+fn digest(server: &MailServer) -> Sink {
     let template = |source: &str| Template::compile(source, Escape::Text, &DIGEST_NAMES).unwrap();
     let source =
         "{% for change in changes %}{{ change.event_id }} {{ change.record.name }}\n{% endfor %}";
-    let mut sink = mailing(EmailSettings {
+    mailing(EmailSettings {
         subject: template("{{ count }} changes"),
         text: template(source),
         digest: Some(Duration::from_secs(3600)),
-        ..settings(&server)
-    });
+        ..settings(server)
+    })
+}
+
+#[tokio::test]
+async fn changes_that_are_too_much_for_one_mail_go_in_several() {
+    let Some(server) = MailServer::start() else { return };
+    let mut given = changes(1..=200);
+    for change in &mut given {
+        change.body = json!({ "name": "x".repeat(2000) }).to_string();
+    }
+    let verdicts = deliver(&mut digest(&server), &given).await;
+    assert!(all_done(&verdicts), "{:?}", verdicts[0]);
+    let mails = server.mails();
+    let subjects: Vec<_> = mails.iter().map(|mail| header(mail, "Subject")[0]).collect();
+    assert_eq!(subjects, ["100 changes", "100 changes"]);
+}
+
+#[tokio::test]
+async fn a_digest_is_one_mail_and_leaves_out_what_cannot_be_shown() {
+    let Some(server) = MailServer::start() else { return };
+    let mut sink = digest(&server);
     assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
     let mut given = changes(4..=6);
     given[1].body = "{\"id\":5}".into();

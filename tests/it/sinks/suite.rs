@@ -131,6 +131,6 @@ fn no_meaning(name: &str, scenario: Scenario) -> Option<&'static str> {
 /// The destinations that get only the first part of the long backlog, and why.
 const COSTLY: [(&str, &str); 3] = [
     ("command", "a process for each change"),
-    ("email", "a conversation with the mail server for each change"),
+    ("email", "a mail for each change"),
     ("intake", "the other workspace compares each lead with all leads"),
 ];

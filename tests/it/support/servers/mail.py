@@ -36,6 +36,8 @@ class Handler:
     async def handle_RCPT(self, server, session, envelope, address, options):
         if mood() == "recipient550":
             return "550 5.1.1 no such \x1b[31mmailbox"
+        if mood() == "boss550" and address.startswith("boss"):
+            return "550 5.1.1 no such mailbox"
         if mood() == "recipient450":
             return "450 4.2.1 mailbox busy"
         envelope.rcpt_tos.append(address)
@@ -67,6 +69,7 @@ class Handler:
             ],
             "encrypted": session.ssl is not None or bool(asked.get("tls")),
             "login": session.authenticated,
+            "connection": session.peer[1],
         }
         with open(asked["mails"], "a") as file:
             file.write(json.dumps(mail) + "\n")
