@@ -228,8 +228,8 @@ impl Dispatcher {
             }
         };
         under_way.shutdown().await;
-        self.end_sending().await?;
-        outcome
+        let ended = self.end_sending().await;
+        outcome.and(ended)
     }
 
     fn into_handover(self) -> Handover {
@@ -324,6 +324,10 @@ impl Dispatcher {
             if hold.until <= now { self.probe_store().await } else { Ok(()) }
         } else if self.flushed_at + FLUSH_EVERY <= now {
             self.flushed_at = now;
+            // A hold for the key or the workspace keeps its place.
+            if self.hold.is_some() {
+                return Ok(());
+            }
             let flushed = self.store.flush().await;
             self.pause_if_transient(flushed)
         } else {

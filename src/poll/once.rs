@@ -41,7 +41,10 @@ impl Dispatcher {
         let Some(to_poll) = &self.to_poll else { return false };
         let is_over = match &self.hold {
             Some(hold) => hold.is_of_store() || hold.is_confirmed(),
-            None => to_poll.is_empty() && !(self.workspace.is_due() && self.has_read()),
+            None => {
+                to_poll.is_empty()
+                    && !(self.workspace.is_due(self.clock.now().elapsed) && self.has_read())
+            }
         };
         is_over && under_way.is_empty()
     }

@@ -5,6 +5,8 @@
 //! has told the name. Behind another name nothing is read until the operator has corrected the address or
 //! the key, or has accepted the name. A ping without a name holds nothing back.
 
+use std::time::Duration;
+
 use tokio::task::JoinSet;
 
 use super::Dispatcher;
@@ -16,20 +18,24 @@ use crate::store::{
     KnownWorkspace, OtherWorkspace, StoreError, WorkspaceJudgement, judge_workspace,
 };
 
+/// How often the name is read beside polls, and how soon again if that failed.
+const NAME_EVERY: Duration = Duration::from_secs(86_400);
+const NAME_RETRY: Duration = Duration::from_secs(600);
+
 /// What is known of the workspace behind the address and the key.
 pub(super) struct WorkspaceName {
     /// The workspace that filled the store, if its name was ever read.
     known: Option<KnownWorkspace>,
     /// The number of the key whose workspace is known to be that one.
     verified: Option<u64>,
-    /// Whether its name is to be read beside polls.
-    is_due: bool,
+    /// From when on its name is to be read beside polls.
+    due_at: Option<Duration>,
     is_asking: bool,
 }
 
 impl WorkspaceName {
     pub(super) fn new(known: Option<KnownWorkspace>) -> Self {
-        Self { known, verified: None, is_due: false, is_asking: false }
+        Self { known, verified: None, due_at: None, is_asking: false }
     }
 
     /// Whether what a request with this key has brought may be stored.
@@ -37,9 +43,9 @@ impl WorkspaceName {
         self.verified == Some(key)
     }
 
-    /// Whether the name is still to be read beside polls.
-    pub(super) fn is_due(&self) -> bool {
-        self.is_due
+    /// Whether the name is to be read beside polls now.
+    pub(super) fn is_due(&self, now: Duration) -> bool {
+        self.due_at.is_some_and(|at| at <= now)
     }
 
     pub(super) fn is_asking(&self) -> bool {
@@ -60,7 +66,9 @@ impl Dispatcher {
                 self.hold = Some(Hold::new(Held::Verifying, now.elapsed));
             }
             known => {
-                self.workspace.is_due = known.as_ref().is_none_or(|known| known.is_old(now.wall));
+                let is_old = known.as_ref().is_none_or(|known| known.is_old(now.wall));
+                let wait = if is_old { Duration::ZERO } else { NAME_EVERY };
+                self.workspace.due_at = Some(now.elapsed + wait);
                 self.workspace.verified = Some(key);
             }
         }
@@ -68,15 +76,12 @@ impl Dispatcher {
 
     /// Sends the ping that ends the hold or reads the name, if it is due; returns when to try again if the
     /// budget has no room for it.
-    pub(super) fn start_ping(
-        &mut self,
-        under_way: &mut JoinSet<Completed>,
-    ) -> Option<std::time::Duration> {
+    pub(super) fn start_ping(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
         let now = self.clock.now();
         let is_due = match &self.hold {
             Some(hold) => !hold.is_of_store() && hold.until <= now.elapsed,
             // Only after a page has shown that the key is accepted.
-            None => self.workspace.is_due && self.has_read(),
+            None => self.workspace.is_due(now.elapsed) && self.has_read(),
         };
         if !is_due || self.workspace.is_asking {
             return None;
@@ -91,7 +96,8 @@ impl Dispatcher {
             return Some(at);
         }
         self.schedule.spent(now);
-        self.workspace.is_due = false;
+        // Until it has succeeded: an answer may be lost, or come while the store cannot be written.
+        self.workspace.due_at = Some(now.elapsed + NAME_RETRY);
         self.workspace.is_asking = true;
         let client = self.client.clone();
         under_way.spawn(async move {
@@ -135,6 +141,7 @@ impl Dispatcher {
                     );
                 }
                 self.workspace.known = Some(known.clone());
+                self.workspace.due_at = Some(now.elapsed + NAME_EVERY);
                 self.end_hold();
                 self.store.keep_workspace(known).await
             }
@@ -182,7 +189,9 @@ impl Dispatcher {
                 log_pause(reason, error);
                 self.try_changed_key();
             }
-            (Held::Verifying, None) if error.class() == Class::RouteBroken => {
+            (Held::Verifying, None)
+                if matches!(error.class(), Class::RouteBroken | Class::BadPage) =>
+            {
                 self.go_on_without_name(&error.to_string());
             }
             (Held::Verifying, None) => {
