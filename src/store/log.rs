@@ -242,7 +242,9 @@ pub(super) fn position_at(connection: &Connection, stamp: &str) -> rusqlite::Res
 /// Texts of records that may name a customer, between two numbers of the log. First pages show what
 /// was there before; they say nothing of the time of a gap.
 pub(super) const NAMING_RECORDS: &str = "SELECT body FROM changes WHERE seq > ?1 AND seq <= ?2 \
-     AND route <> 'customers' AND kind IN ('created', 'updated') AND business IS ?3";
+     AND route <> 'customers' AND kind IN ('created', 'updated') \
+     AND coalesce(business, (SELECT value FROM _meta WHERE name = 'default_business'), '') \
+       = coalesce(?3, (SELECT value FROM _meta WHERE name = 'default_business'), '')";
 
 /// The first row after a position, and when it was observed.
 pub(super) const NEXT_OBSERVED: &str =

@@ -87,6 +87,10 @@ fn refuse_unfit(store: &Path, target: &Path, replace: bool) -> Result<(), Backup
     {
         return Err(BackupError::Unfit(target.to_owned()));
     }
+    // Another store: it may be in use, and its write-ahead log would be taken for that of the copy.
+    if ["-wal", "-lock"].iter().any(|suffix| open::with_suffix(target, suffix).exists()) {
+        return Err(BackupError::Unfit(target.to_owned()));
+    }
     match fs::symlink_metadata(target) {
         Ok(_) if !replace => Err(BackupError::Exists(target.to_owned())),
         Ok(found) if !found.is_file() => Err(BackupError::Unfit(target.to_owned())),

@@ -14,7 +14,7 @@ pub enum BackupError {
     Exists(PathBuf),
     /// The file to write is the store itself, no file, or a file that is no backup.
     #[error(
-        "{0} cannot hold a backup: it is the store, one of its side files, or no file that shopmirror wrote; name another file"
+        "{0} cannot hold a backup: it is a store, one of its side files, or no file that shopmirror wrote; name another file"
     )]
     Unfit(PathBuf),
     /// The file to restore is the store itself.

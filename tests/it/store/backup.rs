@@ -92,8 +92,13 @@ async fn a_backup_beside_a_running_daemon_is_one_whole_file_for_owner_and_group(
 async fn a_backup_never_takes_the_place_of_the_store_or_of_what_is_no_backup() {
     let (_workspace, place) = filled().await;
     place.write("notes.txt", "not a backup");
+    // The store of another daemon, which may be running.
+    std::fs::copy(place.store(), place.path("other.db")).unwrap();
+    place.write("other.db-lock", "");
     let before = place.files();
-    for file in ["mirror.db", "./mirror.db", "mirror.db-wal", "mirror.db-lock", "notes.txt"] {
+    for file in
+        ["mirror.db", "./mirror.db", "mirror.db-wal", "mirror.db-lock", "notes.txt", "other.db"]
+    {
         let refused = place.run(["backup", file, "--replace"]).await;
         assert_eq!(refused.code, Some(64), "{file}: {refused:?}");
     }
