@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 /// The name of a field, as text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FieldName<'a>(pub Cow<'a, str>);
+pub(super) struct FieldName<'a>(pub Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for FieldName<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -49,7 +49,7 @@ pub(super) async fn local_addresses(host: &str, port: u16) -> io::Result<Vec<Soc
 }
 
 /// Fails if the host is not known, after waiting in turn as [`addresses`] does.
-#[cfg(any(feature = "nats", feature = "postgres"))]
+#[cfg(feature = "nats")]
 pub(super) async fn known(host: &str, port: u16) -> io::Result<()> {
     addresses(host, port).await.map(drop)
 }

@@ -6,15 +6,11 @@
 //! tables and are kept apart by the column `workspace`. No text of a record is ever part of an SQL
 //! statement, except names of fields in quotes.
 
-mod guard;
-mod hosts;
-mod layout;
 mod session;
-mod text;
+mod tables;
 mod trouble;
 mod write;
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,11 +24,10 @@ use super::secrets::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::config::{PostgresSettings, postgres_target};
 use crate::duration;
-use crate::record::{Change, Route, TEST_ID};
-use layout::Layout;
+use crate::record::Change;
 use session::Session;
-use trouble::Trouble;
-use write::{ChangeRow, Owner, Statements};
+use trouble::{Doing, Trouble};
+use write::Owner;
 
 /// The most changes in one transaction.
 const BATCH: usize = 1024;
@@ -46,22 +41,12 @@ pub struct PostgresSink {
     schema: String,
     workspace: String,
     timeout: Duration,
-    /// Whether nothing is stored behind a change that was refused.
     /// `None` before the first delivery, and after a failure.
-    open: Option<Open>,
-    /// Routes whose table cannot be written, of which the log was told.
-    waiting: HashSet<Route>,
+    open: Option<Session>,
     /// The position that the database must have at least.
     expected: i64,
     /// The position that it was found to have instead.
     lost: Option<i64>,
-}
-
-/// A connection, and what is known of the tables.
-struct Open {
-    session: Session,
-    layout: Layout,
-    statements: Statements,
 }
 
 impl PostgresSink {
@@ -80,7 +65,6 @@ impl PostgresSink {
             workspace: settings.workspace.clone(),
             timeout: settings.timeout,
             open: None,
-            waiting: HashSet::new(),
             expected: 0,
             lost: None,
         })
@@ -110,45 +94,28 @@ impl PostgresSink {
         _now: Timestamp,
         stop: &CancellationToken,
     ) -> Vec<Verdict> {
-        let mut verdicts: Vec<Option<Verdict>> = vec![None; changes.len()];
+        let mut verdicts = vec![Verdict::NotTried; changes.len()];
         // Parts still to be stored, the first one last.
-        let mut parts: Vec<Vec<usize>> = vec![(0..changes.len()).collect()];
-        let mut unfinished = Verdict::NotTried;
-        while let Some(mut part) = parts.pop() {
-            if part.is_empty() {
-                continue;
-            }
-            let given: Vec<&Change> = part.iter().map(|index| &changes[*index]).collect();
-            let storing = tokio::time::timeout(self.timeout, self.store(&given));
+        let mut parts = vec![(0, changes.len())];
+        while let Some((start, end)) = parts.pop() {
+            let part = &mut verdicts[start..end];
+            let storing = tokio::time::timeout(self.timeout, self.store(&changes[start..end]));
             let outcome = match stop.run_until_cancelled(storing).await {
                 Some(Ok(outcome)) => outcome,
-                Some(Err(_)) => Err(Trouble::Server(format!(
-                    "no result within {}; check the server and the network, or raise `timeout`",
-                    duration::text(self.timeout)
-                ))),
+                Some(Err(_)) => Err(Trouble::Server(self.too_late())),
                 None => {
                     self.open = None;
-                    unfinished = Verdict::CutShort;
+                    verdicts[start..].fill(Verdict::CutShort);
                     break;
                 }
             };
             match outcome {
-                Ok(()) => part.iter().for_each(|index| verdicts[*index] = Some(Verdict::Done)),
+                Ok(()) => part.fill(Verdict::Done),
                 Err(Trouble::Data(_)) if part.len() > 1 => {
-                    let later = part.split_off(part.len() / 2);
-                    parts.extend([later, part]);
+                    let middle = usize::midpoint(start, end);
+                    parts.extend([(middle, end), (start, middle)]);
                 }
-                Err(error @ Trouble::Data(_)) => {
-                    verdicts[part[0]] = Some(Verdict::refused(error));
-                }
-                Err(Trouble::Table { route, said }) => {
-                    self.warn_of(route, &said);
-                    for index in part.iter().filter(|index| changes[**index].route == route) {
-                        verdicts[*index] = Some(Verdict::refused(&said));
-                    }
-                    part.retain(|index| verdicts[*index].is_none());
-                    parts.push(part);
-                }
+                Err(error @ Trouble::Data(_)) => part.fill(Verdict::refused(error)),
                 Err(Trouble::Lost(held)) => {
                     self.lost = Some(held);
                     self.expected = held;
@@ -156,22 +123,17 @@ impl PostgresSink {
                 }
                 Err(error @ Trouble::Server(_)) => {
                     self.open = None;
-                    let fault = Verdict::fault(error);
-                    part.iter().for_each(|index| verdicts[*index] = Some(fault.clone()));
+                    part.fill(Verdict::fault(error));
                     break;
                 }
             }
         }
-        verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(|| unfinished.clone())).collect()
+        verdicts
     }
 
-    /// Says once that the changes of a route wait, and looks at the tables again at the next delivery.
-    fn warn_of(&mut self, route: Route, said: &str) {
-        self.open = None;
-        if self.waiting.insert(route) {
-            tracing::warn!(sink = %self.name, %route, reason = Reason::of(self.secrets.hide(said)),
-                "changes of this route wait and are tried again; the others pass");
-        }
+    fn too_late(&self) -> String {
+        let limit = duration::text(self.timeout);
+        format!("no result within {limit}; check the server and the network, or raise `timeout`")
     }
 
     /// The row of the log up to which the database has what it was given; `None` while it is not
@@ -190,61 +152,63 @@ impl PostgresSink {
         self.lost.take()
     }
 
-    async fn store(&mut self, changes: &[&Change]) -> Result<(), Trouble> {
+    async fn store(&mut self, changes: &[Change]) -> Result<(), Trouble> {
         // A change that only tries the sink is no row of the log.
-        let logged = changes.iter().filter(|change| !change.event_id.starts_with(TEST_ID));
-        let rows = logged.map(|change| ChangeRow::of(change)).collect::<Result<Vec<_>, _>>()?;
-        if self.open.as_ref().is_none_or(|open| open.session.is_closed()) {
+        let logged: Vec<&Change> = changes.iter().filter(|change| !change.is_test()).collect();
+        if self.open.as_ref().is_none_or(Session::is_closed) {
             self.open = None;
             self.open = Some(self.connect().await?);
         }
-        let Some(Open { session, layout, statements }) = &mut self.open else {
+        let Some(Session { client, schema, .. }) = &mut self.open else {
             unreachable!("it was opened above");
         };
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let new = write::fields(&rows, layout);
-        let of_rows = |route: &Route| changes.iter().any(|change| change.route == *route);
-        for route in Route::ALL.into_iter().filter(of_rows) {
-            let grown = match new.get(&route).filter(|_| layout.broken(route).is_none()) {
-                Some(names) => layout.grow(&mut session.client, route, names).await?,
-                None => false,
-            };
-            statements.know(&session.client, layout, route, grown).await?;
-            self.waiting.remove(&route);
-        }
+        let Some(last) = logged.iter().map(|change| change.seq).max() else { return Ok(()) };
+        let failed = schema.failed(Doing::Storing);
+        let tx = client.transaction().await.map_err(&failed)?;
         let owner = Owner { workspace: &self.workspace, sink: &self.name };
-        let client = &mut session.client;
-        write::store(client, statements, layout, &owner, self.expected, &rows).await?;
-        let last = rows.iter().map(ChangeRow::seq).max();
-        self.expected = last.unwrap_or_default().max(self.expected);
+        write::store(&tx, schema, owner, self.expected, &logged).await?;
+        tx.commit().await.map_err(&failed)?;
+        self.expected = last.max(self.expected);
         Ok(())
     }
 
-    async fn connect(&self) -> Result<Open, Trouble> {
-        let mut session =
-            Session::open(&self.target, self.ca_file.as_deref(), self.timeout).await?;
-        let layout = Layout::prepare(&mut session.client, &self.schema).await?;
-        let statements = Statements::prepare(&session.client, &self.schema).await?;
-        Ok(Open { session, layout, statements })
+    /// Connects, and makes the tables that are missing.
+    async fn connect(&self) -> Result<Session, Trouble> {
+        let mut session = self.session().await?;
+        let Session { client, schema, .. } = &mut session;
+        let tx = client.transaction().await.map_err(schema.failed(Doing::MakingTables))?;
+        tables::make(&tx, schema).await?;
+        tx.commit().await.map_err(schema.failed(Doing::MakingTables))?;
+        Ok(session)
     }
 
-    /// Connects and looks at the tables; makes nothing.
+    async fn session(&self) -> Result<Session, Trouble> {
+        Session::open(&self.target, self.ca_file.as_deref(), &self.schema, self.timeout).await
+    }
+
+    /// Does what a delivery does, without a change, and takes it back.
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let looking = async {
-            let session =
-                Session::open(&self.target, self.ca_file.as_deref(), self.timeout).await?;
-            layout::look(&session.client, &self.schema).await
-        };
+        self.look(async {
+            let Session { client, schema, .. } = &mut self.session().await?;
+            let tx = client.transaction().await.map_err(schema.failed(Doing::Storing))?;
+            tables::make(&tx, schema).await?;
+            let owner = Owner { workspace: &self.workspace, sink: &self.name };
+            write::store(&tx, schema, owner, 0, &[]).await?;
+            Ok(format!(
+                "connected; this role may make and write the tables of schema {}",
+                schema.name
+            ))
+        })
+        .await
+    }
+
+    async fn look<T>(
+        &self,
+        looking: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, String> {
         match tokio::time::timeout(self.timeout, looking).await {
-            Ok(Ok(is_complete)) => Ok(format!(
-                "connected; the tables of schema {} {}",
-                self.schema,
-                if is_complete { "are there" } else { "will be made by the first delivery" }
-            )),
-            Ok(Err(error)) => Err(Reason::of(error)),
-            Err(_) => Err("no answer in time; check the server and the network".to_owned()),
+            Ok(found) => found.map_err(Reason::of),
+            Err(_) => Err(self.too_late()),
         }
     }
 }

@@ -4,337 +4,183 @@
 //! the caller's own note of it repeats nothing. A number that belongs to another change means that
 //! another store writes under the same name; then nothing is stored.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
-use std::pin::pin;
+use tokio_postgres::Transaction;
+use tokio_postgres::types::{ToSql, Type};
 
-use bytes::{BufMut, BytesMut};
-use jiff::Timestamp;
-use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
-use tokio_postgres::binary_copy::BinaryCopyInWriter;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Statement, Transaction};
+use super::session::Schema;
+use super::tables;
+use super::trouble::{Doing, Trouble};
+use crate::record::{Change, Route};
 
-use super::layout::{Layout, literal, quoted};
-use super::text::{plain, storable};
-use super::trouble::Trouble;
-use crate::record::{Change, FieldName, Kind, Route};
-
-const LOOKING: &str = "looking at the table";
-const STORING: &str = "storing changes";
-const COPIED: [Type; 11] = [
-    Type::TEXT,
-    Type::INT8,
-    Type::TEXT,
-    Type::TEXT,
-    Type::TEXT,
-    Type::TEXT,
-    Type::INT8,
-    Type::TIMESTAMPTZ,
-    Type::TEXT,
-    Type::JSONB,
-    Type::TEXT,
-];
-
-/// A change as it is stored.
-pub(super) struct ChangeRow<'a> {
-    change: &'a Change,
-    observed_at: Timestamp,
-    body: Cow<'a, str>,
-}
-
-impl<'a> ChangeRow<'a> {
-    /// The row of a change; an error if its time cannot be read.
-    pub(super) fn of(change: &'a Change) -> Result<Self, Trouble> {
-        let observed_at =
-            change.observed_at.parse().map_err(|_| Trouble::Data("a time".to_owned()))?;
-        Ok(Self { change, observed_at, body: storable(&change.body) })
-    }
-
-    pub(super) fn seq(&self) -> i64 {
-        self.change.seq
-    }
-
-    /// The record whose mirror row this change writes.
-    fn mirrored(&self) -> Option<(Route, &'a str)> {
-        let shows_a_record = !matches!(self.change.kind, Kind::Gap | Kind::Forgotten);
-        let id = self.change.record_id.as_deref().filter(|_| shows_a_record)?;
-        Some((self.change.route, id))
-    }
-}
-
-/// The names of the fields of these rows, by route.
-pub(super) fn fields(rows: &[ChangeRow<'_>], layout: &Layout) -> HashMap<Route, HashSet<String>> {
-    let mut new: HashMap<Route, HashSet<String>> = HashMap::new();
-    for row in rows.iter().filter(|row| row.mirrored().is_some()) {
-        let columns = layout.columns(row.change.route);
-        let look = Names(|name: &str| {
-            if !columns.holds(name) {
-                new.entry(row.change.route).or_default().insert(name.to_owned());
-            }
-        });
-        // A body that is no object has no fields.
-        let _ = serde_json::Deserializer::from_str(&row.body).deserialize_map(look);
-    }
-    new
-}
-
-/// Shows the name of each member of an object.
-struct Names<F>(F);
-
-impl<'de, F: FnMut(&str)> Visitor<'de> for Names<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a record")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(FieldName(name)) = map.next_key()? {
-            map.next_value::<IgnoredAny>()?;
-            (self.0)(&name);
-        }
-        Ok(())
-    }
-}
-
-/// JSON text on its way into a column of type `jsonb`.
-#[derive(Debug)]
-struct Jsonb<'a>(&'a str);
-
-impl ToSql for Jsonb<'_> {
-    fn to_sql(
-        &self,
-        _: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        // The version of the format, then the text.
-        out.put_u8(1);
-        out.put_slice(self.0.as_bytes());
-        Ok(IsNull::No)
-    }
-
-    fn accepts(ty: &Type) -> bool {
-        *ty == Type::JSONB
-    }
-
-    to_sql_checked!();
-}
-
-/// The prepared statements of one connection.
-pub(super) struct Statements {
-    lock: Statement,
-    known: Statement,
-    copy: Statement,
-    position: Statement,
-    held: Statement,
-    mirrors: HashMap<Route, Statement>,
-}
-
-impl Statements {
-    pub(super) async fn prepare(client: &Client, schema: &str) -> Result<Self, Trouble> {
-        let schema = quoted(schema);
-        let prepare = async |sql: String| {
-            client.prepare(&sql).await.map_err(|e| Trouble::of("preparing statements", &e))
-        };
-        Ok(Self {
-            lock: prepare("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))".to_owned())
-                .await?,
-            known: prepare(format!(
-                "SELECT seq, event_id FROM {schema}.changes WHERE workspace = $1 AND seq = ANY($2)"
-            ))
-            .await?,
-            copy: prepare(format!(
-                "COPY {schema}.changes (workspace, seq, event_id, route, record_id, kind, version, \
-                 observed_at, business, body, exact) FROM STDIN (FORMAT binary)"
-            ))
-            .await?,
-            position: prepare(format!(
-                "INSERT INTO {schema}.positions AS p (workspace, sink, seq, event_id, saved_at) \
-                 VALUES ($1, $2, $3, $4, now()) ON CONFLICT (workspace, sink) DO UPDATE SET \
-                 seq = excluded.seq, event_id = excluded.event_id, saved_at = excluded.saved_at \
-                 WHERE excluded.seq > p.seq"
-            ))
-            .await?,
-            held: prepare(format!(
-                "SELECT seq FROM {schema}.positions WHERE workspace = $1 AND sink = $2"
-            ))
-            .await?,
-            mirrors: HashMap::new(),
-        })
-    }
-
-    /// Prepares the statement of a route whose columns are new or were not written yet. Fails for a
-    /// route whose table cannot be written.
-    pub(super) async fn know(
-        &mut self,
-        client: &Client,
-        layout: &Layout,
-        route: Route,
-        changed: bool,
-    ) -> Result<(), Trouble> {
-        if let Some(what) = layout.broken(route) {
-            return Err(Trouble::table(&layout.schema, route, what));
-        }
-        if changed || !self.mirrors.contains_key(&route) {
-            let sql = layout.columns(route).upsert(&layout.schema, route);
-            let prepared = client
-                .prepare(&sql)
-                .await
-                .map_err(|e| Trouble::of_route(LOOKING, &layout.schema, route, &e))?;
-            self.mirrors.insert(route, prepared);
-        }
-        Ok(())
-    }
-}
-
-/// Under which names rows are stored.
+/// Under which names changes are stored.
+#[derive(Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) workspace: &'a str,
     pub(super) sink: &'a str,
 }
 
-/// Stores the rows that the database does not hold yet, in one transaction. Fails if the position in
-/// the database is lower than `expected`: then it lost what it had.
+/// Stores the changes that the database does not hold yet. Fails if the position in the database is
+/// lower than `expected`: then it lost what it had.
+///
+/// Without changes it tries each of the statements, and shows what the role may not do.
 pub(super) async fn store(
-    client: &mut Client,
-    statements: &Statements,
-    layout: &Layout,
-    owner: &Owner<'_>,
+    tx: &Transaction<'_>,
+    schema: &Schema,
+    owner: Owner<'_>,
     expected: i64,
-    rows: &[ChangeRow<'_>],
+    changes: &[&Change],
 ) -> Result<(), Trouble> {
-    let failed = |error| Trouble::of(STORING, &error);
-    let tx = client.transaction().await.map_err(failed)?;
-    let key = format!("shopmirror {} {}", layout.schema, owner.workspace);
-    let seqs: Vec<i64> = rows.iter().map(|row| row.change.seq).collect();
-    // They are sent at once; the later ones see what was committed until the first has the lock.
-    let lock: [&(dyn ToSql + Sync); 1] = [&key];
-    let look: [&(dyn ToSql + Sync); 2] = [&owner.workspace, &seqs];
-    let of_sink: [&(dyn ToSql + Sync); 2] = [&owner.workspace, &owner.sink];
-    let (_, held, known) = tokio::try_join!(
-        tx.execute(&statements.lock, &lock),
-        tx.query_opt(&statements.held, &of_sink),
-        tx.query(&statements.known, &look),
-    )
-    .map_err(failed)?;
-    let held = held.map_or(0, |row| row.get(0));
+    let failed = schema.failed(Doing::Storing);
+    let (log, positions) = (schema.table("changes"), schema.table("positions"));
+    // The row is locked from here on: a second daemon of the same name waits.
+    let hold = format!(
+        "INSERT INTO {positions} (workspace, sink, seq, event_id, saved_at) \
+         VALUES ($1, $2, 0, '', now()) ON CONFLICT (workspace, sink) \
+         DO UPDATE SET saved_at = excluded.saved_at RETURNING seq"
+    );
+    let names: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&owner.workspace, Type::TEXT), (&owner.sink, Type::TEXT)];
+    let held: i64 = tx.query_typed_one(&hold, &names).await.map_err(&failed)?.get(0);
     if held < expected {
         return Err(Trouble::Lost(held));
     }
-    let known: HashMap<i64, String> = known.iter().map(|row| (row.get(0), row.get(1))).collect();
-    let mut fresh = Vec::with_capacity(rows.len());
-    for row in rows {
-        match known.get(&row.change.seq) {
-            None => fresh.push(row),
-            Some(id) if *id == row.change.event_id => {}
-            Some(_) => return Err(another_store(layout, owner, row.change.seq)),
-        }
-    }
-    if !fresh.is_empty() {
-        copy(&tx, statements, owner.workspace, &fresh).await?;
-        mirror(&tx, statements, (&layout.schema, owner.workspace), &fresh).await?;
-        forget(&tx, layout, owner.workspace, &fresh).await?;
-    }
-    if let Some(last) = rows.iter().max_by_key(|row| row.change.seq) {
-        let values: [&(dyn ToSql + Sync); 4] =
-            [&owner.workspace, &owner.sink, &last.change.seq, &last.change.event_id];
-        tx.execute(&statements.position, &values).await.map_err(failed)?;
-    }
-    tx.commit().await.map_err(failed)
-}
-
-fn another_store(layout: &Layout, owner: &Owner<'_>, seq: i64) -> Trouble {
-    let (schema, workspace) = (&layout.schema, literal(owner.workspace));
-    // Short, and with the number first: a reason may be cut, and a DELETE without it removes all.
-    Trouble::Server(format!(
-        "change {seq} is another change in the database: give each store its own `workspace`; \
-         after a restore run DELETE FROM {schema}.changes WHERE seq >= {seq} AND workspace = \
-         {workspace}"
-    ))
-}
-
-async fn copy(
-    tx: &Transaction<'_>,
-    statements: &Statements,
-    workspace: &str,
-    rows: &[&ChangeRow<'_>],
-) -> Result<(), Trouble> {
-    let failed = |error| Trouble::of(STORING, &error);
-    let sink = tx.copy_in(&statements.copy).await.map_err(failed)?;
-    let mut writer = pin!(BinaryCopyInWriter::new(sink, &COPIED));
-    for row in rows {
-        let change = row.change;
-        let exact = matches!(row.body, Cow::Owned(_)).then(|| plain(&change.body));
-        let record_id = change.record_id.as_deref().map(plain);
-        let business = change.business.as_deref().map(plain);
-        let values: [&(dyn ToSql + Sync); 11] = [
-            &workspace,
-            &change.seq,
-            &change.event_id,
-            &change.route.as_str(),
-            &record_id,
-            &change.kind.as_str(),
-            &change.version,
-            &row.observed_at,
-            &business,
-            &Jsonb(&row.body),
-            &exact,
-        ];
-        writer.as_mut().write(&values).await.map_err(failed)?;
-    }
-    writer.finish().await.map(|_| ()).map_err(failed)
-}
-
-/// Brings the mirror's rows up to date with the newest of these changes of each record.
-async fn mirror(
-    tx: &Transaction<'_>,
-    statements: &Statements,
-    (schema, workspace): (&str, &str),
-    rows: &[&ChangeRow<'_>],
-) -> Result<(), Trouble> {
-    let mut newest: HashMap<(Route, &str), (i64, Timestamp)> = HashMap::new();
-    for row in rows {
-        let Some(record) = row.mirrored() else { continue };
-        let (seq, first) = newest.entry(record).or_insert((row.change.seq, row.observed_at));
-        *seq = row.change.seq.max(*seq);
-        *first = row.observed_at.min(*first);
-    }
-    let mut by_route: HashMap<Route, (Vec<i64>, Vec<Timestamp>)> = HashMap::new();
-    for ((route, _), (seq, first)) in newest {
-        let (seqs, firsts) = by_route.entry(route).or_default();
-        seqs.push(seq);
-        firsts.push(first);
-    }
-    let writes = by_route.iter().map(|(route, (seqs, firsts))| async move {
-        let values: [&(dyn ToSql + Sync); 3] = [&workspace, seqs, firsts];
-        let written = tx.execute(&statements.mirrors[route], &values).await;
-        written.map_err(|e| Trouble::of_route("writing to the table", schema, *route, &e))
-    });
-    futures_util::future::try_join_all(writes).await.map(|_| ())
-}
-
-/// Removes what the mirror and the log hold of forgotten records.
-async fn forget(
-    tx: &Transaction<'_>,
-    layout: &Layout,
-    workspace: &str,
-    rows: &[&ChangeRow<'_>],
-) -> Result<(), Trouble> {
-    let failed = |error| Trouble::of("removing a forgotten record", &error);
-    let schema = quoted(&layout.schema);
-    for row in rows.iter().filter(|row| row.change.kind == Kind::Forgotten) {
-        let route = row.change.route.as_str();
-        let Some(id) = row.change.record_id.as_deref().map(plain) else { continue };
-        let delete =
-            format!("DELETE FROM {schema}.{} WHERE workspace = $1 AND id = $2", quoted(route));
-        tx.execute(&delete, &[&workspace, &id]).await.map_err(failed)?;
-        let erase = format!(
-            "UPDATE {schema}.changes SET body = $4, exact = NULL \
-             WHERE workspace = $1 AND route = $2 AND record_id = $3"
+    let mut rows = changes.to_vec();
+    rows.sort_by_key(|change| change.seq);
+    let seqs = append(tx, schema, owner.workspace, &rows).await?;
+    tables::grow(tx, schema, owner.workspace, &seqs).await?;
+    let which: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&owner.workspace, Type::TEXT), (&seqs, Type::INT8_ARRAY)];
+    let given = tables::given(schema);
+    let is_asked = |route: &Route| rows.is_empty() || rows.iter().any(|row| row.route == *route);
+    for route in Route::ALL.into_iter().filter(is_asked) {
+        let columns = tables::columns(tx, schema, route).await?;
+        let upsert = tables::upsert(schema, route, &columns, &given);
+        tx.execute_typed(&upsert, &which).await.map_err(&failed)?;
+        let forget = format!(
+            "DELETE FROM {} m USING {log} f WHERE f.workspace = $1 AND f.seq = ANY ($2) \
+             AND f.kind = 'forgotten' AND f.route = '{route}' \
+             AND m.workspace = f.workspace AND m.id = f.record_id",
+            schema.table(route.as_str())
         );
-        let values: [&(dyn ToSql + Sync); 4] = [&workspace, &route, &id, &Jsonb(&row.body)];
-        tx.execute(&erase, &values).await.map_err(failed)?;
+        tx.execute_typed(&forget, &which).await.map_err(&failed)?;
     }
-    Ok(())
+    let erase = format!(
+        "UPDATE {log} c SET body = f.body, exact = NULL FROM {log} f WHERE f.workspace = $1 \
+         AND f.seq = ANY ($2) AND f.kind = 'forgotten' AND c.workspace = f.workspace \
+         AND c.route = f.route AND c.record_id = f.record_id"
+    );
+    tx.execute_typed(&erase, &which).await.map_err(&failed)?;
+    let Some(last) = rows.last() else { return Ok(()) };
+    let advance = format!(
+        "UPDATE {positions} SET seq = $3, event_id = $4 \
+         WHERE workspace = $1 AND sink = $2 AND seq < $3"
+    );
+    let [workspace, sink] = names;
+    let values = [workspace, sink, (&last.seq, Type::INT8), (&last.event_id, Type::TEXT)];
+    tx.execute_typed(&advance, &values).await.map(drop).map_err(&failed)
+}
+
+/// Adds changes to the log in the database, and gives their numbers.
+async fn append(
+    tx: &Transaction<'_>,
+    schema: &Schema,
+    workspace: &str,
+    rows: &[&Change],
+) -> Result<Vec<i64>, Trouble> {
+    let failed = schema.failed(Doing::Storing);
+    let log = schema.table("changes");
+    let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
+    let event_ids: Vec<&str> = rows.iter().map(|row| row.event_id.as_str()).collect();
+    let routes: Vec<&str> = rows.iter().map(|row| row.route.as_str()).collect();
+    let record_ids: Vec<Option<&str>> = rows.iter().map(|row| row.record_id.as_deref()).collect();
+    let kinds: Vec<&str> = rows.iter().map(|row| row.kind.as_str()).collect();
+    let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
+    let times: Vec<&str> = rows.iter().map(|row| row.observed_at.as_str()).collect();
+    let businesses: Vec<Option<&str>> = rows.iter().map(|row| row.business.as_deref()).collect();
+    let bodies: Vec<String> = rows.iter().map(|row| storable(&row.body)).collect();
+    let exact: Vec<Option<&str>> = rows
+        .iter()
+        .zip(&bodies)
+        .map(|(row, body)| (row.body != *body).then_some(row.body.as_str()))
+        .collect();
+    let insert = format!(
+        "INSERT INTO {log} (workspace, seq, event_id, route, record_id, kind, version, \
+         observed_at, business, body, exact) SELECT $1, seq, event_id, route, record_id, kind, \
+         version, observed_at::timestamptz, business, body::jsonb, exact \
+         FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS given (seq, event_id, route, \
+         record_id, kind, version, observed_at, business, body, exact) \
+         ON CONFLICT (workspace, seq) DO NOTHING"
+    );
+    let values: [(&(dyn ToSql + Sync), Type); 11] = [
+        (&workspace, Type::TEXT),
+        (&seqs, Type::INT8_ARRAY),
+        (&event_ids, Type::TEXT_ARRAY),
+        (&routes, Type::TEXT_ARRAY),
+        (&record_ids, Type::TEXT_ARRAY),
+        (&kinds, Type::TEXT_ARRAY),
+        (&versions, Type::INT8_ARRAY),
+        (&times, Type::TEXT_ARRAY),
+        (&businesses, Type::TEXT_ARRAY),
+        (&bodies, Type::TEXT_ARRAY),
+        (&exact, Type::TEXT_ARRAY),
+    ];
+    tx.execute_typed(&insert, &values).await.map_err(&failed)?;
+    let compare = format!(
+        "SELECT given.seq FROM unnest($2, $3) AS given (seq, event_id) CROSS JOIN LATERAL \
+         (SELECT event_id FROM {log} WHERE workspace = $1 AND seq = given.seq LIMIT 1) AS c \
+         WHERE c.event_id <> given.event_id ORDER BY given.seq LIMIT 1"
+    );
+    match tx.query_typed_opt(&compare, &values[..3]).await.map_err(&failed)? {
+        None => Ok(seqs),
+        Some(row) => Err(Trouble::Server(format!(
+            "change {} in the database is that of another store, or of this one before a restore: \
+             give this sink a `workspace` name that no store uses",
+            row.get::<_, i64>(0)
+        ))),
+    }
+}
+
+/// The text of a record as one that `jsonb` holds: a NUL character and half of a surrogate pair
+/// become U+FFFD.
+fn storable(json: &str) -> String {
+    let mut held = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let (before, escapes) = rest.split_at(at);
+        // The code unit of the escape `\uXXXX` at this place.
+        let unit = |at: usize| {
+            let digits = escapes.get(at..at + 6)?.strip_prefix("\\u")?;
+            u16::from_str_radix(digits, 16).ok()
+        };
+        let (text, length) = match (unit(0), unit(6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (&escapes[..12], 12),
+            (Some(0 | 0xd800..=0xdfff), _) => ("\\ufffd", 6),
+            // A backslash and what it escapes.
+            _ => escapes.get(..2).map_or((escapes, escapes.len()), |pair| (pair, 2)),
+        };
+        held.push_str(before);
+        held.push_str(text);
+        rest = &escapes[length..];
+    }
+    held + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_jsonb_cannot_hold_is_replaced_and_nothing_else() {
+        for (json, held) in [
+            (r#"{"a\u0000":"\u0000x"}"#, r#"{"a\ufffd":"\ufffdx"}"#),
+            (r#""\\\u0000\\u0000""#, r#""\\\ufffd\\u0000""#),
+            (r#""\ud800""#, r#""\ufffd""#),
+            (r#""\ud800\ud800\udc00""#, r#""\ufffd\ud800\udc00""#),
+            (r#""\uDC00a\uD83D\n""#, r#""\ufffda\ufffd\n""#),
+        ] {
+            assert_eq!(storable(json), held, "{json}");
+        }
+        let fine = r#"{"id":1,"note":"a \" \\u0000 é 😀 \ud83d\ude00 \n \u00e9"}"#;
+        assert_eq!(storable(fine), fine);
+    }
 }

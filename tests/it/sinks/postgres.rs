@@ -4,13 +4,16 @@ mod daemon;
 
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
 use shopmirror::config::{PostgresSettings, SinkKind};
 use shopmirror::record::{Change, Kind};
 use shopmirror::sink::{Sink, Verdict};
 
 use super::{all_done, build, change, changes, deliver, deliver_one, fault_says, kind_of, reason};
-use crate::support::servers::certificate;
 use crate::support::servers::postgres::{Postgres, Role};
+use crate::support::servers::{certificate, kept_port};
 
 /// The settings of a sink that writes to the schema of this name.
 fn sink_kind(url: &str, schema: &str, workspace: &str) -> SinkKind {
@@ -108,8 +111,7 @@ async fn text_that_postgresql_cannot_hold_loses_no_change_and_keeps_its_exact_fo
     let bodies = [
         r#"{"id":1,"name":"a\u0000b","k\u0000":1}"#,
         r#"{"id":2,"name":"\ud800"}"#,
-        r#"{"id":3,"name":1e99999}"#,
-        r#"{"id":4,"name":"x'); DROP TABLE changes; --","a\"b'c\\d":"\\N","WORKSPACE":"w","_Seq":1}"#,
+        r#"{"id":3,"name":"x'); DROP TABLE changes; --","a\"b'c\\d":"\\N","WORKSPACE":"w","_Seq":1,"_seq":2}"#,
         "[]",
     ];
     let given: Vec<Change> = bodies
@@ -121,18 +123,18 @@ async fn text_that_postgresql_cannot_hold_loses_no_change_and_keeps_its_exact_fo
     assert!(all_done(&deliver(&mut sink, &given).await));
     let exact = cells(&role, "SELECT exact FROM {s}.changes ORDER BY seq").await;
     let kept: Vec<&str> = exact.iter().map(String::as_str).collect();
-    assert_eq!(kept, [bodies[0], bodies[1], bodies[2], "NULL", "NULL"]);
+    assert_eq!(kept, [bodies[0], bodies[1], "NULL", "NULL"]);
     assert_eq!(
         cells(&role, "SELECT name FROM {s}.leads ORDER BY id").await,
-        ["a\u{fffd}b", "\u{fffd}", "1e99999", "x'); DROP TABLE changes; --", "NULL"]
+        ["a\u{fffd}b", "\u{fffd}", "x'); DROP TABLE changes; --", "NULL"]
     );
     assert_eq!(
         cells(
             &role,
-            "SELECT \"a\"\"b'c\\d\", \"WORKSPACE_2\", \"_Seq_2\" FROM {s}.leads WHERE id = '4'"
+            "SELECT \"a\"\"b'c\\d\", \"WORKSPACE\", \"_Seq\", body ->> '_seq' FROM {s}.leads WHERE id = '3'"
         )
         .await,
-        ["\\N|w|1"]
+        ["\\N|w|1|2"]
     );
 }
 
@@ -181,25 +183,82 @@ async fn shops_in_one_schema_are_kept_apart_and_a_second_store_under_one_name_is
         cells(&role, "SELECT workspace, count(*) FROM {s}.leads GROUP BY 1 ORDER BY 1").await,
         ["north|5", "south|3"]
     );
-    let words = "change 2 is another";
+    let words = "change 2 in the database is that of another store";
     fault_says(&mut shop("north"), &other(2), words).await;
     assert_eq!(role.number("SELECT count(*) FROM {s}.changes").await, 8);
 }
 
 #[tokio::test]
-async fn a_rule_of_the_shops_own_refuses_only_the_changes_that_break_it() {
+async fn only_the_changes_are_refused_that_break_a_rule_of_the_shop_or_have_too_large_a_number() {
     let Some(server) = Postgres::shared() else { return };
     let role = server.role().await;
-    let given = [1, 2, 3].map(|seq| {
-        let name = if seq == 2 { "BAD" } else { "good" };
-        version(seq, &seq.to_string(), 1, Kind::Created, &format!(r#"{{"name":"{name}"}}"#))
+    let name = |seq| ["", "\"good\"", "\"BAD\"", "\"good\"", "1e200000", "\"good\""][seq];
+    let given = [1, 2, 3, 4, 5].map(|seq| {
+        let body = format!(r#"{{"name":{}}}"#, name(seq));
+        let seq = i64::try_from(seq).unwrap();
+        version(seq, &seq.to_string(), 1, Kind::Created, &body)
     });
     assert!(all_done(&deliver(&mut sink(&role), &given[..1]).await));
     role.run(&format!("ALTER TABLE {}.leads ADD CHECK (name <> 'BAD')", role.name)).await;
     let verdicts = deliver(&mut sink(&role), &given).await;
-    let expected = ["done", "refused", "done"];
+    let expected = ["done", "refused", "done", "refused", "done"];
     assert_eq!(verdicts.iter().map(kind_of).collect::<Vec<_>>(), expected, "{verdicts:?}");
-    assert!(reason(&verdicts[1]).contains("PostgreSQL cannot hold this change"), "{verdicts:?}");
+    for refused in [&verdicts[1], &verdicts[3]] {
+        assert!(reason(refused).contains("PostgreSQL cannot hold this change"), "{verdicts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_was_changed_by_hand_is_said_and_made_again_when_it_is_dropped() {
+    let Some(server) = Postgres::shared() else { return };
+    let role = server.role().await;
+    let mut sink = sink(&role);
+    assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
+    for change in [
+        "ALTER TABLE {s}.leads RENAME COLUMN name TO full_name",
+        "ALTER TABLE {s}.leads ALTER COLUMN name TYPE integer USING NULL",
+        "ALTER TABLE {s}.leads DROP CONSTRAINT leads_pkey",
+    ] {
+        role.run(&change.replace("{s}", &role.name)).await;
+        fault_says(&mut sink, &super::change(4), "rename or drop the table: it is made again")
+            .await;
+        let said = sink.probe().await.unwrap_err();
+        assert!(said.contains("name another `schema`"), "{change}: {said}");
+        role.run(&format!("DROP TABLE {}.leads", role.name)).await;
+        assert!(all_done(&deliver(&mut sink, &changes(1..=4)).await), "{change}");
+        let rows =
+            cells(&role, "SELECT id, _seq, name = body ->> 'name' FROM {s}.leads ORDER BY _seq");
+        let rows = rows.await;
+        assert!(
+            rows.len() == 4 && rows.iter().all(|row| row.ends_with("|t")),
+            "{change}: {rows:?}"
+        );
+        role.run(&format!(
+            "DELETE FROM {0}.changes WHERE seq = 4; DELETE FROM {0}.leads WHERE _seq = 4",
+            role.name
+        ))
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn the_documented_statements_give_a_new_role_all_that_it_needs() {
+    let Some(server) = Postgres::shared() else { return };
+    let role = server.role().await;
+    let page = include_str!("../../../docs/sinks.md");
+    let (_, rights) = page.split_once("**Rights.**").unwrap();
+    let (_, rights) = rights.split_once("```sql\n").unwrap();
+    let (statements, _) = rights.split_once("```").unwrap();
+    let name = format!("new_{}", role.name);
+    for statement in statements.lines() {
+        role.run(&statement.replace("shop", &name)).await;
+    }
+    let (place, _) = role.url.rsplit_once('/').unwrap();
+    let url =
+        format!("{place}/{name}").replace(&format!("//{}@", role.name), &format!("//{name}@"));
+    let mut sink = build(&sink_kind(&url, "shopmirror", "shop"));
+    sink.probe().await.unwrap();
+    assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
 }
 
 #[tokio::test]
@@ -211,15 +270,35 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
         "CREATE ROLE locked; CREATE ROLE {locked} LOGIN PASSWORD 'right' IN ROLE locked"
     ))
     .await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = listener.local_addr().unwrap().to_string();
+    // A server that refuses to speak TLS.
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.read_exact(&mut [0; 8]).await.unwrap();
+            stream.write_all(b"N").await.unwrap();
+        }
+    });
     let url = |password: &str| role.url.replace(name, &format!("{locked}:{password}"));
     let by = |authority: &str| {
         let ca_file = Some(certificate(authority));
         SinkKind::Postgres(PostgresSettings { ca_file, ..settings(&role.url, name, "shop") })
     };
     let kind = |url: &str| sink_kind(url, "x", "shop");
+    let at = |host: &str| role.url.replace(&format!("127.0.0.1:{}", server.port()), host);
+    let without_tls = |url: &str| {
+        let ca_file = Some(certificate("ca.pem"));
+        SinkKind::Postgres(PostgresSettings { ca_file, ..settings(url, name, "shop") })
+    };
     for (kind, words) in [
         (kind(&url("CANARY")), "correct user and password in the url".to_owned()),
         (kind(&format!("{}x", role.url)), "create the database".to_owned()),
+        (
+            kind(&at(&format!("127.0.0.1:{}", kept_port()))),
+            "start the server, or correct".to_owned(),
+        ),
+        (kind(&at("no-such-host.invalid")), "its name was not found".to_owned()),
+        (without_tls(&at(&plain)), "the server offers no TLS; switch it on".to_owned()),
         (kind(&url("right")), format!("run CREATE SCHEMA \"x\" AUTHORIZATION \"{locked}\"")),
         (by("other.pem"), "authority that this machine does not know".to_owned()),
         (by("none.pem"), "name a PEM file".to_owned()),

@@ -34,7 +34,12 @@ async fn servers(mail: Option<&MailServer>) -> Vec<Unusable> {
             "type = \"postgres\"\nurl = \"{}\"\nschema = \"{}\"\nworkspace = \"a\"",
             foreign.url, foreign.name
         );
-        sinks.push(("database", database, "has no column workspace", "another `schema`"));
+        sinks.push((
+            "database",
+            database,
+            "column \"workspace\" of relation \"leads\" does not exist",
+            "another `schema`",
+        ));
     }
     if let Some(nats) = Nats::shared() {
         nats.make("OTHERS", 1_000_000).await;
