@@ -202,6 +202,16 @@ impl PostgresSink {
         .await
     }
 
+    /// The newest change of each sink in the database that has this sink's `workspace` name, by number
+    /// and event id. Call it after a probe.
+    pub(super) async fn newest(&self) -> Result<Vec<(i64, String)>, String> {
+        self.look(async {
+            let Session { client, schema, .. } = &self.session().await?;
+            write::newest(client, schema, &self.workspace).await
+        })
+        .await
+    }
+
     async fn look<T>(
         &self,
         looking: impl Future<Output = Result<T, Trouble>>,

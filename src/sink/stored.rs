@@ -17,6 +17,22 @@ impl Sink {
         }
     }
 
+    /// The newest changes that the destination has under the name that this sink stores under, by
+    /// number and event id, if it keeps an account of that. They belong to another store if its log
+    /// does not have them.
+    ///
+    /// # Errors
+    /// What is wrong, and how to fix it.
+    pub async fn newest_stored(&self) -> Result<Vec<(i64, String)>, String> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Batched(BatchedSink::Postgres(sink)) => {
+                sink.newest().await.map_err(|reason| sink.secrets().hide_in_reason(&reason))
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// From now on the destination must have what it was given up to this row of the log. If it has
     /// less, changes are [`Verdict::NotTried`](super::Verdict::NotTried) and
     /// [`take_lost`](Self::take_lost) says so.

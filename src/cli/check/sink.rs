@@ -9,6 +9,7 @@ use super::unit::Unit;
 use crate::cli::exit;
 use crate::config::{Config, SinkKind};
 use crate::sink::{Sink, SinkBuildError};
+use crate::store::Reader;
 
 /// File systems of the kernel, on which no file can be kept.
 const KERNEL_PATHS: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -25,7 +26,7 @@ pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut
     };
     let outcome = match (outcome, Sink::build(name, &settings.kind)) {
         (Some(outcome), _) => outcome,
-        (None, Ok(sink)) => sink.probe().await.map_err(|text| (exit::UNAVAILABLE, text)),
+        (None, Ok(sink)) => probed(&sink, &config.store.path).await,
         (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
     };
     match outcome {
@@ -44,6 +45,34 @@ pub(super) fn check_types(config: &Config, report: &mut CheckReport) {
 }
 
 type SinkResult = Result<String, (u8, String)>;
+
+/// What the destination says, and whether what it has is of this store.
+async fn probed(sink: &Sink, store: &Path) -> SinkResult {
+    let unavailable = |text| (exit::UNAVAILABLE, text);
+    let said = sink.probe().await.map_err(unavailable)?;
+    let newest = sink.newest_stored().await.map_err(unavailable)?;
+    // The log is read last: the daemon of this store may be storing just now.
+    match newest.iter().find(|(seq, event_id)| !may_be_of(store, *seq, event_id)) {
+        None => Ok(said),
+        Some((seq, _)) => {
+            let text = format!(
+                "connected, but its `workspace` name is in use: change {seq} there is that of another store, or of this one before a restore; give this sink a `workspace` name that no store uses"
+            );
+            Err((exit::CONFIG, text))
+        }
+    }
+}
+
+/// Whether the log of the store has, or may have had, this change.
+fn may_be_of(store: &Path, seq: i64, event_id: &str) -> bool {
+    let found = Reader::open(store).map_err(anyhow::Error::new).and_then(|reader| {
+        let change = reader.changes(&[seq])?.pop();
+        // The log does not keep every older change.
+        Ok(change.map_or(seq <= reader.last_seq()?, |change| change.event_id == event_id))
+    });
+    // A store that cannot be read is told by its own check.
+    found.unwrap_or_else(|_| store.exists())
+}
 
 /// What is known about the file of a sink before it is opened.
 fn before_file(file: &Path, store: &Path) -> Option<SinkResult> {
