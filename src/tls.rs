@@ -74,7 +74,7 @@ const PROBLEMS: [(&str, &str); 13] = [
     ),
     (
         "corrupt message",
-        "it does not speak TLS at this port; check the port, and https or http, tls or starttls",
+        "it does not speak TLS at this port; check the port, and https or http, mqtts or mqtt, tls or starttls",
     ),
     ("dns error", DNS),
     ("lookup address", DNS),

@@ -351,6 +351,9 @@ fn told(error: &ConnectionError) -> String {
     if is_too_large(error) {
         return format!("larger than the broker takes: {TOO_LARGE}");
     }
+    if let Some(problem) = tls::problem_of(error) {
+        return format!("connecting to the MQTT broker: {problem}");
+    }
     let advice = match error {
         ConnectionError::ConnectionRefused(_) => {
             "; correct user and password in the url, or let this user connect"
@@ -358,11 +361,9 @@ fn told(error: &ConnectionError) -> String {
         ConnectionError::Io(_) | ConnectionError::Timeout(_) => {
             "; start the broker, or correct host and port in the url"
         }
-        ConnectionError::Tls(_) => "; check the broker's certificate and `ca_file`",
-        _ => "; check the broker's log",
+        _ => "; check the port, mqtts or mqtt in the url, and the broker's certificate and log",
     };
-    let problem = tls::problem_of(error).unwrap_or_else(|| error.to_string());
-    format!("connecting to the MQTT broker: {problem}{advice}")
+    format!("connecting to the MQTT broker: {error}{advice}")
 }
 
 #[cfg(test)]

@@ -243,8 +243,11 @@ impl NatsSink {
                 ConnectErrorKind::Tls => "; check the server's certificate and `ca_file`",
                 _ => "; start the server, or correct host and port in the url",
             };
-            let causes = std::iter::successors(error.source(), |&cause| cause.source());
-            let problem = causes.map(ToString::to_string).last();
+            let causes = || std::iter::successors(error.source(), |&cause| cause.source());
+            if let Some(problem) = causes().find_map(tls::problem_of) {
+                return format!("connecting to NATS: {problem}");
+            }
+            let problem = causes().map(ToString::to_string).last();
             let detail = problem.unwrap_or_else(|| error.kind().to_string());
             format!("connecting to NATS: {detail}{advice}")
         })?;

@@ -204,7 +204,7 @@ impl PostgresSink {
 
     /// The newest change of each sink in the database that has this sink's `workspace` name, by number
     /// and event id. Call it after a probe.
-    pub(super) async fn newest(&self) -> Result<Vec<(i64, String)>, String> {
+    pub(super) async fn newest_stored(&self) -> Result<Vec<(i64, String)>, String> {
         self.look(async {
             let Session { client, schema, .. } = &self.session().await?;
             write::newest(client, schema, &self.workspace).await

@@ -87,6 +87,8 @@ async fn tls_and_missing_rights_and_a_broker_that_is_down_are_named() {
     let Some(mut broker) = Mosquitto::start(true) else { return };
     let trusted = format!("ca_file = \"{}\"", certificate("ca.pem").display());
     let other = format!("ca_file = \"{}\"", certificate("other.pem").display());
+    let Some(plain) = Mosquitto::start(false) else { return };
+    let swapped = |url: String, from: &str, to: &str| url.replacen(from, to, 1);
     let mut sink = build(&kind(&broker.url("all", "right"), &trusted));
     assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
     assert!(sink.probe().await.is_ok());
@@ -94,6 +96,16 @@ async fn tls_and_missing_rights_and_a_broker_that_is_down_are_named() {
         (broker.url("all", "CANARY"), &trusted, "correct user and password in the url"),
         (broker.url("few", "right"), &trusted, "let this user publish to the topic"),
         (broker.url("all", "right"), &other, "authority that this machine"),
+        (
+            swapped(plain.url("all", "right"), "mqtt:", "mqtts:"),
+            &trusted,
+            "check the port, mqtts or mqtt in the url",
+        ),
+        (
+            swapped(broker.url("all", "right"), "mqtts:", "mqtt:"),
+            &String::new(),
+            "check the port, mqtts or mqtt in the url",
+        ),
     ] {
         let kind = kind(&url, rest);
         fault_says(&mut build(&kind), &change(4), words).await;

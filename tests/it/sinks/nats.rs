@@ -12,6 +12,7 @@ use super::{
     reason,
 };
 use crate::support::ClosedPort;
+use crate::support::servers::certificate;
 use crate::support::servers::nats::Nats;
 
 /// A sink that publishes to a stream of this name, with subjects that begin so.
@@ -82,6 +83,11 @@ async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_
         settings.timeout = Duration::from_secs(2);
         kind
     };
+    let encrypted = |mut kind: SinkKind| {
+        let SinkKind::Nats(settings) = &mut kind else { unreachable!("it is one of NATS") };
+        settings.ca_file = Some(certificate("ca.pem"));
+        kind
+    };
     let closed = ClosedPort::new();
     for (kind, words) in [
         (kind(&all, "OURS", "theirs"), "OURS is of others: it takes OURS.north.*.*, not theirs"),
@@ -90,6 +96,7 @@ async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_
         (soon(apart(&few, "OURS")), "this user may publish to OURS.north.leads.created"),
         (apart(&nats.url("all", "CANARY"), "OURS"), "correct user and password in the url"),
         (apart(&format!("nats://{}", closed.address), "OURS"), "start the server"),
+        (encrypted(apart(&all, "OURS")), "it does not speak TLS at this port; check the port"),
     ] {
         fault_says(&mut build(&kind), &change(2), words).await;
         assert!(!format!("{kind:?}").contains("CANARY"));
