@@ -54,8 +54,6 @@ struct Topics {
     all: NameTemplate,
     /// Where the newest version of each record is kept.
     states: Option<NameTemplate>,
-    /// Where it was kept before.
-    former: Vec<NameTemplate>,
 }
 
 impl Topics {
@@ -69,17 +67,11 @@ impl Topics {
         if !(change.is_test() || change.kind.is_notice())
             && let (Some(template), Some(id)) = (&self.states, &change.record_id)
         {
-            let mut keep = |template: &NameTemplate, text: String| {
-                let kept = PublishOptions::new(QoS::AtLeastOnce).retained();
-                messages.push((template.record_name(change.route, change.kind, id), text, kept));
-            };
-            if change.kind == Kind::Forgotten {
-                // An empty text removes what the broker kept.
-                let former = self.former.iter();
-                former.chain([template]).for_each(|template| keep(template, String::new()));
-            } else {
-                keep(template, change.body.clone());
-            }
+            let kept = PublishOptions::new(QoS::AtLeastOnce).retained();
+            // An empty text removes what the broker kept.
+            let is_forgotten = change.kind == Kind::Forgotten;
+            let text = if is_forgotten { String::new() } else { change.body.clone() };
+            messages.push((template.record_name(change.route, change.kind, id), text, kept));
         }
         messages
     }
@@ -137,19 +129,10 @@ impl MqttSink {
             url: settings.url.clone(),
             secrets: Secrets::of_url(&url),
             ca_file: settings.ca_file.clone(),
-            topics: Topics {
-                all: settings.topic.clone(),
-                states: settings.state_topic.clone(),
-                former: Vec::new(),
-            },
+            topics: Topics { all: settings.topic.clone(), states: settings.state_topic.clone() },
             timeout: settings.timeout,
             open: None,
         })
-    }
-
-    /// From now on, what is forgotten is removed under these topics as well.
-    pub(super) fn remember_topics(&mut self, topics: Vec<NameTemplate>) {
-        self.topics.former = topics;
     }
 
     pub(super) fn secrets(&self) -> &Secrets {

@@ -1,7 +1,7 @@
 //! Destinations that keep their own account of what they have: whether something of it was lost,
 //! and where it was kept before.
 
-#[cfg(any(feature = "postgres", feature = "mqtt"))]
+#[cfg(feature = "postgres")]
 use super::BatchedSink;
 use super::Sink;
 use crate::config::NameTemplate;
@@ -44,18 +44,9 @@ impl Sink {
         }
     }
 
-    /// The topics under which the destination kept states of records before; what is forgotten is removed
-    /// there too.
-    #[cfg_attr(
-        not(feature = "mqtt"),
-        expect(unused_variables, clippy::needless_pass_by_value, reason = "the type is left out")
-    )]
-    pub fn remember_topics(&mut self, topics: Vec<NameTemplate>) {
-        #[cfg(feature = "mqtt")]
-        if let Self::Batched(BatchedSink::Mqtt(sink)) = self {
-            sink.remember_topics(topics);
-        }
-    }
+    /// Does nothing: what is forgotten is removed under the topic of today only.
+    #[allow(clippy::needless_pass_by_value, reason = "its caller goes next")]
+    pub fn remember_topics(&mut self, _topics: Vec<NameTemplate>) {}
 
     /// If the destination was found to have lost changes: the last row of the log that it still has.
     /// It is expected to have no more from then on.

@@ -38,11 +38,8 @@ async fn kept(broker: &Mosquitto) -> Vec<(String, String)> {
 async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of_each_record() {
     let Some(broker) = Mosquitto::start(false) else { return };
     let heard = broker.listen().await;
-    let at = |place: &str| {
-        let rest = format!("state_topic = \"{place}/{{workspace}}/{{route}}/{{record}}\"");
-        kind(&broker.url("all", "right"), &rest)
-    };
-    let mut sink = build(&at("state"));
+    let state = "state_topic = \"state/{workspace}/{route}/{record}\"";
+    let mut sink = build(&kind(&broker.url("all", "right"), state));
     let hostile = Some("a/+/#é".to_owned());
     let first = Change { record_id: hostile.clone(), ..change(1) };
     let body = r#"{"id":"x","name":"second"}"#.to_owned();
@@ -64,10 +61,6 @@ async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of
     let three = ("state/north/leads/3".to_owned(), change(3).body);
     let hostile_topic = "state/north/leads/a%2F%2B%2F%23%C3%A9".to_owned();
     assert_eq!(kept(&broker).await, [three.clone(), (hostile_topic, second.body.clone())]);
-    // What is forgotten is removed, also where it was kept under an earlier configuration.
-    let SinkKind::Mqtt(former) = at("state") else { unreachable!("it is one of MQTT") };
-    let mut sink = build(&at("new"));
-    sink.remember_topics(former.state_topic.into_iter().collect());
     let forgotten = Change { kind: Kind::Forgotten, body: "{}".to_owned(), ..second };
     assert_eq!(deliver_one(&mut sink, &forgotten).await, Verdict::Done);
     assert_eq!(kept(&broker).await, [three]);
