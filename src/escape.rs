@@ -1,7 +1,9 @@
-//! Which characters are unsafe to print when they come from outside.
+//! How text from outside is printed: the workspace, a webhook or a command wrote it.
 //!
 //! A terminal obeys control characters, and some Unicode characters reorder or hide the text around
-//! them. Text from the workspace, a webhook or a command is printed with these as escapes.
+//! them. These are printed as escapes.
+
+use std::borrow::Cow;
 
 /// True if `character` can control a terminal, or reorder or hide the text around it.
 #[must_use]
@@ -13,9 +15,51 @@ pub fn is_unsafe(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// The text on one line, with each unsafe character as `\u{..}`.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    escaped(text, &[])
+}
+
+/// As [`shown`], but line breaks and tabs stay.
+#[must_use]
+pub fn shown_lines(text: &str) -> String {
+    escaped(text, &['\n', '\t'])
+}
+
+fn escaped(text: &str, kept: &[char]) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unsafe(c) && !kept.contains(&c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// The first `most` characters of a text, with a mark behind them if there are more.
+#[must_use]
+pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_and_a_long_text_has_a_mark_at_its_end() {
+        let hostile = "a\n<0>FAKE \u{1b}[31m\u{202e}b\u{7f}";
+        assert_eq!(shown(hostile), r"a\u{a}<0>FAKE \u{1b}[31m\u{202e}b\u{7f}");
+        assert_eq!(shown_lines("a\n\tb\r"), "a\n\tb\\u{d}");
+        assert_eq!(cut("ééé", 3), "ééé");
+        assert_eq!(cut("éééé", 3), "ééé…");
+    }
 
     #[test]
     fn letters_of_any_script_are_safe_and_what_steers_a_terminal_is_not() {

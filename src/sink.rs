@@ -27,7 +27,6 @@ mod reason;
 mod s3;
 #[cfg(test)]
 mod scripted;
-mod secrets;
 mod stored;
 mod webhook;
 
@@ -44,15 +43,11 @@ use crate::record::Change;
 pub use build_error::SinkBuildError;
 pub use file::advice as file_advice;
 pub use preview::Preview;
-use reason::Reason;
+use reason::Secrets;
 #[cfg(test)]
 pub(crate) use scripted::Scripted;
-use secrets::Secrets;
 
-/// The longest reason, in characters: a webhook quotes what it was told behind its own words.
-const MAX_REASON: usize = 420;
-
-/// What became of one change handed to a sink; reasons are escaped, and at most 420 characters.
+/// What became of one change handed to a sink; reasons are escaped and short, see [`Secrets::reason`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The destination acknowledged it.
@@ -84,27 +79,27 @@ pub enum Verdict {
 
 impl Verdict {
     fn fault(reason: impl fmt::Display) -> Self {
-        Self::Fault { reason: Reason::of(reason), retry_after: None }
+        Self::Fault { reason: reason.to_string(), retry_after: None }
     }
 
     fn refused(reason: impl fmt::Display) -> Self {
-        Self::Refused { reason: Reason::of(reason), for_good: false }
+        Self::Refused { reason: reason.to_string(), for_good: false }
     }
 
     fn refused_for_good(reason: impl fmt::Display) -> Self {
-        Self::Refused { reason: Reason::of(reason), for_good: true }
+        Self::Refused { reason: reason.to_string(), for_good: true }
     }
 
     fn gone(reason: impl fmt::Display) -> Self {
-        Self::Gone { reason: Reason::of(reason) }
+        Self::Gone { reason: reason.to_string() }
     }
 
-    /// The same verdict, whose reason repeats no secret of the sink.
+    /// The same verdict, whose reason may be shown: it repeats no secret of the sink.
     fn without(mut self, secrets: &Secrets) -> Self {
         if let Self::Refused { reason, .. } | Self::Fault { reason, .. } | Self::Gone { reason } =
             &mut self
         {
-            *reason = Reason::cut(&secrets.hide_in_reason(reason), MAX_REASON);
+            *reason = secrets.reason(reason);
         }
         self
     }
@@ -165,7 +160,7 @@ macro_rules! registry {
 
             async fn probe(&self) -> Result<String, String> {
                 match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => {
-                    sink.probe().await.map_err(|reason| sink.secrets().hide_in_reason(&reason))
+                    sink.probe().await.map_err(|reason| sink.secrets().reason(&reason))
                 })+ }
             }
         }
@@ -218,7 +213,7 @@ macro_rules! registry {
 
             async fn probe(&self) -> Result<String, String> {
                 match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => {
-                    sink.probe().await.map_err(|reason| sink.secrets().hide_in_reason(&reason))
+                    sink.probe().await.map_err(|reason| sink.secrets().reason(&reason))
                 })+ }
             }
         }

@@ -7,36 +7,12 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 
-use crate::escape::is_unsafe;
+use crate::escape;
+pub(super) use crate::escape::shown_lines as plain;
 
-/// Text for a terminal, with unsafe characters as `\u{..}`; line breaks and tabs stay.
-pub(super) fn plain(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if is_unsafe(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-/// As [`plain`], on one line and cut to `most` characters.
+/// As [`escape::shown`], cut to `most` characters.
 pub(super) fn cell(text: &str, most: usize) -> String {
-    let mut shown = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == most {
-            shown.push('…');
-            break;
-        }
-        if is_unsafe(c) || c == '\n' || c == '\t' {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    escape::shown(&escape::cut(text, most))
 }
 
 /// Prints text that is safe already.
@@ -161,7 +137,7 @@ mod tests {
     fn text_from_outside_cannot_control_a_terminal() {
         let hostile = "Bob\u{1b}[31m\u{202e}\u{9b}\r\u{0}";
         for shown in [plain(hostile), cell(hostile, 100)] {
-            assert!(!shown.chars().any(is_unsafe), "{shown:?}");
+            assert!(!shown.chars().any(escape::is_unsafe), "{shown:?}");
             assert!(shown.contains("\\u{1b}"));
         }
         assert_eq!(cell("a\nb", 9), "a\\u{a}b");

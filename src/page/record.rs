@@ -17,6 +17,7 @@ use super::request::{Query, link};
 use super::text::{moment, money, plain, shown};
 use super::titles::Fields;
 use super::words;
+use crate::escape;
 use crate::record::Route;
 use crate::report::{JobState, job_state};
 use crate::store::{QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
@@ -136,7 +137,7 @@ fn details(found: &OneRecord, fields: &Fields, zone: &TimeZone) -> Markup {
 fn pretty(body: &str) -> String {
     let value: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let text = value.and_then(|value| serde_json::to_string_pretty(&value).ok());
-    let lines = text.as_deref().unwrap_or(body).lines().map(super::text::whole);
+    let lines = text.as_deref().unwrap_or(body).lines().map(escape::shown);
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -5,31 +5,14 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::escape::is_unsafe;
+use crate::escape;
 
 /// The most characters of a text that the page did not write itself.
 const LENGTH_MAX: usize = 300;
 
-/// Foreign text on one line: control characters and those that turn the direction of text as
-/// `\u{..}`, cut at a bounded length.
+/// Foreign text on one line, cut at a bounded length.
 pub(super) fn shown(text: &str) -> String {
-    match text.char_indices().nth(LENGTH_MAX) {
-        Some((end, _)) => format!("{}…", whole(&text[..end])),
-        None => whole(text),
-    }
-}
-
-/// As [`shown`], of any length.
-pub(super) fn whole(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_unsafe(c) {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    escape::shown(&escape::cut(text, LENGTH_MAX))
 }
 
 /// A message whose commands are between backticks.
@@ -116,7 +99,7 @@ mod tests {
         let hostile = "<script>alert(1)</script>`\"&\r\n\u{1b}[31m\u{202e}\u{200b}";
         let made = message(hostile).into_string();
         assert!(!made.contains("<script") && made.contains("&lt;script&gt;"), "{made}");
-        assert!(!made.chars().any(is_unsafe), "{made:?}");
+        assert!(!made.chars().any(escape::is_unsafe), "{made:?}");
         assert_eq!(shown(&"é".repeat(10_000)).chars().count(), LENGTH_MAX + 1);
     }
 

@@ -9,7 +9,7 @@ use super::answer::Answer;
 use super::completeness::Exactness;
 use super::head::Chart;
 use super::value::{self, grouped, shown};
-use crate::escape::is_unsafe;
+use crate::escape::{self, is_unsafe};
 use crate::store::SqlValue;
 
 /// The width for a window or a sheet of paper, and for a phone.
@@ -137,12 +137,7 @@ fn label(value: &SqlValue, width: f64) -> String {
 /// A text that fits beside a chart of this width.
 fn cut(text: &str, width: f64) -> String {
     let most = if width < WIDE { NARROW_LABEL_MAX } else { LABEL_MAX };
-    let mut label: String =
-        text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).take(most).collect();
-    if text.chars().nth(most).is_some() {
-        label.push('…');
-    }
-    label
+    escape::cut(&text.replace(is_unsafe, "\u{fffd}"), most).into_owned()
 }
 
 fn number(value: &SqlValue) -> Option<f64> {

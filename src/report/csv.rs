@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::value::exact;
-use crate::escape::is_unsafe;
+use crate::escape::shown_lines;
 use crate::store::SqlValue;
 
 /// Whether text is changed so that a spreadsheet does not run it.
@@ -50,13 +50,7 @@ pub fn csv_text(text: &str, guard: Guard) -> String {
         if is_formula && text.parse::<f64>().is_err() {
             cell.push('\'');
         }
-        for c in text.chars() {
-            match c {
-                '\n' | '\t' => cell.push(c),
-                c if is_unsafe(c) => cell.extend(c.escape_unicode()),
-                c => cell.push(c),
-            }
-        }
+        cell.push_str(&shown_lines(text));
     } else {
         cell.push_str(text);
     }

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::answer::Answer;
 use super::chart::{narrow_svg, svg};
 use super::completeness::Exactness;
-use crate::escape::is_unsafe;
+use crate::escape::{cut, shown_lines};
 use crate::store::SqlValue;
 
 /// The longest text of a cell, in characters.
@@ -136,17 +136,5 @@ fn heading(name: &str) -> String {
 
 /// Text of a cell: characters that turn the direction of text or control a terminal as `\u{..}`.
 fn cell(text: &str) -> String {
-    let mut shown = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == CELL_MAX {
-            shown.push('…');
-            break;
-        }
-        if is_unsafe(c) && c != '\n' && c != '\t' {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    shown_lines(&cut(text, CELL_MAX))
 }

@@ -1,7 +1,7 @@
 //! An answer as a table of plain text, for mails and files.
 
 use super::answer::Answer;
-use crate::escape::is_unsafe;
+use crate::escape::{cut, shown};
 
 /// The longest cell, in characters.
 const CELL_MAX: usize = 60;
@@ -52,21 +52,10 @@ fn rows(answer: &Answer) -> String {
 
 /// Text of a cell, cut if it is long.
 fn cell(text: &str) -> String {
-    match text.char_indices().nth(CELL_MAX) {
-        Some((end, _)) => line(&text[..end]) + "…",
-        None => line(text),
-    }
+    line(&cut(text, CELL_MAX))
 }
 
 /// Text on one line, without characters that control a terminal.
 fn line(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(' '),
-            c if is_unsafe(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    shown
+    shown(&text.replace(['\n', '\t'], " "))
 }

@@ -27,8 +27,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) use batch::CommandBatchSink;
 
 use super::preview::Preview;
-use super::reason::Reason;
-use super::secrets::Secrets;
+use super::reason::{Secrets, may_be_secret};
 use super::{SinkBuildError, Verdict};
 use crate::config::CommandSettings;
 use crate::duration;
@@ -39,12 +38,8 @@ use crate::shape::Format;
 const ENVIRONMENT: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// How much of standard error is kept, and how much of its first line a reason quotes.
+/// How much of standard error is kept.
 const STDERR_BYTES: usize = 1024;
-const QUOTED_CHARS: usize = 160;
-
-/// Shorter arguments are words.
-const MIN_SECRET: usize = 10;
 
 /// Signals that ask a program to end; they say nothing about the change.
 const TOLD_TO_END: [i32; 3] = [Signal::HUP.as_raw(), Signal::INT.as_raw(), Signal::TERM.as_raw()];
@@ -219,12 +214,11 @@ impl CommandSink {
     }
 }
 
-/// What may be a secret in an argument: the whole, and what stands behind an equals sign. Options,
-/// paths and short words are none.
+/// What may be secret of an argument, as `--token=…` has it; options and paths are not.
 fn secrets_in(argument: &str) -> impl Iterator<Item = String> {
     let value = argument.split_once('=').map(|(_, value)| value);
     let parts = [Some(argument), value].into_iter().flatten();
-    let may_be = |part: &&str| part.len() >= MIN_SECRET && !part.starts_with(['-', '/']);
+    let may_be = |part: &&str| may_be_secret(part) && !part.starts_with(['-', '/']);
     parts.filter(may_be).map(str::to_owned)
 }
 
@@ -328,7 +322,7 @@ fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
 fn quote(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     match text.lines().map(str::trim).find(|line| !line.is_empty()) {
-        Some(line) => format!(": {}", Reason::cut(line, QUOTED_CHARS)),
+        Some(line) => format!(": {line}"),
         None => String::new(),
     }
 }

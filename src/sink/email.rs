@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::secrets::Secrets;
+use super::reason::Secrets;
 use super::{Preview, SinkBuildError, Verdict};
 use crate::config::EmailSettings;
 use crate::record::{Change, Kind};

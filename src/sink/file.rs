@@ -23,8 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Verdict;
 use super::preview::Preview;
-use super::reason::Reason;
-use super::secrets::{self, Secrets};
+use super::reason::{self, Secrets};
 use crate::config::{FileFormat, FileSettings};
 use crate::record::Change;
 use append::Appender;
@@ -127,7 +126,7 @@ impl FileSink {
 
     /// A file says nothing.
     pub(super) fn secrets(&self) -> &Secrets {
-        &secrets::NONE
+        &reason::NONE
     }
 
     pub(super) fn batch(&self) -> usize {
@@ -228,7 +227,7 @@ impl FileSink {
         tokio::task::spawn_blocking(move || append::probe(&path, &layout))
             .await
             .map_err(|_| "the check of the file failed inside this program".to_owned())?
-            .map_err(Reason::of)
+            .map_err(|error| error.to_string())
     }
 }
 

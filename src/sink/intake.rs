@@ -20,7 +20,7 @@ use url::Url;
 
 use super::lookup::BoundedLookup;
 use super::preview::{HIDDEN, Preview};
-use super::secrets::{self, Secrets};
+use super::reason::{self, Secrets};
 use super::{SinkBuildError, Verdict};
 use crate::config::{Auth, Intake, IntakeSettings};
 use crate::record::Change;
@@ -70,7 +70,7 @@ impl IntakeSink {
 
     /// The key is read anew for each request, and hidden in the answer to it.
     pub(super) fn secrets(&self) -> &Secrets {
-        &secrets::NONE
+        &reason::NONE
     }
 
     /// One request at a time: the pace is the limit.

@@ -22,8 +22,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::lookup::{addresses, local_addresses};
-use super::reason::Reason;
-use super::secrets::Secrets;
+use super::reason::{self, Secrets};
 use super::{SinkBuildError, Verdict};
 use crate::config::{MqttSettings, NameTemplate, Secret};
 use crate::duration;
@@ -231,7 +230,7 @@ impl MqttSink {
         let lost = lost.unwrap_or_default();
         // The broker does not say which change it was, unless there is only one.
         if let (true, [change]) = (lost.too_large, changes) {
-            return vec![Verdict::refused(Reason::too_large(change, "the broker", TOO_LARGE))];
+            return vec![Verdict::refused(reason::too_large(change, "the broker", TOO_LARGE))];
         }
         let verdict = |(index, failure): (usize, Option<PublishNoticeError>)| match failure {
             None if left[index] == 0 && index < begun => Verdict::Done,
@@ -303,7 +302,7 @@ impl MqttSink {
             }
         });
         match result.await {
-            Ok(result) => result.map_err(Reason::of),
+            Ok(result) => result,
             Err(_) => Err("no answer in time; check the broker and the network".to_owned()),
         }
     }

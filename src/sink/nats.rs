@@ -19,8 +19,7 @@ use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::reason::Reason;
-use super::secrets::Secrets;
+use super::reason::{self, Secrets};
 use super::{SinkBuildError, Verdict, lookup};
 use crate::config::{NameTemplate, NatsSettings, Secret, is_loopback};
 use crate::duration;
@@ -161,13 +160,13 @@ impl NatsSink {
             .and_then(|source| source.downcast_ref::<jetstream::Error>())
             .map(jetstream::Error::error_code);
         match (error.kind(), code) {
-            (PublishErrorKind::MaxPayloadExceeded, _) => Verdict::refused(Reason::too_large(
+            (PublishErrorKind::MaxPayloadExceeded, _) => Verdict::refused(reason::too_large(
                 change,
                 "the server",
                 "raise max_payload in its configuration",
             )),
             (_, Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM)) => {
-                Verdict::refused(Reason::too_large(change, "the stream", "raise its max_msg_size"))
+                Verdict::refused(reason::too_large(change, "the stream", "raise its max_msg_size"))
             }
             (PublishErrorKind::StreamNotFound, _) => Verdict::fault(format!(
                 "no stream takes the subject {}: add it to the stream {}, or correct `subject`",
@@ -335,7 +334,7 @@ impl NatsSink {
                 "connected; the stream {} will be made by the first delivery",
                 self.stream
             )),
-            Ok(Err(reason)) => Err(Reason::of(reason)),
+            Ok(Err(reason)) => Err(reason),
             Err(_) => Err(NO_ANSWER.to_owned()),
         }
     }

@@ -19,8 +19,7 @@ use secrecy::ExposeSecret;
 use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
 
-use super::reason::Reason;
-use super::secrets::Secrets;
+use super::reason::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::config::{PostgresSettings, postgres_target};
 use crate::duration;

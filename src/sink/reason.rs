@@ -1,62 +1,142 @@
-//! Makes the text of a verdict safe for a terminal, a log line and a page, and short.
+//! Why a change was not delivered, in words that may be shown: without the secrets of the sink, safe for
+//! a terminal, a log line and a page, and short.
 //!
-//! A reason may quote what another program wrote, so control and direction characters are shown as
-//! escapes. It does not decide what may be quoted.
+//! A server may repeat a password, a key or a token in its answer. [`Secrets::reason`] is the last step
+//! of each reason: it hides the secrets before it cuts, so that no part of one is left at the end.
 
-use std::fmt;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
 
-use crate::escape::is_unsafe;
+use crate::escape;
 #[cfg(any(feature = "nats", feature = "mqtt"))]
 use crate::record::Change;
 
-/// Makes reasons.
-pub(super) struct Reason;
+/// The longest reason, in characters; one that is escaped counts as one.
+const MOST: usize = 400;
+/// A shorter password or key would hide too much of what is said.
+const SHORTEST: usize = 4;
+const REPLACEMENT: &str = "[secret]";
 
-impl Reason {
-    /// The longest reason, in characters.
-    pub(super) const MAX_CHARS: usize = 256;
+/// Nothing.
+pub(super) static NONE: Secrets = Secrets { spellings: Vec::new() };
 
-    /// The text escaped and cut to [`Self::MAX_CHARS`].
-    pub(super) fn of(text: impl fmt::Display) -> String {
-        Self::cut(&text.to_string(), Self::MAX_CHARS)
+/// What must not be shown, in each spelling in which a server may repeat it.
+pub(super) struct Secrets {
+    /// The longest first, so that a part is not replaced before the whole.
+    spellings: Vec<SecretString>,
+}
+
+impl Secrets {
+    /// Passwords, keys and tokens.
+    pub(super) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let long = |text: &String| text.chars().count() >= SHORTEST;
+        let mut spellings: Vec<String> =
+            secrets.into_iter().filter(long).flat_map(spellings_of).collect();
+        spellings.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        spellings.dedup();
+        Self { spellings: spellings.into_iter().map(SecretString::from).collect() }
     }
 
-    /// Why a destination does not take the message of a change: how long it is, what to do, and what of it
-    /// is not the record.
+    /// A user's password, alone and as HTTP and mail servers get it together with the name.
+    #[cfg(any(
+        test,
+        feature = "email",
+        feature = "postgres",
+        feature = "nats",
+        feature = "mqtt",
+        feature = "s3"
+    ))]
+    pub(super) fn of_login(user: &str, password: &str) -> Self {
+        Self::new(login(user, password))
+    }
+
+    /// What an address holds, see [`secrets_of`].
     #[cfg(any(feature = "nats", feature = "mqtt"))]
-    pub(super) fn too_large(change: &Change, who: &str, remedy: &str) -> String {
-        let (message, record) = (change.data_json().len(), change.body.len());
-        let mut text = format!("larger than {who} takes, {message} bytes: {remedy}");
-        if change.before.is_some() && message > 2 * record {
-            text.push_str(&format!(
-                "; the record has {record} bytes, the rest are the values in `changed`"
-            ));
-        }
-        text
+    pub(super) fn of_url(url: &Url) -> Self {
+        Self::new(secrets_of(url))
     }
 
-    /// The text escaped and cut to `max` characters, the last of which says that it was cut.
-    pub(super) fn cut(text: &str, max: usize) -> String {
-        let mut safe = String::new();
-        let mut room = max;
-        let mut characters = text.chars().peekable();
-        while let Some(character) = characters.next() {
-            let shown = if is_unsafe(character) {
-                character.escape_unicode().to_string()
-            } else {
-                character.to_string()
-            };
-            let length = shown.chars().count();
-            let last = characters.peek().is_none();
-            if length > room || (length == room && !last) {
-                safe.push('…');
-                break;
-            }
-            room -= length;
-            safe.push_str(&shown);
+    /// The text without the secrets, safe and short.
+    pub(super) fn reason(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        if !self.spellings.is_empty() {
+            // Many JSON writers escape each slash.
+            text = text.replace("\\/", "/");
         }
-        safe
+        for secret in &self.spellings {
+            text = text.replace(secret.expose_secret(), REPLACEMENT);
+        }
+        escape::shown(&escape::cut(&text, MOST))
     }
+}
+
+/// What may be secret of an address: a user's password, or a token in its place; and the parts that may
+/// be tokens.
+pub(super) fn secrets_of(url: &Url) -> Vec<String> {
+    let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let mut secrets = match (decoded(url.username()), url.password().map(decoded)) {
+        (user, Some(password)) => login(&user, &password).into(),
+        (token, None) => vec![token],
+    };
+    let mut parts = vec![url.path().trim_end_matches('/').to_owned()];
+    parts.extend(url.path_segments().into_iter().flatten().map(str::to_owned));
+    parts.extend([url.query(), url.fragment()].into_iter().flatten().map(str::to_owned));
+    parts.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+    secrets.extend(parts.into_iter().filter(|part| may_be_secret(part)));
+    secrets
+}
+
+/// Whether a value that need not be a secret may be one: a header, an argument or a part of an address.
+///
+/// A short one, and one of letters only, is a word such as `test` or `notifications`. Hidden, it would be
+/// missing in everything that the other side says.
+pub(super) fn may_be_secret(text: &str) -> bool {
+    let is_of_words = text.chars().all(|c| c.is_alphabetic() || "-_/. ".contains(c));
+    text.chars().count() >= if is_of_words { 20 } else { 8 }
+}
+
+fn login(user: &str, password: &str) -> [String; 3] {
+    [password.to_owned(), format!("{user}:{password}"), format!("\0{user}\0{password}")]
+}
+
+/// A secret as it is, and as headers, addresses and JSON have it.
+fn spellings_of(secret: String) -> Vec<String> {
+    let bytes = secret.as_bytes();
+    let quoted = serde_json::to_string(&secret).unwrap_or_default();
+    let mut all = vec![
+        percent_decode_str(&secret).decode_utf8_lossy().into_owned(),
+        utf8_percent_encode(&secret, NON_ALPHANUMERIC).to_string(),
+        quoted.trim_matches('"').replace("\\/", "/"),
+    ];
+    all.extend([&STANDARD, &STANDARD_NO_PAD, &URL_SAFE_NO_PAD].map(|form| form.encode(bytes)));
+    all.push(secret);
+    all
+}
+
+/// What the other side said, as the end of a reason; nothing if that holds nothing to read. `whole` says
+/// whether `text` is all of it: otherwise its last word may be the beginning of a secret.
+pub(super) fn said(text: &[u8], whole: bool) -> String {
+    let text = String::from_utf8_lossy(text);
+    let end = if whole { text.len() } else { text.rfind(char::is_whitespace).unwrap_or(0) };
+    let words: Vec<&str> = text[..end].split_whitespace().collect();
+    if words.is_empty() { String::new() } else { format!("; it said: {}", words.join(" ")) }
+}
+
+/// Why a destination does not take the message of a change: how long it is, what to do, and what of it
+/// is not the record.
+#[cfg(any(feature = "nats", feature = "mqtt"))]
+pub(super) fn too_large(change: &Change, who: &str, remedy: &str) -> String {
+    let (message, record) = (change.data_json().len(), change.body.len());
+    let mut text = format!("larger than {who} takes, {message} bytes: {remedy}");
+    if change.before.is_some() && message > 2 * record {
+        text.push_str(&format!(
+            "; the record has {record} bytes, the rest are the values in `changed`"
+        ));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -64,6 +144,77 @@ mod tests {
     use super::*;
     #[cfg(any(feature = "nats", feature = "mqtt"))]
     use crate::record::{Kind, Route};
+
+    #[test]
+    fn a_login_is_hidden_in_every_spelling() {
+        let secrets = Secrets::of_login("shop", "CANARY/pass\"1");
+        for said in [
+            "535 bad password CANARY/pass\"1 for shop".to_owned(),
+            "{\"password\":\"CANARY\\/pass\\\"1\"}".to_owned(),
+            "postgresql://shop:CANARY%2Fpass%221@db".to_owned(),
+            format!("AUTH LOGIN {}", STANDARD.encode("CANARY/pass\"1")),
+            format!("AUTH PLAIN {}", STANDARD.encode("\0shop\0CANARY/pass\"1")),
+            format!("Basic {}", STANDARD_NO_PAD.encode("shop:CANARY/pass\"1")),
+        ] {
+            let hidden = secrets.reason(&said);
+            assert!(hidden.contains(REPLACEMENT), "{hidden}");
+            for part in ["CANARY", "Q0FOQVJZ", "AHNob3A", "c2hvcDpD"] {
+                assert!(!hidden.contains(part), "{hidden}");
+            }
+        }
+        assert_eq!(secrets.reason("no such user shop"), "no such user shop");
+    }
+
+    #[test]
+    fn an_address_is_hidden_with_its_tokens_and_its_words_are_not() {
+        let url = "https://shop:pass%20word@hooks.example.com/in/CANARYSEGMENT9?token=CANARY-1&n=general";
+        let secrets = Secrets::new(secrets_of(&Url::parse(url).unwrap()));
+        for said in [
+            url.replace('/', "\\/"),
+            "no route for /in/CANARYSEGMENT9".to_owned(),
+            "token=CANARY-1 is bad, and so is CANARY-1".to_owned(),
+            "user shop:pass word, pass%20word".to_owned(),
+            format!("Basic {}", STANDARD.encode("shop:pass word")),
+        ] {
+            let hidden = secrets.reason(&said);
+            let is_leaked = ["CANARY", "pass", &STANDARD.encode("shop:pass word")]
+                .iter()
+                .any(|secret| hidden.contains(secret));
+            assert!(!is_leaked && hidden.contains(REPLACEMENT), "{hidden}");
+        }
+        let words = "no channel general in the shop";
+        assert_eq!(secrets.reason(words), words);
+    }
+
+    #[test]
+    fn a_plain_word_of_the_configuration_hides_nothing() {
+        for (text, is_hidden) in [
+            ("test", false),
+            ("de-DE", false),
+            ("Workshop Berlin", false),
+            ("/hooks/shop", false),
+            ("s3cret9", false),
+            ("s3cret99", true),
+            ("T00000000", true),
+            ("correcthorsebatterystaple", true),
+        ] {
+            assert_eq!(may_be_secret(text), is_hidden, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_secret_is_left_where_a_text_is_cut() {
+        let secrets = Secrets::of_login("shop", "CANARYPASS");
+        let text = "bad password CANARYPASS";
+        for end in 1..text.len() {
+            let reason = secrets.reason(&said(&text.as_bytes()[..end], false));
+            assert!(!reason.contains('C'), "{reason}");
+        }
+        for before in MOST - 20..MOST + 5 {
+            let reason = secrets.reason(&format!("{}CANARYPASS", " ".repeat(before)));
+            assert!(!reason.contains('C') && reason.chars().count() <= MOST + 1, "{reason}");
+        }
+    }
 
     #[cfg(any(feature = "nats", feature = "mqtt"))]
     #[test]
@@ -82,23 +233,11 @@ mod tests {
             job: None,
             observed_at: "2026-01-02T03:04:05.000000Z".into(),
         };
-        let told =
-            |body, before| Reason::too_large(&change(body, before), "the server", "raise it");
+        let told = |body, before| too_large(&change(body, before), "the server", "raise it");
         let shortened = told(r#"{"id":7}"#, &long);
         assert!(shortened.starts_with("larger than the server takes, 100"), "{shortened}");
         assert!(shortened.ends_with("the rest are the values in `changed`"), "{shortened}");
         let other = long.replacen("\"id\":7", "\"id\":7,\"a\":1", 1);
         assert!(told(&other, &long).ends_with(": raise it"), "{}", told(&other, &long));
-    }
-
-    #[test]
-    fn a_reason_is_escaped_and_never_longer_than_its_cap() {
-        let hostile = "a\n<0>FAKE \u{1b}[31m\u{202e}b\u{7f}";
-        assert_eq!(Reason::of(hostile), r"a\u{a}<0>FAKE \u{1b}[31m\u{202e}b\u{7f}");
-        for text in ["é".repeat(257), "\n".repeat(257), "é".repeat(10_000)] {
-            assert!(Reason::of(&text).chars().count() <= Reason::MAX_CHARS);
-            assert!(Reason::of(&text).ends_with('…'));
-        }
-        assert_eq!(Reason::of("é".repeat(256)), "é".repeat(256));
     }
 }

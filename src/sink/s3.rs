@@ -16,8 +16,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::lookup::BoundedLookup;
-use super::reason::Reason;
-use super::secrets::Secrets;
+use super::reason::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::config::{NameTemplate, S3Settings};
 use crate::duration;
@@ -100,7 +99,7 @@ impl S3Sink {
         let verdict = match stop.run_until_cancelled(self.store(changes, now)).await {
             None => Verdict::CutShort,
             Some(Ok(())) => Verdict::Done,
-            Some(Err(failure)) => Verdict::fault(Reason::of(self.told(&failure))),
+            Some(Err(failure)) => Verdict::fault(self.told(&failure)),
         };
         vec![verdict; changes.len()]
     }
@@ -211,7 +210,7 @@ impl S3Sink {
         let url = HeadBucket::new(&self.bucket, Some(&self.credentials)).sign(SIGNED_FOR);
         let answer = self.client.head(url).send().await.map_err(Failure::from).and_then(accepted);
         match answer {
-            Err(failure) => Err(Reason::of(self.told(&failure))),
+            Err(failure) => Err(self.told(&failure)),
             Ok(_) => Ok(format!("the bucket {} is there; nothing was stored", self.bucket.name())),
         }
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Verdict;
-use super::secrets::{self, Secrets};
+use super::reason::{self, Secrets};
 use crate::record::Change;
 
 type Verdicts = dyn FnMut(&Change) -> Verdict + Send;
@@ -61,7 +61,7 @@ impl Scripted {
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
-        &secrets::NONE
+        &reason::NONE
     }
 
     pub(super) fn concurrency(&self) -> usize {

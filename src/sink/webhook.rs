@@ -4,7 +4,6 @@
 //! the environment is used, no referer is sent. Only 2xx is an acknowledgement. The beginning of any
 //! other response's body is quoted; neither the address nor a secret is ever part of a text.
 
-mod redact;
 mod response;
 mod sign;
 
@@ -19,13 +18,12 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::preview::{HIDDEN, Preview};
-use super::secrets::Secrets;
+use super::reason::{Secrets, may_be_secret, secrets_of};
 use super::{SinkBuildError, Verdict};
 use crate::config::{OWN_HEADERS, WebhookSettings, is_loopback};
 use crate::record::Change;
 use crate::shape::{Format, Shaped};
 use crate::tls::{client_builder, with_authorities};
-use redact::Redactor;
 use sign::Signer;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +38,7 @@ pub struct WebhookSink {
     url: Url,
     headers: HeaderMap,
     signer: Signer,
-    redactor: Redactor,
+    secrets: Secrets,
     format: Format,
     timeout: Duration,
     concurrency: usize,
@@ -51,7 +49,7 @@ impl WebhookSink {
         let url = address(name, settings)?;
         Ok(Self {
             client: client(name, &url, settings)?,
-            redactor: Redactor::new(&url, settings),
+            secrets: secrets(&url, settings),
             url,
             headers: fixed_headers(name, settings)?,
             signer: Signer::build(name, &settings.secrets)?,
@@ -62,7 +60,7 @@ impl WebhookSink {
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
-        self.redactor.secrets()
+        &self.secrets
     }
 
     pub(super) fn concurrency(&self) -> usize {
@@ -81,7 +79,7 @@ impl WebhookSink {
         };
         let attempt = async {
             let outcome = self.client.execute(request).await;
-            response::of(outcome, self.timeout, now, &self.redactor).await
+            response::of(outcome, self.timeout, now).await
         };
         stop.run_until_cancelled(attempt).await.unwrap_or(Verdict::CutShort)
     }
@@ -132,6 +130,25 @@ impl WebhookSink {
         let request = self.client.post(self.url.clone()).headers(headers).body(body);
         request.build().map_err(|_| Verdict::fault("the request cannot be made from the url"))
     }
+}
+
+/// What an endpoint may repeat and no reason may show.
+fn secrets(url: &Url, settings: &WebhookSettings) -> Secrets {
+    let mut secrets = secrets_of(url);
+    for secret in &settings.secrets {
+        let secret = secret.expose_secret();
+        secrets.push(secret.to_owned());
+        secrets.extend(secret.strip_prefix("whsec_").map(str::to_owned));
+    }
+    for (name, value) in &settings.headers {
+        let value = value.expose_secret();
+        // `Bearer TOKEN`
+        let token = value.split_once(' ').map_or(value, |(_, token)| token);
+        if name == AUTHORIZATION.as_str() || may_be_secret(token) {
+            secrets.push(token.to_owned());
+        }
+    }
+    Secrets::new(secrets)
 }
 
 fn header(text: &str) -> Result<HeaderValue, Verdict> {

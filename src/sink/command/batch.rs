@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{CommandSink, Run};
 use crate::config::CommandSettings;
 use crate::record::Change;
-use crate::sink::secrets::Secrets;
+use crate::sink::reason::Secrets;
 use crate::sink::{Preview, SinkBuildError, Verdict};
 
 /// One command for batches.

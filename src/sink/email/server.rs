@@ -22,15 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{EmailSettings, MailTls};
 use crate::duration;
-use crate::sink::reason::Reason;
-use crate::sink::secrets::Secrets;
+use crate::sink::reason::{self, Secrets};
 use crate::sink::{Preview, Verdict};
 use crate::tls::{certificates, problem_of};
 
 /// How long the goodbye may take; the mails have been accepted by then.
 const QUIT_TIME: Duration = Duration::from_secs(2);
-/// How much of the server's answer a reason quotes.
-const QUOTED_CHARS: usize = 160;
 
 /// Where the mails of one sink go.
 pub(super) struct Server {
@@ -126,7 +123,7 @@ impl Server {
     pub(super) async fn probe(&self) -> Result<String, String> {
         match tokio::time::timeout(self.timeout, self.begin(None)).await {
             Err(_) => Err(self.too_slow()),
-            Ok(Err(failed)) => Err(Reason::of(self.explain(&failed))),
+            Ok(Err(failed)) => Err(self.explain(&failed)),
             Ok(Ok((connection, refused))) => {
                 quit(connection).await;
                 match refused.is_empty() {
@@ -136,7 +133,7 @@ impl Server {
                             "the mail server accepts {login}the sender and every recipient; no mail was sent"
                         ))
                     }
-                    false => Err(Reason::of(self.explain_all(&refused).join("; "))),
+                    false => Err(self.explain_all(&refused).join("; ")),
                 }
             }
         }
@@ -217,7 +214,7 @@ impl Server {
             return;
         }
         for reason in &refused {
-            let reason = Reason::of(self.secrets.hide(reason));
+            let reason = self.secrets.reason(reason);
             tracing::warn!(sink = self.sink, reason, "mails reach only the other recipients");
         }
         self.noted = refused;
@@ -255,14 +252,13 @@ impl Server {
             Step::Recipient(address) => (format!("the recipient {address}"), "correct to"),
             Step::Message => ("the mail".to_owned(), "its text says why"),
         };
-        let words: Vec<&str> = said.split_whitespace().collect();
-        let said = Reason::cut(&words.join(" "), QUOTED_CHARS);
+        let said = reason::said(said.as_bytes(), true);
         if error.is_transient() {
-            format!("the mail server postponed {what} ({code}); it is tried again; it said: {said}")
+            format!("the mail server postponed {what} ({code}); it is tried again{said}")
         } else {
             // Servers that demand a login say so at different steps.
             let login = if self.login.is_none() { ", or set login_file" } else { "" };
-            format!("the mail server refused {what} ({code}): {remedy}{login}; it said: {said}")
+            format!("the mail server refused {what} ({code}): {remedy}{login}{said}")
         }
     }
 

@@ -13,13 +13,11 @@ use serde::Deserialize;
 use crate::duration;
 use crate::retry_after;
 use crate::sink::Verdict;
-use crate::sink::reason::Reason;
+use crate::sink::reason;
 use crate::tls::connection_problem;
 
 /// How much of a body is read. The envelope of one record is far shorter.
 const BODY_BYTES: usize = 256 * 1024;
-/// How much of the workspace's message a reason quotes.
-const QUOTED_CHARS: usize = 160;
 
 /// What a response says.
 pub(super) struct Said {
@@ -91,10 +89,7 @@ fn judge(status: u16, body: &[u8], retry_after: Option<Duration>) -> Verdict {
         };
     }
     let ErrorBody { error } = serde_json::from_slice(body).unwrap_or_default();
-    let said = match format!("{} {}", error.code, error.message).trim() {
-        "" => String::new(),
-        text => format!("; it said: {}", Reason::cut(text, QUOTED_CHARS)),
-    };
+    let said = reason::said(format!("{} {}", error.code, error.message).as_bytes(), true);
     let remedy = match status {
         300..=399 => "redirects are not followed; put the final address into base_url",
         401 => "the key is refused: put a valid key into api_key_file",
@@ -105,8 +100,7 @@ fn judge(status: u16, body: &[u8], retry_after: Option<Duration>) -> Verdict {
         500..=599 => "the workspace failed",
         _ => return Verdict::refused_for_good(format!("answered {status}: refused{said}")),
     };
-    let reason = Reason::of(format!("answered {status}: {remedy}{said}"));
-    Verdict::Fault { reason, retry_after }
+    Verdict::Fault { reason: format!("answered {status}: {remedy}{said}"), retry_after }
 }
 
 async fn body_of(mut response: Response) -> reqwest::Result<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! What a webhook's response means: whose fault it is, and whether to try again.
 //!
 //! A reason consists of our own words, numbers, the system's error texts and the beginning of the
-//! response's body without the secrets of the request. Nothing of the address gets into one.
+//! response's body, which may repeat a secret of the request until [`Verdict::without`] hides it.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use reqwest::{Response, StatusCode};
 use crate::duration;
 use crate::retry_after;
 use crate::sink::Verdict;
-use crate::sink::reason::Reason;
-use crate::sink::webhook::redact::Redactor;
+use crate::sink::reason;
 use crate::tls::connection_problem;
 
 /// How much of a response's body is read, to quote it and so that its connection can be used again.
@@ -25,7 +24,6 @@ pub(super) async fn of(
     outcome: Result<Response, reqwest::Error>,
     timeout: Duration,
     now: Timestamp,
-    redactor: &Redactor,
 ) -> Verdict {
     match outcome {
         Ok(response) => {
@@ -34,9 +32,8 @@ pub(super) async fn of(
             if let Verdict::Refused { reason, .. }
             | Verdict::Fault { reason, .. }
             | Verdict::Gone { reason } = &mut verdict
-                && let Some(quote) = redactor.quote(&body, whole)
             {
-                reason.push_str(&format!("; it said: {quote}"));
+                reason.push_str(&reason::said(&body, whole));
             }
             verdict
         }
@@ -71,7 +68,7 @@ fn judge(response: &Response, now: Timestamp) -> Verdict {
         _ => "only 2xx counts as delivered; check the address",
     };
     Verdict::Fault {
-        reason: Reason::of(format!("answered {code}: {hint}")),
+        reason: format!("answered {code}: {hint}"),
         retry_after: header(RETRY_AFTER.as_str())
             .and_then(|text| retry_after::parse(text, header(DATE.as_str()), now)),
     }

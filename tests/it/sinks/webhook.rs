@@ -187,14 +187,16 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     let build_for = |url: String| {
         let mut settings = webhook(url);
         settings.secrets = vec![format!("whsec_{secret}").into()];
-        settings.headers.insert("x-key".into(), "CANARY".into());
+        settings.headers.insert("x-key".into(), "CANARY-47".into());
+        // A plain word hides nothing.
+        settings.headers.insert("x-shop".into(), "such".into());
         build(&SinkKind::Webhook(settings))
     };
     let receiver = Receiver::start().await;
-    let mut sink = build_for(receiver.url("/CANARY?token=CANARY"));
+    let mut sink = build_for(receiver.url("/CANARY-47?token=CANARY-47"));
     let mut texts = vec![format!("{sink:?} {:?}", sink.probe().await)];
     let body =
-        "{\n \"error\": \"no such job\", \"url\": \"\\/CANARY?token=CANARY\", \"key\": \"CANARY\"}";
+        "{\n \"error\": \"no such job\", \"url\": \"\\/CANARY-47?token=CANARY-47\", \"key\": \"CANARY-47\"}";
     for status in [302, 400, 410, 500] {
         let answer = Answer::status(status).header("location", "http://CANARY:CANARY@127.0.0.1:1/");
         receiver.always(answer.header("retry-after", "CANARY").body(body));
@@ -206,7 +208,7 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     receiver.always(Answer::status(422).body("x".repeat(1 << 20)));
     assert!(reason(&deliver_one(&mut sink, &change(1)).await).chars().count() <= 420);
     let closed = ClosedPort::new();
-    let mut sink = build_for(format!("http://CANARY:CANARY@{}/CANARY", closed.address));
+    let mut sink = build_for(format!("http://CANARY:CANARY@{}/CANARY-47", closed.address));
     texts.push(format!("{:?} {:?}", deliver_one(&mut sink, &change(1)).await, sink.probe().await));
 
     texts.push(String::from_utf8(log.0.lock().unwrap().clone()).unwrap());
