@@ -6,7 +6,6 @@
 mod cloudevents;
 mod csv;
 mod json_slots;
-mod tags;
 mod template;
 mod values;
 

@@ -4,6 +4,7 @@
 mod backup;
 mod notices;
 mod reports;
+mod samples;
 mod sink;
 mod store;
 pub(super) mod unit;
@@ -104,6 +105,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         report_long_waits(&config, &mut report);
         reports::check(path, &config, !args.offline, &mut report);
     }
+    samples::check(&config, args.sink.as_deref(), &mut report);
     notices::check(&config, args.sink.as_deref(), &mut report);
     if args.offline {
         sink::check_types(&config, &mut report);

@@ -12,7 +12,6 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, HtmlEscape, Undefined
 use serde::de::IgnoredAny;
 
 use super::json_slots::{CLOSE, OPEN, fill};
-use super::tags::{self, Called, Use};
 use super::values::Context;
 
 /// The longest template, in bytes.
@@ -108,11 +107,11 @@ impl Default for Template {
 }
 
 impl Template {
-    /// Reads a template that may use `names`, and finds what can be found without a change: syntax,
-    /// unknown names, filters and tests.
+    /// Reads a template that may use `names`, and finds what can be found without a change: mistakes of
+    /// syntax and unknown names.
     ///
     /// # Errors
-    /// The first problem, with its place.
+    /// The first problem.
     pub fn compile(source: &str, escape: Escape, names: &[&str]) -> Result<Self, TemplateError> {
         let whole = |problem: &str| TemplateError { at: None, problem: problem.to_owned() };
         if source.len() > SOURCE_MAX {
@@ -126,11 +125,15 @@ impl Template {
         environment
             .add_template_owned(NAME, source.to_owned())
             .map_err(|error| explained(&error, source))?;
-        let template = Self {
-            compiled: Arc::new(Compiled { environment, source: source.to_owned(), escape }),
-        };
-        template.check_names(names)?;
-        Ok(template)
+        let compiled = environment.get_template(NAME).map_err(|error| explained(&error, source))?;
+        let mut unknown = compiled.undeclared_variables(false);
+        let globals: Vec<&str> = environment.globals().map(|(name, _)| name).collect();
+        unknown.retain(|name| !names.contains(&name.as_str()) && !globals.contains(&&**name));
+        if let Some(name) = unknown.into_iter().min() {
+            let known = names.join(", ");
+            return Err(whole(&format!("there is no `{name}`; a template may use: {known}")));
+        }
+        Ok(Self { compiled: Arc::new(Compiled { environment, source: source.to_owned(), escape }) })
     }
 
     /// The text that the template makes.
@@ -138,13 +141,13 @@ impl Template {
     /// # Errors
     /// The first problem, with its place. It names no value of the record.
     pub fn render(&self, context: &Context) -> Result<String, TemplateError> {
-        let Compiled { source, escape, .. } = &*self.compiled;
-        let (output, rendered) = self.output(context)?;
-        if output.full {
-            return Err(too_long_error());
-        }
-        rendered.map_err(|error| explained(&error, source))?;
-        let text = text_of(output.text);
+        let Compiled { environment, source, escape } = &*self.compiled;
+        let mut output = Bounded(Vec::new());
+        environment
+            .get_template(NAME)
+            .and_then(|template| template.render_captured_to(context.0.clone(), &mut output))
+            .map_err(|error| explained(&error, source))?;
+        let text = String::from_utf8(output.0).expect("a template writes text");
         if *escape != Escape::Json {
             return Ok(text);
         }
@@ -161,87 +164,6 @@ impl Template {
             }),
         }
     }
-
-    /// As [`Self::render`] for a text that is cut anyway: of an output that is too long, its beginning.
-    ///
-    /// # Errors
-    /// As those of [`Self::render`]; an output that is too long is none if its beginning has `least`
-    /// characters, white space around it not counted.
-    pub fn render_start(&self, context: &Context, least: usize) -> Result<String, TemplateError> {
-        let (output, rendered) = self.output(context)?;
-        if !output.full {
-            rendered.map_err(|error| explained(&error, &self.compiled.source))?;
-            return Ok(text_of(output.text));
-        }
-        let text = text_of(output.text);
-        if text.trim().chars().count() < least { Err(too_long_error()) } else { Ok(text) }
-    }
-
-    /// What the template writes, up to the bound, and how it ended.
-    fn output(&self, context: &Context) -> Result<(Bounded, Result<(), Error>), TemplateError> {
-        let Compiled { environment, source, .. } = &*self.compiled;
-        let template = environment.get_template(NAME).map_err(|error| explained(&error, source))?;
-        let mut output = Bounded { text: Vec::new(), full: false };
-        let rendered = template.render_captured_to(context.0.clone(), &mut output).map(drop);
-        Ok((output, rendered))
-    }
-
-    /// Whether the template writes the same for every change.
-    #[must_use]
-    pub fn is_constant(&self) -> bool {
-        tags::uses(&self.compiled.source).is_empty()
-    }
-
-    /// Looks for names, filters and tests that do not exist, also where no change gets to.
-    fn check_names(&self, names: &[&str]) -> Result<(), TemplateError> {
-        let Compiled { environment, source, .. } = &*self.compiled;
-        let template = environment.get_template(NAME).map_err(|error| explained(&error, source))?;
-        let globals: Vec<&str> = environment.globals().map(|(name, _)| name).collect();
-        let mut unknown = template.undeclared_variables(false);
-        unknown.retain(|name| !names.contains(&name.as_str()) && !globals.contains(&&**name));
-        for Use { called, word, at } in tags::uses(source) {
-            let problem = match called {
-                Called::Name if unknown.contains(word) => {
-                    format!("there is no `{word}` here; a template may use: {}", names.join(", "))
-                }
-                Called::Filter if !self.knows(&format!("1|{word}"), ErrorKind::UnknownFilter) => {
-                    format!("there is no filter `{word}`: correct or remove it")
-                }
-                Called::Test if !self.knows(&format!("1 is {word}"), ErrorKind::UnknownTest) => {
-                    format!("there is no test `{word}`: correct or remove it")
-                }
-                _ => continue,
-            };
-            return Err(TemplateError { at: Some(place(source, at)), problem });
-        }
-        match unknown.into_iter().min() {
-            None => Ok(()),
-            Some(name) => Err(TemplateError {
-                at: None,
-                problem: format!("there is no `{name}`; a template may use: {}", names.join(", ")),
-            }),
-        }
-    }
-
-    /// Whether an expression fails for another reason than that something in it does not exist.
-    fn knows(&self, expression: &str, missing: ErrorKind) -> bool {
-        let compiled = self.compiled.environment.compile_expression(expression);
-        let result = compiled.and_then(|expression| expression.eval(()));
-        result.err().is_none_or(|error| error.kind() != missing)
-    }
-}
-
-fn too_long_error() -> TemplateError {
-    let problem = "its output is longer than 256 KiB: make it shorter".to_owned();
-    TemplateError { at: None, problem }
-}
-
-/// What a template wrote as text. Where its bound has cut it, a part of a character may stand at the end.
-fn text_of(mut output: Vec<u8>) -> String {
-    if let Err(error) = std::str::from_utf8(&output) {
-        output.truncate(error.valid_up_to());
-    }
-    String::from_utf8(output).expect("a template writes text")
 }
 
 fn environment(escape: Escape) -> Environment<'static> {
@@ -284,15 +206,11 @@ fn entities(value: &Value) -> Result<String, Error> {
 }
 
 fn json(value: &Value) -> Result<String, Error> {
-    let mut text = Bounded { text: Vec::new(), full: false };
+    let mut text = Bounded(Vec::new());
     match serde_json::to_writer(&mut text, &Json(value)) {
-        Ok(()) => Ok(String::from_utf8(text.text).expect("JSON is text")),
-        Err(_) if text.full => Ok(too_long()),
-        Err(error) => {
-            let error = Error::new(ErrorKind::BadSerialization, "this value cannot be JSON")
-                .with_source(error);
-            Err(error)
-        }
+        Ok(()) => Ok(String::from_utf8(text.0).expect("JSON is text")),
+        Err(error) if error.is_io() => Err(ErrorKind::WriteFailure.into()),
+        Err(_) => Err(ErrorKind::BadSerialization.into()),
     }
 }
 
@@ -315,7 +233,7 @@ fn plain(value: &Value, write: &mut dyn FnMut(&str) -> fmt::Result) -> Result<()
             let mut between = "";
             for (place, item) in value.try_iter()?.enumerate() {
                 if place >= OUTPUT_MAX {
-                    return Ok(write(&too_long())?);
+                    return Err(ErrorKind::WriteFailure.into());
                 }
                 if !item.is_none() {
                     write(between)?;
@@ -327,11 +245,6 @@ fn plain(value: &Value, write: &mut dyn FnMut(&str) -> fmt::Result) -> Result<()
         }
         _ => Ok(write(&value.to_string())?),
     }
-}
-
-/// In place of a text that is longer than the output may be: the output ends there, and says why.
-fn too_long() -> String {
-    " ".repeat(OUTPUT_MAX + 1)
 }
 
 /// A value as JSON.
@@ -348,21 +261,14 @@ impl serde::Serialize for Json<'_> {
 }
 
 /// Takes a template's output up to a limit.
-struct Bounded {
-    text: Vec<u8>,
-    full: bool,
-}
+struct Bounded(Vec<u8>);
 
 impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = OUTPUT_MAX - self.text.len();
-        if bytes.len() > room {
-            self.text.extend_from_slice(&bytes[..room]);
-            self.full = true;
+        if self.0.len() + bytes.len() > OUTPUT_MAX {
             return Err(io::Error::other("the output is too long"));
         }
-        self.text.extend_from_slice(bytes);
-        Ok(bytes.len())
+        self.0.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -389,6 +295,9 @@ fn explained(error: &Error, source: &str) -> TemplateError {
                 None => "a name is not defined for this change; use `… is defined` or `|default(\"\")` if it may be absent".to_owned(),
             }
         }
+        ErrorKind::WriteFailure => {
+            format!("its output is longer than {OUTPUT_MAX} bytes: make it shorter")
+        }
         ErrorKind::OutOfFuel => {
             format!("it takes more than {FUEL} steps: remove a loop, or loop over less")
         }
@@ -397,6 +306,9 @@ fn explained(error: &Error, source: &str) -> TemplateError {
         }
         kind => match error.detail() {
             Some(detail) if kind == ErrorKind::SyntaxError => detail.to_owned(),
+            Some(detail) if [ErrorKind::UnknownFilter, ErrorKind::UnknownTest].contains(&kind) => {
+                format!("{detail}: correct or remove it")
+            }
             // A detail of a run may quote a value.
             _ => kind.to_string(),
         },

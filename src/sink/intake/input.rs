@@ -71,11 +71,7 @@ fn rendered(
     limit: Option<IntakeLimit>,
 ) -> Result<Option<String>, Verdict> {
     let explained = |error: TemplateError| Verdict::refused(format!("fields.{name}: {error}"));
-    let text = match limit {
-        Some(limit) if limit.is_cut => template.render_start(context, limit.most),
-        _ => template.render(context),
-    };
-    let text = text.map_err(explained)?;
+    let text = template.render(context).map_err(explained)?;
     let text = text.trim();
     let Some(limit) = limit else { return Ok((!text.is_empty()).then(|| text.to_owned())) };
     let length = text.chars().count();

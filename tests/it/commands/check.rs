@@ -64,6 +64,45 @@ async fn check_says_what_is_wrong_and_how_to_mend_it() {
 }
 
 #[tokio::test]
+async fn check_gives_each_template_a_record_of_every_route_and_kind_that_its_sink_asks_for() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let sink = |name: &str, rest: &str, template: &str| {
+        let rest = format!("{rest}\nformat = \"template\"\ntemplate = '{template}'");
+        Place::webhook_sink(name, "http://127.0.0.1:9/", &rest)
+    };
+    let good = r#"{"a": "{{ record.name|default(record.customer_name) }}", "b": {{ changed }}}"#;
+    let mut text = sink("good", "", good);
+    let wrong = [
+        (
+            "json",
+            "",
+            r#"{"a": {{ record.id }},}"#,
+            "jobs.created: the template: its output is not JSON",
+        ),
+        (
+            "of-leads",
+            "routes = [\"leads\", \"payments\"]",
+            "{{ record.email }}",
+            "payments.created",
+        ),
+        ("of-gaps", "changes = [\"created\", \"gap\"]", "{{ record.id }}", "jobs.gap"),
+        ("filter", "", "{% if record.id == 0 %}{% else %}{{ kind|uper }}{% endif %}", "uper"),
+    ];
+    for (name, rest, template, _) in wrong {
+        text += &sink(name, rest, template);
+    }
+    place.configure(&text);
+    let checked = place.run(["check", "--offline"]).await;
+    assert_eq!(checked.code, Some(78), "{checked:?}");
+    for (name, _, _, words) in wrong {
+        let mut lines = checked.out.lines();
+        let line = lines.find(|line| line.starts_with(&format!("WRONG sink {name} ")));
+        assert!(line.is_some_and(|line| line.contains(words)), "{name}: {checked:?}");
+    }
+    assert!(!checked.out.contains("sink good"), "{checked:?}");
+}
+
+#[tokio::test]
 async fn a_branch_the_workspace_does_not_know_is_named() {
     let options = Options { shop: Shop::Chain, requests_per_minute: 60_000, ..Workspace::usual() };
     let workspace = Workspace::of(options).await;

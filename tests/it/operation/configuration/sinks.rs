@@ -98,8 +98,7 @@ fn a_template() {
                 "template = '{{ record.name }'",
                 &["5:12 in `template`, line 1, column 16 of the template"],
             ),
-            ("template = '{{ recrod.name }}'", &["5:12 no `recrod` here; a template may use"]),
-            ("template = '{{ record.name|uper }}'", &["5:12 there is no filter `uper`"]),
+            ("template = '{{ recrod.name }}'", &["5:12 there is no `recrod`; a template may use"]),
         ],
     );
 }

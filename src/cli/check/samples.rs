@@ -1,0 +1,151 @@
+//! `check` of what sinks make of records: each template, given one record of every route and kind that
+//! its sink asks for. Sends nothing.
+//!
+//! It is the newest record of the mirror, because a shop may have fields of its own. While there is
+//! none, it is one with the fields that every workspace has.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::CheckReport;
+use crate::cli::exit;
+use crate::clock::stamp;
+use crate::config::{Config, SinkFilter};
+use crate::record::{Change, Kind, Route};
+use crate::sink::{Sink, Verdict};
+use crate::store::{Reader, RecordFilter};
+
+/// Tests each sink, or with `only` this sink alone.
+pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckReport) {
+    let now = Timestamp::now();
+    let mirror = Reader::open(&config.store.path).ok();
+    for (name, settings) in &config.sinks {
+        // A sink that cannot be built has a test of its own.
+        let Ok(sink) = Sink::build(name, &settings.kind) else { continue };
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        if let Some(problem) = problem(&sink, &settings.filter, mirror.as_ref(), now) {
+            report.wrong(exit::CONFIG, format!("sink {name}"), problem);
+        }
+    }
+}
+
+/// The first change that the sink asks for and cannot write.
+fn problem(
+    sink: &Sink,
+    filter: &SinkFilter,
+    mirror: Option<&Reader>,
+    now: Timestamp,
+) -> Option<String> {
+    for route in &filter.routes {
+        let newest = mirror.and_then(|mirror| newest(mirror, *route));
+        let record = newest.unwrap_or_else(|| made_up(*route, now));
+        for kind in &filter.changes {
+            let reason = match sink.preview(&of_kind(*kind, record.clone()), now) {
+                Err(
+                    Verdict::Refused { reason, for_good: false } | Verdict::Fault { reason, .. },
+                ) => reason,
+                // What is refused for good lacks something that another record may have.
+                _ => continue,
+            };
+            return Some(format!(
+                "cannot send {route}.{kind}: {reason}; or leave {route} out of `routes`, or {kind} out of `changes`"
+            ));
+        }
+    }
+    None
+}
+
+/// The change that the mirror has of the newest record of a route.
+fn newest(mirror: &Reader, route: Route) -> Option<Change> {
+    let newest = RecordFilter { equals: Vec::new(), limit: 1 };
+    let row = mirror.records(route, &newest).ok()?.pop()?;
+    let mut changes = mirror.changes(&[row.get("_seq")?.as_i64()?]).ok()?;
+    mirror.add_jobs(&mut changes).ok()?;
+    changes.pop().filter(|change| change.kind != Kind::Forgotten)
+}
+
+fn made_up(route: Route, now: Timestamp) -> Change {
+    let (body, job) = match route {
+        Route::Jobs => (JOB, None),
+        Route::Customers => (CUSTOMER, None),
+        Route::Leads => (LEAD, None),
+        Route::Payments => (PAYMENT, Some(CURRENT_JOB)),
+        Route::JobStatusChanges => (STATUS_CHANGE, Some(CURRENT_JOB)),
+        Route::OutsourcedJobs => (OUTSOURCED, None),
+    };
+    Change {
+        seq: 0,
+        event_id: "evt_sample".to_owned(),
+        route,
+        record_id: Some("12".to_owned()),
+        kind: Kind::Created,
+        version: 1,
+        observed_at: stamp(now),
+        business: None,
+        body: body.to_owned(),
+        before: None,
+        job: job.map(str::to_owned),
+    }
+}
+
+/// The record as if this had happened to it.
+fn of_kind(kind: Kind, record: Change) -> Change {
+    let before = (kind == Kind::Updated).then(|| other_values(&record.body));
+    match kind {
+        Kind::Gap => {
+            Change { body: GAP.to_owned(), record_id: None, before, job: None, kind, ..record }
+        }
+        Kind::Forgotten => {
+            let id = record.record_id.clone().unwrap_or_default();
+            Change { body: json!({ "id": id }).to_string(), before, job: None, kind, ..record }
+        }
+        _ => Change { kind, before, ..record },
+    }
+}
+
+/// The record with another value in each field, so that every field has changed.
+fn other_values(body: &str) -> String {
+    let mut fields: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
+    for (_, value) in fields.iter_mut().filter(|(name, _)| *name != "id") {
+        *value = match value {
+            Value::String(_) => json!("before"),
+            Value::Number(_) => json!(0),
+            Value::Null => json!(""),
+            _ => Value::Null,
+        };
+    }
+    Value::Object(fields).to_string()
+}
+
+const JOB: &str = r#"{"id":12,"job_number":"JOB-00012","customer_name":"Sample","mobile_country_code":"+49","mobile_number":"5550100",
+"email":"sample@example.com","device_type":"Phone","device_brand":"Sample","device_model":"One","serial_number":"1",
+"problem":"Sample","accessories":[],"status":"Received","status_stage":"open","assigned_to":"Sample",
+"received_at":"2026-03-01 09:00","estimated_delivery":null,"total_amount":10.5,"paid_amount":0,"custom_fields":{},
+"created_at":"2026-03-01T09:00:00.000000Z"}"#;
+const CUSTOMER: &str = r#"{"id":12,"name":"Sample","customer_type":"Individual","contact_person_name":null,"mobile_country_code":"+49",
+"mobile_number":"5550100","phone_number":null,"email":"sample@example.com","address":null,"custom_fields":{},
+"created_at":"2026-03-01T09:00:00.000000Z"}"#;
+const LEAD: &str = r#"{"id":12,"name":"Sample","contact_person_name":null,"mobile_country_code":"+49","mobile_number":"5550100",
+"phone_number":null,"email":"sample@example.com","source":"Sample","status":"New","status_stage":"open",
+"assigned_to":"Sample","next_follow_up":null,"device_type":"Phone","device_brand":"Sample","device_model":"One",
+"comment":"Sample","address":null,"custom_fields":{},"created_at":"2026-03-01T09:00:00.000000Z"}"#;
+const PAYMENT: &str = r#"{"id":12,"amount":10.5,"payment_mode":"Card","job_number":"JOB-00012","customer_name":"Sample",
+"received_by":"Sample","reference":null,"created_at":"2026-03-01T09:00:00.000000Z"}"#;
+const STATUS_CHANGE: &str = r#"{"id":12,"job_number":"JOB-00012","customer_name":"Sample","device_brand":"Sample","device_model":"One",
+"status":"Received","status_stage":"open","changed_by":"Sample","comment":null,
+"created_at":"2026-03-01T09:00:00.000000Z"}"#;
+const OUTSOURCED: &str = r#"{"id":12,"job_number":"JOB-00012","customer_name":"Sample","vendor_name":"Sample","device_type":"Phone",
+"device_brand":"Sample","device_model":"One","status":"Sent","status_stage":"open","cost":10.5,"returned_on":null,
+"created_at":"2026-03-01T09:00:00.000000Z"}"#;
+/// What stands in `job` beside a status change and a payment.
+const CURRENT_JOB: &str = r#"{"id":12,"job_number":"JOB-00012","customer_name":"Sample","mobile_country_code":"+49",
+"mobile_number":"5550100","email":"sample@example.com","device_type":"Phone","device_brand":"Sample","device_model":"One",
+"serial_number":"1","problem":"Sample","accessories":[],"status":"Received","status_stage":"open","assigned_to":"Sample",
+"received_at":"2026-03-01 09:00","estimated_delivery":null,"total_amount":10.5,"paid_amount":0,"custom_fields":{},
+"created_at":"2026-03-01T09:00:00.000000Z","current_status":"Received","current_stage":"open",
+"status_since":"2026-03-01T09:00:00.000000Z","completed_at":null,"paid_total":0}"#;
+const GAP: &str = r#"{"id":1,"route":"leads","business":null,"certainty":"gap","found_at":"2026-03-01T09:00:00.000000Z",
+"from_at":"2026-03-01T08:00:00.000000Z","to_at":"2026-03-01T09:00:00.000000Z","after_id":"1","before_id":"9",
+"estimate":7,"state":"open","repaired":0,"note":null}"#;
