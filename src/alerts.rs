@@ -68,16 +68,12 @@ pub struct Symptom {
 #[must_use]
 pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Symptom> {
     let mut found = Vec::new();
-    let at_once = |mark| vec![(Duration::ZERO, mark)];
-    let refused = status.pollers.iter().find(|poller| poller.state.is_key_refused());
-    if let Some(poller) = refused {
+    if let Some(poller) = status.pollers.iter().find(|poller| poller.state.is_key_refused()) {
         let why = poller.state.as_str();
-        found.push(Symptom {
-            about: "key".to_owned(),
-            stages: at_once(1),
-            text: format!("the workspace refuses the key ({why}): nothing is read until the key file holds a valid key"),
-            reasons: Vec::new(),
-        });
+        let text = format!(
+            "the workspace refuses the key ({why}): nothing is read until the key file holds a valid key"
+        );
+        found.push(Symptom::new("key".to_owned(), [(Duration::ZERO, 1)], text));
     }
     let (health, reasons) = status.without_sink(sink);
     let mark = match health {
@@ -88,12 +84,8 @@ pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Sympt
     };
     if mark > 0 {
         let text = format!("health is {}: {}", health.as_str(), reasons.join("; "));
-        found.push(Symptom {
-            about: "health".to_owned(),
-            stages: vec![(SETTLED, mark)],
-            text,
-            reasons,
-        });
+        let symptom = Symptom::new("health".to_owned(), [(SETTLED, mark)], text);
+        found.push(Symptom { reasons, ..symptom });
     }
     let mut routes: BTreeMap<String, Vec<&Gap>> = BTreeMap::new();
     for gap in gaps {
@@ -102,30 +94,19 @@ pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Sympt
     }
     for (route, gaps) in routes {
         let newest = gaps.iter().map(|gap| gap.id).max().unwrap_or_default();
-        let many = gaps.len();
-        found.push(Symptom {
-            about: format!("gap/{route}"),
-            stages: at_once(newest),
-            text: format!(
-                "records of {route} may have been missed, open gaps: {many}; see `shopmirror gaps`"
-            ),
-            reasons: Vec::new(),
-        });
+        let text = format!(
+            "records of {route} may have been missed, open gaps: {}; see `shopmirror gaps`",
+            gaps.len()
+        );
+        found.push(Symptom::new(format!("gap/{route}"), [(Duration::ZERO, newest)], text));
     }
-    for other in status.sinks.iter().filter(|other| other.name != sink) {
-        if !matches!(other.state, SinkActivity::Paused | SinkActivity::Disabled) {
-            continue;
-        }
+    let is_shut = |state| matches!(state, SinkActivity::Paused | SinkActivity::Disabled);
+    for other in status.sinks.iter().filter(|other| other.name != sink && is_shut(other.state)) {
         let name = &other.name;
         let why = other.last_error.as_deref().unwrap_or("no reason is known");
-        found.push(Symptom {
-            about: format!("sink/{name}"),
-            stages: vec![(PAUSED[0], 1), (PAUSED[1], 2)],
-            text: format!(
-                "sink {name} takes no changes, they are kept: {why}; see `shopmirror sinks`"
-            ),
-            reasons: Vec::new(),
-        });
+        let text =
+            format!("sink {name} takes no changes, they are kept: {why}; see `shopmirror sinks`");
+        found.push(Symptom::new(format!("sink/{name}"), [(PAUSED[0], 1), (PAUSED[1], 2)], text));
     }
     found
 }
@@ -151,21 +132,10 @@ impl AlertWatch {
             let since = row.map_or_else(|| stamp(now.wall), |row| row.since.clone());
             let told = row.map_or(0, |row| row.told);
             let mark = symptom.mark(lasted(&since, now.wall));
-            if mark > told {
-                let notice = symptom.begun(&since, mark, now.wall);
-                steps.push(AlertStep::Keep {
-                    about: symptom.about.clone(),
-                    since,
-                    told: mark,
-                    notice: Some(notice),
-                });
-            } else if row.is_none() {
-                steps.push(AlertStep::Keep {
-                    about: symptom.about.clone(),
-                    since,
-                    told: 0,
-                    notice: None,
-                });
+            let notice = (mark > told).then(|| symptom.begun(&since, now.wall).notice(mark));
+            if notice.is_some() || row.is_none() {
+                let about = symptom.about.clone();
+                steps.push(AlertStep::Keep { about, since, told: mark.max(told), notice });
             }
         }
         let is_over = |about: &&String| symptoms.iter().all(|symptom| symptom.about != **about);
@@ -176,7 +146,7 @@ impl AlertWatch {
             }
             self.absent_since.remove(about);
             let row = &known[about];
-            let notice = (row.told > 0).then(|| over(about, row, now.wall));
+            let notice = (row.told > 0).then(|| over(about, row, now.wall).notice(row.told + 1));
             steps.push(AlertStep::End { about: about.clone(), notice });
         }
         self.absent_since.retain(|about, _| known.contains_key(about));
@@ -185,38 +155,39 @@ impl AlertWatch {
 }
 
 impl Symptom {
+    fn new(about: String, stages: impl Into<Vec<(Duration, i64)>>, text: String) -> Self {
+        Self { about, stages: stages.into(), text, reasons: Vec::new() }
+    }
+
     fn mark(&self, lasted: Duration) -> i64 {
         let reached = self.stages.iter().filter(|(after, _)| lasted >= *after);
         reached.map(|(_, mark)| *mark).max().unwrap_or(0)
     }
 
-    fn begun(&self, since: &str, mark: i64, now: Timestamp) -> NewNotice {
-        let title = format!("shopmirror: {}", title(&self.about));
-        let alert = Alert {
+    fn begun<'a>(&'a self, since: &'a str, now: Timestamp) -> Alert<'a> {
+        Alert {
             state: AlertState::Begun,
             about: &self.about,
-            title,
+            title: format!("shopmirror: {}", title(&self.about)),
             text: self.text.clone(),
             reasons: &self.reasons,
             since,
             at: stamp(now),
-        };
-        alert.notice(mark)
+        }
     }
 }
 
-fn over(about: &str, row: &AlertRow, now: Timestamp) -> NewNotice {
-    let title = format!("shopmirror: over: {}", title(about));
-    let alert = Alert {
+fn over<'a>(about: &'a str, row: &'a AlertRow, now: Timestamp) -> Alert<'a> {
+    let title = title(about);
+    Alert {
         state: AlertState::Over,
         about,
-        title,
-        text: format!("this is over: {}", self::title(about)),
+        text: format!("this is over: {title}"),
+        title: format!("shopmirror: over: {title}"),
         reasons: &[],
         since: &row.since,
         at: stamp(now),
-    };
-    alert.notice(row.told + 1)
+    }
 }
 
 impl Alert<'_> {
@@ -234,16 +205,8 @@ impl Alert<'_> {
 /// An alert with these words, to see how a sink would show one.
 #[must_use]
 pub fn sample(title: &str, text: &str, now: Timestamp) -> NewNotice {
-    let alert = Alert {
-        state: AlertState::Begun,
-        about: "key",
-        title: title.to_owned(),
-        text: text.to_owned(),
-        reasons: &[],
-        since: &stamp(now),
-        at: stamp(now),
-    };
-    alert.notice(1)
+    let symptom = Symptom::new("key".to_owned(), [], text.to_owned());
+    Alert { title: title.to_owned(), ..symptom.begun(&stamp(now), now) }.notice(1)
 }
 
 /// The matter in a few words.

@@ -1,6 +1,7 @@
 //! How a command reaches the workspace: through the running daemon, whose budget it then shares, or
 //! directly if no daemon runs.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -174,6 +175,11 @@ pub(super) async fn through_daemon<T: DeserializeOwned>(
         Err(error @ ControlError::NotListening(_)) => {
             Err(ExitError { code: TRY_AGAIN, text: error.to_string() }.into())
         }
+        Err(ControlError::NoReply(error)) if error.kind() != io::ErrorKind::TimedOut => Err(ExitError {
+            code: TRY_AGAIN,
+            text: "the daemon ended the connection before its reply, for example because it was reloaded; the request may have been sent to the workspace: run the command again if you still need it".to_owned(),
+        }
+        .into()),
         Err(ControlError::NoReply(_)) => Err(ExitError {
             code: TRY_AGAIN,
             text: "the daemon runs but did not reply: its polls use the whole budget, or it is paused; see `shopmirror status`, then try again".to_owned(),

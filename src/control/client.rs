@@ -31,8 +31,11 @@ pub async fn send(store: &Path, request: &ControlRequest) -> Result<Vec<u8>, Con
     loop {
         let stream = connect(store, limit).await?;
         match timeout(request.time_limit(), exchange(stream, request)).await {
-            // A reload closes connections that were opened just before it.
-            Ok(Err(_)) if Instant::now() < limit => sleep(RETRY_EVERY).await,
+            // A reload closes connections that were opened just before it. What spends the budget may have
+            // been sent to the workspace by then, so it is not sent again.
+            Ok(Err(_)) if !request.waits_for_budget() && Instant::now() < limit => {
+                sleep(RETRY_EVERY).await;
+            }
             Ok(reply) => return reply.map_err(ControlError::NoReply),
             Err(_) => return Err(ControlError::NoReply(io::ErrorKind::TimedOut.into())),
         }
@@ -60,5 +63,40 @@ async fn connect(store: &Path, limit: Instant) -> Result<UnixStream, ControlErro
             return Err(ControlError::NotListening(holder));
         }
         sleep(RETRY_EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_request_that_spends_nothing_is_sent_again_when_the_connection_ends() {
+        for (request, is_repeated) in [
+            (ControlRequest::Status, true),
+            (ControlRequest::Wake { sink: None }, true),
+            (ControlRequest::CustomFields { business: None }, false),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = dir.path().join("mirror.db");
+            let listener = UnixListener::bind(SocketAddress::of(&store).unwrap().path).unwrap();
+            // The first connection ends without a reply.
+            let serving = async {
+                let mut reply: &[u8] = b"";
+                loop {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    assert!(stream.read(&mut [0; 256]).await.unwrap() > 0);
+                    stream.write_all(reply).await.unwrap();
+                    reply = b"fine";
+                }
+            };
+            let reply: Result<_, ControlError> = tokio::select! {
+                reply = send(&store, &request) => reply,
+                () = serving => unreachable!("it serves without end"),
+            };
+            assert_eq!(reply.is_ok(), is_repeated, "{request:?}: {reply:?}");
+        }
     }
 }

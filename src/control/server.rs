@@ -1,19 +1,17 @@
 //! The daemon's side: accepts connections, checks who may send what, writes the reply.
 //!
 //! Every connection has a short time limit for its request, and their number is bounded, so that
-//! clients that send nothing delay the others by less than a second. Requests that may wait for the
-//! budget have a smaller bound of their own, so that the status and a wake always find a place.
+//! clients that send nothing delay the others by less than a second. The bound is far above the number
+//! of searches that anybody lets wait for the budget.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -21,18 +19,14 @@ use super::address::SocketAddress;
 use super::{ControlReply, ControlRequest, QUICK};
 use crate::connections;
 use crate::file_owner;
-use crate::sysexits::{PERMISSION, TRY_AGAIN};
+use crate::sysexits::PERMISSION;
 
 /// How long a client may take to send its request.
 const REQUEST_LIMIT: Duration = Duration::from_millis(500);
 /// The longest request.
 const REQUEST_MAX: u64 = 4096;
 /// Connections served at the same time. More of them wait in the listener's queue.
-const CONNECTIONS_MAX: usize = 32;
-/// Requests that may wait for the budget at the same time. More of them are refused at once.
-const WAITING_MAX: usize = 16;
-/// When a refused one may be sent again.
-const WAITING_RETRY: Duration = Duration::from_secs(5);
+const CONNECTIONS_MAX: usize = 256;
 
 /// Serves the socket until `stop`; `reply_to` is called with each request and returns the reply.
 ///
@@ -53,9 +47,8 @@ where
     let listener = UnixListener::bind(&address.path)?;
     fs::set_permissions(&address.path, fs::Permissions::from_mode(0o660))?;
     file_owner::give_path_to_folder(&address.path);
-    let places = Arc::new(Semaphore::new(WAITING_MAX));
     connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
-        converse(stream, reply_to.clone(), Arc::clone(&places))
+        converse(stream, reply_to.clone())
     })
     .await;
     // If this fails, the next start removes the file.
@@ -63,11 +56,7 @@ where
     Ok(())
 }
 
-async fn converse<A, F>(
-    mut stream: UnixStream,
-    reply_to: A,
-    places: Arc<Semaphore>,
-) -> io::Result<()>
+async fn converse<A, F>(mut stream: UnixStream, reply_to: A) -> io::Result<()>
 where
     A: Fn(ControlRequest) -> F,
     F: Future<Output = Vec<u8>>,
@@ -78,11 +67,9 @@ where
     timeout(REQUEST_LIMIT, reader.read_line(&mut line)).await??;
     if let Ok(request) = serde_json::from_str::<ControlRequest>(&line) {
         let own = rustix::process::geteuid().as_raw();
-        let place = request.waits_for_budget().then(|| places.try_acquire()).transpose();
-        let reply = match place {
-            _ if !may_send(&request, sender, own) => serde_json::to_vec(&refusal())?,
-            Err(_) => serde_json::to_vec(&too_many())?,
-            Ok(_place) => timeout(request.time_limit(), reply_to(request)).await?,
+        let reply = match may_send(&request, sender, own) {
+            true => timeout(request.time_limit(), reply_to(request)).await?,
+            false => serde_json::to_vec(&refusal())?,
         };
         timeout(QUICK, stream.write_all(&reply)).await??;
     }
@@ -105,70 +92,20 @@ fn refusal() -> ControlReply<()> {
     }
 }
 
-fn too_many() -> ControlReply<()> {
-    ControlReply::Failed {
-        code: TRY_AGAIN,
-        text: format!(
-            "{WAITING_MAX} searches wait for the daemon's rate budget already: run this command \
-             again when they have ended, and run fewer of them at the same time"
-        ),
-        retry_after_s: Some(WAITING_RETRY.as_secs_f64()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::SearchRequest;
     use super::*;
-
-    fn search() -> ControlRequest {
-        let term = "ada".to_owned();
-        ControlRequest::Search(SearchRequest { term, business: None, store: None, backfill: false })
-    }
 
     #[test]
     fn readers_read_and_nothing_else() {
         let (root, own, reader) = (0, 990, 1000);
-        for request in [
-            ControlRequest::Wake { sink: None },
-            ControlRequest::CustomFields { business: None },
-            search(),
-        ] {
+        for request in
+            [ControlRequest::Wake { sink: None }, ControlRequest::CustomFields { business: None }]
+        {
             assert!(may_send(&request, root, own), "{request:?}");
             assert!(may_send(&request, own, own), "{request:?}");
             assert!(!may_send(&request, reader, own), "{request:?}");
         }
         assert!(may_send(&ControlRequest::Status, reader, own));
-    }
-
-    #[tokio::test]
-    async fn searches_that_wait_for_the_budget_do_not_keep_the_status_from_a_reply() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = dir.path().join("mirror.db");
-        let stop = CancellationToken::new();
-        let reply_to = async |request: ControlRequest| match request {
-            ControlRequest::Search(_) => std::future::pending().await,
-            _ => b"fine".to_vec(),
-        };
-        let serving = serve(&store, reply_to, stop.clone());
-        let asking = async {
-            let line = format!("{}\n", serde_json::to_string(&search()).unwrap());
-            let address = SocketAddress::of(&store).unwrap();
-            let mut searches = Vec::new();
-            while searches.len() < CONNECTIONS_MAX + 8 {
-                let Ok(mut stream) = UnixStream::connect(&address.path).await else {
-                    tokio::task::yield_now().await;
-                    continue;
-                };
-                stream.write_all(line.as_bytes()).await.unwrap();
-                searches.push(stream);
-            }
-            let reply = super::super::send(&store, &ControlRequest::Status).await;
-            stop.cancel();
-            reply
-        };
-        let (served, reply) = tokio::join!(serving, asking);
-        served.unwrap();
-        assert_eq!(reply.unwrap(), b"fine");
     }
 }
