@@ -27,6 +27,7 @@ mod reports;
 mod s3;
 mod secret;
 mod shape;
+mod sink_url;
 mod sinks;
 mod status;
 mod store;
@@ -46,7 +47,10 @@ use std::time::Duration;
 use secrecy::SecretString;
 use toml::de::DeTable;
 
-pub use address::{is_loopback, is_private, is_this_machine, workspace as workspace_address};
+pub use address::{
+    is_loopback, is_private, is_this_machine, mqtt as mqtt_url, nats as nats_url,
+    webhook as webhook_url, workspace as workspace_address,
+};
 pub use alerts::AlertsSettings;
 pub use base::Base;
 pub use command::CommandSettings;
@@ -67,6 +71,7 @@ pub use reports::{
 };
 pub use s3::S3Settings;
 pub use secret::Secret;
+pub use sink_url::SinkUrl;
 pub use sinks::{SinkFilter, SinkKind, SinkSettings, Start};
 pub use status::StatusSettings;
 pub use store::{BackupSettings, StoreSettings};

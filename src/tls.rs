@@ -8,14 +8,12 @@
 use std::error::Error;
 use std::io;
 use std::path::Path;
-#[cfg(feature = "tls")]
-use std::path::PathBuf;
-#[cfg(feature = "tls")]
-use std::sync::Arc;
 use std::sync::Once;
 
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, ClientBuilder};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::small_file;
 
@@ -43,7 +41,7 @@ pub fn client_builder() -> ClientBuilder {
 
 /// Parts of error texts of the TLS library and the resolver, and what they mean. The first match counts.
 /// The original texts are not shown, because they may contain the host name.
-const PROBLEMS: [(&str, &str); 13] = [
+const PROBLEMS: [(&str, &str); 14] = [
     (
         NOT_LOCAL,
         "its name has an address outside of the local network, and allow_plain is only for that; use TLS",
@@ -54,7 +52,7 @@ const PROBLEMS: [(&str, &str); 13] = [
     ),
     (
         "UnknownIssuer",
-        "its certificate comes from an authority that this machine does not know; install the authority's certificate on this machine (update-ca-certificates), or name it with `ca_file`",
+        "its certificate comes from an authority that this machine does not know; install the authority's certificate on this machine (update-ca-certificates), or name its file with `ca_file`",
     ),
     ("NotValidYet", NOT_YET),
     ("not valid yet", NOT_YET),
@@ -72,10 +70,8 @@ const PROBLEMS: [(&str, &str); 13] = [
         "certificate",
         "its certificate was not accepted; test it with openssl s_client -connect HOST:443",
     ),
-    (
-        "corrupt message",
-        "it does not speak TLS at this port; check the port, and https or http, mqtts or mqtt, tls or starttls",
-    ),
+    ("corrupt message", NO_TLS),
+    ("handshake eof", NO_TLS),
     ("dns error", DNS),
     ("lookup address", DNS),
 ];
@@ -83,16 +79,28 @@ const PROBLEMS: [(&str, &str); 13] = [
 pub const NOT_LOCAL: &str = "not of the local network";
 const NOT_YET: &str = "its certificate is not valid yet; check this machine's clock (timedatectl), then the certificate";
 const NAME: &str = "its certificate is for another name; use a name that the certificate has, or renew it with this name";
+const NO_TLS: &str = "it does not speak TLS at this port; check the port, and https or http, mqtts or mqtt, tls or starttls";
 const DNS: &str =
     "its name was not found; check the spelling of its host name, the network and /etc/resolv.conf";
 
 /// Why a request got no response, without the address; `None` if the cause is not known.
 #[must_use]
 pub fn connection_problem(error: &reqwest::Error) -> Option<String> {
-    let causes = || std::iter::successors(error.source(), |&cause| cause.source());
+    // The error's own text has the address.
+    error.source().and_then(problem_of)
+}
+
+/// What an error of a connection or one of its causes means, and what to do; `None` if that is not known.
+#[must_use]
+pub fn problem_of(error: &(dyn Error + 'static)) -> Option<String> {
+    let causes = || std::iter::successors(Some(error), |&cause| cause.source());
+    let words = |cause: &(dyn Error + 'static)| {
+        let text = cause.to_string();
+        PROBLEMS.iter().find(|(part, _)| text.contains(part)).map(|(_, words)| *words)
+    };
     // The innermost cause says most.
-    if let Some(words) = causes().filter_map(problem_of).last() {
-        return Some(words);
+    if let Some(words) = causes().filter_map(words).last() {
+        return Some(words.to_owned());
     }
     let code = |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>()?.raw_os_error();
     Some(refused(&io::Error::from_raw_os_error(causes().filter_map(code).last()?)))
@@ -121,63 +129,50 @@ fn refused(error: &io::Error) -> String {
     advice.to_owned()
 }
 
-/// What the TLS library's or the resolver's part of an error means; `None` for another error.
-#[must_use]
-pub fn problem_of(error: &(dyn Error + 'static)) -> Option<String> {
-    let text = error.to_string();
-    let found = PROBLEMS.iter().find(|(part, _)| text.contains(part));
-    found.map(|(_, words)| (*words).to_owned())
-}
-
 /// A file of certificates with more bytes than this is refused; those of a whole system have a quarter of a MiB.
 const CERTIFICATES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The content of a file of certificates.
+/// The certificates of authorities in a PEM file, at least one.
 ///
 /// # Errors
-/// If it cannot be read, is no regular file, or is longer than 4 MiB.
-pub fn certificate_file(path: &Path) -> io::Result<Vec<u8>> {
-    small_file::bytes(path, CERTIFICATES_MAX).map_err(io::Error::other)
+/// What is wrong with the file, and what to do.
+pub fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let refused = |why: &dyn std::fmt::Display| {
+        format!(
+            "the certificate authorities in {}: {why}; name a PEM file with `ca_file`",
+            path.display()
+        )
+    };
+    let pem = small_file::bytes(path, CERTIFICATES_MAX).map_err(|error| refused(&error))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match found.map_err(|error| refused(&error))? {
+        none if none.is_empty() => Err(refused(&"it holds no certificate")),
+        found => Ok(found),
+    }
+}
+
+/// As [`authorities`], for a client of HTTP.
+///
+/// # Errors
+/// As those of [`authorities`].
+pub fn http_authorities(path: &Path) -> Result<Vec<Certificate>, String> {
+    let read = |certificate: &CertificateDer<'_>| Certificate::from_der(certificate);
+    let found: Result<_, _> = authorities(path)?.iter().map(read).collect();
+    found.map_err(|error| format!("the certificate authorities in {}: {error}", path.display()))
 }
 
 /// A client that trusts only the authorities in `ca_file`, if one is named.
 ///
 /// # Errors
-/// What is wrong with the file, and what to do.
+/// As those of [`authorities`].
 pub fn with_authorities(
     builder: ClientBuilder,
     ca_file: Option<&Path>,
 ) -> Result<ClientBuilder, String> {
-    let Some(path) = ca_file else { return Ok(builder) };
-    certificate_file(path)
-        .map_err(|error| error.to_string())
-        .and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|error| error.to_string()))
-        .map(|certificates| builder.tls_certs_only(certificates))
-        .map_err(|why| format!("reading {}: {why}; name a PEM file", path.display()))
-}
-
-/// Why TLS cannot be used.
-#[cfg(feature = "tls")]
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// The file of certificate authorities cannot be used.
-    #[error("reading the certificate authorities in {}: {why}; name a PEM file that this user may read", path.display())]
-    Authorities {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The TLS library refused its own settings, or this machine has no authorities.
-    #[error("preparing TLS: {0}; install the package ca-certificates")]
-    Library(#[from] rustls::Error),
-}
-
-#[cfg(feature = "tls")]
-impl TlsError {
-    fn authorities(path: &Path, why: impl std::fmt::Display) -> Self {
-        Self::Authorities { path: path.to_owned(), why: why.to_string() }
-    }
+    Ok(match ca_file {
+        Some(path) => builder.tls_certs_only(http_authorities(path)?),
+        None => builder,
+    })
 }
 
 /// TLS that verifies the server by the authorities in `ca_file`, or by those of this machine.
@@ -185,56 +180,34 @@ impl TlsError {
 /// The files are read on a thread of their own: a disk that hangs holds up no other task.
 ///
 /// # Errors
-/// [`TlsError`] if the file cannot be used.
+/// What is wrong, and what to do.
 #[cfg(feature = "tls")]
-pub async fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
+pub async fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, String> {
     let ca_file = ca_file.map(Path::to_owned);
     let making = tokio::task::spawn_blocking(move || client_config_now(ca_file.as_deref()));
-    making.await.map_err(|error| {
-        TlsError::Library(rustls::Error::General(format!("reading certificates: {error}")))
-    })?
+    making.await.map_err(|error| format!("preparing TLS: {error}"))?
 }
 
 #[cfg(feature = "tls")]
-fn client_config_now(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
+fn client_config_now(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, String> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let unprepared = |error: rustls::Error| {
+        format!("preparing TLS: {error}; install the package ca-certificates")
+    };
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?;
+        .with_safe_default_protocol_versions()
+        .map_err(unprepared)?;
     let builder = match ca_file {
-        Some(path) => builder.with_root_certificates(authorities(path)?),
-        None => builder.with_platform_verifier()?,
+        None => builder.with_platform_verifier().map_err(unprepared)?,
+        Some(path) => {
+            let mut roots = rustls::RootCertStore::empty();
+            for certificate in authorities(path)? {
+                roots.add(certificate).map_err(unprepared)?;
+            }
+            builder.with_root_certificates(roots)
+        }
     };
     Ok(builder.with_no_client_auth())
-}
-
-#[cfg(feature = "tls")]
-fn authorities(path: &Path) -> Result<rustls::RootCertStore, TlsError> {
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in certificates(path)? {
-        roots.add(certificate).map_err(|error| TlsError::authorities(path, error))?;
-    }
-    Ok(roots)
-}
-
-/// The certificates in a file, at least one.
-///
-/// # Errors
-/// [`TlsError`] if the file cannot be used.
-#[cfg(feature = "tls")]
-pub fn certificates(
-    path: &Path,
-) -> Result<Vec<rustls::pki_types::CertificateDer<'static>>, TlsError> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject;
-
-    let refused = |why: &dyn std::fmt::Display| TlsError::authorities(path, why);
-    let content = certificate_file(path).map_err(|error| refused(&error))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
-    let found = found.map_err(|error| refused(&error))?;
-    if found.is_empty() {
-        return Err(refused(&"it holds no certificate"));
-    }
-    Ok(found)
 }

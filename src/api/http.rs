@@ -5,11 +5,10 @@
 //! limit, so that no response can fill the memory.
 
 use std::error::Error as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::{Certificate, Proxy};
+use reqwest::Proxy;
 use url::Url;
 
 use super::foreign::sanitize;
@@ -17,7 +16,7 @@ use super::transport::{
     ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, ResponseFuture, Transport, TransportError,
 };
 use crate::config::{WorkspaceSettings, is_loopback};
-use crate::tls::{client_builder, connection_problem};
+use crate::tls::{client_builder, connection_problem, http_authorities};
 
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,17 +45,9 @@ pub enum TransportBuildError {
          http is for loopback addresses only"
     )]
     NotHttps,
-    /// The file of certificate authorities cannot be read.
-    #[error("could not read the certificates in {}: {why}; check ca_file", path.display())]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        why: std::io::Error,
-    },
-    /// The file holds no certificates.
-    #[error("{} holds no certificates in PEM form; check ca_file", .0.display())]
-    CaContent(PathBuf),
+    /// The file of certificate authorities cannot be used.
+    #[error("{0}")]
+    Authorities(String),
     /// The proxy's address cannot be used.
     #[error("proxy is not an address a proxy can have; use http://HOST:PORT")]
     Proxy,
@@ -84,7 +75,8 @@ impl HttpTransport {
             .pool_max_idle_per_host(MAX_IDLE);
         if https {
             if let Some(path) = &workspace.ca_file {
-                builder = builder.tls_certs_merge(certificates(path)?);
+                let found = http_authorities(path).map_err(TransportBuildError::Authorities)?;
+                builder = builder.tls_certs_merge(found);
             }
             if let Some(proxy) = &workspace.proxy {
                 let proxy = Proxy::all(proxy.clone()).map_err(|_| TransportBuildError::Proxy)?;
@@ -173,15 +165,6 @@ async fn error_body(response: &mut reqwest::Response) -> Bytes {
 
 fn is_plain_loopback(url: &Url) -> bool {
     url.scheme() == "http" && is_loopback(url)
-}
-
-fn certificates(path: &std::path::Path) -> Result<Vec<Certificate>, TransportBuildError> {
-    let pem = crate::tls::certificate_file(path)
-        .map_err(|why| TransportBuildError::CaFile { path: path.to_owned(), why })?;
-    match Certificate::from_pem_bundle(&pem) {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(TransportBuildError::CaContent(path.to_owned())),
-    }
 }
 
 fn sending(error: &reqwest::Error) -> TransportError {

@@ -85,14 +85,41 @@ pub fn workspace(text: &str) -> Result<Url, String> {
 }
 
 /// The address of a webhook.
-pub(super) fn webhook(text: &str, allow_plain: bool) -> Result<(), String> {
+///
+/// # Errors
+/// As those of [`workspace`].
+pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
     let url = web(text, WEBHOOK)?;
-    match url.scheme() {
-        "http" => {
-            plain(&url, allow_plain).map_err(|why| format!("must begin with https://: {why}"))
-        }
-        _ => Ok(()),
+    if url.scheme() == "http" {
+        plain(&url, allow_plain).map_err(|why| format!("must begin with https://: {why}"))?;
     }
+    Ok(url)
+}
+
+/// The address of an MQTT broker.
+///
+/// # Errors
+/// As those of [`workspace`].
+pub fn mqtt(text: &str, allow_plain: bool) -> Result<Url, String> {
+    let url = of_schemes(text, &["mqtts", "mqtt"])
+        .ok_or("must be mqtts://user:password@host, or mqtt://127.0.0.1 on this machine")?;
+    if url.scheme() == "mqtt" {
+        plain(&url, allow_plain).map_err(|why| format!("must begin with mqtts://: {why}"))?;
+    }
+    Ok(url)
+}
+
+/// The address of a NATS server.
+///
+/// # Errors
+/// As those of [`workspace`].
+pub fn nats(text: &str) -> Result<Url, String> {
+    of_schemes(text, &["nats", "tls"])
+        .ok_or_else(|| "must be nats://host:4222, or tls:// for TLS from the first byte".to_owned())
+}
+
+fn of_schemes(text: &str, schemes: &[&str]) -> Option<Url> {
+    Url::parse(text).ok().filter(|url| schemes.contains(&url.scheme()) && url.has_host())
 }
 
 /// The address of a service such as S3: a host, and a port if it needs one.

@@ -1,8 +1,8 @@
 //! The keys that name a file which is only read.
 //!
 //! Before serde sees a table, what stands in the file takes the place of its name, so that `url_file`
-//! and `url` are one key for the rest of the program, and a reload reads each file again. A file that
-//! is read later keeps its name, as a path from the folder of the configuration.
+//! and `url` are one key for the checks, and a reload reads each file again. A file that is read later
+//! keeps its name, as a path from the folder of the configuration.
 
 use std::borrow::Cow;
 
@@ -44,7 +44,11 @@ pub(super) fn put_in_place(table: &mut Table<'_>) {
             let message = format!("`{file_key}`: give `{key}` or `{file_key}`, not both");
             table.refuse_file(place, message);
         }
-        let content = value.get_ref().as_str().map(|path| content(key, &base.join(path)));
+        let path = value.get_ref().as_str().map(|path| base.join(path));
+        let content = path.as_deref().map(|path| content(key, path));
+        if file_key == "url_file" {
+            table.url_file = path;
+        }
         match content {
             None => {}
             Some(Ok(text)) if text.is_empty() => {

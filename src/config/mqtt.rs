@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use url::Url;
 
 use super::address;
-use super::secret::Secret;
+use super::sink_url::SinkUrl;
 use super::table::Table;
 use super::topic::{self, NameForm, NameTemplate};
 use super::value::seconds;
@@ -23,7 +22,7 @@ const STATE: NameForm = NameForm { separator: '/', parts: &["{workspace}", "{rou
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct MqttSettings {
     /// The broker, `mqtt://` or `mqtts://`. A secret, because it may contain a password.
-    pub url: Secret,
+    pub url: SinkUrl,
     /// Whether an address of the local network may be without TLS.
     #[serde(default)]
     pub allow_plain: bool,
@@ -48,15 +47,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<MqttSettings> {
     let workspace = topic::workspace(table);
     let url = ("url", "the broker, for example \"mqtts://broker.example.com\"");
     let read: MqttSettings = table.read(&[url])?;
-    match Url::parse(read.url.expose_secret()) {
-        Ok(url) if url.scheme() == "mqtts" && url.has_host() => {}
-        Ok(url) if url.scheme() == "mqtt" && url.has_host() => {
-            if let Err(why) = address::plain(&url, read.allow_plain) {
-                table.note("url", format!("must begin with mqtts://: {why}"));
-            }
-        }
-        _ => table
-            .note("url", "must be mqtts://user:password@host, or mqtt://127.0.0.1 on this machine"),
+    if let Err(why) = address::mqtt(read.url.expose_secret(), read.allow_plain) {
+        table.note("url", why);
     }
     timeout(table, read.timeout);
     let workspace = workspace?;
@@ -71,5 +63,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<MqttSettings> {
             return None;
         }
     };
-    Some(MqttSettings { topic, state_topic, ..read })
+    let url = read.url.of_file(table.url_file.clone());
+    Some(MqttSettings { url, topic, state_topic, ..read })
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use url::Url;
 
-use super::secret::Secret;
+use super::address;
+use super::sink_url::SinkUrl;
 use super::table::Table;
 use super::topic::{self, NameForm, NameTemplate};
 use super::value::seconds;
@@ -21,7 +21,7 @@ const FORM: NameForm = NameForm { separator: '.', parts: &["{workspace}", "{rout
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct NatsSettings {
     /// The server, `nats://` or `tls://`. A secret, because it may contain a password.
-    pub url: Secret,
+    pub url: SinkUrl,
     /// A file with the credentials of the user, as `nsc` writes it.
     pub credentials_file: Option<PathBuf>,
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
@@ -50,11 +50,11 @@ pub(super) fn read(table: &Table<'_>) -> Option<NatsSettings> {
     let workspace = topic::workspace(table);
     let url = ("url", "the server, for example \"nats://127.0.0.1:4222\"");
     let read: NatsSettings = table.read(&[url])?;
-    match Url::parse(read.url.expose_secret()) {
-        Ok(url) if ["nats", "tls"].contains(&url.scheme()) && url.has_host() => {}
-        _ => table.note("url", "must be nats://host:4222, or tls:// for TLS from the first byte"),
+    if let Err(why) = address::nats(read.url.expose_secret()) {
+        table.note("url", why);
     }
     timeout(table, read.timeout);
     let subject = read.subject.filled(table, "subject", &workspace?, &FORM)?;
-    Some(NatsSettings { subject, ..read })
+    let url = read.url.of_file(table.url_file.clone());
+    Some(NatsSettings { url, subject, ..read })
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Deserializer};
 
-use super::secret::Secret;
+use super::sink_url::SinkUrl;
 use super::table::Table;
 use super::value::{parsed, seconds};
 use super::webhook::timeout;
@@ -20,7 +20,7 @@ const NAME_MAX: usize = 63;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct PostgresSettings {
     /// The connection string, as a URL or as pairs. A secret, because it contains a password.
-    pub url: Secret,
+    pub url: SinkUrl,
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// The schema of the tables.
@@ -50,7 +50,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<PostgresSettings> {
         table.note("url", why);
     }
     timeout(table, read.timeout);
-    Some(read)
+    let url = read.url.of_file(table.url_file.clone());
+    Some(PostgresSettings { url, ..read })
 }
 
 fn default_schema() -> String {

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -110,6 +111,8 @@ pub(super) struct Table<'d> {
     place: usize,
     /// The values by key, each with the place of the key.
     pub(super) entries: BTreeMap<String, (usize, Spanned<DeValue<'d>>)>,
+    /// The file that `url_file` names.
+    pub(super) url_file: Option<PathBuf>,
     known: RefCell<BTreeSet<&'static str>>,
     /// The keys whose value cannot be used, which was noted.
     refused: RefCell<BTreeSet<String>>,
@@ -130,7 +133,8 @@ impl<'d> Table<'d> {
         };
         let entries = table.into_iter().flatten().map(entry).collect();
         let (known, refused) = Default::default();
-        let mut read = Self { report, name, place, entries, known, refused, is_sound: true };
+        let mut read =
+            Self { report, name, place, entries, url_file: None, known, refused, is_sound: true };
         files::put_in_place(&mut read);
         read
     }

@@ -12,6 +12,7 @@ use secrecy::ExposeSecret;
 use serde::{Deserialize, Deserializer};
 
 use super::secret::Secret;
+use super::sink_url::SinkUrl;
 use super::table::Table;
 use super::value::{count, parsed, seconds};
 use super::{address, shape};
@@ -34,12 +35,15 @@ pub const OWN_HEADERS: [&str; 9] = [
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WebhookSettings {
     /// Where to post. A secret, because such addresses often contain a token.
-    pub url: Secret,
+    pub url: SinkUrl,
     /// Whether an address of the local network may be without TLS.
     #[serde(default)]
     pub allow_plain: bool,
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
+    /// The host that shows the result of a request to which the endpoint answers 302 or 303; `None`: no
+    /// redirect is followed.
+    pub redirect_host: Option<String>,
     /// Signing secrets, `whsec_…`, newest first. Each adds a signature; empty means unsigned.
     #[serde(rename = "secret_file", default, deserialize_with = "signing_secrets")]
     pub secrets: Vec<Secret>,
@@ -68,7 +72,14 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     }
     timeout(table, read.timeout);
     table.between("concurrency", read.concurrency, 1, 64);
-    Some(WebhookSettings { format: format?, ..read })
+    if read.redirect_host.as_ref().is_some_and(|host| host.contains(['/', ':', '@'])) {
+        table.note(
+            "redirect_host",
+            "must be a host name only, for example \"script.googleusercontent.com\"",
+        );
+    }
+    let url = read.url.of_file(table.url_file.clone());
+    Some(WebhookSettings { url, format: format?, ..read })
 }
 
 /// Notes a `timeout` outside of the bounds that all types of sink have.

@@ -1,4 +1,4 @@
-//! Looks up the names of endpoints on a bounded number of threads.
+//! Where an endpoint is: reads its address, and looks up its name on a bounded number of threads.
 //!
 //! The system's lookup blocks, for many seconds if no name server answers. Without a bound, a few
 //! dozen sinks could take up all threads, and the store would have none. A library that cannot be
@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 
-use crate::config::is_private;
+use crate::config::{Secret, SinkUrl, is_private};
 use crate::tls::NOT_LOCAL;
 
 /// Lookups at the same time, of all sinks together.
@@ -46,6 +46,17 @@ pub(super) async fn local_addresses(host: &str, port: u16) -> io::Result<Vec<Soc
         true => Ok(found),
         false => Err(io::Error::other(NOT_LOCAL)),
     }
+}
+
+/// The address of a sink at this attempt: its file is read on a thread of its own, so that a disk that
+/// hangs holds up no other task.
+///
+/// # Errors
+/// What is wrong with the file, and what to do.
+pub(super) async fn current(url: &SinkUrl) -> Result<Secret, String> {
+    let url = url.clone();
+    let reading = tokio::task::spawn_blocking(move || url.read());
+    reading.await.map_err(|error| format!("reading `url_file`: {error}"))?
 }
 
 /// Fails if the host is not known, after waiting in turn as [`addresses`] does.

@@ -21,10 +21,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::lookup::{addresses, local_addresses};
+use super::lookup::{addresses, current, local_addresses};
 use super::reason::{self, Secrets};
 use super::{SinkBuildError, Verdict};
-use crate::config::{MqttSettings, NameTemplate, Secret};
+use crate::config::{MqttSettings, NameTemplate, SinkUrl, mqtt_url};
 use crate::duration;
 use crate::record::{Change, Kind};
 use crate::tls;
@@ -39,7 +39,8 @@ const PACKET_TOO_LARGE: u8 = 149;
 
 /// One broker.
 pub struct MqttSink {
-    url: Secret,
+    url: SinkUrl,
+    allow_plain: bool,
     secrets: Secrets,
     ca_file: Option<PathBuf>,
     topics: Topics,
@@ -120,12 +121,14 @@ impl Drop for Open {
 
 impl MqttSink {
     pub(super) fn build(name: &str, settings: &MqttSettings) -> Result<Self, SinkBuildError> {
-        let url = Url::parse(settings.url.expose_secret()).map_err(|_| {
-            let problem = "the url cannot be read: write it as mqtts://host".to_owned();
-            SinkBuildError::Server { sink: name.to_owned(), problem }
+        let url = mqtt_url(settings.url.expose_secret(), settings.allow_plain);
+        let url = url.map_err(|problem| SinkBuildError::Server {
+            sink: name.to_owned(),
+            problem: format!("the url {problem}"),
         })?;
         Ok(Self {
             url: settings.url.clone(),
+            allow_plain: settings.allow_plain,
             secrets: Secrets::of_url(&url),
             ca_file: settings.ca_file.clone(),
             topics: Topics { all: settings.topic.clone(), states: settings.state_topic.clone() },
@@ -177,7 +180,12 @@ impl MqttSink {
 
     async fn publish(&mut self, changes: &[Change]) -> Vec<Verdict> {
         if self.open.as_ref().is_none_or(|open| open.task.is_finished()) {
-            match self.connect().await {
+            let url = match self.address().await {
+                Ok(url) => url,
+                Err(reason) => return vec![Verdict::fault(reason); changes.len()],
+            };
+            self.secrets = Secrets::of_url(&url);
+            match self.connect(&url).await {
                 Ok(open) => self.open = Some(open),
                 Err(reason) => return vec![Verdict::fault(reason); changes.len()],
             }
@@ -245,8 +253,14 @@ impl MqttSink {
         failures.into_iter().enumerate().map(verdict).collect()
     }
 
-    async fn connect(&self) -> Result<Open, String> {
-        let url = Url::parse(self.url.expose_secret()).map_err(|_| "the url cannot be read")?;
+    /// The broker's address at this attempt.
+    async fn address(&self) -> Result<Url, String> {
+        let url = current(&self.url).await?;
+        mqtt_url(url.expose_secret(), self.allow_plain)
+            .map_err(|problem| format!("the url {problem}"))
+    }
+
+    async fn connect(&self, url: &Url) -> Result<Open, String> {
         let encrypted = url.scheme() == "mqtts";
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = url.port().unwrap_or(if encrypted { 8883 } else { 1883 });
@@ -273,8 +287,7 @@ impl MqttSink {
             options.set_credentials(part(url.username()), part(url.password().unwrap_or_default()));
         }
         if encrypted {
-            let tls =
-                tls::client_config(self.ca_file.as_deref()).await.map_err(|e| e.to_string())?;
+            let tls = tls::client_config(self.ca_file.as_deref()).await?;
             let tls = TlsConfiguration::Rustls(Arc::new(tls));
             options.set_transport(Transport::tls_with_config(tls));
         }
@@ -291,8 +304,9 @@ impl MqttSink {
 
     /// Connects and publishes nothing.
     pub(super) async fn probe(&self) -> Result<String, String> {
+        let url = self.address().await?;
         let result = tokio::time::timeout(self.timeout, async {
-            let mut open = self.connect().await?;
+            let mut open = self.connect(&url).await?;
             // A subscription to a topic of our own is answered once the broker has let us in.
             let asking = open.client.subscribe_tracked("shopmirror/probe", QoS::AtMostOnce);
             let answered = async { asking.await.ok()?.wait_async().await.ok() };
@@ -302,7 +316,7 @@ impl MqttSink {
             }
         });
         match result.await {
-            Ok(result) => result,
+            Ok(result) => result.map_err(|reason| Secrets::of_url(&url).reason(&reason)),
             Err(_) => Err("no answer in time; check the broker and the network".to_owned()),
         }
     }
@@ -340,10 +354,10 @@ fn told(error: &ConnectionError) -> String {
         ConnectionError::ConnectionRefused(_) => {
             "; correct user and password in the url, or let this user connect"
         }
-        ConnectionError::Io(_) | ConnectionError::Timeout(_) => {
-            "; start the broker, or correct host and port in the url"
+        ConnectionError::Tls(_) => "; check the broker's certificate and `ca_file`",
+        _ => {
+            "; start the broker or see its log, or correct host, port, and mqtts or mqtt in the url"
         }
-        _ => "; check the port, mqtts or mqtt in the url, and the broker's certificate and log",
     };
     format!("connecting to the MQTT broker: {error}{advice}")
 }

@@ -21,7 +21,7 @@ use url::Url;
 
 use super::reason::{self, Secrets};
 use super::{SinkBuildError, Verdict, lookup};
-use crate::config::{NameTemplate, NatsSettings, Secret, is_loopback};
+use crate::config::{NameTemplate, NatsSettings, SinkUrl, is_loopback, nats_url};
 use crate::duration;
 use crate::record::Change;
 use crate::tls;
@@ -40,9 +40,8 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// One stream.
 pub struct NatsSink {
-    url: Secret,
+    url: SinkUrl,
     secrets: Secrets,
-    is_local: bool,
     credentials_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
     stream: String,
@@ -61,14 +60,12 @@ struct Open {
 
 impl NatsSink {
     pub(super) fn build(name: &str, settings: &NatsSettings) -> Result<Self, SinkBuildError> {
-        let url = Url::parse(settings.url.expose_secret()).map_err(|_| SinkBuildError::Server {
-            sink: name.to_owned(),
-            problem: "the url cannot be read: write it as nats://host:4222".to_owned(),
+        let url = nats_url(settings.url.expose_secret()).map_err(|problem| {
+            SinkBuildError::Server { sink: name.to_owned(), problem: format!("the url {problem}") }
         })?;
         Ok(Self {
             url: settings.url.clone(),
             secrets: Secrets::of_url(&url),
-            is_local: url.scheme() == "nats" && is_loopback(&url),
             credentials_file: settings.credentials_file.clone(),
             ca_file: settings.ca_file.clone(),
             stream: settings.stream.clone(),
@@ -114,7 +111,12 @@ impl NatsSink {
     async fn publish(&mut self, changes: &[Change]) -> Vec<Verdict> {
         // What is sent over a lost connection may be stored, but is acknowledged no more.
         if self.open.as_ref().is_none_or(|open| open.lost.is_cancelled()) {
-            let connecting = tokio::time::timeout(self.timeout, self.connect());
+            let url = match self.address().await {
+                Ok(url) => url,
+                Err(reason) => return vec![Verdict::fault(reason); changes.len()],
+            };
+            self.secrets = Secrets::of_url(&url);
+            let connecting = tokio::time::timeout(self.timeout, self.connect(url));
             match connecting.await.unwrap_or_else(|_| Err(NO_ANSWER.to_owned())) {
                 Ok(open) => self.open = Some(open),
                 Err(reason) => return vec![Verdict::fault(reason); changes.len()],
@@ -188,8 +190,17 @@ impl NatsSink {
         }
     }
 
+    /// The server's address at this attempt.
+    async fn address(&self) -> Result<Url, String> {
+        let url = lookup::current(&self.url).await?;
+        nats_url(url.expose_secret()).map_err(|problem| format!("the url {problem}"))
+    }
+
     /// A client, and what is cancelled when it loses its connection.
-    async fn client(&self) -> Result<(async_nats::Client, CancellationToken), String> {
+    async fn client(
+        &self,
+        mut url: Url,
+    ) -> Result<(async_nats::Client, CancellationToken), String> {
         let lost = CancellationToken::new();
         let told = lost.clone();
         let mut options = ConnectOptions::new()
@@ -212,12 +223,11 @@ impl NatsSink {
                 )
             })?;
         }
-        if !self.is_local || self.ca_file.is_some() {
-            let tls =
-                tls::client_config(self.ca_file.as_deref()).await.map_err(|e| e.to_string())?;
+        let is_local = url.scheme() == "nats" && is_loopback(&url);
+        if !is_local || self.ca_file.is_some() {
+            let tls = tls::client_config(self.ca_file.as_deref()).await?;
             options = options.require_tls(true).tls_client_config(tls);
         }
-        let mut url = Url::parse(self.url.expose_secret()).map_err(|_| "the url cannot be read")?;
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         lookup::known(host, url.port().unwrap_or(PORT)).await.map_err(|error| {
             let problem = tls::problem_of(&error).unwrap_or_else(|| error.to_string());
@@ -239,14 +249,13 @@ impl NatsSink {
                     "; correct user and password in the url, or the file of `credentials_file`"
                 }
                 ConnectErrorKind::Dns => "; correct the host in the url",
-                ConnectErrorKind::Tls => "; check the server's certificate and `ca_file`",
                 _ => "; start the server, or correct host and port in the url",
             };
-            let causes = || std::iter::successors(error.source(), |&cause| cause.source());
-            if let Some(problem) = causes().find_map(tls::problem_of) {
+            if let Some(problem) = tls::problem_of(&error) {
                 return format!("connecting to NATS: {problem}");
             }
-            let problem = causes().map(ToString::to_string).last();
+            let causes = std::iter::successors(error.source(), |&cause| cause.source());
+            let problem = causes.map(ToString::to_string).last();
             let detail = problem.unwrap_or_else(|| error.kind().to_string());
             format!("connecting to NATS: {detail}{advice}")
         })?;
@@ -254,8 +263,8 @@ impl NatsSink {
     }
 
     /// Connects, and makes the stream if there is none of that name.
-    async fn connect(&self) -> Result<Open, String> {
-        let (client, lost) = self.client().await?;
+    async fn connect(&self, url: Url) -> Result<Open, String> {
+        let (client, lost) = self.client(url).await?;
         let mut context = jetstream::new(client);
         context.set_timeout(self.timeout);
         if self.look(&context).await? {
@@ -323,8 +332,10 @@ impl NatsSink {
 
     /// Connects and looks at the stream; makes nothing.
     pub(super) async fn probe(&self) -> Result<String, String> {
+        let url = self.address().await?;
+        let secrets = Secrets::of_url(&url);
         let looking = async {
-            let mut context = jetstream::new(self.client().await?.0);
+            let mut context = jetstream::new(self.client(url).await?.0);
             context.set_timeout(self.timeout);
             self.look(&context).await
         };
@@ -334,7 +345,7 @@ impl NatsSink {
                 "connected; the stream {} will be made by the first delivery",
                 self.stream
             )),
-            Ok(Err(reason)) => Err(reason),
+            Ok(Err(reason)) => Err(secrets.reason(&reason)),
             Err(_) => Err(NO_ANSWER.to_owned()),
         }
     }

@@ -19,9 +19,10 @@ use secrecy::ExposeSecret;
 use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
 
+use super::lookup::current;
 use super::reason::Secrets;
 use super::{SinkBuildError, Verdict};
-use crate::config::{PostgresSettings, postgres_target};
+use crate::config::{PostgresSettings, SinkUrl, postgres_target};
 use crate::duration;
 use crate::record::Change;
 use session::Session;
@@ -34,7 +35,7 @@ const BATCH: usize = 1024;
 /// One database.
 pub struct PostgresSink {
     name: String,
-    target: Config,
+    url: SinkUrl,
     secrets: Secrets,
     ca_file: Option<PathBuf>,
     schema: String,
@@ -58,7 +59,7 @@ impl PostgresSink {
         Ok(Self {
             name: name.to_owned(),
             secrets: Secrets::of_login(user, &password),
-            target,
+            url: settings.url.clone(),
             ca_file: settings.ca_file.clone(),
             schema: settings.schema.clone(),
             workspace: settings.workspace.clone(),
@@ -171,6 +172,13 @@ impl PostgresSink {
         Ok(())
     }
 
+    /// The server at this attempt.
+    async fn target(&self) -> Result<Config, Trouble> {
+        let url = current(&self.url).await.map_err(Trouble::Server)?;
+        postgres_target(url.expose_secret())
+            .map_err(|problem| Trouble::Server(format!("the url {problem}")))
+    }
+
     /// Connects, and makes the tables that are missing.
     async fn connect(&self) -> Result<Session, Trouble> {
         let mut session = self.session().await?;
@@ -182,7 +190,7 @@ impl PostgresSink {
     }
 
     async fn session(&self) -> Result<Session, Trouble> {
-        Session::open(&self.target, self.ca_file.as_deref(), &self.schema, self.timeout).await
+        Session::open(&self.target().await?, self.ca_file.as_deref(), &self.schema, self.timeout).await
     }
 
     /// Does what a delivery does, without a change, and takes it back.
@@ -216,7 +224,7 @@ impl PostgresSink {
         looking: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, String> {
         match tokio::time::timeout(self.timeout, looking).await {
-            Ok(found) => found.map_err(Reason::of),
+            Ok(found) => found.map_err(|error| error.to_string()),
             Err(_) => Err(self.too_late()),
         }
     }

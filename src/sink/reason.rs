@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn an_address_is_hidden_with_its_tokens_and_its_words_are_not() {
-        let url = "https://shop:pass%20word@hooks.example.com/in/CANARYSEGMENT9?token=CANARY-1&n=general";
+        let url =
+            "https://shop:pass%20word@hooks.example.com/in/CANARYSEGMENT9?token=CANARY-1&n=general";
         let secrets = Secrets::new(secrets_of(&Url::parse(url).unwrap()));
         for said in [
             url.replace('/', "\\/"),

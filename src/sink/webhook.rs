@@ -1,8 +1,9 @@
 //! A webhook: one POST per change, signed as the Standard Webhooks specification says.
 //!
-//! A request goes to the configured address and nowhere else: no redirect is followed, no proxy of
-//! the environment is used, no referer is sent. Only 2xx is an acknowledgement. The beginning of any
-//! other response's body is quoted; neither the address nor a secret is ever part of a text.
+//! A change goes to the configured address and nowhere else: no redirect is followed but to read the
+//! result at a host that the configuration names, no proxy of the environment is used, no referer is
+//! sent. Only 2xx is an acknowledgement. The beginning of any other response's body is quoted; neither
+//! the address nor a secret is ever part of a text.
 
 mod response;
 mod sign;
@@ -11,18 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Client, Method, Response, StatusCode};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::lookup::{BoundedLookup, LocalLookup, current};
 use super::preview::{HIDDEN, Preview};
-use super::reason::{Secrets, may_be_secret, secrets_of};
+use super::reason::{self, Secrets, may_be_secret, secrets_of};
 use super::{SinkBuildError, Verdict};
-use crate::config::{OWN_HEADERS, WebhookSettings, is_loopback};
+use crate::config::{OWN_HEADERS, WebhookSettings, webhook_url};
 use crate::record::Change;
-use crate::shape::{Format, Shaped};
+use crate::shape::Shaped;
 use crate::tls::{client_builder, with_authorities};
 use sign::Signer;
 
@@ -35,36 +37,33 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// One webhook and its connections.
 pub struct WebhookSink {
     client: Client,
-    url: Url,
+    /// Of the address at the start: the client is made for it.
+    scheme: String,
     headers: HeaderMap,
     signer: Signer,
-    secrets: Secrets,
-    format: Format,
-    timeout: Duration,
-    concurrency: usize,
+    settings: WebhookSettings,
 }
 
 impl WebhookSink {
     pub(super) fn build(name: &str, settings: &WebhookSettings) -> Result<Self, SinkBuildError> {
-        let url = address(name, settings)?;
+        let refuse = |problem| SinkBuildError::Server { sink: name.to_owned(), problem };
+        let url = address(&settings.url, settings.allow_plain).map_err(refuse)?;
         Ok(Self {
             client: client(name, &url, settings)?,
-            secrets: secrets(&url, settings),
-            url,
+            scheme: url.scheme().to_owned(),
             headers: fixed_headers(name, settings)?,
             signer: Signer::build(name, &settings.secrets)?,
-            format: settings.format.clone(),
-            timeout: settings.timeout,
-            concurrency: settings.concurrency.max(1),
+            settings: settings.clone(),
         })
     }
 
+    /// The address is read anew for each request, and hidden in the answer to it.
     pub(super) fn secrets(&self) -> &Secrets {
-        &self.secrets
+        &reason::NONE
     }
 
     pub(super) fn concurrency(&self) -> usize {
-        self.concurrency
+        self.settings.concurrency.max(1)
     }
 
     pub(super) async fn deliver(
@@ -73,20 +72,33 @@ impl WebhookSink {
         now: Timestamp,
         stop: &CancellationToken,
     ) -> Verdict {
-        let request = match self.request(change, now) {
-            Ok(request) => request,
-            Err(verdict) => return verdict,
-        };
         let attempt = async {
-            let outcome = self.client.execute(request).await;
-            response::of(outcome, self.timeout, now).await
+            let url = match self.address().await {
+                Ok(url) => url,
+                Err(reason) => return Verdict::fault(reason),
+            };
+            let request = match self.request(url.clone(), change, now) {
+                Ok(request) => request,
+                Err(verdict) => return verdict,
+            };
+            let mut outcome = self.client.execute(request).await;
+            if let Ok(response) = &outcome
+                && let Some(result) = self.result_of(response, &url)
+            {
+                outcome = self.client.get(result).send().await;
+            }
+            match response::of(outcome, self.settings.timeout, now).await {
+                Verdict::Done => Verdict::Done,
+                verdict => verdict.without(&secrets(&url, &self.settings)),
+            }
         };
         stop.run_until_cancelled(attempt).await.unwrap_or(Verdict::CutShort)
     }
 
     /// The request as it would be sent. Configured headers may be secrets, and the address is one.
     pub(super) fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
-        let request = self.request(change, now)?;
+        let url = address(&self.settings.url, self.settings.allow_plain);
+        let request = self.request(url.map_err(Verdict::fault)?, change, now)?;
         let shown = |name: &HeaderName, value: &HeaderValue| {
             let own = !self.headers.contains_key(name) && name != AUTHORIZATION;
             let value = if own { value.to_str().unwrap_or(HIDDEN) } else { HIDDEN };
@@ -100,21 +112,49 @@ impl WebhookSink {
         })
     }
 
-    /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate.
+    /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate, and
+    /// what the endpoint says of the address and the headers.
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let request = self.client.request(Method::OPTIONS, self.url.clone());
-        match request.headers(self.headers.clone()).send().await {
-            Ok(response) => Ok(format!(
-                "the endpoint responds ({} to OPTIONS); nothing was posted",
-                response.status().as_u16()
+        let url = self.address().await?;
+        let request = self.client.request(Method::OPTIONS, url.clone());
+        let outcome = request.headers(self.headers.clone()).send().await;
+        let follows = self.settings.redirect_host.is_some();
+        response::of_probe(outcome, self.settings.timeout, follows)
+            .map_err(|reason| secrets(&url, &self.settings).reason(&reason))
+    }
+
+    /// The address of this attempt.
+    async fn address(&self) -> Result<Url, String> {
+        let url = address(&current(&self.settings.url).await?, self.settings.allow_plain)?;
+        match url.scheme() == self.scheme {
+            true => Ok(url),
+            false => Err(format!(
+                "the address in the file of `url_file` does not begin with {}:// any more: reload the service, so that it counts",
+                self.scheme
             )),
-            Err(error) => Err(response::failure(&error, self.timeout)),
         }
     }
 
-    fn request(&self, change: &Change, now: Timestamp) -> Result<reqwest::Request, Verdict> {
+    /// Where the result of a request is shown, if the response says so and the configuration allows it. It
+    /// is read without the body, the signature and the configured headers of the request.
+    fn result_of(&self, response: &Response, url: &Url) -> Option<Url> {
+        let status = response.status();
+        if status != StatusCode::FOUND && status != StatusCode::SEE_OTHER {
+            return None;
+        }
+        let result = url.join(response.headers().get(LOCATION)?.to_str().ok()?).ok()?;
+        let host = self.settings.redirect_host.as_deref();
+        (result.scheme() == self.scheme && result.host_str() == host).then_some(result)
+    }
+
+    fn request(
+        &self,
+        url: Url,
+        change: &Change,
+        now: Timestamp,
+    ) -> Result<reqwest::Request, Verdict> {
         let Shaped { body, content_type, headers: shape } =
-            self.format.shape(change).map_err(Verdict::refused)?;
+            self.settings.format.shape(change).map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
         let mut headers = self.headers.clone();
         for (name, value) in shape {
@@ -127,9 +167,13 @@ impl WebhookSink {
         }
         headers.insert(CONTENT_TYPE, header(&content_type)?);
         // The client's builder moves a user and password out of the address into a header.
-        let request = self.client.post(self.url.clone()).headers(headers).body(body);
+        let request = self.client.post(url).headers(headers).body(body);
         request.build().map_err(|_| Verdict::fault("the request cannot be made from the url"))
     }
+}
+
+fn address(url: &impl ExposeSecret<str>, allow_plain: bool) -> Result<Url, String> {
+    webhook_url(url.expose_secret(), allow_plain).map_err(|problem| format!("the url {problem}"))
 }
 
 /// What an endpoint may repeat and no reason may show.
@@ -156,32 +200,18 @@ fn header(text: &str) -> Result<HeaderValue, Verdict> {
         .map_err(|_| Verdict::refused_for_good("the event id cannot be sent as a header"))
 }
 
-fn address(name: &str, settings: &WebhookSettings) -> Result<Url, SinkBuildError> {
-    let refuse = |problem| SinkBuildError::Url { sink: name.to_owned(), problem };
-    let url = Url::parse(settings.url.expose_secret().trim())
-        .map_err(|_| refuse("cannot be read: write it as https://host/path"))?;
-    match url.scheme() {
-        "https" => Ok(url),
-        "http" if is_loopback(&url) || settings.allow_plain => Ok(url),
-        "http" => Err(refuse("must begin with https: plain http is for this machine only")),
-        _ => Err(refuse("must begin with https://")),
-    }
-}
-
 fn client(name: &str, url: &Url, settings: &WebhookSettings) -> Result<Client, SinkBuildError> {
     let timeout = settings.timeout;
     let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
         .gzip(false)
-        .dns_resolver(Arc::new(super::lookup::BoundedLookup))
+        .dns_resolver(Arc::new(BoundedLookup))
         .pool_idle_timeout(IDLE_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))
         .timeout(timeout);
     if url.scheme() == "http" {
         // Loading the certificate authorities takes 18 ms, and fails on a machine without any.
-        builder = builder
-            .tls_certs_only(std::iter::empty())
-            .dns_resolver(Arc::new(super::lookup::LocalLookup));
+        builder = builder.tls_certs_only(std::iter::empty()).dns_resolver(Arc::new(LocalLookup));
     }
     let builder = with_authorities(builder, settings.ca_file.as_deref())
         .map_err(|problem| SinkBuildError::Server { sink: name.to_owned(), problem })?;

@@ -124,6 +124,7 @@ fn webhook(url: impl Into<String>) -> WebhookSettings {
         url: url.into().into(),
         allow_plain: false,
         ca_file: None,
+        redirect_host: None,
         secrets: Vec::new(),
         format: Format::Standard,
         headers: std::collections::BTreeMap::default(),

@@ -24,7 +24,7 @@ use crate::config::{EmailSettings, MailTls};
 use crate::duration;
 use crate::sink::reason::{self, Secrets};
 use crate::sink::{Preview, Verdict};
-use crate::tls::{certificates, problem_of};
+use crate::tls::{authorities, problem_of};
 
 /// How long the goodbye may take; the mails have been accepted by then.
 const QUIT_TIME: Duration = Duration::from_secs(2);
@@ -295,7 +295,7 @@ fn tls(settings: &EmailSettings) -> Result<Tls, String> {
     let mut parameters = TlsParameters::builder(settings.server.clone());
     if let Some(path) = &settings.ca_file {
         parameters = parameters.certificate_store(CertificateStore::None);
-        for certificate in certificates(path).map_err(|error| error.to_string())? {
+        for certificate in authorities(path)? {
             let certificate = Certificate::from_der(certificate.to_vec());
             let certificate = certificate.map_err(|error| format!("preparing TLS: {error}"))?;
             parameters = parameters.add_root_certificate(certificate);

@@ -73,8 +73,7 @@ impl Session {
             let (client, connection) = connecting.await.map_err(Trouble::connecting)?;
             (client, attend(connection)?)
         } else {
-            let tls =
-                tls::client_config(ca_file).await.map_err(|e| Trouble::Server(e.to_string()))?;
+            let tls = tls::client_config(ca_file).await.map_err(Trouble::Server)?;
             let connecting = target.ssl_mode(SslMode::Require).connect(MakeRustlsConnect::new(tls));
             let (client, connection) = connecting.await.map_err(Trouble::connecting)?;
             (client, attend(connection)?)

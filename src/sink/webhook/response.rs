@@ -56,22 +56,51 @@ fn judge(response: &Response, now: Timestamp) -> Verdict {
             "answered {code}: the endpoint asked for no further attempt"
         ));
     }
-    let hint = match code {
-        400 | 409 | 413 | 415 | 422 => {
-            return Verdict::refused(format!("answered {code}: the endpoint refused this change"));
-        }
-        300..=399 => "redirects are not followed; put the final address into the configuration",
-        401 | 403 => "check the address, the headers and the secret",
-        404 | 405 => "check the address",
-        423 | 429 => "the endpoint asks to wait",
-        500..=599 => "the endpoint failed",
-        _ => "only 2xx counts as delivered; check the address",
-    };
+    if [400, 409, 413, 415, 422].contains(&code) {
+        return Verdict::refused(format!("answered {code}: the endpoint refused this change"));
+    }
     Verdict::Fault {
-        reason: format!("answered {code}: {hint}"),
+        reason: format!("answered {code}: {}", hint(code)),
         retry_after: header(RETRY_AFTER.as_str())
             .and_then(|text| retry_after::parse(text, header(DATE.as_str()), now)),
     }
+}
+
+/// What to do about a status.
+fn hint(code: u16) -> &'static str {
+    match code {
+        300..=399 => {
+            "redirects are not followed: put the final address into the url; a service that shows its \
+             result elsewhere, as Google Apps Script does, needs `redirect_host`"
+        }
+        401 | 403 => "check the address, the headers and the secret",
+        404 | 405 => "check the address",
+        410 => "the endpoint is gone: put its new address into the url",
+        423 | 429 => "the endpoint asks to wait",
+        500..=599 => "the endpoint failed: see its log",
+        _ => "only 2xx counts as delivered; check the address",
+    }
+}
+
+/// What the response to `OPTIONS` says of the endpoint. Many endpoints take `POST` only and answer 405.
+/// `follows` says whether a redirect is no problem.
+pub(super) fn of_probe(
+    outcome: Result<Response, reqwest::Error>,
+    timeout: Duration,
+    follows: bool,
+) -> Result<String, String> {
+    let code = outcome.map_err(|error| failure(&error, timeout))?.status().as_u16();
+    match code {
+        302 | 303 if follows => {}
+        300..=399 | 401 | 403 | 404 | 410 | 500 | 502..=599 => {
+            return Err(format!(
+                "the endpoint answered {code} to OPTIONS: {}; if it takes POST only, try `shopmirror sinks test NAME`",
+                hint(code)
+            ));
+        }
+        _ => {}
+    }
+    Ok(format!("the endpoint responds ({code} to OPTIONS); nothing was posted"))
 }
 
 /// Reads the beginning of a body, and says whether that is all of it. The verdict is known already,

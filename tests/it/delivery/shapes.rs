@@ -56,6 +56,7 @@ fn webhook(url: String, format: Format) -> WebhookSettings {
         url: url.into(),
         allow_plain: false,
         ca_file: None,
+        redirect_host: None,
         secrets: Vec::new(),
         format,
         headers: std::collections::BTreeMap::default(),

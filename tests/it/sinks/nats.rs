@@ -83,20 +83,19 @@ async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_
         settings.timeout = Duration::from_secs(2);
         kind
     };
-    let encrypted = |mut kind: SinkKind| {
-        let SinkKind::Nats(settings) = &mut kind else { unreachable!("it is one of NATS") };
-        settings.ca_file = Some(certificate("ca.pem"));
-        kind
-    };
     let closed = ClosedPort::new();
+    let mut encrypted = apart(&all.replace("nats://", "tls://"), "OURS");
+    if let SinkKind::Nats(settings) = &mut encrypted {
+        settings.ca_file = Some(certificate("ca.pem"));
+    }
     for (kind, words) in [
         (kind(&all, "OURS", "theirs"), "OURS is of others: it takes OURS.north.*.*, not theirs"),
         (kind(&all, "THEIRS", "OURS"), "name that stream in `stream`"),
         (soon(kind(&few, "NEW", "open")), "this user may look at the stream and make it"),
         (soon(apart(&few, "OURS")), "this user may publish to OURS.north.leads.created"),
         (apart(&nats.url("all", "CANARY"), "OURS"), "correct user and password in the url"),
-        (apart(&format!("nats://{}", closed.address), "OURS"), "start the server"),
-        (encrypted(apart(&all, "OURS")), "it does not speak TLS at this port; check the port"),
+        (apart(&format!("nats://{}", closed.address), "OURS"), "nothing accepts connections"),
+        (encrypted, "does not speak TLS at this port"),
     ] {
         fault_says(&mut build(&kind), &change(2), words).await;
         assert!(!format!("{kind:?}").contains("CANARY"));

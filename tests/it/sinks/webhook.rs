@@ -13,7 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{at, build, change, deliver_one, fault_says, is_fault, kind_of, reason, webhook};
+use super::{
+    at, build, change, configured, deliver_one, fault_says, is_fault, kind_of, reason, webhook,
+};
 use crate::support::{Answer, ClosedPort, Receiver};
 
 fn signature(secret: &[u8], signed: &str) -> String {
@@ -102,6 +104,81 @@ async fn only_2xx_acknowledges_no_redirect_is_followed_and_other_codes_refuse_or
     let verdict = deliver_one(&mut sink, &change(1)).await;
     let Verdict::Fault { retry_after, .. } = verdict else { panic!("{verdict:?}") };
     assert_eq!(retry_after, Some(Duration::from_secs(3600)));
+}
+
+#[tokio::test]
+async fn a_result_is_read_at_the_host_that_the_configuration_names_and_without_a_secret() {
+    let (receiver, result) = (Receiver::start().await, Receiver::start().await);
+    let to = |redirect_host: Option<&str>| {
+        let url = receiver.url("/exec").replace("http://", "http://shop:secret@");
+        let mut settings = webhook(url);
+        settings.redirect_host = redirect_host.map(str::to_owned);
+        settings.headers.insert("x-key".into(), "CANARY-47".into());
+        build(&SinkKind::Webhook(settings))
+    };
+    receiver.always(Answer::status(302).header("location", result.url("/result?of=1")));
+    for host in [None, Some("example.com")] {
+        fault_says(&mut to(host), &change(1), "redirects are not followed").await;
+    }
+    assert!(result.received().is_empty());
+    let mut sink = to(Some("127.0.0.1"));
+    assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
+    let [request] = &result.received()[..] else { panic!("one request reads the result") };
+    assert_eq!((request.method.as_str(), request.body.as_str()), ("GET", ""));
+    assert_eq!(request.uri.to_string(), "/result?of=1");
+    for name in ["authorization", "x-key", "webhook-id", "webhook-signature"] {
+        assert_eq!(request.header(name), "", "{name}");
+    }
+    for (status, expected) in [(500, "fault"), (302, "fault"), (422, "refused")] {
+        result.always(Answer::status(status).header("location", result.url("/again")));
+        assert_eq!(kind_of(&deliver_one(&mut sink, &change(1)).await), expected, "{status}");
+    }
+    assert!(result.received().iter().all(|request| request.uri.path() == "/result"));
+}
+
+#[tokio::test]
+async fn a_probe_says_what_to_do_about_the_status_and_posts_nothing() {
+    let receiver = Receiver::start().await;
+    let sink = to(&receiver);
+    for (status, words) in [
+        (200, Ok("nothing was posted")),
+        (400, Ok("400 to OPTIONS")),
+        (405, Ok("405 to OPTIONS")),
+        (301, Err("put the final address into the url")),
+        (401, Err("check the address, the headers and the secret")),
+        (404, Err("check the address; if it takes POST only, try `shopmirror sinks test NAME`")),
+        (410, Err("put its new address into the url")),
+        (503, Err("see its log")),
+    ] {
+        receiver.always(Answer::status(status));
+        let said = sink.probe().await;
+        let is_as_expected = match (&said, words) {
+            (Ok(said), Ok(words)) | (Err(said), Err(words)) => said.contains(words),
+            _ => false,
+        };
+        assert!(is_as_expected, "{status}: {said:?}");
+    }
+    assert!(receiver.received().iter().all(|request| request.method == "OPTIONS"));
+}
+
+#[tokio::test]
+async fn a_corrected_file_of_an_address_counts_at_the_next_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |url: &str| std::fs::write(dir.path().join("erp-url"), url).unwrap();
+    let receiver = Receiver::start().await;
+    let closed = ClosedPort::new();
+    write(&format!("http://{}/CANARY-47\n", closed.address));
+    let kind = configured(dir.path(), "type = \"webhook\"\nurl_file = \"erp-url\"").kind;
+    let mut sink = build(&kind);
+    fault_says(&mut sink, &change(1), "nothing accepts connections").await;
+    for (text, words) in [("CANARY-48", "is not a web address"), ("https://CANARY-49", "reload")] {
+        write(text);
+        fault_says(&mut sink, &change(1), words).await;
+    }
+    write(&receiver.url("/hooks/CANARY-50\n"));
+    assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
+    receiver.always(Answer::status(500).body("no /hooks/CANARY-50"));
+    fault_says(&mut sink, &change(1), "it said: no [secret]").await;
 }
 
 #[tokio::test]
@@ -195,8 +272,7 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     let receiver = Receiver::start().await;
     let mut sink = build_for(receiver.url("/CANARY-47?token=CANARY-47"));
     let mut texts = vec![format!("{sink:?} {:?}", sink.probe().await)];
-    let body =
-        "{\n \"error\": \"no such job\", \"url\": \"\\/CANARY-47?token=CANARY-47\", \"key\": \"CANARY-47\"}";
+    let body = "{\n \"error\": \"no such job\", \"url\": \"\\/CANARY-47?token=CANARY-47\", \"key\": \"CANARY-47\"}";
     for status in [302, 400, 410, 500] {
         let answer = Answer::status(status).header("location", "http://CANARY:CANARY@127.0.0.1:1/");
         receiver.always(answer.header("retry-after", "CANARY").body(body));
