@@ -21,6 +21,7 @@
 //! | [`sysexits`] | the exit codes |
 //! | [`connections`] | accepts connections and bounds their number |
 //! | [`duration`] | writes a length of time for people |
+//! | [`body`] | reads the body of a response up to a limit |
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`escape`] | which characters from outside are unsafe to print |
 //! | `file_lock` | locks a file that somebody may hold for a moment only |
@@ -55,6 +56,7 @@
 pub mod alerts;
 pub mod api;
 pub mod backoff;
+pub mod body;
 pub mod budget;
 pub mod cli;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! Reads the files that the configuration names: keys, secrets, templates, certificates.
+//! Reads the files that the configuration names: keys, secrets, templates, certificates, reports.
 //!
 //! Each has a largest size. A file whose content is trusted as a secret must not be writable by others.
 //! A message names a file only if there is one: otherwise its name may be the secret itself, written
@@ -41,6 +41,15 @@ pub enum FileError {
         /// The most bytes.
         most: u64,
     },
+}
+
+impl From<FileError> for io::Error {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Unreadable { why, .. } => why,
+            other => Self::other(other),
+        }
+    }
 }
 
 /// The bytes of a file, at most `most`.

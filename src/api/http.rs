@@ -15,6 +15,7 @@ use super::foreign::sanitize;
 use super::transport::{
     ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, ResponseFuture, Transport, TransportError,
 };
+use crate::body;
 use crate::config::{WorkspaceSettings, is_loopback};
 use crate::tls::{client_builder, connection_problem, http_authorities};
 
@@ -124,43 +125,17 @@ impl Transport for HttpTransport {
 }
 
 /// The whole body of a 2xx response, or an error.
-///
-/// A body that arrives in one piece, as most do without TLS, is not copied.
 async fn page_body(response: &mut reqwest::Response) -> Result<Bytes, TransportError> {
-    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
-    if announced.is_some_and(|length| length > MAX_BODY) {
-        return Err(TransportError::TooLarge);
-    }
-    let first = response.chunk().await.map_err(|error| reading(&error))?.unwrap_or_default();
-    if first.len() > MAX_BODY {
-        return Err(TransportError::TooLarge);
-    }
-    if announced == Some(first.len()) {
-        return Ok(first);
-    }
-    let mut body = Vec::with_capacity(announced.unwrap_or(0).max(first.len()));
-    body.extend_from_slice(&first);
-    while let Some(chunk) = response.chunk().await.map_err(|error| reading(&error))? {
-        if body.len() + chunk.len() > MAX_BODY {
-            return Err(TransportError::TooLarge);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body.into())
+    let page = body::whole(response, MAX_BODY).await.map_err(|error| reading(&error))?;
+    page.map(Bytes::from).ok_or(TransportError::TooLarge)
 }
 
 /// The first part of an error's body; a body that ends early is no problem, because the status
 /// is known.
 async fn error_body(response: &mut reqwest::Response) -> Bytes {
-    let mut body = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        let room = MAX_ERROR_BODY - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if body.len() == MAX_ERROR_BODY {
-            break;
-        }
-    }
-    body.into()
+    let mut said = Vec::new();
+    let _ = body::read(response, MAX_ERROR_BODY, &mut said).await;
+    said.into()
 }
 
 fn is_plain_loopback(url: &Url) -> bool {

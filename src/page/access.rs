@@ -4,7 +4,7 @@
 //! name is in `Host` (DNS rebinding) or in `Origin`, or because the browser marks the request
 //! as one from another site.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, Uri, header};
@@ -42,7 +42,7 @@ impl Access {
         Self {
             token: settings.token.as_ref().map(|token| digest(token.expose_secret().as_bytes())),
             hosts: settings.hosts.clone(),
-            loopback_only: is_loopback(settings.listen),
+            loopback_only: settings.listen.ip().is_loopback(),
         }
     }
 
@@ -80,10 +80,6 @@ impl Access {
         let literal = name.trim_start_matches('[').trim_end_matches(']');
         literal.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || !self.loopback_only)
     }
-}
-
-fn is_loopback(address: SocketAddr) -> bool {
-    address.ip().is_loopback()
 }
 
 /// The one host that the request names; a request that names two is malformed.

@@ -2,14 +2,12 @@
 //! takes its place.
 
 use std::fs;
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::OFlags;
 
 use super::builtin::built_in;
 use super::head::{HeadError, Report};
+use crate::small_file;
 
 /// The longest text of a report, in bytes.
 const TEXT_MAX: u64 = 256 * 1024;
@@ -95,24 +93,9 @@ fn files(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// The text of a regular file of at most [`TEXT_MAX`] bytes. A pipe or a device is not waited for.
-fn text_of(path: &Path) -> io::Result<String> {
-    let mut options = fs::OpenOptions::new();
-    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    let file = options.open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(TEXT_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > TEXT_MAX {
-        return Err(io::Error::other(format!("it is longer than {TEXT_MAX} bytes")));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
-}
-
 fn read(name: &str, path: &Path) -> Result<Report, FolderError> {
-    let text = text_of(path).map_err(|why| FolderError::Read { path: path.to_owned(), why })?;
+    let text = small_file::text(path, TEXT_MAX)
+        .map_err(|error| FolderError::Read { path: path.to_owned(), why: error.into() })?;
     let mut report = Report::parse(name, &text)
         .map_err(|why| FolderError::Head { path: path.to_owned(), why })?;
     // Nothing else is known of it.

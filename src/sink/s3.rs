@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::{Response, StatusCode};
-use rusty_s3::actions::{GetObject, HeadBucket, PutObject};
+use rusty_s3::actions::{GetObject, PutObject};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,7 @@ use url::Url;
 use super::lookup::BoundedLookup;
 use super::reason::Secrets;
 use super::{SinkBuildError, Verdict};
+use crate::body;
 use crate::config::{NameTemplate, S3Settings};
 use crate::duration;
 use crate::record::{Change, TEST_ID};
@@ -26,7 +27,7 @@ use crate::tls;
 /// The most changes in one object; the engine's bound in bytes is usually reached before.
 const BATCH: usize = 10_000;
 /// No object of ours is larger: its records are bounded, and each stands in it three times at most.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a signed address is good; services accept clocks that differ by as much.
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
@@ -144,7 +145,7 @@ impl S3Sink {
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(Vec::new());
         }
-        let content = bounded(accepted(response)?).await?;
+        let content = body::whole(&mut accepted(response)?, MAX_BYTES).await?;
         content.ok_or_else(|| Failure::TooLarge(path.to_owned()))
     }
 
@@ -207,11 +208,19 @@ impl S3Sink {
 
     /// Asks whether the bucket is there and may be listed; stores nothing.
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let url = HeadBucket::new(&self.bucket, Some(&self.credentials)).sign(SIGNED_FOR);
-        let answer = self.client.head(url).send().await.map_err(Failure::from).and_then(accepted);
-        match answer {
+        // The object without a name is the list of all.
+        let mut action = GetObject::new(&self.bucket, Some(&self.credentials), "");
+        action.query_mut().insert("max-keys", "1");
+        let listing = async {
+            let response = self.client.get(action.sign(SIGNED_FOR)).send().await?;
+            Ok(body::whole(&mut accepted(response)?, MAX_BYTES).await?)
+        };
+        match listing.await {
             Err(failure) => Err(self.told(&failure)),
-            Ok(_) => Ok(format!("the bucket {} is there; nothing was stored", self.bucket.name())),
+            Ok(Some(xml)) if String::from_utf8_lossy(&xml).contains("<ListBucketResult") => {
+                Ok(format!("the bucket {} is there; nothing was stored", self.bucket.name()))
+            }
+            Ok(_) => Err("what answers is no S3 service: correct `endpoint`".to_owned()),
         }
     }
 }
@@ -237,22 +246,6 @@ fn accepted(response: Response) -> Result<Response, Failure> {
         return Ok(response);
     }
     Err(Failure::Answered(response.status()))
-}
-
-/// The content of an object; `None` if it is larger than [`MAX_BYTES`].
-async fn bounded(mut object: Response) -> Result<Option<Vec<u8>>, Failure> {
-    let most = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
-    if object.content_length().is_some_and(|length| length > MAX_BYTES) {
-        return Ok(None);
-    }
-    let mut text = Vec::new();
-    while let Some(piece) = object.chunk().await? {
-        text.extend_from_slice(&piece);
-        if text.len() > most {
-            return Ok(None);
-        }
-    }
-    Ok(Some(text))
 }
 
 fn bucket(endpoint: Url, settings: &S3Settings) -> Result<Bucket, String> {

@@ -15,6 +15,7 @@ const BASE: &[&str] = &[
     "duration",
     "tls",
     "retry_after",
+    "body",
     "escape",
     "file_lock",
     "file_owner",
@@ -26,6 +27,7 @@ const BASE: &[&str] = &[
 const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("record", None),
     ("backoff", None),
+    ("body", None),
     ("clock", None),
     ("connections", None),
     ("duration", None),

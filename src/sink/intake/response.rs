@@ -10,6 +10,7 @@ use reqwest::Response;
 use reqwest::header::{DATE, RETRY_AFTER};
 use serde::Deserialize;
 
+use crate::body;
 use crate::duration;
 use crate::retry_after;
 use crate::sink::Verdict;
@@ -58,7 +59,7 @@ pub(super) async fn read(
         verdict: Verdict::fault(failure(error, timeout)),
         remaining,
     };
-    let response = match outcome {
+    let mut response = match outcome {
         Ok(response) => response,
         Err(error) => return failed(None, &error, None),
     };
@@ -67,12 +68,12 @@ pub(super) async fn read(
     let retry_after = header(RETRY_AFTER.as_str())
         .and_then(|text| retry_after::parse(&text, header(DATE.as_str()).as_deref(), now));
     let status = response.status().as_u16();
-    let body = match body_of(response).await {
-        Ok(body) => body,
+    let mut body = Vec::new();
+    match body::read(&mut response, BODY_BYTES, &mut body).await {
         // Without the envelope it is not known what came of it. The repeat has the same key.
         Err(error) if status < 300 => return failed(Some(status), &error, remaining),
-        Err(_) => Vec::new(),
-    };
+        _ => {}
+    }
     Said { status: Some(status), verdict: judge(status, &body, retry_after), remaining }
 }
 
@@ -101,18 +102,6 @@ fn judge(status: u16, body: &[u8], retry_after: Option<Duration>) -> Verdict {
         _ => return Verdict::refused_for_good(format!("answered {status}: refused{said}")),
     };
     Verdict::Fault { reason: format!("answered {status}: {remedy}{said}"), retry_after }
-}
-
-async fn body_of(mut response: Response) -> reqwest::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        let room = BODY_BYTES - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if body.len() == BODY_BYTES {
-            break;
-        }
-    }
-    Ok(body)
 }
 
 fn failure(error: &reqwest::Error, timeout: Duration) -> String {

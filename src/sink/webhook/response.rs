@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use reqwest::header::{DATE, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
+use crate::body;
 use crate::duration;
 use crate::retry_after;
 use crate::sink::Verdict;
@@ -103,26 +104,12 @@ pub(super) fn of_probe(
     Ok(format!("the endpoint responds ({code} to OPTIONS); nothing was posted"))
 }
 
-/// Reads the beginning of a body, and says whether that is all of it. The verdict is known already,
-/// so a failure here means nothing.
+/// The beginning of a body, and whether that is all of it. The verdict is known already, so a failure
+/// here means nothing.
 async fn read(mut response: Response) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
-    let reading = async {
-        loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) => {
-                    let room = BODY_BYTES - body.len();
-                    body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                    if chunk.len() > room {
-                        return false;
-                    }
-                }
-                Ok(None) => return true,
-                Err(_) => return false,
-            }
-        }
-    };
-    let whole = tokio::time::timeout(BODY_TIME, reading).await.unwrap_or(false);
+    let reading = body::read(&mut response, BODY_BYTES, &mut body);
+    let whole = matches!(tokio::time::timeout(BODY_TIME, reading).await, Ok(Ok(true)));
     (body, whole)
 }
 

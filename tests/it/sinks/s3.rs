@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{all_done, build, change, changes, configured, deliver, fault_says, ids};
 use crate::support::servers::moto::Moto;
+use crate::support::{Answer, Receiver};
 
 fn sink_kind(endpoint: &str, bucket: &str) -> SinkKind {
     let dir = tempfile::tempdir().unwrap();
@@ -23,6 +24,17 @@ fn sink_kind(endpoint: &str, bucket: &str) -> SinkKind {
 async fn stored(moto: &Moto, bucket: &str) -> Vec<String> {
     let lines = moto.lines(bucket).await;
     lines.iter().map(|line| line["event_id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_probe_tells_a_bucket_from_a_page_that_answers_everything() {
+    let Some(moto) = Moto::shared() else { return };
+    moto.bucket("probed").await;
+    assert!(build(&sink_kind(&moto.url(), "probed")).probe().await.is_ok());
+    let page = Receiver::start().await;
+    page.always(Answer::status(200).body("<html>"));
+    let said = build(&sink_kind(&page.url(""), "probed")).probe().await.unwrap_err();
+    assert!(said.contains("no S3 service: correct `endpoint`"), "{said}");
 }
 
 #[tokio::test]
