@@ -63,7 +63,10 @@ impl CommandSink {
                 let secrets = Secrets::new(argv[1..].iter().flat_map(|text| secrets_in(text)));
                 Ok(Self { argv, secrets, format, timeout: settings.timeout })
             }
-            _ => Err(SinkBuildError::Program { sink: name.to_owned() }),
+            _ => Err(SinkBuildError::Server {
+                sink: name.to_owned(),
+                problem: "the command must begin with the absolute path of a program".to_owned(),
+            }),
         }
     }
 

@@ -46,15 +46,17 @@ pub struct WebhookSink {
 
 impl WebhookSink {
     pub(super) fn build(name: &str, settings: &WebhookSettings) -> Result<Self, SinkBuildError> {
-        let refuse = |problem| SinkBuildError::Server { sink: name.to_owned(), problem };
-        let url = address(&settings.url, settings.allow_plain).map_err(refuse)?;
-        Ok(Self {
-            client: client(name, &url, settings)?,
-            scheme: url.scheme().to_owned(),
-            headers: fixed_headers(name, settings)?,
-            signer: Signer::build(name, &settings.secrets)?,
-            settings: settings.clone(),
-        })
+        let made = || {
+            let url = address(&settings.url, settings.allow_plain)?;
+            Ok(Self {
+                client: client(&url, settings)?,
+                scheme: url.scheme().to_owned(),
+                headers: fixed_headers(settings)?,
+                signer: Signer::build(&settings.secrets)?,
+                settings: settings.clone(),
+            })
+        };
+        made().map_err(|problem| SinkBuildError::Server { sink: name.to_owned(), problem })
     }
 
     /// The address is read anew for each request, and hidden in the answer to it.
@@ -142,7 +144,8 @@ impl WebhookSink {
         if status != StatusCode::FOUND && status != StatusCode::SEE_OTHER {
             return None;
         }
-        let result = url.join(response.headers().get(LOCATION)?.to_str().ok()?).ok()?;
+        let mut result = url.join(response.headers().get(LOCATION)?.to_str().ok()?).ok()?;
+        result.set_username("").and_then(|()| result.set_password(None)).ok()?;
         let host = self.settings.redirect_host.as_deref();
         (result.scheme() == self.scheme && result.host_str() == host).then_some(result)
     }
@@ -200,7 +203,7 @@ fn header(text: &str) -> Result<HeaderValue, Verdict> {
         .map_err(|_| Verdict::refused_for_good("the event id cannot be sent as a header"))
 }
 
-fn client(name: &str, url: &Url, settings: &WebhookSettings) -> Result<Client, SinkBuildError> {
+fn client(url: &Url, settings: &WebhookSettings) -> Result<Client, String> {
     let timeout = settings.timeout;
     let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
@@ -213,22 +216,16 @@ fn client(name: &str, url: &Url, settings: &WebhookSettings) -> Result<Client, S
         // Loading the certificate authorities takes 18 ms, and fails on a machine without any.
         builder = builder.tls_certs_only(std::iter::empty()).dns_resolver(Arc::new(LocalLookup));
     }
-    let builder = with_authorities(builder, settings.ca_file.as_deref())
-        .map_err(|problem| SinkBuildError::Server { sink: name.to_owned(), problem })?;
-    builder.build().map_err(|error| SinkBuildError::Client {
-        sink: name.to_owned(),
-        problem: error.without_url().to_string(),
+    with_authorities(builder, settings.ca_file.as_deref())?.build().map_err(|error| {
+        let why = error.without_url();
+        format!("making the HTTPS client: {why}; install the package ca-certificates")
     })
 }
 
-fn fixed_headers(name: &str, settings: &WebhookSettings) -> Result<HeaderMap, SinkBuildError> {
+fn fixed_headers(settings: &WebhookSettings) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (key, value) in &settings.headers {
-        let refuse = |problem| SinkBuildError::Header {
-            sink: name.to_owned(),
-            header: key.clone(),
-            problem,
-        };
+        let refuse = |problem| format!("the header {key:?} {problem}");
         let header = HeaderName::from_bytes(key.as_bytes())
             .map_err(|_| refuse("is not a header name: use letters, digits and hyphens"))?;
         if OWN_HEADERS.contains(&header.as_str()) {

@@ -11,8 +11,6 @@ use secrecy::{ExposeSecret, SecretSlice};
 use crate::config::Secret;
 use sha2::Sha256;
 
-use crate::sink::SinkBuildError;
-
 /// The sizes that the specification allows for a secret, in bytes.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
@@ -23,13 +21,13 @@ pub(super) struct Signer {
 
 impl Signer {
     /// Reads secrets of the form `whsec_` and base64, newest first.
-    pub(super) fn build(name: &str, secrets: &[Secret]) -> Result<Self, SinkBuildError> {
+    ///
+    /// # Errors
+    /// Which secret cannot be used, and what to write instead.
+    pub(super) fn build(secrets: &[Secret]) -> Result<Self, String> {
         let secrets = secrets.iter().enumerate().map(|(index, secret)| {
-            read(secret.expose_secret()).map_err(|problem| SinkBuildError::Secret {
-                sink: name.to_owned(),
-                number: index + 1,
-                problem,
-            })
+            read(secret.expose_secret())
+                .map_err(|problem| format!("signing secret {} {problem}", index + 1))
         });
         Ok(Self { secrets: secrets.collect::<Result<_, _>>()? })
     }
@@ -75,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_published_example_has_its_signature() {
-        let signer = Signer::build("s", &[SECRET.into()]).unwrap();
+        let signer = Signer::build(&[SECRET.into()]).unwrap();
         assert_eq!(
             signer
                 .sign("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", br#"{"test": 2432232314}"#)
@@ -87,8 +85,7 @@ mod tests {
     #[test]
     fn a_bad_secret_is_refused_without_being_shown() {
         for bad in ["CANARY", "whsec_CANARY!", "whsec_Q0FOQVJZ", ""] {
-            let error = Signer::build("erp", &[SECRET.into(), bad.into()]).err().unwrap();
-            let text = format!("{error} {error:?}");
+            let text = Signer::build(&[SECRET.into(), bad.into()]).err().unwrap();
             assert!(text.contains("secret 2") && !text.contains("CANARY"), "{text}");
         }
     }
