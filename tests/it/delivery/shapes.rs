@@ -175,6 +175,8 @@ fn needed(name: &str) -> &'static [&'static str] {
         "teams" => &["/attachments/0/content/body/0/text", "/attachments/0/content/version"],
         "ntfy" => &["/topic", "/message"],
         "telegram" => &["/chat_id", "/text"],
+        "google-sheets" | "n8n" | "make" | "zapier" => &["/data/event_id", "/data/record/id"],
+        "sms" => &["/to", "/text"],
         "erp" => &["/message_id", "/record/name", "/changed_fields/0"],
         other => panic!("say what {other} needs"),
     }
@@ -219,7 +221,7 @@ fn every_example_makes_json_of_hostile_text() {
             assert!(error.at.is_some(), "{name}: {error}");
         }
     }
-    assert!(paths.len() >= 7, "{paths:?}");
+    assert!(paths.len() >= 12, "{paths:?}");
 }
 
 #[test]
