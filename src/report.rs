@@ -27,7 +27,7 @@ mod value;
 pub use answer::{Answer, Column, Question, ReportError, answer, refused_parameter};
 pub use builtin::built_in;
 pub use completeness::{BusinessChoice, Coverage, Exactness, Known};
-pub use csv::{Guard, csv, csv_text};
+pub use csv::{Guard, csv, csv_line, csv_text};
 pub use delivery::{RenderError, ScheduledContent, notice_body, question_of, rendered, write};
 pub use folder::{FolderError, find, list};
 pub use head::{

@@ -16,7 +16,7 @@ use serde::Serialize;
 #[cfg(test)]
 pub(crate) use cloudevents::CloudEvent;
 pub use cloudevents::CloudEvents;
-pub use csv::Columns;
+pub use csv::{Columns, csv_row, guarded};
 pub use template::{Escape, Template, TemplateError};
 pub use values::{Context, DIGEST_NAMES, NAMES};
 

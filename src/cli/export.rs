@@ -1,6 +1,5 @@
 //! `export`: every record of a route, or the answer of a report, as CSV or as one JSON object per line.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -11,7 +10,7 @@ use super::exit::{ExitError, USAGE};
 use super::progress::RowBar;
 use crate::config::Config;
 use crate::record::Route;
-use crate::report::{self, Guard, Question, csv_text};
+use crate::report::{self, Guard, Question, csv_line, csv_text};
 use crate::store::{Reader, SqlValue};
 
 /// Records read at once.
@@ -104,8 +103,8 @@ fn records_csv(
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<()> {
     let columns = reader.columns(route)?;
-    let heads: Vec<String> = columns.iter().map(|name| csv_text(name, guard)).collect();
-    write!(out, "{}\r\n", heads.join(","))?;
+    let heads = columns.iter().map(|name| csv_text(name, guard));
+    out.write_all(csv_line(heads).as_bytes())?;
     let (bar, total) = (RowBar::beside_output(), total(reader, route)?);
     let (mut after, mut done) = (0, 0);
     loop {
@@ -118,18 +117,13 @@ fn records_csv(
             _ => return Ok(()),
         };
         done += rows.len() as u64;
-        let mut text = String::new();
         for row in &rows {
-            let cells: Vec<String> = row
-                .iter()
-                .map(|value| match value {
-                    SqlValue::Real(number) => number.to_string(),
-                    SqlValue::Text(text) => csv_text(text, guard),
-                    other => report::shown(other, None),
-                })
-                .collect();
-            write!(text, "{}\r\n", cells.join(","))?;
+            let cells = row.iter().map(|value| match value {
+                SqlValue::Real(number) => number.to_string(),
+                SqlValue::Text(text) => csv_text(text, guard),
+                other => report::shown(other, None),
+            });
+            out.write_all(csv_line(cells).as_bytes())?;
         }
-        out.write_all(text.as_bytes())?;
     }
 }

@@ -18,7 +18,7 @@ use super::request::{Query, link};
 use super::text::{moment, shown, zone_name};
 use super::words;
 use crate::record::{FoundRecord, Route};
-use crate::report::{Guard, csv_text, shown as value_shown};
+use crate::report::{Guard, csv_line, csv_text, shown as value_shown};
 use crate::store::{
     Found, QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue, StoreError,
 };
@@ -203,14 +203,10 @@ fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {
 }
 
 fn table_csv(rows: &QueryRows) -> String {
-    let mut text = String::new();
-    let names = rows.columns.iter().map(|name| csv_text(name, Guard::Formulas));
-    text.push_str(&names.collect::<Vec<_>>().join(","));
-    text.push_str("\r\n");
+    let mut text = csv_line(rows.columns.iter().map(|name| csv_text(name, Guard::Formulas)));
     for row in &rows.rows {
         let cells = row.iter().map(|value| csv_text(&value_shown(value, None), Guard::Formulas));
-        text.push_str(&cells.collect::<Vec<_>>().join(","));
-        text.push_str("\r\n");
+        text.push_str(&csv_line(cells));
     }
     text
 }

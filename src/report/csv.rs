@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::value::exact;
 use crate::escape::shown_lines;
+use crate::shape::{csv_row, guarded};
 use crate::store::SqlValue;
 
 /// Whether text is changed so that a spreadsheet does not run it.
@@ -18,46 +19,32 @@ pub enum Guard {
 /// The answer of a report as CSV.
 #[must_use]
 pub fn csv(answer: &Answer, guard: Guard) -> String {
-    let mut text = String::new();
-    let names: Vec<String> =
-        answer.columns.iter().map(|column| csv_text(&column.name, guard)).collect();
-    text.push_str(&names.join(","));
-    text.push_str("\r\n");
+    let names = answer.columns.iter().map(|column| csv_text(&column.name, guard));
+    let mut text = csv_line(names);
     for row in &answer.rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&answer.columns)
-            .map(|(value, column)| match value {
+        text.push_str(&csv_line(row.iter().zip(&answer.columns).map(
+            |(value, column)| match value {
                 SqlValue::Text(text) => csv_text(text, guard),
                 other => exact(other, column.format),
-            })
-            .collect();
-        text.push_str(&cells.join(","));
-        text.push_str("\r\n");
+            },
+        )));
     }
     text
+}
+
+/// One row with its end.
+#[must_use]
+pub fn csv_line(cells: impl IntoIterator<Item = String>) -> String {
+    csv_row(cells) + "\r\n"
 }
 
 /// One text as a cell.
 #[must_use]
 pub fn csv_text(text: &str, guard: Guard) -> String {
-    let mut cell = String::with_capacity(text.len() + 2);
-    if guard == Guard::Formulas {
-        // Also behind white space and in full width, as some spreadsheets read them.
-        let first = text.trim_start().chars().next();
-        let is_formula = first.is_some_and(|c| "=+-@＝＋－＠|%".contains(c))
-            || text.starts_with(['\t', '\r', '\n']);
-        if is_formula && text.parse::<f64>().is_err() {
-            cell.push('\'');
-        }
-        cell.push_str(&shown_lines(text));
-    } else {
-        cell.push_str(text);
+    match guard {
+        Guard::Nothing => text.to_owned(),
+        Guard::Formulas => shown_lines(&guarded(text)),
     }
-    if cell.contains(['"', ',', '\n', '\r', ';']) || cell.starts_with(' ') || cell.ends_with(' ') {
-        cell = format!("\"{}\"", cell.replace('"', "\"\""));
-    }
-    cell
 }
 
 #[cfg(test)]
@@ -75,12 +62,12 @@ mod tests {
             ("+44 7700", "'+44 7700"),
             ("-x", "'-x"),
             ("a\u{1b}[31m\u{202e}b", "a\\u{1b}[31m\\u{202e}b"),
-            ("say \"hi\", now", "\"say \"\"hi\"\", now\""),
-            ("two\nlines", "\"two\nlines\""),
             ("Zoë", "Zoë"),
         ] {
             assert_eq!(csv_text(text, Guard::Formulas), wanted, "{text:?}");
         }
         assert_eq!(csv_text("=1\u{1b}", Guard::Nothing), "=1\u{1b}");
+        let cells = ["say \"hi\", now", "two\nlines"].map(str::to_owned);
+        assert_eq!(csv_line(cells), "\"say \"\"hi\"\", now\",\"two\nlines\"\r\n");
     }
 }

@@ -1,8 +1,7 @@
-//! A change as one row of a CSV file that a spreadsheet can open safely.
+//! Rows of CSV that a spreadsheet can open safely, and a change as one of them.
 //!
-//! The columns are fixed by the configuration, so that every row of a file has the same ones. A text
-//! that a spreadsheet would run as a formula gets an apostrophe in front. A row is one line: line
-//! breaks inside a value become spaces.
+//! The columns of a change are fixed by the configuration, so that every row of a file has the same
+//! ones. Its row is one line: line breaks inside a value become spaces.
 
 use std::borrow::Cow;
 
@@ -10,11 +9,37 @@ use serde_json::value::RawValue;
 
 use crate::record::{Change, Kind, field};
 
-/// What every row begins with. The event id is first, so that a row can be recognised by it.
+/// What every row of a change begins with.
 const OWN: [&str; 8] =
     ["event_id", "seq", "route", "record_id", "kind", "version", "observed_at", "business"];
 /// The last column if the configuration names none: the whole record.
 const WHOLE: &str = "record";
+
+/// One row as RFC 4180 describes it, without the end of the line.
+#[must_use]
+pub fn csv_row<C: AsRef<str>>(cells: impl IntoIterator<Item = C>) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    for cell in cells {
+        writer.write_field(cell.as_ref()).expect("memory takes every cell");
+    }
+    writer.write_record(None::<&[u8]>).expect("memory takes the end of a row");
+    let row = writer.into_inner().expect("memory has nothing to flush");
+    let row = String::from_utf8(row).expect("cells are text");
+    row.trim_end_matches('\n').to_owned()
+}
+
+/// A text with an apostrophe in front if a spreadsheet would run it as a formula; also one behind white
+/// space and one in full width, as some spreadsheets read them. A number is no formula.
+#[must_use]
+pub fn guarded(text: &str) -> Cow<'_, str> {
+    let first = text.trim_start().chars().next();
+    let is_formula =
+        first.is_some_and(|c| "=+-@＝＋－＠|%".contains(c)) || text.starts_with(['\t', '\r', '\n']);
+    match is_formula && text.parse::<f64>().is_err() {
+        true => Cow::Owned(format!("'{text}")),
+        false => Cow::Borrowed(text),
+    }
+}
 
 /// The columns of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,22 +66,21 @@ impl Columns {
     pub fn header(&self) -> String {
         let whole = self.fields.is_empty().then_some(WHOLE);
         let names = OWN.into_iter().chain(self.fields.iter().map(String::as_str)).chain(whole);
-        names.map(|name| cell(name).into_owned()).collect::<Vec<_>>().join(",")
+        csv_row(names.map(cell))
     }
 
     /// One change, without the end of the line.
     #[must_use]
     pub fn row(&self, change: &Change) -> String {
         let seq = change.row().map_or_else(String::new, |row| row.to_string());
-        let version = change.version.to_string();
-        let mut cells: Vec<Cow<'_, str>> = vec![
+        let mut cells = vec![
             cell(&change.event_id),
-            Cow::Borrowed(&seq),
-            Cow::Borrowed(change.route_name().unwrap_or_default()),
+            seq,
+            change.route_name().unwrap_or_default().to_owned(),
             cell(change.record_id.as_deref().unwrap_or_default()),
-            Cow::Borrowed(change.kind.as_str()),
-            Cow::Borrowed(&version),
-            Cow::Borrowed(&change.observed_at),
+            change.kind.as_str().to_owned(),
+            change.version.to_string(),
+            change.observed_at.clone(),
             cell(change.business.as_deref().unwrap_or_default()),
         ];
         if self.fields.is_empty() {
@@ -65,38 +89,26 @@ impl Columns {
         let gap = change.kind == Kind::Gap;
         cells.extend(self.fields.iter().map(|name| match field(&change.body, name) {
             Some(json) if !gap => shown(json),
-            _ => Cow::Borrowed(""),
+            _ => String::new(),
         }));
-        cells.join(",")
+        csv_row(cells)
     }
 }
 
 /// A field's value: a text without quotes, nothing for null, other values as JSON.
-fn shown(json: &str) -> Cow<'_, str> {
+fn shown(json: &str) -> String {
     match json.as_bytes().first() {
-        Some(b'"') => match serde_json::from_str::<String>(json) {
-            Ok(text) => Cow::Owned(cell(&text).into_owned()),
-            Err(_) => cell(json),
-        },
-        Some(b'n') => Cow::Borrowed(""),
-        // A number is no formula, also with a sign.
-        Some(b'-' | b'0'..=b'9') if serde_json::from_str::<&RawValue>(json).is_ok() => {
-            Cow::Borrowed(json)
-        }
+        Some(b'"') => cell(&serde_json::from_str::<String>(json).unwrap_or_else(|_| json.into())),
+        Some(b'n') => String::new(),
+        // A number is no formula, whatever its form.
+        Some(b'-' | b'0'..=b'9') if serde_json::from_str::<&RawValue>(json).is_ok() => json.into(),
         _ => cell(json),
     }
 }
 
-/// A text as one cell.
-fn cell(text: &str) -> Cow<'_, str> {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
-    let special = text.contains([',', '"', '\n', '\r', '\t', ';', '\0']);
-    if !formula && !special {
-        return Cow::Borrowed(text);
-    }
-    let guard = if formula { "'" } else { "" };
-    let line = text.replace(['\n', '\r', '\0'], " ").replace('"', "\"\"");
-    Cow::Owned(format!("\"{guard}{line}\""))
+/// A text as one cell of one line.
+fn cell(text: &str) -> String {
+    guarded(&text.replace(['\n', '\r', '\0'], " ")).into_owned()
 }
 
 #[cfg(test)]
@@ -127,16 +139,19 @@ mod tests {
     fn no_text_becomes_a_formula_and_a_number_stays_one() {
         for (json, cell) in [
             (r#""=HYPERLINK(\"x\")""#, r#""'=HYPERLINK(""x"")""#),
-            (r#""+49 30 1""#, r#""'+49 30 1""#),
-            (r#""-1""#, r#""'-1""#),
-            (r#""@SUM(A1)""#, r#""'@SUM(A1)""#),
-            (r#""\t=1""#, "\"'\t=1\""),
-            (r#""\r=1""#, r#""' =1""#),
-            (r#""\n=1""#, r#""' =1""#),
+            (r#""+49 30 1""#, "'+49 30 1"),
+            (r#""-1""#, "-1"),
+            (r#"" @SUM(A1)""#, "' @SUM(A1)"),
+            (r#""＝1+1""#, "'＝1+1"),
+            (r#""|calc""#, "'|calc"),
+            (r#""%0""#, "'%0"),
+            (r#""\t=1""#, "'\t=1"),
+            (r#""\r=1""#, "' =1"),
+            (r#""\n=1""#, "' =1"),
             ("-10.50", "-10.50"),
             ("null", ""),
             ("true", "true"),
-            (r#""a\nb;c""#, r#""a b;c""#),
+            (r#""a\nb,c""#, r#""a b,c""#),
             (r#""Zoë""#, "Zoë"),
             (r#"["=1"]"#, r#""[""=1""]""#),
         ] {

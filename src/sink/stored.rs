@@ -27,7 +27,7 @@ impl Sink {
         match self {
             #[cfg(feature = "postgres")]
             Self::Batched(BatchedSink::Postgres(sink)) => {
-                sink.newest_stored().await.map_err(|reason| sink.secrets().hide_in_reason(&reason))
+                sink.newest_stored().await.map_err(|reason| sink.secrets().reason(&reason))
             }
             _ => Ok(Vec::new()),
         }

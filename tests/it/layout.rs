@@ -54,7 +54,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("control", Some(&["store"])),
     ("page", Some(&["status", "store", "poll", "deliver", "budget", "report"])),
     ("recover", Some(&["api", "poll", "store"])),
-    ("report", Some(&["store"])),
+    ("report", Some(&["store", "shape"])),
     (
         "daemon",
         Some(&[
