@@ -341,12 +341,24 @@ impl Sink {
         }
     }
 
-    /// Opens again what another program may have renamed; only a file has something to open.
-    pub async fn reopen(&mut self) {
-        if let Self::Batched(BatchedSink::File(file)) = self {
-            file.reopen().await;
+    /// What the store has to keep with the position after a delivery, for [`Self::resume`].
+    #[must_use]
+    pub fn mark(&self) -> Option<String> {
+        match self {
+            Self::Batched(BatchedSink::File(file)) => file.mark(),
+            _ => None,
         }
     }
+
+    /// Takes up what [`Self::mark`] said after the last delivery. Call it once, before the first one.
+    pub fn resume(&mut self, mark: Option<&str>) {
+        if let Self::Batched(BatchedSink::File(file)) = self {
+            file.resume(mark);
+        }
+    }
+
+    /// Opens again what another program may have renamed: nothing, since each delivery looks.
+    pub async fn reopen(&mut self) {}
 
     /// Checks whether the sink could work now, without delivering or creating anything.
     ///

@@ -1,26 +1,11 @@
-//! The keys of a sink of type `file`: where, what a line looks like, when a file is put aside.
+//! The keys of a sink of type `file`: where, and what a line looks like.
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::table::Table;
-use super::value::parsed;
-use crate::config::polling::yes;
 use crate::shape::{CloudEvents, Columns, Format};
-
-const SIZE_MIN: u64 = 64 * 1024;
-const SIZE_MAX: u64 = 1 << 40;
-/// The units of a size, each with its bytes. One that ends in another stands before it.
-const UNITS: [(&str, u64); 7] = [
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("kB", 1000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("B", 1),
-];
 
 /// `type = "file"`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -30,15 +15,6 @@ pub struct FileSettings {
     /// What a line looks like.
     #[serde(skip)]
     pub format: FileFormat,
-    /// A file that would grow beyond this many bytes is put aside.
-    #[serde(default, deserialize_with = "size")]
-    pub rotate_size: Option<u64>,
-    /// A file of an earlier day is put aside.
-    #[serde(default)]
-    pub rotate_daily: bool,
-    /// Whether files that were put aside are compressed.
-    #[serde(default = "yes")]
-    pub compress: bool,
 }
 
 /// What a line of a file looks like.
@@ -82,7 +58,7 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<FileSettings> {
         table.note("path", "must be the path of a file, not of a folder");
     }
     let path = table.report.base.state_path(&read.path);
-    Some(FileSettings { path, format: format?, ..read })
+    Some(FileSettings { path, format: format? })
 }
 
 fn format(table: &Table<'_>, source: &str) -> Option<FileFormat> {
@@ -99,17 +75,4 @@ fn format(table: &Table<'_>, source: &str) -> Option<FileFormat> {
         table.note("columns", "is only for format = \"csv\": add that, or remove this");
     }
     Some(FileFormat::Lines(format))
-}
-
-/// A size with its unit, for example `100MB`.
-fn size<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
-    parsed(d, |text| {
-        let unit = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
-        let size =
-            unit.and_then(|(number, bytes)| number.trim().parse::<u64>().ok()?.checked_mul(*bytes));
-        match size.filter(|size| (SIZE_MIN..=SIZE_MAX).contains(size)) {
-            None => Err("must be a size of at least 64KiB with its unit (kB, MB, GB, KiB, MiB, GiB), for example \"500kB\" or \"100MB\"".into()),
-            size => Ok(size),
-        }
-    })
 }

@@ -21,8 +21,10 @@ use crate::duration;
 
 const NAME_LEN_MAX: usize = 64;
 
+const LOGROTATE: &str = "remove it: logrotate renames and compresses the file; copy examples/logrotate from the documents to /etc/logrotate.d/shopmirror";
+
 /// Keys that other versions had or that people try, with what to do instead.
-const GONE: [(&str, &str, &str); 9] = [
+const GONE: [(&str, &str, &str); 12] = [
     (
         "workspace",
         "api_key",
@@ -32,6 +34,9 @@ const GONE: [(&str, &str, &str); 9] = [
     ("sinks.", "mode", "remove it: the attributes are always in the body"),
     ("sinks.", "source", "remove it: the source is always base_url of [workspace]"),
     ("sinks.", "every", "remove it: an object is stored as soon as there are changes"),
+    ("sinks.", "rotate_size", LOGROTATE),
+    ("sinks.", "rotate_daily", LOGROTATE),
+    ("sinks.", "compress", LOGROTATE),
     ("sinks.", "subject_file", "write the template into `subject`"),
     ("sinks.", "text_file", "write the template into `text`, between ''' and '''"),
     ("sinks.", "html_file", "write the template into `html`, between ''' and '''"),

@@ -1,24 +1,18 @@
 //! A file: one line per change, NDJSON or CSV, on the disk before it is acknowledged.
 //!
-//! Either all lines of a batch are in the file or none. A change whose line is already at the end of
-//! the file is not written again: a crash between the write and the saved position leaves such lines.
-//! Blocking work runs outside the runtime's thread.
+//! The store keeps a mark of where the acknowledged lines end. What a crash leaves behind that mark is
+//! cut off before the next write, so that no line is there twice or by half. Nothing before it is ever
+//! changed. Blocking work runs outside the runtime's threads.
 
 mod append;
-mod compress;
-mod layout;
-mod rotation;
-mod stream;
-mod tail;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::Verdict;
@@ -26,39 +20,13 @@ use super::preview::Preview;
 use super::reason::{self, Secrets};
 use crate::config::{FileFormat, FileSettings};
 use crate::record::Change;
-use append::Appender;
-use compress::Compressor;
-use layout::{Layout, Line};
+use append::{Appender, Mark};
 
-/// The most lines written at once. The caller saves its position after each batch, so a crash can
-/// repeat no more changes than these, and no more lines have to be compared.
+/// The most lines written at once.
 const BATCH: usize = 256;
 
-/// Files written at the same time, by all sinks together: each takes a thread.
-const MAX_WRITES: usize = 4;
-
-/// How long one call waits for the disk. A write that takes longer goes on in its own thread, gives its
-/// turn to other files, and is a fault of the sink.
+/// How long one call waits for the disk. A write that takes longer goes on in its own thread.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-static TURNS: Semaphore = Semaphore::const_new(MAX_WRITES);
-
-/// Why the file cannot be appended to.
-#[derive(Debug, thiserror::Error)]
-enum FileError {
-    #[error("{0} is a symbolic link: name the file itself in the configuration")]
-    Link(PathBuf),
-    #[error("{0} is not a regular file: name another one")]
-    NotRegular(PathBuf),
-    #[error("{0} does not end in a line of this program: move it away or name another file")]
-    Foreign(PathBuf),
-    #[error("{0} is being written by another process or sink: give each a file of its own")]
-    Held(PathBuf),
-    #[error("{0} is moved away each time it is written: rotate it less often")]
-    Moving(PathBuf),
-    #[error("could not {doing} {path}: {source}{}", advice(source))]
-    Io { doing: &'static str, path: PathBuf, source: io::Error },
-}
 
 /// What the operator can do about a file that cannot be written; may be empty.
 pub fn advice(error: &io::Error) -> &'static str {
@@ -72,55 +40,27 @@ pub fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-impl FileError {
-    fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { doing, path: path.to_owned(), source }
-    }
-}
-
-/// When a file is put aside and the next one begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Rotate {
-    /// A file does not grow beyond this many bytes, unless one batch is longer.
-    size: Option<u64>,
-    /// A file holds the lines of one day.
-    daily: bool,
-}
-
-type Written = (Appender, Result<bool, FileError>);
-
 /// One file that is appended to.
 pub struct FileSink {
-    name: String,
     path: PathBuf,
-    layout: Layout,
-    rotate: Rotate,
-    /// `None` during a write, and before the first one.
-    appender: Option<Appender>,
-    /// A write that has not ended. No other is begun before it has.
-    writing: Option<JoinHandle<Written>>,
+    format: FileFormat,
+    /// A write that has not ended has it. No other is begun before it has.
+    appender: Arc<Mutex<Appender>>,
+    /// Where the acknowledged lines end; `None` before the first one.
+    mark: Option<Mark>,
     /// How long one call waits for the disk.
     patience: Duration,
-    /// What compresses the files that were put aside; `None` if they stay as they are.
-    compressor: Option<Compressor>,
 }
 
 impl FileSink {
     pub(super) fn new(name: &str, settings: &FileSettings) -> Self {
-        let rotate = Rotate { size: settings.rotate_size, daily: settings.rotate_daily };
-        let rotates = rotate.daily || rotate.size.is_some();
+        let header = header(&settings.format);
         Self {
-            name: name.to_owned(),
+            appender: Arc::new(Mutex::new(Appender::new(name, &settings.path, header))),
             path: settings.path.clone(),
-            layout: match &settings.format {
-                FileFormat::Lines(format) => Layout::Json(format.clone()),
-                FileFormat::Csv(columns) => Layout::Csv(columns.clone()),
-            },
-            rotate,
-            appender: None,
-            writing: None,
+            format: settings.format.clone(),
+            mark: None,
             patience: PATIENCE,
-            compressor: (rotates && settings.compress).then(Compressor::new),
         }
     }
 
@@ -141,15 +81,37 @@ impl FileSink {
         Duration::ZERO
     }
 
+    /// Where the acknowledged lines end, for the store to keep together with the position.
+    pub(super) fn mark(&self) -> Option<String> {
+        self.mark.as_ref().map(ToString::to_string)
+    }
+
+    /// Takes up the mark that the store kept. Call it once, before the first delivery.
+    pub(super) fn resume(&mut self, mark: Option<&str>) {
+        self.mark = mark.and_then(|text| text.parse().ok());
+    }
+
     /// A write that has begun is always finished, even after a stop or a fault.
     pub(super) async fn deliver(
         &mut self,
         changes: &[Change],
-        now: Timestamp,
+        _now: Timestamp,
         _stop: &CancellationToken,
     ) -> Vec<Verdict> {
-        let verdict = match tokio::time::timeout(self.patience, self.write(changes, now)).await {
-            Ok(verdict) => verdict,
+        let lines: String = changes.iter().map(|change| line(&self.format, change)).collect();
+        let (appender, mark) = (Arc::clone(&self.appender), self.mark.clone());
+        let write = async {
+            let mut appender = appender.lock_owned().await;
+            let append = move || appender.append(mark.as_ref(), &lines);
+            tokio::task::spawn_blocking(append).await
+        };
+        let verdict = match tokio::time::timeout(self.patience, write).await {
+            Ok(Ok(Ok(mark))) => {
+                self.mark = Some(mark);
+                Verdict::Done
+            }
+            Ok(Ok(Err(error))) => Verdict::fault(error),
+            Ok(Err(_)) => Verdict::fault("the write failed inside this program"),
             Err(_) => Verdict::fault(format!(
                 "{} was not written within {} s: check the disk it is on; the write is awaited, and nothing else is written to this file before it has ended",
                 self.path.display(),
@@ -159,76 +121,37 @@ impl FileSink {
         vec![verdict; changes.len()]
     }
 
-    async fn write(&mut self, changes: &[Change], now: Timestamp) -> Verdict {
-        // What it writes may be these changes: the appender then leaves them out.
-        let _ = self.ended().await;
-        let turn = TURNS.acquire().await.expect("the semaphore is never closed");
-        let mut appender = self.appender();
-        let lines: Vec<Line> = changes.iter().map(|change| self.layout.line(change)).collect();
-        let today = now.to_zoned(TimeZone::system()).date();
-        self.writing = Some(tokio::task::spawn_blocking(move || {
-            let outcome = appender.append(&lines, today);
-            (appender, outcome)
-        }));
-        let ended = self.ended().await;
-        // A write on a disk that hangs has given its turn to others long before it ends.
-        drop(turn);
-        match ended {
-            Some(Ok(_)) => Verdict::Done,
-            Some(Err(error)) => Verdict::fault(error),
-            None => Verdict::fault("the write failed inside this program"),
-        }
-    }
-
-    /// Waits for the write that has not ended, if there is one; `None` if it has no outcome. May be
-    /// called again after it was cancelled.
-    async fn ended(&mut self) -> Option<Result<bool, FileError>> {
-        let written = self.writing.as_mut()?.await;
-        self.writing = None;
-        let (appender, outcome) = written.ok()?;
-        self.appender = Some(appender);
-        if let Some(compressor) = &mut self.compressor {
-            compressor.look(&self.name, &self.path, matches!(outcome, Ok(true)));
-        }
-        Some(outcome)
-    }
-
     /// The line as it would be appended.
     pub(super) fn preview(&self, change: &Change) -> Preview {
         let how = format!("append to {}:", self.path.display());
-        Preview::of(how, self.layout.line(change).text)
-    }
-
-    /// Opens the file that the path names now: the one before may have been renamed.
-    pub(super) async fn reopen(&mut self) {
-        if self.writing.is_some() {
-            // The write that hangs opens it when it ends.
-            return;
-        }
-        let mut appender = self.appender();
-        self.writing = Some(tokio::task::spawn_blocking(move || {
-            let outcome = appender.reopen().map(|()| false);
-            (appender, outcome)
-        }));
-        let ended = tokio::time::timeout(self.patience, self.ended()).await;
-        if let Ok(Some(Err(error))) = ended {
-            tracing::warn!(sink = %self.name, "opening the file again: {error}");
-        }
-    }
-
-    fn appender(&mut self) -> Appender {
-        self.appender
-            .take()
-            .unwrap_or_else(|| Appender::new(&self.name, &self.path, &self.layout, self.rotate))
+        Preview::of(how, line(&self.format, change))
     }
 
     pub(super) async fn probe(&self) -> Result<String, String> {
-        let (path, layout) = (self.path.clone(), self.layout.clone());
-        tokio::task::spawn_blocking(move || append::probe(&path, &layout))
+        let (path, header) = (self.path.clone(), header(&self.format));
+        tokio::task::spawn_blocking(move || append::probe(&path, &header))
             .await
             .map_err(|_| "the check of the file failed inside this program".to_owned())?
             .map_err(|error| error.to_string())
     }
+}
+
+/// What every file begins with; empty if it begins with its first line.
+fn header(format: &FileFormat) -> String {
+    match format {
+        FileFormat::Lines(_) => String::new(),
+        FileFormat::Csv(columns) => columns.header() + "\n",
+    }
+}
+
+/// One change as a line, with its end.
+fn line(format: &FileFormat, change: &Change) -> String {
+    let line = match format {
+        // A template, the only format that can fail, is no format of a file.
+        FileFormat::Lines(format) => format.line(change).unwrap_or_else(|_| change.data_json()),
+        FileFormat::Csv(columns) => columns.row(change),
+    };
+    line + "\n"
 }
 
 #[cfg(test)]
@@ -252,55 +175,33 @@ mod tests {
         }
     }
 
-    fn sink(path: PathBuf) -> FileSink {
-        let settings = FileSettings {
-            path,
-            format: FileFormat::Lines(crate::shape::Format::Standard),
-            rotate_size: None,
-            rotate_daily: false,
-            compress: false,
-        };
-        FileSink::new("a", &settings)
-    }
-
     async fn deliver(sink: &mut FileSink, seq: i64) -> Verdict {
         let stop = CancellationToken::new();
         sink.deliver(&[change(seq)], Timestamp::UNIX_EPOCH, &stop).await.remove(0)
     }
 
     #[tokio::test]
-    async fn files_on_disks_that_hang_hold_up_no_other_file_and_are_written_once() {
+    async fn a_write_on_a_disk_that_hangs_is_a_fault_and_leaves_no_line_twice() {
         let dir = tempfile::tempdir().unwrap();
-        let (hanging, disk) = std::sync::mpsc::channel::<()>();
-        let disk = std::sync::Arc::new(std::sync::Mutex::new(disk));
-        let mut sinks: Vec<FileSink> = Vec::new();
-        for number in 0..=MAX_WRITES {
-            let path = dir.path().join(format!("hangs{number}"));
-            let mut sink = FileSink { patience: Duration::from_millis(50), ..sink(path) };
-            let mut appender = sink.appender();
-            let disk = std::sync::Arc::clone(&disk);
-            appender.before_writing(move || {
-                let _ = disk.lock().unwrap().recv();
-            });
-            sink.appender = Some(appender);
-            sinks.push(sink);
+        let path = dir.path().join("audit.ndjson");
+        let format = FileFormat::Lines(crate::shape::Format::Standard);
+        let mut sink = FileSink::new("a", &FileSettings { path, format });
+        assert_eq!(deliver(&mut sink, 1).await, Verdict::Done);
+
+        // As a write that hangs has it.
+        let mut hanging = Arc::clone(&sink.appender).lock_owned().await;
+        sink.patience = Duration::from_millis(20);
+        for _ in 0..2 {
+            let verdict = deliver(&mut sink, 2).await;
+            let Verdict::Fault { reason, .. } = verdict else { panic!("{verdict:?}") };
+            assert!(reason.contains("check the disk"), "{reason}");
         }
-        for sink in &mut sinks {
-            for _ in 0..2 {
-                let verdict = deliver(sink, 1).await;
-                let Verdict::Fault { reason, .. } = verdict else { panic!("{verdict:?}") };
-                assert!(reason.contains("check the disk"), "{reason}");
-            }
-        }
-        let mut well = sink(dir.path().join("well"));
-        assert_eq!(deliver(&mut well, 1).await, Verdict::Done);
+        hanging.append(sink.mark.as_ref(), &line(&sink.format, &change(2))).unwrap();
         drop(hanging);
-        for sink in &mut sinks {
-            sink.patience = PATIENCE;
-            assert_eq!(deliver(sink, 1).await, Verdict::Done);
-            assert_eq!(deliver(sink, 2).await, Verdict::Done);
-            let text = std::fs::read_to_string(&sink.path).unwrap();
-            assert_eq!(text.lines().count(), 2, "each line once: {text}");
-        }
+
+        sink.patience = PATIENCE;
+        assert_eq!(deliver(&mut sink, 2).await, Verdict::Done);
+        let text = std::fs::read_to_string(&sink.path).unwrap();
+        assert_eq!(text, [1, 2].map(|seq| line(&sink.format, &change(seq))).concat());
     }
 }

@@ -1,24 +1,19 @@
-//! The file: whole lines after a crash, rotation by others and by itself, foreign files.
+//! The file: whole lines after a crash, editors, rotation by others, foreign files.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
-use std::time::Instant;
 
-use flate2::read::MultiGzDecoder;
-use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use shopmirror::config::{FileFormat, FileSettings, SinkKind};
 use shopmirror::shape::{Columns, Format};
 use shopmirror::sink::{Sink, Verdict};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 use super::{all_done, build, change, changes, deliver, deliver_one, ids, is_fault, reason};
-use crate::support::LIMIT_S;
+use crate::support::servers::program;
 
 fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -27,13 +22,7 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn settings(path: &Path) -> FileSettings {
-    FileSettings {
-        path: path.to_owned(),
-        format: FileFormat::Lines(Format::Standard),
-        rotate_size: None,
-        rotate_daily: false,
-        compress: false,
-    }
+    FileSettings { path: path.to_owned(), format: FileFormat::Lines(Format::Standard) }
 }
 
 fn csv(path: &Path, columns: &[&str]) -> FileSettings {
@@ -59,57 +48,52 @@ fn lines_in(path: &Path) -> Vec<String> {
     ids_in(&fs::read_to_string(path).unwrap())
 }
 
-/// Every file of the folder with its text, the oldest first; the one in use last.
-fn files(path: &Path) -> Vec<(String, String)> {
-    let entries = fs::read_dir(path.parent().unwrap()).unwrap();
-    let mut files: Vec<(String, String)> = entries
-        .map(|entry| {
-            let path = entry.unwrap().path();
-            let (mut text, mut file) = (String::new(), File::open(&path).unwrap());
-            if path.extension().is_some_and(|extension| extension == "gz") {
-                MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
-            } else {
-                file.read_to_string(&mut text).unwrap();
-            }
-            (path.file_name().unwrap().to_str().unwrap().to_owned(), text)
-        })
-        .collect();
-    // The number of a file says which is older; the file in use has none.
-    files.sort_by_key(|(name, _)| {
-        let number = |part: &str| part.parse().ok().filter(|_| part.len() == 6);
-        name.split('.').find_map(number).unwrap_or(u32::MAX)
-    });
-    files
-}
-
-/// The event ids of all files, in order.
-fn all_ids(path: &Path) -> Vec<String> {
-    ids_in(&files(path).into_iter().map(|(_, text)| text).collect::<String>())
+/// The sink of the same file after a restart of the daemon, with what the store kept.
+fn restarted(settings: &FileSettings, mark: Option<&str>) -> Sink {
+    let mut sink = sink(settings.clone());
+    sink.resume(mark);
+    sink
 }
 
 #[tokio::test]
 async fn a_crash_at_any_byte_of_a_write_loses_and_repeats_nothing() {
     let (_dir, path) = place();
-    let mut given = changes(1..=2);
+    let mut given = changes(1..=3);
     given[1].body = "{\r\n\"id\":2,\"name\":\"=1+1\\r\\n,\\\"x\\\"\",\n\"amount\":-1.5}".into();
     for settings in [settings(&path), csv(&path, &["name", "amount", "gone"])] {
         let _ = fs::remove_file(&path);
-        assert!(all_done(&deliver(&mut sink(settings.clone()), &given).await));
-        let whole = fs::read_to_string(&path).unwrap();
+        let mut first = sink(settings.clone());
+        assert!(all_done(&deliver(&mut first, &given[..1]).await));
+        let (mark, acknowledged) = (first.mark().unwrap(), fs::read(&path).unwrap());
+        // Between the first lines of a file and their mark.
+        drop(first);
+        let mut first = restarted(&settings, None);
+        assert!(all_done(&deliver(&mut first, &given[..1]).await));
+        assert_eq!(fs::read(&path).unwrap(), acknowledged);
+        assert!(all_done(&deliver(&mut first, &given[1..]).await));
+        drop(first);
+        let whole = fs::read(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o137, 0, "it is for owner and group: {mode:o}");
-        for cut in 0..whole.len() {
-            fs::write(&path, &whole.as_bytes()[..cut]).unwrap();
-            let verdicts = deliver(&mut sink(settings.clone()), &given).await;
-            assert!(all_done(&verdicts), "cut at {cut}: {verdicts:?}");
-            assert_eq!(fs::read_to_string(&path).unwrap(), whole, "cut at {cut}");
+        for cut in acknowledged.len()..=whole.len() {
+            // After a power failure, zeros may be in the place of text.
+            for kept in [cut, acknowledged.len()] {
+                let mut left = whole[..kept].to_vec();
+                left.resize(cut, 0);
+                fs::write(&path, &left).unwrap();
+                let mut sink = restarted(&settings, Some(&mark));
+                let verdicts = deliver(&mut sink, &given[1..]).await;
+                assert!(all_done(&verdicts), "cut at {cut}: {verdicts:?}");
+                assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
+            }
         }
+        let whole = String::from_utf8(whole).unwrap();
         let lines: Vec<&str> = whole.lines().collect();
         if matches!(settings.format, FileFormat::Lines(_)) {
             assert_eq!(ids_in(&whole), ids(&given));
             assert_eq!(lines[0], change(1).data_json());
         } else {
-            assert_eq!(lines.len(), 3, "{whole}");
+            assert_eq!(lines.len(), 4, "{whole}");
             assert!(lines[0].ends_with("observed_at,business,name,amount,gone"), "{whole}");
             assert!(lines[2].ends_with(r#",,"'=1+1  ,""x""",-1.5,"#), "{whole}");
         }
@@ -117,28 +101,57 @@ async fn a_crash_at_any_byte_of_a_write_loses_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_handed_over_again_is_written_once_and_a_replay_of_older_changes_is_written() {
+async fn nothing_that_was_acknowledged_is_cut_whatever_an_editor_does_to_the_file() {
+    let (dir, path) = place();
+    let settings = settings(&path);
+    let note = "{\"event_id\":\"note\"}\n";
+    let edits: [fn(&str, &str) -> String; 5] = [
+        |text, _| text.trim_end().to_owned(),
+        |text, note| note.to_owned() + text,
+        |text, note| note.repeat(20) + text.trim_end(),
+        |text, note| text.replacen('\n', &format!("\n{note}"), 1),
+        |_, _| String::new(),
+    ];
+    for edit in edits {
+        // Some editors write into the file, others put a new one in its place.
+        for is_replaced in [false, true] {
+            for is_restarted in [false, true] {
+                let _ = fs::remove_file(&path);
+                let mut sink = sink(settings.clone());
+                assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
+                let edited = edit(&fs::read_to_string(&path).unwrap(), note);
+                let target = if is_replaced { dir.path().join("new") } else { path.clone() };
+                fs::write(&target, &edited).unwrap();
+                fs::rename(&target, &path).unwrap();
+                if is_restarted {
+                    let mark = sink.mark();
+                    drop(sink);
+                    sink = restarted(&settings, mark.as_deref());
+                }
+                assert!(all_done(&deliver(&mut sink, &changes(4..=4)).await));
+                let line_break = if edited.is_empty() { "" } else { "\n" };
+                let expected = edited.trim_end().to_owned() + line_break + &change(4).data_json();
+                assert_eq!(fs::read_to_string(&path).unwrap(), expected + "\n");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_sinks_cannot_write_one_file_and_the_lines_of_other_programs_stay() {
     let (_dir, path) = place();
     let mut first = plain(&path);
-    for _ in 0..2 {
-        assert!(all_done(&deliver(&mut first, &changes(1..=40)).await));
+    for seqs in [1..=1, 2..=2] {
+        assert!(all_done(&deliver(&mut first, &changes(seqs)).await));
     }
-    // Two sinks cannot write one file.
     let mut second = plain(&path);
-    let verdict = deliver_one(&mut second, &change(41)).await;
+    let verdict = deliver_one(&mut second, &change(3)).await;
     assert!(is_fault(&verdict) && reason(&verdict).contains("another process"), "{verdict:?}");
-    drop(first);
-    // After a crash the same comes again, then the rest in other portions than before.
-    assert!(all_done(&deliver(&mut second, &changes(1..=1)).await));
-    assert!(all_done(&deliver(&mut second, &changes(2..=50)).await));
-    assert_eq!(lines_in(&path), ids(&changes(1..=50)));
-    // Lines of others are kept.
+    // A replay of older changes is written, too.
     let marked = fs::read_to_string(&path).unwrap() + "{\"event_id\":\"mark\"}\n";
     fs::write(&path, marked).unwrap();
-    assert!(all_done(&deliver(&mut second, &changes(51..=51)).await));
-    assert!(all_done(&deliver(&mut second, &changes(1..=2)).await));
-    let found = lines_in(&path);
-    assert_eq!(found[50..], ["mark", "evt_0051", "evt_0001", "evt_0002"]);
+    assert!(all_done(&deliver(&mut first, &changes(1..=2)).await));
+    assert_eq!(lines_in(&path), ["evt_0001", "evt_0002", "mark", "evt_0001", "evt_0002"]);
 }
 
 #[tokio::test]
@@ -148,19 +161,49 @@ async fn a_file_that_others_moved_removed_or_emptied_is_begun_anew() {
     let mut sink = plain(&path);
     assert!(all_done(&deliver(&mut sink, &changes(1..=2)).await));
     fs::rename(&path, &old).unwrap();
-    // As a reload does after logrotate.
-    sink.reopen().await;
-    assert!(path.exists());
     assert!(all_done(&deliver(&mut sink, &changes(3..=4)).await));
     assert_eq!(lines_in(&old), ids(&changes(1..=2)));
     assert_eq!(lines_in(&path), ids(&changes(3..=4)));
     fs::remove_file(&path).unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(5..=5)).await));
     assert_eq!(lines_in(&path), ids(&changes(5..=5)));
-    // Copied and truncated in place: what stood in it may have to be written again.
+    // Copied and truncated in place.
     fs::write(&path, "").unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(6..=7)).await));
     assert_eq!(lines_in(&path), ids(&changes(6..=7)));
+    let names = fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(names, 2, "nothing else is left in the folder");
+}
+
+#[tokio::test]
+async fn logrotate_with_the_shipped_file_loses_and_repeats_nothing() {
+    let Some(logrotate) = program("logrotate", &["/usr/sbin/logrotate"]) else { return };
+    let (dir, path) = place();
+    let shipped = include_str!("../../../examples/logrotate");
+    let own = |line: &&str| !line.trim().starts_with("su ");
+    let rules: Vec<&str> = shipped.lines().filter(own).collect();
+    let rules = rules.join("\n").replace("/var/lib/shopmirror", dir.path().to_str().unwrap());
+    let config = dir.path().join("rules");
+    fs::write(&config, rules + "\n").unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut sink = plain(&path);
+    assert!(all_done(&deliver(&mut sink, &changes(1..=2)).await));
+    let done = Command::new(logrotate)
+        .arg("--force")
+        .arg("--state")
+        .arg(dir.path().join("state"))
+        .arg(&config)
+        .output()
+        .unwrap();
+    assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+    assert!(!path.exists());
+    assert!(all_done(&deliver(&mut sink, &changes(3..=4)).await));
+    assert_eq!(lines_in(&path), ids(&changes(3..=4)));
+    let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let rotated = names.filter(|name| name.extension().is_some_and(|end| end == "gz"));
+    let [rotated] = rotated.collect::<Vec<_>>().try_into().unwrap();
+    let text = Command::new("gzip").arg("-dc").arg(rotated).output().unwrap().stdout;
+    assert_eq!(ids_in(&String::from_utf8(text).unwrap()), ids(&changes(1..=2)));
 }
 
 /// Takes the file away once for each word of `told` and once at its end, and reads it once each time: what it
@@ -206,49 +249,6 @@ async fn a_file_that_others_rotate_at_any_moment_loses_no_line() {
 }
 
 #[tokio::test]
-async fn own_rotation_by_size_or_day_loses_and_repeats_nothing_whenever_the_sink_ends() {
-    let (_dir, path) = place();
-    let rotating = FileSettings { rotate_size: Some(1000), compress: true, ..settings(&path) };
-    let given = changes(1..=60);
-    // Each sink ends before its position is saved, so that the next one gets a part again; one was
-    // killed while it wrote a line.
-    for end in (3..=60).step_by(3) {
-        if end == 33 {
-            let torn = fs::read_to_string(&path).unwrap() + &change(31).data_json()[..40];
-            fs::write(&path, torn).unwrap();
-        }
-        let again = &given[usize::saturating_sub(end, 5)..end];
-        assert!(all_done(&deliver(&mut sink(rotating.clone()), again).await));
-    }
-    let mut by_size = sink(rotating);
-    // What is handed over again writes nothing. The files of other tests may be compressed first.
-    let begun = Instant::now();
-    let names = || fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
-    while names().any(|name| name != path && name.extension().is_none_or(|end| end != "gz")) {
-        assert!(begun.elapsed().as_secs() < LIMIT_S, "a file is not compressed");
-        assert!(all_done(&deliver(&mut by_size, &given[57..]).await));
-    }
-    let found = files(&path);
-    assert!(found.len() > 10 && found.iter().all(|(_, text)| text.len() <= 1000), "{found:?}");
-    let parts: Vec<&str> = found[0].0.split('.').collect();
-    assert_eq!((parts[0], parts[2], parts[3]), ("audit", "000001", "ndjson"), "{parts:?}");
-    assert!(parts[1].parse::<jiff::civil::Date>().is_ok(), "{parts:?}");
-    assert_eq!(all_ids(&path), ids(&given));
-
-    let (_dir, path) = place();
-    let mut by_day = sink(FileSettings { rotate_daily: true, ..settings(&path) });
-    let (now, stop) = (Timestamp::now(), CancellationToken::new());
-    // A clock that is set back begins no file.
-    for (seq, days) in [(1, 0), (2, 0), (3, 1), (4, 0), (5, 2)] {
-        let at = now + SignedDuration::from_hours(24 * days);
-        assert_eq!(by_day.deliver(&[change(seq)], at, &stop).await, [Verdict::Done]);
-    }
-    let counts: Vec<usize> = files(&path).iter().map(|(_, text)| text.lines().count()).collect();
-    assert_eq!(counts, [2, 2, 1]);
-    assert_eq!(all_ids(&path), ids(&changes(1..=5)));
-}
-
-#[tokio::test]
 async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
     let (dir, path) = place();
     let (target, table) = (dir.path().join("passwd"), dir.path().join("table.csv"));
@@ -259,8 +259,8 @@ async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (settings, words) in [
         (settings(&path), "symbolic link"),
-        (settings(&target), "does not end in a line of this program"),
-        (csv(&table, &["name"]), "another file"),
+        (settings(&target), "the file of another program"),
+        (csv(&table, &["name"]), "the file of another program"),
         (settings(&pipe), "not a regular file"),
         (settings(Path::new("/dev/full")), "not a regular file"),
         (settings(&dir.path().join("missing/audit.ndjson")), "No such file"),
@@ -273,12 +273,13 @@ async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
     assert_eq!(fs::read_to_string(&target).unwrap(), "root:x:0:0\n");
     assert_eq!(fs::read_to_string(&table).unwrap(), "name;amount\n1;2\n");
 
-    // Our own file with other columns is put aside.
-    let (_dir, path) = place();
-    for (seq, columns) in [(1, &["name"][..]), (2, &["name", "amount"])] {
-        assert_eq!(deliver_one(&mut sink(csv(&path, columns)), &change(seq)).await, Verdict::Done);
-    }
-    let headers: Vec<usize> =
-        files(&path).iter().map(|(_, text)| text.matches("seq").count()).collect();
-    assert_eq!(headers, [1, 1]);
+    // Our own file with other columns is waited for.
+    let (dir, path) = place();
+    assert_eq!(deliver_one(&mut sink(csv(&path, &["name"])), &change(1)).await, Verdict::Done);
+    let mut other = sink(csv(&path, &["name", "amount"]));
+    let verdict = deliver_one(&mut other, &change(2)).await;
+    assert!(is_fault(&verdict) && reason(&verdict).contains("rename it"), "{verdict:?}");
+    fs::rename(&path, dir.path().join("old")).unwrap();
+    assert_eq!(deliver_one(&mut other, &change(2)).await, Verdict::Done);
+    assert_eq!(fs::read_to_string(&path).unwrap().matches("amount").count(), 1);
 }

@@ -107,7 +107,7 @@ const NO_MEANING: [(&[&str], Scenario, &str); 7] = [
     (
         &["file", "csv"],
         Scenario::Restart,
-        "a disk has no process of its own; a file cut anywhere is tested in rotation.rs and append.rs",
+        "a disk has no process of its own; a file cut anywhere is tested in sinks/file.rs",
     ),
     (
         &["file", "csv"],

@@ -113,7 +113,7 @@ fn a_file_and_a_command() {
             (r#"path = "audit/""#, &["3:8 must be the path of a file, not of a folder"]),
             (r#"path = "mirror.db-wal""#, &["3:8 is a file of the database of [store]"]),
             (twice, &["6:8 is the file of [sinks.audit] too"]),
-            ("path = \"a.csv\"\nrotate_size = \"100\"", &["4:15 at least 64KiB with its unit"]),
+            ("path = \"a.csv\"\nrotate_size = \"100\"", &["4:1 remove it: logrotate renames"]),
         ],
     );
     refused(

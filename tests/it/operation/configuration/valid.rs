@@ -110,7 +110,6 @@ template_file = "chat.json"
 [sinks.audit]
 type = "file"
 path = "audit.csv"
-rotate_size = "64KiB"
 format = "csv"
 start = "beginning"
 retry = []
@@ -169,8 +168,6 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     assert!(webhook.headers.contains_key("authorization"));
     let audit = &config.sinks["audit"];
     assert_eq!((audit.start, audit.retry.len()), (Start::Beginning, 0));
-    let SinkKind::File(file) = &audit.kind else { panic!("{audit:?}") };
-    assert_eq!(file.rotate_size, Some(65_536));
     let SinkKind::Command(label) = &config.sinks["label"].kind else { panic!() };
     assert_eq!(label.argv, ["/usr/local/bin/print-label", ""]);
 }
@@ -186,7 +183,6 @@ fn what_a_message_suggests_is_accepted_in_its_place() {
         ("[routes.?]\nevery = \"5m\"", "payment", "payments"),
         ("[status]\nlisten = \"?\"", "localhost:7780", "[::1]:7780"),
         (&format!("{file}start = \"?\""), "01.03.2026", "2026-03-01T08:00:00Z"),
-        (&format!("{file}rotate_size = \"?\""), "100", "500kB"),
         ("[sinks.erp]\ntype = \"command\"\ncommand = [\"?\"]", "a", "/usr/local/bin/print-label"),
     ] {
         let (head, keys) = text.split_once('\n').unwrap();
