@@ -1,10 +1,9 @@
 //! S3-compatible storage: objects of NDJSON, each with the changes that were due together.
 //!
-//! An object is named by the day and the number of its first change, so that a repeat after a crash
-//! overwrites itself. Lines that an object of this name holds and that are not handed over again are
-//! kept, so that neither a replay of a part nor a restored store loses any.
+//! An object is named by its day, the numbers of its first and last change, and a digest of its text.
+//! So an object of the same name is the same object, whoever stored it, and none ever takes the place of
+//! another one: not of another sink, not of another store, not after a change was cut out of a batch.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,10 +11,10 @@ use reqwest::{Response, StatusCode};
 use rusty_s3::actions::{GetObject, PutObject};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::lookup::BoundedLookup;
 use super::reason::Secrets;
 use super::{SinkBuildError, Verdict};
 use crate::body;
@@ -26,8 +25,8 @@ use crate::tls;
 
 /// The most changes in one object; the engine's bound in bytes is usually reached before.
 const BATCH: usize = 10_000;
-/// No object of ours is larger: its records are bounded, and each stands in it three times at most.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// The list of one object is no longer.
+const MAX_LISTING: usize = 64 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a signed address is good; services accept clocks that differ by as much.
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
@@ -40,9 +39,6 @@ pub struct S3Sink {
     secrets: Secrets,
     prefix: NameTemplate,
     timeout: Duration,
-    /// Changes that stand in an object already, by number and event id, and were not handed over with its
-    /// first ones: an attempt that seemed to fail had stored more than the next one was given.
-    stored: BTreeSet<(i64, String)>,
 }
 
 impl S3Sink {
@@ -70,7 +66,6 @@ impl S3Sink {
             ),
             prefix: settings.prefix.clone(),
             timeout: settings.timeout,
-            stored: BTreeSet::new(),
         })
     }
 
@@ -105,67 +100,30 @@ impl S3Sink {
         vec![verdict; changes.len()]
     }
 
-    async fn store(&mut self, changes: &[Change], now: Timestamp) -> Result<(), Failure> {
-        let is_new =
-            |change: &&Change| !self.stored.contains(&(change.seq, change.event_id.clone()));
-        let changes: Vec<&Change> = changes.iter().filter(is_new).collect();
-        let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Ok(()) };
-        let path = self.path(first);
-        let mut lines = lines_of(&self.get(&path, now).await?);
-        for change in &changes {
-            let line = change.data_json().replace(['\n', '\r'], " ");
-            lines.insert((change.seq, change.event_id.clone()), line);
-        }
-        let later: BTreeSet<_> = lines
-            .range((last.seq + 1, String::new())..)
-            .map(|(change, _)| change.clone())
-            .collect();
-        let mut text = String::new();
-        for line in lines.values() {
-            text.push_str(line);
-            text.push('\n');
-        }
-        self.put(&path, text, now).await?;
-        // What is before this is not handed over as new again.
-        self.stored = self.stored.split_off(&(last.seq, String::new()));
-        self.stored.extend(later);
-        Ok(())
-    }
-
-    /// How long the address of a request is valid: also for one that follows another of full length.
-    fn signed_for(&self) -> Duration {
-        SIGNED_FOR + 2 * self.timeout
-    }
-
-    /// The content of an object; nothing if it is not there.
-    async fn get(&self, path: &str, now: Timestamp) -> Result<Vec<u8>, Failure> {
-        let action = GetObject::new(&self.bucket, Some(&self.credentials), path);
-        let response =
-            self.client.get(action.sign_with_time(self.signed_for(), &now)).send().await?;
-        if response.status() == StatusCode::NOT_FOUND {
-            return Ok(Vec::new());
-        }
-        let content = body::whole(&mut accepted(response)?, MAX_BYTES).await?;
-        content.ok_or_else(|| Failure::TooLarge(path.to_owned()))
-    }
-
-    async fn put(&self, path: &str, text: String, now: Timestamp) -> Result<(), Failure> {
-        let action = PutObject::new(&self.bucket, Some(&self.credentials), path);
-        let url = action.sign_with_time(self.signed_for(), &now);
+    async fn store(&self, changes: &[Change], now: Timestamp) -> Result<(), Failure> {
+        let ([first, .., last] | [first @ last]) = changes else { return Ok(()) };
+        let line = |change: &Change| change.data_json().replace(['\n', '\r'], " ") + "\n";
+        let text: String = changes.iter().map(line).collect();
+        let path = self.path(first, last, &text);
+        let action = PutObject::new(&self.bucket, Some(&self.credentials), &path);
+        let url = action.sign_with_time(SIGNED_FOR + self.timeout, &now);
         accepted(self.client.put(url).body(text).send().await?)?;
         Ok(())
     }
 
-    /// The object whose first change this is: the same in every attempt.
-    fn path(&self, first: &Change) -> String {
+    fn path(&self, first: &Change, last: &Change, text: &str) -> String {
+        let prefix = self.prefix.pattern("");
         // What is in no log has no number.
-        let folder = if first.event_id.starts_with(TEST_ID) { "test" } else { first.kind.as_str() };
-        if first.event_id.starts_with(TEST_ID) || first.kind.is_notice() {
-            let prefix = self.prefix.pattern("");
+        let is_test = first.event_id.starts_with(TEST_ID);
+        if is_test || first.kind.is_notice() {
+            let folder = if is_test { "test" } else { first.kind.as_str() };
             return format!("{prefix}/{folder}/{}.ndjson", first.event_id);
         }
         let day = first.observed_at.get(..10).unwrap_or_default().replace('-', "/");
-        format!("{}/{day}/{:020}.ndjson", self.prefix.pattern(""), first.seq)
+        let digest = Sha256::digest(text)[..8]
+            .iter()
+            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        format!("{prefix}/{day}/{:020}-{:020}-{digest}.ndjson", first.seq, last.seq)
     }
 
     /// What a failure means, without addresses: the signature is part of an address.
@@ -177,7 +135,7 @@ impl S3Sink {
             }
             Failure::Answered(StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) => format!(
                 "the service refused the access key: correct `access_key_file` or this machine's \
-                 clock, or let the key get, put and list objects of {bucket}"
+                 clock, or let the key put objects into {bucket} and list it"
             ),
             Failure::Answered(status) if status.is_redirection() => format!(
                 "the service answered {}: the bucket {bucket} is elsewhere; correct `region` or `endpoint`",
@@ -199,10 +157,6 @@ impl S3Sink {
                     "storing an object: {problem}; check `endpoint`, the network and the service"
                 )
             }
-            Failure::TooLarge(path) => format!(
-                "the object {path} is larger than {MAX_BYTES} bytes, so another program stored it: \
-                 move it away, or use another `prefix`"
-            ),
         }
     }
 
@@ -213,7 +167,7 @@ impl S3Sink {
         action.query_mut().insert("max-keys", "1");
         let listing = async {
             let response = self.client.get(action.sign(SIGNED_FOR)).send().await?;
-            Ok(body::whole(&mut accepted(response)?, MAX_BYTES).await?)
+            Ok(body::whole(&mut accepted(response)?, MAX_LISTING).await?)
         };
         match listing.await {
             Err(failure) => Err(self.told(&failure)),
@@ -231,8 +185,6 @@ enum Failure {
     Request(reqwest::Error),
     /// The service refused.
     Answered(StatusCode),
-    /// An object of the same name is larger than any of ours.
-    TooLarge(String),
 }
 
 impl From<reqwest::Error> for Failure {
@@ -256,7 +208,6 @@ fn bucket(endpoint: Url, settings: &S3Settings) -> Result<Bucket, String> {
 
 fn client(settings: &S3Settings) -> Result<reqwest::Client, String> {
     let mut builder = tls::client_builder()
-        .dns_resolver(std::sync::Arc::new(BoundedLookup))
         .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout))
         .timeout(settings.timeout);
     if settings.endpoint.as_ref().is_some_and(|endpoint| endpoint.scheme() == "http") {
@@ -267,21 +218,4 @@ fn client(settings: &S3Settings) -> Result<reqwest::Client, String> {
     builder.build().map_err(|_| {
         "making the HTTPS client failed; install the package ca-certificates".to_owned()
     })
-}
-
-/// The lines of an object by the number and the event id of their change.
-///
-/// A restored store uses numbers again for other changes, so the number alone names no line. A line that
-/// is not one of ours is kept before them, under its own text.
-fn lines_of(bytes: &[u8]) -> BTreeMap<(i64, String), String> {
-    #[derive(serde::Deserialize)]
-    struct Line {
-        seq: i64,
-        event_id: String,
-    }
-    let named = |line: &str| match serde_json::from_str::<Line>(line) {
-        Ok(found) => (found.seq, found.event_id),
-        Err(_) => (i64::MIN, line.to_owned()),
-    };
-    String::from_utf8_lossy(bytes).lines().map(|line| (named(line), line.to_owned())).collect()
 }

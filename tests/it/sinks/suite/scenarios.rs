@@ -218,7 +218,8 @@ async fn a_kill_between_sending_and_saving_repeats_under_the_same_ids_or_not_at_
     world.done().await;
     daemon.stop().await;
     world.judge(once_where_repeats_are_known).await;
-    for one in world.cells().filter(|one| one.shows_repeats()) {
+    // For S3, the same batch is the same object.
+    for one in world.cells().filter(|one| one.shows_repeats() && one.name() != "s3") {
         let after = one.received().await;
         let again = after.iter().skip(before[one.name()].len());
         let ids: HashSet<&str> = again.map(|a| a.event_id.as_str()).collect();

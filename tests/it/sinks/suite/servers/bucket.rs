@@ -48,9 +48,9 @@ impl Destination for Bucket {
         Box::pin(async move { Some(self.server.lines(&self.name).await) })
     }
 
-    /// An object is overwritten by itself.
+    /// The same batch is the same object. Another part of it is another object.
     fn shows_repeats(&self) -> bool {
-        false
+        true
     }
 
     fn come_back(&self) {
@@ -64,7 +64,7 @@ impl Destination for Bucket {
             let ours = |name: &String| {
                 name.strip_prefix("shop/north/2026/01/02/")
                     .and_then(|rest| rest.strip_suffix(".ndjson"))
-                    .is_some_and(|number| number.len() == 20)
+                    .is_some_and(|numbers| numbers.len() == 20 + 1 + 20 + 1 + 16)
             };
             names.into_iter().find(|name| !ours(name)).map(|name| format!("the object {name}"))
         })
