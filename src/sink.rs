@@ -230,8 +230,6 @@ registry! {
     windowed {
         /// Posts each change, signed as the Standard Webhooks specification says.
         Webhook(webhook::WebhookSink),
-        /// Runs a program for each change.
-        Command(command::CommandSink),
         /// Makes a lead or a self check-in of each change in a workspace.
         Intake(intake::IntakeSink),
         /// Answers as a test says.
@@ -247,8 +245,8 @@ registry! {
         /// Sends a mail about each change, or one about all changes of a while.
         #[cfg(feature = "email")]
         Email(email::EmailSink),
-        /// Runs a program for each batch of changes.
-        CommandBatch(command::CommandBatchSink),
+        /// Runs a program for one change or for a batch.
+        Command(command::CommandSink),
         /// Publishes each change to a stream of NATS.
         #[cfg(feature = "nats")]
         Nats(nats::NatsSink),
@@ -267,13 +265,10 @@ impl Sink {
     /// # Errors
     /// [`SinkBuildError`] if the configuration can never work.
     pub fn build(name: &str, kind: &SinkKind) -> Result<Self, SinkBuildError> {
-        use BatchedSink::{CommandBatch, File};
-        use WindowedSink::{Command, Intake, Webhook};
+        use BatchedSink::{Command, File};
+        use WindowedSink::{Intake, Webhook};
         Ok(match kind {
             SinkKind::Webhook(it) => Webhook(webhook::WebhookSink::build(name, it)?.into()).into(),
-            SinkKind::Command(it) if it.batch > 1 => {
-                CommandBatch(command::CommandBatchSink::build(name, it)?.into()).into()
-            }
             SinkKind::Command(it) => Command(command::CommandSink::build(name, it)?.into()).into(),
             SinkKind::File(it) => File(file::FileSink::new(name, it).into()).into(),
             SinkKind::Intake(it) => Intake(intake::IntakeSink::build(name, it)?.into()).into(),

@@ -1,11 +1,10 @@
-//! A program that is run once for each change, with the change on its standard input.
+//! A program that is run for one change or for a batch of them, with the changes on its standard input.
 //!
 //! There is no shell, no inherited environment and no data in an argument. Exit 0 acknowledges the
-//! change; 65 refuses it for good. The sink pauses on 75 and 69 (try again, unavailable), 126, 127,
+//! changes; 65 refuses them for good. The sink pauses on 75 and 69 (try again, unavailable), 126, 127,
 //! a signal that tells the program to end, and a program that cannot be started. Any other code or
-//! signal and a time-out park only that change, so that it does not hold up the others.
-
-mod batch;
+//! signal and a time-out refuse the changes. What is refused together is handed over again in halves,
+//! until a change that is refused stands alone: it does not hold up the others.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,8 +22,6 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr};
 use tokio_util::sync::CancellationToken;
-
-pub(super) use batch::CommandBatchSink;
 
 use super::preview::Preview;
 use super::reason::{Secrets, may_be_secret};
@@ -52,6 +49,7 @@ pub struct CommandSink {
     argv: Vec<String>,
     secrets: Secrets,
     format: Format,
+    batch: usize,
     timeout: Duration,
 }
 
@@ -61,7 +59,13 @@ impl CommandSink {
             Some(program) if Path::new(program).is_absolute() => {
                 let (argv, format) = (settings.argv.clone(), settings.format.clone());
                 let secrets = Secrets::new(argv[1..].iter().flat_map(|text| secrets_in(text)));
-                Ok(Self { argv, secrets, format, timeout: settings.timeout })
+                Ok(Self {
+                    argv,
+                    secrets,
+                    format,
+                    batch: settings.batch.max(1),
+                    timeout: settings.timeout,
+                })
             }
             _ => Err(SinkBuildError::Server {
                 sink: name.to_owned(),
@@ -74,9 +78,17 @@ impl CommandSink {
         &self.secrets
     }
 
-    /// One at a time, so that a crash repeats at most one run.
-    pub(super) fn concurrency(&self) -> usize {
-        1
+    pub(super) fn batch(&self) -> usize {
+        self.batch
+    }
+
+    pub(super) fn can_fail_for_one(&self) -> bool {
+        true
+    }
+
+    /// A batch holds what there is: nothing waits for more.
+    pub(super) fn linger(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Checks that the program can be run, without running it.
@@ -101,15 +113,51 @@ impl CommandSink {
     }
 
     pub(super) async fn deliver(
-        &self,
-        change: &Change,
+        &mut self,
+        changes: &[Change],
         _now: Timestamp,
         stop: &CancellationToken,
-    ) -> Verdict {
-        match self.input(change) {
-            Ok(input) => self.run(input + "\n", stop).await.verdict,
-            Err(verdict) => verdict,
+    ) -> Vec<Verdict> {
+        let mut verdicts = vec![Verdict::NotTried; changes.len()];
+        let mut lines = vec![String::new(); changes.len()];
+        for (index, change) in changes.iter().enumerate() {
+            match self.input(change) {
+                Ok(line) => lines[index] = line + "\n",
+                Err(verdict) => verdicts[index] = verdict,
+            }
         }
+        let mut time_outs = 0;
+        // The next part last.
+        let starts = (0..changes.len()).step_by(self.batch).rev();
+        let mut parts: Vec<(usize, usize)> =
+            starts.map(|start| (start, changes.len().min(start + self.batch))).collect();
+        while let Some((start, end)) = parts.pop() {
+            let input = lines[start..end].concat();
+            if input.is_empty() {
+                continue;
+            }
+            let Run { verdict, timed_out } = self.run(input, stop).await;
+            time_outs += u32::from(timed_out);
+            let verdict = match verdict {
+                Verdict::Refused { reason, .. }
+                    if timed_out && time_outs > most_time_outs(changes.len().min(self.batch)) =>
+                {
+                    Verdict::fault(format!("{reason}, for several changes in turn"))
+                }
+                Verdict::Refused { .. } if end - start > 1 => {
+                    let middle = start + (end - start) / 2;
+                    parts.extend([(middle, end), (start, middle)]);
+                    continue;
+                }
+                verdict => verdict,
+            };
+            let open = verdicts[start..end].iter_mut().filter(|one| **one == Verdict::NotTried);
+            open.for_each(|one| *one = verdict.clone());
+            if matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort) {
+                break;
+            }
+        }
+        verdicts
     }
 
     /// What the program gets for one change, without the end of the line.
@@ -215,6 +263,11 @@ impl CommandSink {
             .kill_on_drop(true)
             .spawn()
     }
+}
+
+/// One change that hangs causes one time-out for each halving of the batch, and one for itself.
+fn most_time_outs(changes: usize) -> u32 {
+    changes.next_power_of_two().ilog2() + 1
 }
 
 /// What may be secret of an argument, as `--token=…` has it; options and paths are not.
@@ -356,5 +409,49 @@ impl Drop for Group {
             // It fails only if no process of the group is left.
             let _ = kill_process_group(group, Signal::KILL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Kind, Route};
+    use crate::shape::Format;
+
+    #[tokio::test]
+    async fn a_program_that_always_hangs_is_given_few_runs_and_is_at_fault() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        let script = format!("echo run >> {}; exec sleep 600", runs.display());
+        let settings = CommandSettings {
+            argv: ["/bin/sh", "-c", &script].map(str::to_owned).to_vec(),
+            timeout: Duration::from_millis(300),
+            batch: 8,
+            format: Format::Standard,
+        };
+        let change = Change {
+            seq: 1,
+            event_id: "evt_1".into(),
+            route: Route::Leads,
+            record_id: Some("1".into()),
+            kind: Kind::Created,
+            version: 1,
+            observed_at: "2026-01-01T00:00:00.000000Z".into(),
+            business: None,
+            body: "{}".into(),
+            before: None,
+            job: None,
+        };
+        let mut sink = CommandSink::build("label", &settings).unwrap();
+        let stop = CancellationToken::new();
+        let verdicts = sink.deliver(&vec![change; 8], Timestamp::UNIX_EPOCH, &stop).await;
+        // The first one may be the only one.
+        let [Verdict::Refused { .. }, Verdict::Fault { .. }, rest @ ..] = &verdicts[..] else {
+            panic!("{verdicts:?}")
+        };
+        assert!(rest.iter().all(|verdict| *verdict == Verdict::NotTried), "{verdicts:?}");
+        // On a busy machine the time may be over before a program has begun.
+        let runs = std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
+        assert!(runs <= 5, "{runs} runs for 8 changes");
     }
 }

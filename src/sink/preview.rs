@@ -33,11 +33,10 @@ impl Sink {
     pub fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
         match self {
             Self::Windowed(WindowedSink::Webhook(sink)) => sink.preview(change, now),
-            Self::Windowed(WindowedSink::Command(sink)) => sink.preview(change),
             Self::Windowed(WindowedSink::Intake(sink)) => sink.preview(change),
             #[cfg(feature = "email")]
             Self::Batched(BatchedSink::Email(sink)) => sink.preview(change, now),
-            Self::Batched(BatchedSink::CommandBatch(sink)) => sink.preview(change),
+            Self::Batched(BatchedSink::Command(sink)) => sink.preview(change),
             Self::Batched(BatchedSink::File(sink)) => Ok(sink.preview(change)),
             #[cfg(any(
                 test,

@@ -98,7 +98,7 @@ enum Scenario {
 /// The cells without a meaning, and why.
 const NO_MEANING: [(&[&str], Scenario, &str); 7] = [
     (
-        &["file", "csv", "batch", "digest", "postgres", "nats", "mqtt", "s3"],
+        &["file", "csv", "command", "batch", "digest", "postgres", "nats", "mqtt", "s3"],
         Scenario::Late,
         "it takes one batch after the other",
     ),
