@@ -302,9 +302,9 @@ fn reader(config: &Config) -> anyhow::Result<Reader> {
     Ok(reader)
 }
 
-/// Threads for the store's connections, for files and for name lookups, and as many again for files on
-/// disks that hang. The unit's `TasksMax` must allow these and the programs of command sinks.
-const MAX_BLOCKING_THREADS: usize = 22;
+/// Threads for the store's connections, and one for each name lookup and each file on a disk that hangs. The
+/// unit's `TasksMax` must allow these and the programs of command sinks.
+const MAX_BLOCKING_THREADS: usize = 100;
 
 /// Threads that tasks run on. With two, a destination that keeps one of them busy delays no poll.
 const WORKER_THREADS: usize = 2;

@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::lookup::BoundedLookup;
 use super::preview::{HIDDEN, Preview};
 use super::reason::{self, Secrets};
 use super::{SinkBuildError, Verdict};
@@ -46,7 +45,6 @@ impl IntakeSink {
         let refuse = |problem: String| SinkBuildError::Server { sink: name.to_owned(), problem };
         let mut builder = client_builder()
             .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
-            .dns_resolver(std::sync::Arc::new(BoundedLookup))
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .timeout(settings.timeout);

@@ -18,7 +18,7 @@ use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::lookup::{BoundedLookup, LocalLookup, current};
+use super::lookup::{LocalLookup, current};
 use super::preview::{HIDDEN, Preview};
 use super::reason::{self, Secrets, may_be_secret, secrets_of};
 use super::{SinkBuildError, Verdict};
@@ -208,7 +208,6 @@ fn client(url: &Url, settings: &WebhookSettings) -> Result<Client, String> {
     let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
         .gzip(false)
-        .dns_resolver(Arc::new(BoundedLookup))
         .pool_idle_timeout(IDLE_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))
         .timeout(timeout);
