@@ -62,7 +62,7 @@ fn inspect(path: &str) -> rusqlite::Result<Value> {
     let mut statement = store.prepare("SELECT name, position FROM _sinks")?;
     let positions = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let positions = positions.collect::<rusqlite::Result<BTreeMap<String, i64>>>()?;
-    let mut statement = store.prepare("SELECT seq FROM _deliveries WHERE sink = 'hook'")?;
+    let mut statement = store.prepare("SELECT seq FROM _queue WHERE sink = 'hook'")?;
     let parked =
         statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
     let restored = number("SELECT count(*) FROM _meta WHERE name GLOB 'identity_after_*'")?;

@@ -100,8 +100,10 @@ pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Sympt
         );
         found.push(Symptom::new(format!("gap/{route}"), [(Duration::ZERO, newest)], text));
     }
-    let is_shut = |state| matches!(state, SinkActivity::Paused | SinkActivity::Disabled);
-    for other in status.sinks.iter().filter(|other| other.name != sink && is_shut(other.state)) {
+    let shut = [SinkActivity::Paused, SinkActivity::Refusing, SinkActivity::Disabled];
+    for other in
+        status.sinks.iter().filter(|other| other.name != sink && shut.contains(&other.state))
+    {
         let name = &other.name;
         let why = other.last_error.as_deref().unwrap_or("no reason is known");
         let text =

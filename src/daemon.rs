@@ -27,7 +27,7 @@ use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::poll::Handover;
-use crate::sink::Sink;
+use crate::sink;
 use crate::store::{Store, StoreError};
 pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
 use deliveries::Deliveries;
@@ -259,7 +259,7 @@ fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Confi
         "[store] path cannot change in a reload; restart the daemon"
     );
     for (name, sink) in &new.sinks {
-        Sink::build(name, &sink.kind)?;
+        sink::build(name, &sink.kind)?;
     }
     let client = client(&new, clock.clone())?;
     Ok((new, client))

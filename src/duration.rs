@@ -59,6 +59,20 @@ fn whole(seconds: u64) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
+/// Reads a number per second, minute or hour, such as `10/s`, `100/m` or `1000/h`, as one per second;
+/// from 1/h to 1000000/s.
+#[must_use]
+pub fn rate(text: &str) -> Option<f64> {
+    let (number, seconds) = match text.split_once('/') {
+        None | Some((_, "s")) => (text.trim_end_matches("/s"), 1.0),
+        Some((number, "m")) => (number, 60.0),
+        Some((number, "h")) => (number, 3600.0),
+        Some(_) => return None,
+    };
+    let rate = number.parse::<f64>().ok()? / seconds;
+    (1.0 / 3600.0..=1_000_000.0).contains(&rate).then_some(rate)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +100,18 @@ mod tests {
         for thousandths in [0, 1, 999, 1000, 1500, 61_000, 90_061_001, 34_560_000_000] {
             let time = Duration::from_millis(thousandths);
             assert_eq!(humantime::parse_duration(&exact(time)), Ok(time), "{}", exact(time));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_per_second_minute_or_hour() {
+        for (text, expected) in
+            [("10/s", 10.0), ("10", 10.0), ("0.5/s", 0.5), ("120/m", 2.0), ("3600/h", 1.0)]
+        {
+            assert_eq!(rate(text), Some(expected), "{text}");
+        }
+        for text in ["", "0", "-1", "10/d", "fast", "inf", "2000000/s", "0.1/h", "10/", "/s"] {
+            assert_eq!(rate(text), None, "{text}");
         }
     }
 }

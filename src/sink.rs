@@ -27,14 +27,12 @@ mod reason;
 mod s3;
 #[cfg(test)]
 mod scripted;
-mod stored;
 mod webhook;
 
 use std::fmt;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -105,288 +103,169 @@ impl Verdict {
     }
 }
 
-/// A destination that changes are handed to.
-#[derive(Debug)]
-pub enum Sink {
-    /// Takes one change a call, and several calls at the same time.
-    Windowed(WindowedSink),
-    /// Takes changes in batches, one batch after the other.
-    Batched(BatchedSink),
-}
-
-impl From<WindowedSink> for Sink {
-    fn from(sink: WindowedSink) -> Self {
-        Self::Windowed(sink)
+/// A destination that changes are handed to. It takes one call at a time; a destination that takes
+/// several has one of these for each, see [`build`].
+#[async_trait]
+pub trait Sink: Send + Sync {
+    /// The most changes of one call.
+    fn batch(&self) -> usize {
+        1
     }
-}
 
-impl From<BatchedSink> for Sink {
-    fn from(sink: BatchedSink) -> Self {
-        Self::Batched(sink)
+    /// Whether changes arrive in the order of the log, several of one record among them, and a fault
+    /// concerns all of them. Otherwise one change may be the reason of a fault.
+    fn keeps_order(&self) -> bool {
+        false
     }
-}
 
-/// Makes the two enums of sinks, with one line for each sink.
-macro_rules! registry {
-    (
-        windowed { $($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $windowed:ident($type:ty),)+ }
-        batched { $($(#[doc = $batch_doc:literal])+ $(#[cfg($batch_cfg:meta)])? $batched:ident($batch_type:ty),)+ }
-    ) => {
-        /// A sink that takes one change a call, and several calls at the same time.
-        pub enum WindowedSink {
-            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $windowed(Box<$type>),)+
-        }
-
-        impl WindowedSink {
-            /// How many calls may be under way at the same time.
-            #[must_use]
-            pub fn concurrency(&self) -> usize {
-                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => sink.concurrency(),)+ }
-            }
-
-            /// Hands over one change; `now` is the wall clock at this attempt.
-            ///
-            /// Changes of one record are handed over one after the other. After `stop`, a change that
-            /// is not finished is [`Verdict::CutShort`].
-            pub async fn deliver(&self, change: &Change, now: Timestamp, stop: &CancellationToken) -> Verdict {
-                if stop.is_cancelled() {
-                    return Verdict::CutShort;
-                }
-                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => {
-                    let verdict = sink.deliver(change, now, stop).await;
-                    verdict.without(sink.secrets())
-                })+ }
-            }
-
-            async fn probe(&self) -> Result<String, String> {
-                match self { $($(#[cfg($cfg)])? Self::$windowed(sink) => {
-                    sink.probe().await.map_err(|reason| sink.secrets().reason(&reason))
-                })+ }
-            }
-        }
-
-        impl fmt::Debug for WindowedSink {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $($(#[cfg($cfg)])? Self::$windowed(_) => stringify!($windowed),)+ })
-            }
-        }
-
-        /// A sink that takes changes in batches, one batch after the other.
-        pub enum BatchedSink {
-            $($(#[doc = $batch_doc])+ $(#[cfg($batch_cfg)])? $batched(Box<$batch_type>),)+
-        }
-
-        impl BatchedSink {
-            /// The most changes that one call takes.
-            #[must_use]
-            pub fn batch(&self) -> usize {
-                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.batch(),)+ }
-            }
-
-            /// Whether a single change may cause what is reported as a fault. If not, the sink keeps
-            /// the order within a batch, and a batch may hold several changes of one record.
-            #[must_use]
-            pub fn can_fail_for_one(&self) -> bool {
-                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.can_fail_for_one(),)+ }
-            }
-
-            /// How long the oldest change may wait until a batch is full.
-            #[must_use]
-            pub fn linger(&self) -> Duration {
-                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => sink.linger(),)+ }
-            }
-
-            /// Hands over `changes`, which are in the order of the log; returns one verdict for each.
-            ///
-            /// The caller saves its position before the next call. `now` is the wall clock at this
-            /// attempt. After `stop`, changes that are not finished are [`Verdict::CutShort`]. After a
-            /// fault no further change is begun; those are [`Verdict::NotTried`].
-            pub async fn deliver(&mut self, changes: &[Change], now: Timestamp, stop: &CancellationToken) -> Vec<Verdict> {
-                if stop.is_cancelled() {
-                    return vec![Verdict::CutShort; changes.len()];
-                }
-                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => {
-                    let verdicts = sink.deliver(changes, now, stop).await;
-                    verdicts.into_iter().map(|verdict| verdict.without(sink.secrets())).collect()
-                })+ }
-            }
-
-            async fn probe(&self) -> Result<String, String> {
-                match self { $($(#[cfg($batch_cfg)])? Self::$batched(sink) => {
-                    sink.probe().await.map_err(|reason| sink.secrets().reason(&reason))
-                })+ }
-            }
-        }
-
-        impl fmt::Debug for BatchedSink {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $($(#[cfg($batch_cfg)])? Self::$batched(_) => stringify!($batched),)+ })
-            }
-        }
-    };
-}
-
-registry! {
-    windowed {
-        /// Posts each change, signed as the Standard Webhooks specification says.
-        Webhook(webhook::WebhookSink),
-        /// Makes a lead or a self check-in of each change in a workspace.
-        Intake(intake::IntakeSink),
-        /// Answers as a test says.
-        #[cfg(test)]
-        Scripted(Scripted),
+    /// How long the oldest change may wait until a batch is full.
+    fn linger(&self) -> Duration {
+        Duration::ZERO
     }
-    batched {
-        /// Appends each change to an NDJSON file.
-        File(file::FileSink),
-        /// Stores each change in PostgreSQL, exactly once.
-        #[cfg(feature = "postgres")]
-        Postgres(postgres::PostgresSink),
-        /// Sends a mail about each change, or one about all changes of a while.
-        #[cfg(feature = "email")]
-        Email(email::EmailSink),
-        /// Runs a program for one change or for a batch.
-        Command(command::CommandSink),
-        /// Publishes each change to a stream of NATS.
-        #[cfg(feature = "nats")]
-        Nats(nats::NatsSink),
-        /// Publishes each change to an MQTT broker.
-        #[cfg(feature = "mqtt")]
-        Mqtt(mqtt::MqttSink),
-        /// Stores objects of changes in S3-compatible storage.
-        #[cfg(feature = "s3")]
-        S3(s3::S3Sink),
-    }
-}
 
-impl Sink {
-    /// Makes the sink called `name`; nothing is opened, connected or started yet.
+    /// What no text about this sink may show.
+    fn secrets(&self) -> &Secrets {
+        &reason::NONE
+    }
+
+    /// Hands over changes, which are in the order of the log; returns one verdict for each. Callers use
+    /// [`hand_over`](trait.Sink.html#method.hand_over).
     ///
-    /// # Errors
-    /// [`SinkBuildError`] if the configuration can never work.
-    pub fn build(name: &str, kind: &SinkKind) -> Result<Self, SinkBuildError> {
-        use BatchedSink::{Command, File};
-        use WindowedSink::{Intake, Webhook};
-        Ok(match kind {
-            SinkKind::Webhook(it) => Webhook(webhook::WebhookSink::build(name, it)?.into()).into(),
-            SinkKind::Command(it) => Command(command::CommandSink::build(name, it)?.into()).into(),
-            SinkKind::File(it) => File(file::FileSink::new(name, it).into()).into(),
-            SinkKind::Intake(it) => Intake(intake::IntakeSink::build(name, it)?.into()).into(),
-            #[cfg(feature = "postgres")]
-            SinkKind::Postgres(it) => {
-                BatchedSink::Postgres(postgres::PostgresSink::build(name, it)?.into()).into()
-            }
-            #[cfg(feature = "nats")]
-            SinkKind::Nats(it) => BatchedSink::Nats(nats::NatsSink::build(name, it)?.into()).into(),
-            #[cfg(feature = "mqtt")]
-            SinkKind::Mqtt(it) => BatchedSink::Mqtt(mqtt::MqttSink::build(name, it)?.into()).into(),
-            #[cfg(feature = "s3")]
-            SinkKind::S3(it) => BatchedSink::S3(s3::S3Sink::build(name, it)?.into()).into(),
-            #[cfg(feature = "email")]
-            SinkKind::Email(it) => {
-                BatchedSink::Email(email::EmailSink::build(name, it)?.into()).into()
-            }
-            #[cfg(not(all(
-                feature = "postgres",
-                feature = "nats",
-                feature = "mqtt",
-                feature = "s3",
-                feature = "email"
-            )))]
-            other => {
-                let sink = name.to_owned();
-                return Err(SinkBuildError::LeftOut { sink, kind: other.type_name() });
-            }
-        })
-    }
-
-    /// The most changes that are handed over at the same time.
-    #[must_use]
-    pub fn batch(&self) -> usize {
-        match self {
-            Self::Windowed(sink) => sink.concurrency(),
-            Self::Batched(sink) => sink.batch(),
-        }
-    }
-
-    /// Whether a single change may cause what is reported as a fault.
-    #[must_use]
-    pub fn can_fail_for_one(&self) -> bool {
-        match self {
-            Self::Windowed(_) => true,
-            Self::Batched(sink) => sink.can_fail_for_one(),
-        }
-    }
-
-    /// Hands over `changes`, which are in the order of the log. Returns one verdict for each, in the
-    /// same order.
-    ///
-    /// Unless the sink is batched and cannot fail for one change, they belong to different records.
-    /// After a fault no further change is begun, except those that a batched sink sends together;
-    /// the others are [`Verdict::NotTried`]. A change behind a refused one of its record also is.
-    pub async fn deliver(
+    /// Unless the sink keeps the order, they belong to different records. After a fault no further
+    /// change is begun, and those are [`Verdict::NotTried`]; so is a change behind a refused one of its
+    /// record. After `stop`, changes that are not finished are [`Verdict::CutShort`]. `now` is the wall
+    /// clock at this attempt.
+    async fn deliver(
         &mut self,
         changes: &[Change],
         now: Timestamp,
         stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        match self {
-            Self::Windowed(sink) => together(sink, changes, now, stop).await,
-            Self::Batched(sink) => sink.deliver(changes, now, stop).await,
-        }
-    }
-
-    /// What the store has to keep with the position after a delivery, for [`Self::resume`].
-    #[must_use]
-    pub fn mark(&self) -> Option<String> {
-        match self {
-            Self::Batched(BatchedSink::File(file)) => file.mark(),
-            _ => None,
-        }
-    }
-
-    /// Takes up what [`Self::mark`] said after the last delivery. Call it once, before the first one.
-    pub fn resume(&mut self, mark: Option<&str>) {
-        if let Self::Batched(BatchedSink::File(file)) = self {
-            file.resume(mark);
-        }
-    }
-
-    /// Opens again what another program may have renamed: nothing, since each delivery looks.
-    pub async fn reopen(&mut self) {}
+    ) -> Vec<Verdict>;
 
     /// Checks whether the sink could work now, without delivering or creating anything.
     ///
     /// # Errors
     /// What is wrong, and how to fix it.
-    pub async fn probe(&self) -> Result<String, String> {
-        match self {
-            Self::Windowed(sink) => sink.probe().await,
-            Self::Batched(sink) => sink.probe().await,
-        }
+    async fn probe(&self) -> Result<String, String>;
+
+    /// What would be sent for this change at this time.
+    ///
+    /// # Errors
+    /// The refusal of a change that cannot be written, for example by a template.
+    fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
+        Ok(Preview::of(
+            "handed over to a server, which stores the parts of this",
+            change.data_json(),
+        ))
+    }
+
+    /// What is to be remembered of the last delivery, together with what was acknowledged.
+    fn mark(&self) -> Option<String> {
+        None
+    }
+
+    /// Takes up the mark that was remembered, before the first delivery.
+    fn resume(&mut self, _mark: Option<&str>) {}
+
+    /// The last row of the log that the destination has, if it keeps an account of that.
+    fn stored(&self) -> Option<i64> {
+        None
+    }
+
+    /// The newest changes that the destination has under the name that this sink stores under, by number
+    /// and event id, if it keeps an account of that. They belong to another store if its log does not
+    /// have them.
+    ///
+    /// # Errors
+    /// What is wrong, and how to fix it.
+    async fn newest_stored(&self) -> Result<Vec<(i64, String)>, String> {
+        Ok(Vec::new())
+    }
+
+    /// From now on the destination must have what it was given up to this row of the log. If it has
+    /// less, changes are [`Verdict::NotTried`] and [`take_lost`](Self::take_lost) says so.
+    fn expect_stored(&mut self, _seq: i64) {}
+
+    /// If the destination was found to have lost changes: the last row of the log that it still has.
+    /// It is expected to have no more from then on.
+    fn take_lost(&mut self) -> Option<i64> {
+        None
     }
 }
 
-/// Hands over changes with as many calls under way as the sink allows, until one meets a fault.
-async fn together(
-    sink: &WindowedSink,
-    changes: &[Change],
-    now: Timestamp,
-    stop: &CancellationToken,
-) -> Vec<Verdict> {
-    let mut verdicts = vec![Verdict::NotTried; changes.len()];
-    let mut under_way = FuturesUnordered::new();
-    let mut waiting = changes.iter().enumerate();
-    let mut failed = false;
-    loop {
-        while !failed
-            && under_way.len() < sink.concurrency()
-            && let Some((index, change)) = waiting.next()
-        {
-            under_way.push(async move { (index, sink.deliver(change, now, stop).await) });
+impl dyn Sink + '_ {
+    /// Delivers as [`Sink::deliver`] does. No reason repeats a secret.
+    pub async fn hand_over(
+        &mut self,
+        changes: &[Change],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        if stop.is_cancelled() {
+            return vec![Verdict::CutShort; changes.len()];
         }
-        let Some((index, verdict)) = under_way.next().await else { return verdicts };
-        failed |= matches!(verdict, Verdict::Fault { .. } | Verdict::Gone { .. });
-        verdicts[index] = verdict;
+        let verdicts = self.deliver(changes, now, stop).await;
+        verdicts.into_iter().map(|verdict| verdict.without(self.secrets())).collect()
     }
+
+    /// Probes as [`Sink::probe`] does. No reason repeats a secret.
+    ///
+    /// # Errors
+    /// What is wrong, and how to fix it.
+    pub async fn try_out(&self) -> Result<String, String> {
+        self.probe().await.map_err(|reason| self.secrets().reason(&reason))
+    }
+}
+
+impl fmt::Debug for dyn Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sink")
+    }
+}
+
+/// Makes the sink called `name`, once for each call that may be under way at the same time; nothing is
+/// opened, connected or started yet.
+///
+/// # Errors
+/// [`SinkBuildError`] if the configuration can never work.
+pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuildError> {
+    let sink: Box<dyn Sink> = match kind {
+        SinkKind::Webhook(it) => {
+            let sink = webhook::WebhookSink::build(name, it)?;
+            return Ok((0..it.concurrency.max(1)).map(|_| Box::new(sink.clone()) as _).collect());
+        }
+        SinkKind::Command(it) => Box::new(command::CommandSink::build(name, it)?),
+        SinkKind::File(it) => Box::new(file::FileSink::new(name, it)),
+        SinkKind::Intake(it) => Box::new(intake::IntakeSink::build(name, it)?),
+        #[cfg(feature = "postgres")]
+        SinkKind::Postgres(it) => Box::new(postgres::PostgresSink::build(name, it)?),
+        #[cfg(feature = "nats")]
+        SinkKind::Nats(it) => Box::new(nats::NatsSink::build(name, it)?),
+        #[cfg(feature = "mqtt")]
+        SinkKind::Mqtt(it) => Box::new(mqtt::MqttSink::build(name, it)?),
+        #[cfg(feature = "s3")]
+        SinkKind::S3(it) => Box::new(s3::S3Sink::build(name, it)?),
+        #[cfg(feature = "email")]
+        SinkKind::Email(it) => Box::new(email::EmailSink::build(name, it)?),
+        #[cfg(not(all(
+            feature = "postgres",
+            feature = "nats",
+            feature = "mqtt",
+            feature = "s3",
+            feature = "email"
+        )))]
+        other => {
+            let sink = name.to_owned();
+            return Err(SinkBuildError::LeftOut { sink, kind: other.type_name() });
+        }
+    };
+    Ok(vec![sink])
+}
+
+/// Makes the sink called `name` for one call at a time.
+///
+/// # Errors
+/// [`SinkBuildError`] if the configuration can never work.
+pub fn build_one(name: &str, kind: &SinkKind) -> Result<Box<dyn Sink>, SinkBuildError> {
+    Ok(build(name, kind)?.swap_remove(0))
 }

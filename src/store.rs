@@ -54,8 +54,8 @@ pub use open::holder;
 pub use operate::Operator;
 pub use outbox::acknowledged::Acknowledged;
 pub use outbox::alerts::{AlertRow, AlertStep};
-pub use outbox::deliveries::{DueBy, PendingDelivery};
-pub use outbox::notices::{DueNotice, NewNotice, NoticeCounts, NoticeFate, PendingNotice};
+pub use outbox::notices::{NewNotice, NoticeCounts};
+pub use outbox::queue::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow};
 pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
 pub use query::{Beyond, QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
@@ -66,8 +66,8 @@ pub use keep::verify::{Verification, VerifyFinding};
 pub use mirror::related::RelatedRecord;
 pub use outbox::replays::{Replay, ReplayChoice, ReplayState};
 pub use outbox::report_runs::ReportRun;
-pub use outbox::sink_state::{DeliveryState, GateState, SinkState};
-pub use outbox::sinks::{Begin, SinkProgress, SinkRow};
+pub use outbox::sink_state::{GateState, RowState, SinkState};
+pub use outbox::sinks::{Begin, SinkRow};
 pub use reader::{Reader, RecordFilter};
 pub use workspace::{
     Acceptance, KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace,

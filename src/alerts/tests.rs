@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::store::{PendingNotice, Store};
+use crate::record::Change;
+use crate::store::Store;
 
 const START: &str = "2026-01-01T00:00:00Z";
 
@@ -87,12 +88,12 @@ impl Shop {
     /// What was said so far: the second, what it is about, and its state.
     async fn said(&self) -> Vec<(u64, String, String)> {
         let notices = self.store.read(|reader| reader.notices("ops")).await.unwrap();
-        let said = |notice: PendingNotice| {
-            let body: Value = serde_json::from_str(&notice.change.body).unwrap();
-            let at: Timestamp = notice.change.observed_at.parse().unwrap();
+        let said = |notice: Change| {
+            let body: Value = serde_json::from_str(&notice.body).unwrap();
+            let at: Timestamp = notice.observed_at.parse().unwrap();
             let second = at.duration_since(START.parse().unwrap()).as_secs();
             let state = body["state"].as_str().unwrap().to_owned();
-            assert_eq!(body["about"], notice.change.record_id.unwrap().as_str());
+            assert_eq!(body["about"], notice.record_id.unwrap().as_str());
             assert!(body["title"].is_string() && !body["text"].as_str().unwrap().is_empty());
             (u64::try_from(second).unwrap(), body["about"].as_str().unwrap().to_owned(), state)
         };

@@ -16,7 +16,7 @@ use clap_complete::env::Shells;
 use super::exit::{ExitError, USAGE};
 use super::{Cli, config_path, output, read_config};
 use crate::config::Config;
-use crate::store::{PendingDelivery, Reader};
+use crate::store::{QueueRow, Reader};
 
 /// The variable by which the script asks for candidates. It holds the name of the shell.
 const VARIABLE: &str = "COMPLETE";
@@ -66,12 +66,12 @@ pub(super) fn sinks() -> Vec<CompletionCandidate> {
     sinks.into_iter().map(candidate).collect()
 }
 
-/// The numbers of the dead letters of the sink that is named on the line.
+/// The numbers of the refused changes of the sink that is named on the line.
 pub(super) fn dead_letters() -> Vec<CompletionCandidate> {
-    let letters = || -> Option<Vec<PendingDelivery>> {
+    let letters = || -> Option<Vec<QueueRow>> {
         let sink = sink_of(&line())?;
         let store = Config::store_path(&config_of_line()?)?;
-        Reader::open(&store).ok()?.dead_letters(&sink, 0, OFFERED_MAX).ok()
+        Reader::open(&store).ok()?.exceptions(&sink, OFFERED_MAX).ok()
     };
     letters()
         .unwrap_or_default()

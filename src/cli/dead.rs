@@ -1,4 +1,4 @@
-//! `dead`: lists, retries or drops a sink's dead letters.
+//! `dead`: lists what a sink has refused, sends it again or drops it.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,14 +11,13 @@ use super::exit::{DATA, ExitError, USAGE};
 use super::output::{self, cell};
 use super::runtime;
 use super::{completions, moment};
-use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
-use crate::deliver::{Redrive, Redriven, redrive};
+use crate::deliver::{Resend, Resent, resend};
 use crate::record::Change;
-use crate::store::{Operator, PendingDelivery, Reader, SinkRow, SinkState};
+use crate::store::{Operator, QueueRow, Reader, RowState, SinkRow, SinkState};
 
-/// The most dead letters that are listed.
+/// The most changes that are listed in each state.
 const LISTED_MAX: usize = 10_000;
 
 #[derive(Debug, clap::Args)]
@@ -35,15 +34,15 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum DeadAction {
-    /// List the dead letters (the default)
+    /// List the changes that the sink has refused, and those that wait for one of them (the default)
     List,
-    /// Show one dead letter with its change
+    /// Show one of them with its change
     Show {
         /// Its number in the log
         #[arg(add = ArgValueCandidates::new(completions::dead_letters))]
         seq: i64,
     },
-    /// Deliver dead letters again, under the same event ids
+    /// Deliver refused changes again now, under the same event ids
     Redrive {
         #[command(flatten)]
         which: DeadSelection,
@@ -98,7 +97,7 @@ pub(super) struct DeadLetter {
     /// The change.
     change: Change,
     /// What was tried.
-    delivery: PendingDelivery,
+    delivery: QueueRow,
 }
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
@@ -143,7 +142,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Makes dead letters due again, and wakes the daemon.
+/// Has refused changes sent again, and wakes the daemon.
 fn send_again(
     config: &Config,
     reader: &Reader,
@@ -154,10 +153,9 @@ fn send_again(
 ) -> anyhow::Result<ExitCode> {
     let path = &config.store.path;
     let filter = config.sinks.get(&sink.name).map(|settings| &settings.filter);
-    let wanted = Redrive { filter, seq: which.seq, all_versions };
-    let now = stamp(jiff::Timestamp::now());
-    let Redriven { changes: count, superseded } =
-        redrive(&mut Operator::open(path)?, reader, sink, &wanted, &now)?;
+    let wanted = Resend { filter, seq: which.seq, all_versions };
+    let Resent { changes: count, superseded } =
+        resend(&mut Operator::open(path)?, reader, sink, &wanted)?;
     // Without a daemon they are sent when it starts.
     let woken = wake(path, &sink.name)?;
     let when = when(sink, woken);
@@ -214,7 +212,7 @@ fn conclude<T: Serialize>(
     {
         return Err(ExitError {
             code: DATA,
-            text: format!("change {seq} is not a dead letter of this sink"),
+            text: format!("change {seq} is not one that this sink has refused"),
         }
         .into());
     }
@@ -226,8 +224,9 @@ fn conclude<T: Serialize>(
 }
 
 fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode> {
-    let dead = reader.dead_letters(&sink.name, 0, LISTED_MAX)?;
-    if dead.len() == LISTED_MAX {
+    let dead = reader.exceptions(&sink.name, LISTED_MAX)?;
+    let letters = dead.iter().filter(|row| row.state == RowState::Dead).count();
+    if letters == LISTED_MAX {
         output::aside(&format!("only the oldest {LISTED_MAX} of {} are listed", sink.dead));
     }
     if json {
@@ -245,16 +244,18 @@ fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode>
                 d.seq.to_string(),
                 d.route,
                 cell(&d.record_id, 24),
+                d.state.as_str().to_owned(),
                 d.attempts.to_string(),
                 moment::shown(&d.since),
+                d.due_at.as_deref().map_or_else(|| "-".to_owned(), moment::shown),
                 cell(d.last_error.as_deref().unwrap_or("-"), 80),
             ]
         })
         .collect();
     output::table(
-        &["seq", "route", "record", "attempts", "since", "last error"],
+        &["seq", "route", "record", "state", "attempts", "since", "next attempt", "last error"],
         &rows,
-        "no dead letters",
+        "no refused changes",
     )?;
     if let Some(text) = refused_notices(reader, &sink.name)? {
         output::text(&format!("{text}\n"))?;
@@ -276,11 +277,11 @@ fn refused_notices(reader: &Reader, name: &str) -> anyhow::Result<Option<String>
 }
 
 fn show(reader: &Reader, sink: &str, seq: i64, json: bool) -> anyhow::Result<ExitCode> {
-    let delivery = reader.dead_letter(sink, seq)?;
+    let delivery = reader.exception(sink, seq)?;
     let (Some(delivery), Some(change)) = (delivery, reader.changes(&[seq])?.pop()) else {
         return Err(ExitError {
             code: DATA,
-            text: format!("change {seq} is not a dead letter of this sink"),
+            text: format!("change {seq} is not one that this sink has refused: see `shopmirror dead {sink} list`"),
         }
         .into());
     };

@@ -17,7 +17,7 @@ use super::route_name::RouteName;
 use super::{completions, moment, output};
 use crate::clock::stamp;
 use crate::config::Config;
-use crate::deliver::{ReplayRule, going_on, replay_filter, replay_rule};
+use crate::deliver::{ReplayRule, replay_filter, replay_rule};
 use crate::record::{Kind, Route};
 use crate::store::{
     Operator, Reader, Replay, ReplayChoice, ReplayState, SinkRow, SinkState, holder,
@@ -25,7 +25,6 @@ use crate::store::{
 
 /// Rows of the log read at once.
 const STEP: usize = 2_000;
-const FASTEST: f64 = 1_000_000.0;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -100,15 +99,7 @@ fn place(text: &str) -> Result<Place, String> {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let (number, seconds) = match text.split_once('/') {
-        None | Some((_, "s")) => (text.trim_end_matches("/s"), 1.0),
-        Some((number, "m")) => (number, 60.0),
-        Some((number, "h")) => (number, 3600.0),
-        Some(_) => ("", 1.0),
-    };
-    let rate = number.parse::<f64>().unwrap_or(0.0) / seconds;
-    let fits = (1.0 / 3600.0..=FASTEST).contains(&rate);
-    fits.then_some(rate).ok_or_else(|| {
+    crate::duration::rate(text).ok_or_else(|| {
         "write a number of changes per second, minute or hour, for example 10/s, 100/m or 1000/h, from 1/h to 1000000/s".to_owned()
     })
 }
@@ -204,8 +195,6 @@ fn not_begun(sink: &str, rows: (i64, i64), choice: ReplayChoice, rate: f64) -> R
         left_out: 0,
         state: ReplayState::Running,
         last_error: None,
-        failing_since: None,
-        failing_for: Duration::ZERO,
         begun_at: String::new(),
         ended_at: None,
     }
@@ -303,30 +292,12 @@ fn outcome(replay: &Replay) -> String {
 
 /// One line about a replay that is under way or ended early, for `status` and `sinks`.
 pub(super) fn line(replay: &Replay) -> String {
-    if replay.state == ReplayState::Failed {
-        let name = &replay.sink;
-        return format!(
-            "{}; then run {}, or `shopmirror replay {name} --cancel` to let it be",
-            given_up(replay),
-            going_on(replay)
-        );
-    }
     let (from, to) = (replay.from_seq + 1, replay.to_seq);
     let ended = if replay.state == ReplayState::Running { "" } else { "ended at " };
     format!(
         "replay of {}: {ended}{} of rows {from} to {to}, {}",
         replay.sink,
         percent(replay),
-        outcome(replay)
-    )
-}
-
-/// What became of a replay that was given up, and what to do first.
-fn given_up(replay: &Replay) -> String {
-    format!(
-        "the replay of {} got nowhere for too long and was given up at row {}: {}; correct the sink",
-        replay.sink,
-        replay.position + 1,
         outcome(replay)
     )
 }
@@ -338,21 +309,4 @@ fn percent(replay: &Replay) -> String {
 
 fn changes(count: i64) -> String {
     output::count(count, "change", "changes")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_per_second_minute_or_hour() {
-        for (text, expected) in
-            [("10/s", 10.0), ("10", 10.0), ("0.5/s", 0.5), ("120/m", 2.0), ("3600/h", 1.0)]
-        {
-            assert_eq!(rate(text), Ok(expected), "{text}");
-        }
-        for text in ["", "0", "-1", "10/d", "fast", "inf", "2000000/s", "0.1/h", "10/", "/s"] {
-            assert!(rate(text).is_err(), "{text}");
-        }
-    }
 }

@@ -33,7 +33,7 @@ use crate::record::{Change, Event, FoundRecord};
 use crate::report::{ListedReport, ReportDocument, ScheduledContent};
 use crate::shape::{CloudEvent, StandardEvent};
 use crate::status::{ScheduledReportStatus, WorkspaceStatus};
-use crate::store::{Form, Gap, PendingDelivery, Replay, VerifyFinding};
+use crate::store::{Form, Gap, QueueRow, Replay, VerifyFinding};
 
 type Rows = Vec<BTreeMap<String, Value>>;
 
@@ -191,13 +191,13 @@ const DOCUMENTS: &[Document] = &[
         &["sinks release"],
         &[],
     ),
-    document::<Vec<PendingDelivery>>(
+    document::<Vec<QueueRow>>(
         "dead",
-        "the dead letters of a sink",
+        "the changes that a sink has refused, and those that wait for one of them",
         &["dead", "dead list"],
         &[],
     ),
-    document::<DeadLetter>("dead-show", "one dead letter", &["dead show"], &[]),
+    document::<DeadLetter>("dead-show", "one such change", &["dead show"], &[]),
     document::<RedriveResult>(
         "dead-redrive",
         "what redriving dead letters did",

@@ -23,6 +23,7 @@ use super::table::Table;
 use super::value::{businesses, choice, parsed, words};
 use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
+use crate::duration;
 use crate::record::{Kind, Route};
 
 const TYPES: [&str; 9] =
@@ -44,6 +45,8 @@ pub struct SinkSettings {
     /// The waits before each retry of a change that the sink refused. After the last retry the
     /// change is a dead letter.
     pub retry: Arc<[Duration]>,
+    /// At most so many calls per second.
+    pub rate: Option<f64>,
     /// Its type, with the settings of that type.
     pub kind: SinkKind,
 }
@@ -133,6 +136,8 @@ struct Keys {
     start: Option<Start>,
     hold_above: Option<u32>,
     retry: Option<Vec<Duration>>,
+    #[serde(default, deserialize_with = "rate")]
+    rate: Option<f64>,
 }
 
 /// The sinks of a file.
@@ -263,7 +268,8 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
         _ => {}
     }
     let retry = Arc::from(retry);
-    Some(SinkSettings { filter, start, hold_above: keys.hold_above, retry, kind: kind? })
+    let (hold_above, rate) = (keys.hold_above, keys.rate);
+    Some(SinkSettings { filter, start, hold_above, retry, rate, kind: kind? })
 }
 
 /// A business that is not polled has no changes, so that the sink would never get anything.
@@ -278,6 +284,15 @@ fn check_businesses(table: &Table<'_>, wanted: &[String], workspace: Option<&Wor
         false => choice(other, &polled),
     };
     table.note("businesses", format!("holds a business that is not polled; {advice}"));
+}
+
+fn rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
+    parsed(d, |text| {
+        let rate = duration::rate(text).map(Some);
+        rate.ok_or_else(|| {
+            "must be a number of calls such as \"1/s\", \"30/m\" or \"100/h\"".into()
+        })
+    })
 }
 
 fn start<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Start>, D::Error> {

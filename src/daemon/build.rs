@@ -7,11 +7,11 @@ use tokio::sync::watch;
 use crate::api::{Client, HttpTransport, Transport};
 use crate::clock::Clock;
 use crate::config::{self, Config, KeySource};
-use crate::deliver::{self, Deliverer, FloodGate, Room, SinkStatus};
+use crate::deliver::{self, Deliverer, Room, SinkStatus};
 use crate::poll::{self, Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
-use crate::sink::{Sink, SinkBuildError};
+use crate::sink::{self, SinkBuildError};
 use crate::store::Store;
 
 /// One delivery task, not started yet, and what wakes it.
@@ -28,11 +28,10 @@ pub(super) fn deliverer(
     let (wake, woken) = watch::channel(());
     let deliverer = Deliverer {
         name: name.to_owned(),
-        sink: Sink::build(name, &settings.kind)?,
+        sinks: sink::build(name, &settings.kind)?,
         settings: settings.clone(),
         store: store.clone(),
         clock: clock.clone(),
-        gate: FloodGate::default(),
         room: room.clone(),
         wake: woken,
         view: watch::Sender::new(None::<SinkStatus>),
@@ -101,7 +100,7 @@ pub fn ensure_startable(config: &Config) -> anyhow::Result<()> {
     config.workspace.key.read()?;
     HttpTransport::new(&config.workspace)?;
     for (name, sink) in &config.sinks {
-        Sink::build(name, &sink.kind)?;
+        sink::build(name, &sink.kind)?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::filter::wants;
 use super::{Deliverer, SinkActivity, SinkStatus};
 use crate::config::SinkFilter;
-use crate::store::{Reader, StoreError};
+use crate::store::{Lane, Reader, Replay, StoreError};
 
 /// Rows read by one call when routes and kinds decide.
 const MAX_ROWS: i64 = 50_000;
@@ -111,7 +111,9 @@ impl SinkView {
     pub fn status(&self, reader: &Reader, last: i64) -> Result<Option<SinkStatus>, StoreError> {
         let Some(mut status) = self.status.borrow().clone() else { return Ok(None) };
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        status.behind = counted.update(reader, &self.filter, status.position, last)?;
+        let unread = counted.update(reader, &self.filter, status.position, last)?;
+        status.behind = unread + reader.ready_rows(&status.name, Lane::Change)?;
+        status.replay = reader.replay(&status.name)?.filter(Replay::is_shown);
         status.notices = reader.notice_counts(&status.name)?;
         Ok(Some(status))
     }

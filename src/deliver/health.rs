@@ -1,237 +1,106 @@
-//! What is known about a sink's endpoint, and what may be handed to it next: pure.
+//! What is known about an endpoint, and when it is tried again: pure.
 //!
-//! A failed delivery may be the endpoint's fault or one change's own. An endpoint that keeps failing
-//! is therefore compared: several changes are handed over one by one, and if it takes one of them,
-//! the changes that failed after that are to blame themselves. All of this may be lost in a restart.
+//! After a fault the sink pauses, and then tries changes one after the other until one is taken. Each
+//! round tries twice as many as the one before, so that changes which always fail do not hold up the
+//! others for long. A pause grows only if a change failed that had not failed before: one bad change
+//! never costs more than a short pause.
 
 use std::time::Duration;
 
 use crate::backoff::Backoff;
 
-/// Waits between the attempts at an endpoint that failed.
 const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
-/// Changes handed over to compare, at most.
-pub(super) const MAX_COMPARED: usize = 8;
+/// The most changes tried in one round.
+const MAX_PROBES: u32 = 16;
 
-/// A failure that the endpoint reported, or that kept it from answering.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// What went wrong, for people.
     pub(super) reason: String,
     /// The wait that the endpoint asked for.
     pub(super) asked: Option<Duration>,
-}
-
-/// When changes are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparing {
-    /// Never: this kind of sink fails for all changes or for none.
-    Never,
-    /// After three faults in a row, at first two changes.
-    Patient,
-    /// After the first fault: a single run cannot wait for more.
-    AtOnce,
-}
-
-impl Comparing {
-    /// Faults in a row after which changes are compared.
-    fn after(self) -> u32 {
-        match self {
-            Self::Never => u32::MAX,
-            Self::Patient => 3,
-            Self::AtOnce => 1,
-        }
-    }
-
-    /// Changes compared at first.
-    fn begins_with(self) -> usize {
-        match self {
-            Self::Never | Self::Patient => 2,
-            Self::AtOnce => MAX_COMPARED,
-        }
-    }
-}
-
-/// What the next round hands over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attempt {
-    /// As many changes as the sink takes at once.
-    Batch,
-    /// One change, to see whether the endpoint is back.
-    Probe,
-    /// Several changes one by one, to see whose fault it is. The number grows with each round.
-    Compare {
-        /// May exceed [`MAX_COMPARED`] and what the log holds.
-        changes: usize,
-        /// The endpoint asks for a wait, so that a round ends with the first change that fails. If
-        /// there are no more changes to add, another one begins each time.
-        in_turn: bool,
-    },
-}
-
-impl Attempt {
-    /// The most changes of the round, given what the sink takes at once.
-    pub(super) fn most(self, batch: usize) -> usize {
-        match self {
-            Self::Batch => batch,
-            Self::Probe => 1,
-            Self::Compare { changes, .. } => changes.min(MAX_COMPARED),
-        }
-    }
-
-    /// Among how many of the next changes those of the round are chosen: it doubles with each round,
-    /// so that a long run of changes that fail is passed.
-    pub(super) fn reach(self, batch: usize) -> usize {
-        match self {
-            Self::Compare { changes, .. } => changes.max(1 << changes.saturating_sub(1).min(9)),
-            _ => self.most(batch),
-        }
-    }
-
-    /// Whether changes are compared.
-    pub(super) fn compares(self) -> bool {
-        matches!(self, Self::Compare { .. })
-    }
-
-    /// The order in which `count` changes are compared: the last one first, since the first one is
-    /// the one that failed.
-    pub(super) fn order(self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).rev().collect();
-        if let Self::Compare { changes, in_turn: true } = self
-            && count > 0
-        {
-            order.rotate_left(changes.saturating_sub(count) % count);
-        }
-        order
-    }
-}
-
-/// What one round showed about the endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Observed {
-    /// There was nothing to hand over.
-    Nothing,
-    /// It responded, and no fault is left.
-    Responded,
-    /// It is at fault.
-    Failed {
-        fault: Fault,
-        /// It acknowledged some changes of the same round.
-        delivered: bool,
-        /// Changes were compared, and the log held no other change to compare with; the number of
-        /// new changes that were handed over.
-        uncompared: Option<usize>,
-    },
-    /// It is gone for good (410).
-    Gone { reason: String },
+    /// The change had not failed before.
+    pub(super) is_first: bool,
 }
 
 /// What is known about an endpoint. Times are those of [`crate::clock::Moment::elapsed`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum EndpointHealth {
-    /// It responded the last time, or was not tried yet.
-    Healthy,
-    /// It failed.
-    BackingOff { faults: u32, until: Duration, reason: String },
-    /// It failed, and the log held no other change to compare with. `tried` new changes were
-    /// handed over; the pause ends as soon as there are more.
-    Uncompared { faults: u32, until: Duration, reason: String, tried: usize },
-    /// It asked for a wait. Nothing ends this wait early.
-    AskedToWait { faults: u32, until: Duration, reason: String },
-    /// It said that it is gone for good (410).
-    Gone { reason: String },
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Health {
+    /// Rounds that ended with a fault; 0 while the endpoint takes changes.
+    rounds: u32,
+    /// When the next round begins.
+    until: Duration,
+    /// Whether the endpoint asked for that pause, so that nothing ends it early.
+    is_asked: bool,
+    /// How many more changes this round tries.
+    probes: u32,
+    /// Whether a change failed in this round that had not failed before.
+    is_fresh: bool,
+    reason: Option<String>,
 }
 
-impl EndpointHealth {
-    /// What the next round hands over.
-    pub(super) fn attempt(&self, comparing: Comparing) -> Attempt {
-        let (faults, after, in_turn) = match self {
-            Self::Healthy | Self::Gone { .. } => return Attempt::Batch,
-            // After a wait that may have been meant for one change, another change goes first.
-            Self::AskedToWait { faults, .. } if comparing != Comparing::Never => (*faults, 1, true),
-            Self::BackingOff { faults, .. }
-            | Self::Uncompared { faults, .. }
-            | Self::AskedToWait { faults, .. } => (*faults, comparing.after(), false),
-        };
-        match faults.checked_sub(after) {
-            None => Attempt::Probe,
-            Some(rounds) => {
-                let rounds = usize::try_from(rounds).unwrap_or(usize::MAX);
-                let changes = comparing.begins_with().saturating_add(rounds);
-                Attempt::Compare { changes, in_turn }
-            }
-        }
+impl Health {
+    /// Whether the endpoint took the last change, or was not tried yet.
+    pub(super) fn is_well(&self) -> bool {
+        self.rounds == 0
+    }
+
+    /// Whether it is tried again only after the wait that it asked for.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.is_well() && self.is_asked
     }
 
     /// How much longer nothing is handed over.
     pub(super) fn pause(&self, now: Duration) -> Option<Duration> {
-        self.until().filter(|until| *until > now).map(|until| until - now)
+        let left = self.until.saturating_sub(now);
+        (!self.is_well() && !left.is_zero()).then_some(left)
     }
 
-    /// Seconds until the next attempt, for people; `None` unless paused.
+    /// Seconds until the next round, for people; `None` while it is well.
     pub(super) fn next_attempt_s(&self, now: Duration) -> Option<f64> {
-        self.until().map(|until| until.saturating_sub(now).as_secs_f64())
+        (!self.is_well()).then(|| self.until.saturating_sub(now).as_secs_f64())
     }
 
     /// Why the last attempt failed.
     pub(super) fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Healthy => None,
-            Self::BackingOff { reason, .. }
-            | Self::Uncompared { reason, .. }
-            | Self::AskedToWait { reason, .. }
-            | Self::Gone { reason } => Some(reason),
-        }
-    }
-
-    /// The number of new changes above which the pause ends early.
-    pub(super) fn ends_with_more_than(&self) -> Option<usize> {
-        match self {
-            Self::Uncompared { tried, .. } => Some(*tried),
-            _ => None,
-        }
+        self.reason.as_deref()
     }
 
     /// Ends a pause because an operator asks for it. A wait that the endpoint asked for goes on.
     pub(super) fn end_pause(&mut self, now: Duration) {
-        if let Self::BackingOff { until, .. } | Self::Uncompared { until, .. } = self {
-            *until = now.min(*until);
+        if !self.is_asked {
+            self.until = now.min(self.until);
         }
     }
 
-    /// Learns from a round that ended at `now`; `chance` is uniform in `0.0..1.0`.
-    pub(super) fn observe(&mut self, observed: Observed, now: Duration, chance: f64) {
-        *self = match observed {
-            Observed::Nothing | Observed::Responded => Self::Healthy,
-            Observed::Gone { reason } => Self::Gone { reason },
-            Observed::Failed { fault: Fault { reason, asked }, delivered, uncompared } => {
-                let faults = if delivered { 1 } else { self.faults().saturating_add(1) };
-                let until = now + PAUSE.wait(faults, chance, asked);
-                match (asked, uncompared) {
-                    (Some(_), _) => Self::AskedToWait { faults, until, reason },
-                    (None, Some(tried)) => Self::Uncompared { faults, until, reason, tried },
-                    (None, None) => Self::BackingOff { faults, until, reason },
-                }
-            }
-        };
+    /// Notes that the endpoint took a change or refused it; returns whether it had failed before.
+    pub(super) fn responded(&mut self) -> bool {
+        !std::mem::take(self).is_well()
     }
 
-    fn until(&self) -> Option<Duration> {
-        match self {
-            Self::Healthy | Self::Gone { .. } => None,
-            Self::BackingOff { until, .. }
-            | Self::Uncompared { until, .. }
-            | Self::AskedToWait { until, .. } => Some(*until),
+    /// Notes a fault; `chance` is uniform in `0.0..1.0`.
+    pub(super) fn failed(&mut self, fault: Fault, now: Duration, chance: f64) {
+        let Fault { reason, asked, is_first } = fault;
+        self.reason = Some(reason);
+        self.is_fresh |= is_first;
+        if let Some(asked) = asked {
+            self.rounds = self.rounds.max(1);
+            self.until = self.until.max(now + asked);
+            (self.is_asked, self.is_fresh, self.probes) = (true, false, 1);
+            return;
         }
-    }
-
-    fn faults(&self) -> u32 {
-        match self {
-            Self::Healthy | Self::Gone { .. } => 0,
-            Self::BackingOff { faults, .. }
-            | Self::Uncompared { faults, .. }
-            | Self::AskedToWait { faults, .. } => *faults,
+        // A call that began before the pause says nothing new.
+        if self.pause(now).is_some() {
+            return;
         }
+        self.probes = self.probes.saturating_sub(1);
+        if self.probes > 0 {
+            return;
+        }
+        self.rounds += u32::from(self.is_well() || self.is_fresh);
+        self.until = now + PAUSE.wait(self.rounds, chance, None);
+        (self.is_asked, self.is_fresh) = (false, false);
+        self.probes = (1 << (self.rounds - 1).min(16)).min(MAX_PROBES);
     }
 }
 
@@ -239,69 +108,61 @@ impl EndpointHealth {
 mod tests {
     use super::*;
 
-    const NOW: Duration = Duration::from_secs(100);
-
-    fn failed(asked: Option<u64>, delivered: bool, uncompared: Option<usize>) -> Observed {
-        let asked = asked.map(Duration::from_secs);
-        Observed::Failed {
-            fault: Fault { reason: "answered 503".into(), asked },
-            delivered,
-            uncompared,
-        }
+    fn fault(is_first: bool) -> Fault {
+        Fault { reason: "answered 503".into(), asked: None, is_first }
     }
 
-    fn after(rounds: &[Observed]) -> EndpointHealth {
-        let mut health = EndpointHealth::Healthy;
-        for observed in rounds {
-            health.observe(observed.clone(), NOW, 1.0);
-        }
-        health
-    }
-
-    #[test]
-    fn what_is_handed_over_next_follows_from_what_the_rounds_before_showed() {
-        use Comparing::{AtOnce, Never, Patient};
-        let fault = failed(None, false, None);
-        let asked_to_wait = failed(Some(5), false, None);
-        let compare = |changes| Attempt::Compare { changes, in_turn: false };
-        let in_turn = |changes| Attempt::Compare { changes, in_turn: true };
-        for (rounds, comparing, expected) in [
-            (vec![], Patient, Attempt::Batch),
-            (vec![fault.clone()], Patient, Attempt::Probe),
-            (vec![fault.clone(); 2], Patient, Attempt::Probe),
-            (vec![fault.clone(); 3], Patient, compare(2)),
-            (vec![fault.clone(); 4], Patient, compare(3)),
-            (vec![fault.clone(); 40], Never, Attempt::Probe),
-            (vec![fault.clone()], AtOnce, compare(8)),
-            // A wait that was asked for may be meant for only one change.
-            (vec![asked_to_wait.clone()], Patient, in_turn(2)),
-            (vec![asked_to_wait.clone(); 2], Patient, in_turn(3)),
-            (vec![asked_to_wait], Never, Attempt::Probe),
-            // An endpoint that takes some changes begins anew.
-            (vec![fault.clone(), fault.clone(), failed(None, true, None)], Patient, Attempt::Probe),
-            (vec![fault.clone(), fault.clone(), Observed::Responded], Patient, Attempt::Batch),
-            (vec![fault, Observed::Nothing], Patient, Attempt::Batch),
-        ] {
-            assert_eq!(after(&rounds).attempt(comparing), expected, "{comparing:?} {rounds:?}");
-        }
-    }
-
-    #[test]
-    fn a_pause_grows_with_each_fault_up_to_a_quarter_of_an_hour() {
-        let pause = |faults: usize| {
-            after(&vec![failed(None, false, None); faults]).pause(NOW).unwrap().as_secs()
+    /// The pause after each of these faults, each made as soon as the one before allows it.
+    fn pauses(faults: impl IntoIterator<Item = bool>) -> Vec<u64> {
+        let (mut health, mut now) = (Health::default(), Duration::ZERO);
+        let pause = |is_first| {
+            health.failed(fault(is_first), now, 1.0);
+            let pause = health.pause(now).unwrap_or_default();
+            now += pause;
+            pause.as_secs()
         };
-        assert_eq!([1, 2, 3, 4, 10, 11, 60].map(pause), [1, 2, 4, 8, 512, 900, 900]);
-        assert_eq!(after(&[Observed::Responded]).pause(NOW), None);
+        faults.into_iter().map(pause).collect()
+    }
+
+    #[test]
+    fn each_round_tries_twice_as_many_changes_and_each_pause_is_twice_as_long() {
+        assert_eq!(pauses([true; 8]), [1, 2, 0, 4, 0, 0, 0, 8]);
+        let long: Vec<u64> = pauses([true; 300]).into_iter().filter(|pause| *pause > 0).collect();
+        assert_eq!(long[..11], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]);
+        assert_eq!(long.len(), 4 + (300 - 8) / 16);
+    }
+
+    #[test]
+    fn one_change_that_always_fails_costs_a_second_each_time() {
+        let faults = std::iter::once(true).chain(std::iter::repeat_n(false, 50));
+        assert!(pauses(faults).iter().all(|pause| *pause == 1));
+    }
+
+    #[test]
+    fn calls_that_began_before_a_pause_do_not_make_it_longer() {
+        let mut health = Health::default();
+        for _ in 0..16 {
+            health.failed(fault(true), Duration::ZERO, 1.0);
+        }
+        assert_eq!(health.pause(Duration::ZERO), Some(Duration::from_secs(1)));
+        assert!(health.responded());
+        assert_eq!(health, Health::default());
     }
 
     #[test]
     fn the_endpoint_is_not_tried_before_the_wait_that_it_asked_for() {
-        let mut health = after(&[failed(Some(600), false, None)]);
-        assert_eq!(health.pause(NOW), Some(Duration::from_secs(600)));
-        health.end_pause(NOW);
-        assert_eq!(health.pause(NOW), Some(Duration::from_secs(600)), "not for an operator");
-        assert_eq!(health.ends_with_more_than(), None, "not for new changes");
-        assert_eq!(health.pause(NOW + Duration::from_secs(600)), None);
+        let mut health = Health::default();
+        let asked = Some(Duration::from_secs(600));
+        health.failed(Fault { asked, ..fault(true) }, Duration::ZERO, 1.0);
+        health.end_pause(Duration::ZERO);
+        assert_eq!(health.pause(Duration::ZERO), asked, "not for an operator");
+        assert_eq!(health.pause(Duration::from_secs(600)), None);
+        health.failed(fault(false), Duration::from_secs(600), 1.0);
+        let pause = health.pause(Duration::from_secs(600));
+        assert_eq!(
+            pause,
+            Some(Duration::from_secs(1)),
+            "the wait that was asked for counts as one"
+        );
     }
 }

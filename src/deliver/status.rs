@@ -15,6 +15,8 @@ pub enum SinkActivity {
     Active,
     /// The endpoint failed; the next attempt is at `next_attempt_s`.
     Paused,
+    /// It refuses everything that it is given.
+    Refusing,
     /// Too many changes were refused; it takes no new ones.
     Holding,
     /// Too many changes came at once; an operator has to release them.
@@ -32,6 +34,7 @@ impl SinkActivity {
         match self {
             Self::Active => "active",
             Self::Paused => "paused",
+            Self::Refusing => "refusing",
             Self::Holding => "holding",
             Self::Held => "held",
             Self::Disabled => "disabled",
@@ -57,9 +60,9 @@ pub struct SinkStatus {
     pub type_name: String,
     /// What it is doing.
     pub state: SinkActivity,
-    /// The sink needs nothing more of the log up to this row.
+    /// The changes up to this row of the log were acknowledged, are queued, or were not asked for.
     pub position: i64,
-    /// Changes after the position that the sink asked for.
+    /// Changes that the sink asked for and that were not handed over yet.
     pub behind: i64,
     /// Changes delivered since the sink was first opened.
     pub delivered: i64,
@@ -74,8 +77,7 @@ pub struct SinkStatus {
     /// log.
     #[serde(default)]
     pub skipped: i64,
-    /// The replay that is under way, or the last one if it was given up or may have left records in an
-    /// older state.
+    /// The replay that is under way, or the last one if it may have left records in an older state.
     #[serde(default)]
     pub replay: Option<Replay>,
     /// Alerts and reports that the sink has not taken; they are no changes.

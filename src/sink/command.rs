@@ -15,6 +15,7 @@ use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::preview::Preview;
 use super::reason::{Secrets, may_be_secret};
-use super::{SinkBuildError, Verdict};
+use super::{Sink, SinkBuildError, Verdict};
 use crate::config::CommandSettings;
 use crate::duration;
 use crate::record::Change;
@@ -45,7 +46,7 @@ const TOLD_TO_END: [i32; 3] = [Signal::HUP.as_raw(), Signal::INT.as_raw(), Signa
 const STDERR_GRACE: Duration = Duration::from_millis(100);
 
 /// One command.
-pub struct CommandSink {
+pub(super) struct CommandSink {
     argv: Vec<String>,
     secrets: Secrets,
     format: Format,
@@ -74,92 +75,6 @@ impl CommandSink {
         }
     }
 
-    pub(super) fn secrets(&self) -> &Secrets {
-        &self.secrets
-    }
-
-    pub(super) fn batch(&self) -> usize {
-        self.batch
-    }
-
-    pub(super) fn can_fail_for_one(&self) -> bool {
-        true
-    }
-
-    /// A batch holds what there is: nothing waits for more.
-    pub(super) fn linger(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Checks that the program can be run, without running it.
-    pub(super) async fn probe(&self) -> Result<String, String> {
-        let program = Path::new(&self.argv[0]);
-        match program.metadata() {
-            Err(error) => Err(format!(
-                "the program {} cannot be found: {error}; install it, or correct `command`",
-                program.display()
-            )),
-            Ok(metadata) if !metadata.is_file() => {
-                Err(format!("{} is not a program; correct `command`", program.display()))
-            }
-            Ok(_) => match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
-                Ok(()) => Ok(format!("{} can be run; it was not run", program.display())),
-                Err(error) => Err(format!(
-                    "{} cannot be run: {error}; give this user the right to execute it",
-                    program.display()
-                )),
-            },
-        }
-    }
-
-    pub(super) async fn deliver(
-        &mut self,
-        changes: &[Change],
-        _now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = vec![Verdict::NotTried; changes.len()];
-        let mut lines = vec![String::new(); changes.len()];
-        for (index, change) in changes.iter().enumerate() {
-            match self.input(change) {
-                Ok(line) => lines[index] = line + "\n",
-                Err(verdict) => verdicts[index] = verdict,
-            }
-        }
-        let mut time_outs = 0;
-        // The next part last.
-        let starts = (0..changes.len()).step_by(self.batch).rev();
-        let mut parts: Vec<(usize, usize)> =
-            starts.map(|start| (start, changes.len().min(start + self.batch))).collect();
-        while let Some((start, end)) = parts.pop() {
-            let input = lines[start..end].concat();
-            if input.is_empty() {
-                continue;
-            }
-            let Run { verdict, timed_out } = self.run(input, stop).await;
-            time_outs += u32::from(timed_out);
-            let verdict = match verdict {
-                Verdict::Refused { reason, .. }
-                    if timed_out && time_outs > most_time_outs(changes.len().min(self.batch)) =>
-                {
-                    Verdict::fault(format!("{reason}, for several changes in turn"))
-                }
-                Verdict::Refused { .. } if end - start > 1 => {
-                    let middle = start + (end - start) / 2;
-                    parts.extend([(middle, end), (start, middle)]);
-                    continue;
-                }
-                verdict => verdict,
-            };
-            let open = verdicts[start..end].iter_mut().filter(|one| **one == Verdict::NotTried);
-            open.for_each(|one| *one = verdict.clone());
-            if matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort) {
-                break;
-            }
-        }
-        verdicts
-    }
-
     /// What the program gets for one change, without the end of the line.
     pub(super) fn input(&self, change: &Change) -> Result<String, Verdict> {
         let shaped = match &self.format {
@@ -167,17 +82,6 @@ impl CommandSink {
             _ => self.format.line(change),
         };
         shaped.map_err(Verdict::refused)
-    }
-
-    /// What would be run. The arguments are left out, because one may be a secret.
-    pub(super) fn preview(&self, change: &Change) -> Result<Preview, Verdict> {
-        let arguments = match self.argv.len() - 1 {
-            0 => "no argument".to_owned(),
-            1 => "1 argument (hidden)".to_owned(),
-            many => format!("{many} arguments (hidden)"),
-        };
-        let how = format!("run {} with {arguments}, and on its standard input:", self.argv[0]);
-        Ok(Preview::of(how, self.input(change)?))
     }
 
     /// Runs the program with this on its standard input. While it runs, the file alone holds the input.
@@ -262,6 +166,97 @@ impl CommandSink {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
+    }
+}
+
+#[async_trait]
+impl Sink for CommandSink {
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn batch(&self) -> usize {
+        self.batch
+    }
+
+    async fn deliver(
+        &mut self,
+        changes: &[Change],
+        _now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let mut verdicts = vec![Verdict::NotTried; changes.len()];
+        let mut lines = vec![String::new(); changes.len()];
+        for (index, change) in changes.iter().enumerate() {
+            match self.input(change) {
+                Ok(line) => lines[index] = line + "\n",
+                Err(verdict) => verdicts[index] = verdict,
+            }
+        }
+        let mut time_outs = 0;
+        // The next part last.
+        let starts = (0..changes.len()).step_by(self.batch).rev();
+        let mut parts: Vec<(usize, usize)> =
+            starts.map(|start| (start, changes.len().min(start + self.batch))).collect();
+        while let Some((start, end)) = parts.pop() {
+            let input = lines[start..end].concat();
+            if input.is_empty() {
+                continue;
+            }
+            let Run { verdict, timed_out } = self.run(input, stop).await;
+            time_outs += u32::from(timed_out);
+            let verdict = match verdict {
+                Verdict::Refused { reason, .. }
+                    if timed_out && time_outs > most_time_outs(changes.len().min(self.batch)) =>
+                {
+                    Verdict::fault(format!("{reason}, for several changes in turn"))
+                }
+                Verdict::Refused { .. } if end - start > 1 => {
+                    let middle = start + (end - start) / 2;
+                    parts.extend([(middle, end), (start, middle)]);
+                    continue;
+                }
+                verdict => verdict,
+            };
+            let open = verdicts[start..end].iter_mut().filter(|one| **one == Verdict::NotTried);
+            open.for_each(|one| *one = verdict.clone());
+            if matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort) {
+                break;
+            }
+        }
+        verdicts
+    }
+
+    /// Checks that the program can be run, without running it.
+    async fn probe(&self) -> Result<String, String> {
+        let program = Path::new(&self.argv[0]);
+        match program.metadata() {
+            Err(error) => Err(format!(
+                "the program {} cannot be found: {error}; install it, or correct `command`",
+                program.display()
+            )),
+            Ok(metadata) if !metadata.is_file() => {
+                Err(format!("{} is not a program; correct `command`", program.display()))
+            }
+            Ok(_) => match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
+                Ok(()) => Ok(format!("{} can be run; it was not run", program.display())),
+                Err(error) => Err(format!(
+                    "{} cannot be run: {error}; give this user the right to execute it",
+                    program.display()
+                )),
+            },
+        }
+    }
+
+    /// What would be run. The arguments are left out, because one may be a secret.
+    fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
+        let arguments = match self.argv.len() - 1 {
+            0 => "no argument".to_owned(),
+            1 => "1 argument (hidden)".to_owned(),
+            many => format!("{many} arguments (hidden)"),
+        };
+        let how = format!("run {} with {arguments}, and on its standard input:", self.argv[0]);
+        Ok(Preview::of(how, self.input(change)?))
     }
 }
 

@@ -12,11 +12,12 @@ mod server;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::reason::Secrets;
-use super::{Preview, SinkBuildError, Verdict};
+use super::{Preview, Sink, SinkBuildError, Verdict};
 use crate::config::EmailSettings;
 use crate::record::{Change, Kind};
 use crate::shape::Context;
@@ -29,7 +30,7 @@ const DIGEST: usize = 200;
 const MAILS: usize = 20;
 
 /// One mail for each change, or for each batch of changes.
-pub struct EmailSink {
+pub(super) struct EmailSink {
     writer: Writer,
     server: Server,
     digest: Option<Duration>,
@@ -41,75 +42,6 @@ impl EmailSink {
         let writer = Writer::build(settings).map_err(refuse)?;
         let server = Server::build(name, settings, writer.envelope()).map_err(refuse)?;
         Ok(Self { writer, server, digest: settings.digest })
-    }
-
-    pub(super) fn secrets(&self) -> &Secrets {
-        self.server.secrets()
-    }
-
-    pub(super) fn batch(&self) -> usize {
-        if self.digest.is_some() { DIGEST } else { MAILS }
-    }
-
-    /// A digest refuses a change that cannot be shown by itself.
-    pub(super) fn can_fail_for_one(&self) -> bool {
-        self.digest.is_none()
-    }
-
-    pub(super) fn linger(&self) -> Duration {
-        self.digest.unwrap_or_default()
-    }
-
-    pub(super) async fn deliver(
-        &mut self,
-        changes: &[Change],
-        now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = vec![Verdict::NotTried; changes.len()];
-        let all: Vec<usize> = (0..changes.len()).collect();
-        let most = if self.digest.is_some() { DIGEST } else { 1 };
-        let mut parts: VecDeque<Vec<usize>> = all.chunks(most).map(<[usize]>::to_vec).collect();
-        let mut line = None;
-        while let Some(part) = parts.pop_front() {
-            let shown: Vec<&Change> = part.iter().map(|&index| &changes[index]).collect();
-            let Ok(mail) = self.mail(&shown, now) else {
-                let mut rest = self.showable(&part, changes, now, &mut verdicts);
-                if rest.len() == part.len() {
-                    // Each can be shown alone: they are too much for one mail.
-                    parts.push_front(rest.split_off(rest.len() / 2));
-                }
-                if !rest.is_empty() {
-                    parts.push_front(rest);
-                }
-                continue;
-            };
-            let verdict = self.server.send(&mut line, &mail, stop).await;
-            part.iter().for_each(|&index| verdicts[index] = verdict.clone());
-            let goes_on = match verdict {
-                Verdict::Done => true,
-                Verdict::Fault { .. } => false,
-                // A later part of a digest may have later versions of the same records.
-                _ => self.digest.is_none(),
-            };
-            if !goes_on {
-                break;
-            }
-        }
-        if let Some(line) = line {
-            server::quit(line).await;
-        }
-        verdicts
-    }
-
-    pub(super) async fn probe(&self) -> Result<String, String> {
-        self.server.probe().await
-    }
-
-    /// The mail as it would be sent if this were the only change.
-    pub(super) fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
-        let mail = self.mail(&[change], now).map_err(Verdict::refused)?;
-        Ok(self.server.preview(&mail))
     }
 
     /// The changes of a part that can be shown alone. The others are refused; a change behind a refused
@@ -152,5 +84,77 @@ impl EmailSink {
                 self.writer.mail(&Context::of_all(changes), &format!("{first}-{last}"), now)
             }
         }
+    }
+}
+
+#[async_trait]
+impl Sink for EmailSink {
+    fn secrets(&self) -> &Secrets {
+        self.server.secrets()
+    }
+
+    fn batch(&self) -> usize {
+        if self.digest.is_some() { DIGEST } else { MAILS }
+    }
+
+    /// A digest refuses a change that cannot be shown by itself.
+    fn keeps_order(&self) -> bool {
+        self.digest.is_some()
+    }
+
+    fn linger(&self) -> Duration {
+        self.digest.unwrap_or_default()
+    }
+
+    async fn deliver(
+        &mut self,
+        changes: &[Change],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let mut verdicts = vec![Verdict::NotTried; changes.len()];
+        let all: Vec<usize> = (0..changes.len()).collect();
+        let most = if self.digest.is_some() { DIGEST } else { 1 };
+        let mut parts: VecDeque<Vec<usize>> = all.chunks(most).map(<[usize]>::to_vec).collect();
+        let mut line = None;
+        while let Some(part) = parts.pop_front() {
+            let shown: Vec<&Change> = part.iter().map(|&index| &changes[index]).collect();
+            let Ok(mail) = self.mail(&shown, now) else {
+                let mut rest = self.showable(&part, changes, now, &mut verdicts);
+                if rest.len() == part.len() {
+                    // Each can be shown alone: they are too much for one mail.
+                    parts.push_front(rest.split_off(rest.len() / 2));
+                }
+                if !rest.is_empty() {
+                    parts.push_front(rest);
+                }
+                continue;
+            };
+            let verdict = self.server.send(&mut line, &mail, stop).await;
+            part.iter().for_each(|&index| verdicts[index] = verdict.clone());
+            let goes_on = match verdict {
+                Verdict::Done => true,
+                Verdict::Fault { .. } => false,
+                // A later part of a digest may have later versions of the same records.
+                _ => self.digest.is_none(),
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        if let Some(line) = line {
+            server::quit(line).await;
+        }
+        verdicts
+    }
+
+    async fn probe(&self) -> Result<String, String> {
+        self.server.probe().await
+    }
+
+    /// The mail as it would be sent if this were the only change.
+    fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
+        let mail = self.mail(&[change], now).map_err(Verdict::refused)?;
+        Ok(self.server.preview(&mail))
     }
 }

@@ -11,13 +11,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::Verdict;
 use super::preview::Preview;
-use super::reason::{self, Secrets};
+use super::{Sink, Verdict};
 use crate::config::{FileFormat, FileSettings};
 use crate::record::Change;
 use append::{Appender, Mark};
@@ -41,7 +41,7 @@ pub fn advice(error: &io::Error) -> &'static str {
 }
 
 /// One file that is appended to.
-pub struct FileSink {
+pub(super) struct FileSink {
     path: PathBuf,
     format: FileFormat,
     /// A write that has not ended has it. No other is begun before it has.
@@ -63,36 +63,20 @@ impl FileSink {
             patience: PATIENCE,
         }
     }
+}
 
-    /// A file says nothing.
-    pub(super) fn secrets(&self) -> &Secrets {
-        &reason::NONE
-    }
-
-    pub(super) fn batch(&self) -> usize {
+#[async_trait]
+impl Sink for FileSink {
+    fn batch(&self) -> usize {
         BATCH
     }
 
-    pub(super) fn can_fail_for_one(&self) -> bool {
-        false
-    }
-
-    pub(super) fn linger(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Where the acknowledged lines end, for the store to keep together with the position.
-    pub(super) fn mark(&self) -> Option<String> {
-        self.mark.as_ref().map(ToString::to_string)
-    }
-
-    /// Takes up the mark that the store kept. Call it once, before the first delivery.
-    pub(super) fn resume(&mut self, mark: Option<&str>) {
-        self.mark = mark.and_then(|text| text.parse().ok());
+    fn keeps_order(&self) -> bool {
+        true
     }
 
     /// A write that has begun is always finished, even after a stop or a fault.
-    pub(super) async fn deliver(
+    async fn deliver(
         &mut self,
         changes: &[Change],
         _now: Timestamp,
@@ -121,18 +105,28 @@ impl FileSink {
         vec![verdict; changes.len()]
     }
 
-    /// The line as it would be appended.
-    pub(super) fn preview(&self, change: &Change) -> Preview {
-        let how = format!("append to {}:", self.path.display());
-        Preview::of(how, line(&self.format, change))
-    }
-
-    pub(super) async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, String> {
         let (path, header) = (self.path.clone(), header(&self.format));
         tokio::task::spawn_blocking(move || append::probe(&path, &header))
             .await
             .map_err(|_| "the check of the file failed inside this program".to_owned())?
             .map_err(|error| error.to_string())
+    }
+
+    /// The line as it would be appended.
+    fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
+        let how = format!("append to {}:", self.path.display());
+        Ok(Preview::of(how, line(&self.format, change)))
+    }
+
+    /// Where the acknowledged lines end, for the store to keep together with the position.
+    fn mark(&self) -> Option<String> {
+        self.mark.as_ref().map(ToString::to_string)
+    }
+
+    /// Takes up the mark that the store kept. Call it once, before the first delivery.
+    fn resume(&mut self, mark: Option<&str>) {
+        self.mark = mark.and_then(|text| text.parse().ok());
     }
 }
 

@@ -10,6 +10,7 @@ mod response;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use reqwest::Client;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -19,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::preview::{HIDDEN, Preview};
-use super::reason::{self, Secrets};
-use super::{SinkBuildError, Verdict};
+use super::reason::Secrets;
+use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{Auth, Intake, IntakeSettings};
 use crate::record::Change;
 use crate::tls::client_builder;
@@ -31,7 +32,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 const EXHAUSTED: Duration = Duration::from_secs(5);
 
 /// One intake route of one workspace.
-pub struct IntakeSink {
+pub(super) struct IntakeSink {
     client: Client,
     url: Url,
     name: String,
@@ -63,75 +64,6 @@ impl IntakeSink {
             settings: settings.clone(),
             // The same sink may have sent a request just before the start or the reload.
             next: Mutex::new(Instant::now() + pause(settings)),
-        })
-    }
-
-    /// The key is read anew for each request, and hidden in the answer to it.
-    pub(super) fn secrets(&self) -> &Secrets {
-        &reason::NONE
-    }
-
-    /// One request at a time: the pace is the limit.
-    pub(super) fn concurrency(&self) -> usize {
-        1
-    }
-
-    pub(super) async fn deliver(
-        &self,
-        change: &Change,
-        now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Verdict {
-        let body = match input::of(&self.settings, change) {
-            Ok(body) => body,
-            Err(verdict) => return verdict,
-        };
-        let (headers, key) = match self.headers(change).await {
-            Ok(made) => made,
-            Err(verdict) => return verdict,
-        };
-        let sending = async {
-            tokio::time::sleep_until(self.take_turn()).await;
-            let request = self.client.post(self.url.clone()).headers(headers).body(body);
-            let said = response::read(request.send().await, self.settings.timeout, now).await;
-            if said.remaining == Some(0) {
-                self.rest();
-            }
-            said.verdict.without(&key)
-        };
-        stop.run_until_cancelled(sending).await.unwrap_or(Verdict::CutShort)
-    }
-
-    /// Asks for a connection test with the key, which makes nothing.
-    pub(super) async fn probe(&self) -> Result<String, String> {
-        let key = self.key().await.map_err(|verdict| match verdict {
-            Verdict::Fault { reason, .. } => reason,
-            _ => "the key cannot be read".to_owned(),
-        })?;
-        let (name, value, key) =
-            key.ok_or("the key cannot be sent in a header: correct its file")?;
-        let mut url = self.settings.base_url.clone();
-        url.set_path(&format!("{}/integrations/ping", url.path().trim_end_matches('/')));
-        let sent = self.client.get(url).header(name, value).send().await;
-        let said = response::read(sent, self.settings.timeout, Timestamp::UNIX_EPOCH).await;
-        match (said.status, said.verdict.without(&key)) {
-            (Some(200), _) => Ok("the workspace accepts the key; nothing was created".to_owned()),
-            (_, Verdict::Fault { reason, .. } | Verdict::Refused { reason, .. }) => Err(reason),
-            _ => {
-                Err("the response to a connection test is not understood; check base_url"
-                    .to_owned())
-            }
-        }
-    }
-
-    /// The request as it would be sent, without the key.
-    pub(super) fn preview(&self, change: &Change) -> Result<Preview, Verdict> {
-        let key =
-            ("idempotency-key".to_owned(), idempotency_key(&self.name, &self.settings, change));
-        Ok(Preview {
-            how: format!("POST {}", self.url),
-            headers: vec![key, ("authorization".to_owned(), HIDDEN.to_owned())],
-            body: input::of(&self.settings, change)?,
         })
     }
 
@@ -182,6 +114,76 @@ impl IntakeSink {
             value.set_sensitive(true);
             (name, value, Secrets::new([key.expose_secret().to_owned()]))
         }))
+    }
+
+    async fn send(&self, change: &Change, now: Timestamp, stop: &CancellationToken) -> Verdict {
+        let body = match input::of(&self.settings, change) {
+            Ok(body) => body,
+            Err(verdict) => return verdict,
+        };
+        let (headers, key) = match self.headers(change).await {
+            Ok(made) => made,
+            Err(verdict) => return verdict,
+        };
+        let sending = async {
+            tokio::time::sleep_until(self.take_turn()).await;
+            let request = self.client.post(self.url.clone()).headers(headers).body(body);
+            let said = response::read(request.send().await, self.settings.timeout, now).await;
+            if said.remaining == Some(0) {
+                self.rest();
+            }
+            said.verdict.without(&key)
+        };
+        stop.run_until_cancelled(sending).await.unwrap_or(Verdict::CutShort)
+    }
+}
+
+#[async_trait]
+impl Sink for IntakeSink {
+    async fn deliver(
+        &mut self,
+        changes: &[Change],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(changes.len());
+        for change in changes {
+            verdicts.push(self.send(change, now, stop).await);
+        }
+        verdicts
+    }
+
+    /// Asks for a connection test with the key, which makes nothing.
+    async fn probe(&self) -> Result<String, String> {
+        let key = self.key().await.map_err(|verdict| match verdict {
+            Verdict::Fault { reason, .. } => reason,
+            _ => "the key cannot be read".to_owned(),
+        })?;
+        let (name, value, key) =
+            key.ok_or("the key cannot be sent in a header: correct its file")?;
+        let mut url = self.settings.base_url.clone();
+        url.set_path(&format!("{}/integrations/ping", url.path().trim_end_matches('/')));
+        let sent = self.client.get(url).header(name, value).send().await;
+        let said = response::read(sent, self.settings.timeout, Timestamp::UNIX_EPOCH).await;
+        match (said.status, said.verdict.without(&key)) {
+            (Some(200), _) => Ok("the workspace accepts the key; nothing was created".to_owned()),
+            (_, Verdict::Fault { reason, .. } | Verdict::Refused { reason, .. }) => Err(reason),
+            _ => {
+                Err("the response to a connection test is not understood; check base_url"
+                    .to_owned())
+            }
+        }
+    }
+
+    /// The request as it would be sent, without the key.
+    fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
+        let key =
+            ("idempotency-key".to_owned(), idempotency_key(&self.name, &self.settings, change));
+        Ok(Preview {
+            how: format!("POST {}", self.url),
+            headers: vec![key, ("authorization".to_owned(), HIDDEN.to_owned())],
+            body: input::of(&self.settings, change)?,
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
@@ -23,7 +24,7 @@ use url::Url;
 
 use super::lookup::{addresses, current, local_addresses};
 use super::reason::{self, Secrets};
-use super::{SinkBuildError, Verdict};
+use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{MqttSettings, NameTemplate, SinkUrl, mqtt_url};
 use crate::duration;
 use crate::record::{Change, Kind};
@@ -38,7 +39,7 @@ const KEEP_ALIVE_S: u16 = 30;
 const PACKET_TOO_LARGE: u8 = 149;
 
 /// One broker.
-pub struct MqttSink {
+pub(super) struct MqttSink {
     url: SinkUrl,
     allow_plain: bool,
     secrets: Secrets,
@@ -135,47 +136,6 @@ impl MqttSink {
             timeout: settings.timeout,
             open: None,
         })
-    }
-
-    pub(super) fn secrets(&self) -> &Secrets {
-        &self.secrets
-    }
-
-    pub(super) fn batch(&self) -> usize {
-        BATCH
-    }
-
-    /// The broker may close the connection because of one change, for its size.
-    pub(super) fn can_fail_for_one(&self) -> bool {
-        true
-    }
-
-    pub(super) fn linger(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    pub(super) async fn deliver(
-        &mut self,
-        changes: &[Change],
-        _now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let publishing = tokio::time::timeout(self.timeout, self.publish(changes));
-        let verdicts = match stop.run_until_cancelled(publishing).await {
-            None => vec![Verdict::CutShort; changes.len()],
-            Some(Ok(verdicts)) => verdicts,
-            Some(Err(_)) => {
-                let reason = format!(
-                    "no acknowledgement within {}: check the broker and the network",
-                    duration::text(self.timeout)
-                );
-                vec![Verdict::fault(reason); changes.len()]
-            }
-        };
-        if verdicts.iter().any(|verdict| *verdict != Verdict::Done) {
-            self.open = None;
-        }
-        verdicts
     }
 
     async fn publish(&mut self, changes: &[Change]) -> Vec<Verdict> {
@@ -301,9 +261,44 @@ impl MqttSink {
         });
         Ok(Open { client, task })
     }
+}
+
+#[async_trait]
+impl Sink for MqttSink {
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
+    async fn deliver(
+        &mut self,
+        changes: &[Change],
+        _now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let publishing = tokio::time::timeout(self.timeout, self.publish(changes));
+        let verdicts = match stop.run_until_cancelled(publishing).await {
+            None => vec![Verdict::CutShort; changes.len()],
+            Some(Ok(verdicts)) => verdicts,
+            Some(Err(_)) => {
+                let reason = format!(
+                    "no acknowledgement within {}: check the broker and the network",
+                    duration::text(self.timeout)
+                );
+                vec![Verdict::fault(reason); changes.len()]
+            }
+        };
+        if verdicts.iter().any(|verdict| *verdict != Verdict::Done) {
+            self.open = None;
+        }
+        verdicts
+    }
 
     /// Connects and publishes nothing.
-    pub(super) async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, String> {
         let url = self.address().await?;
         let result = tokio::time::timeout(self.timeout, async {
             let mut open = self.connect(&url).await?;

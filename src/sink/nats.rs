@@ -13,6 +13,7 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config as StreamConfig, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
+use async_trait::async_trait;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use secrecy::ExposeSecret;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::reason::{self, Secrets};
-use super::{SinkBuildError, Verdict, lookup};
+use super::{Sink, SinkBuildError, Verdict, lookup};
 use crate::config::{NameTemplate, NatsSettings, SinkUrl, is_loopback, nats_url};
 use crate::duration;
 use crate::record::Change;
@@ -39,7 +40,7 @@ const NO_ANSWER: &str = "no answer in time: check the network, and that this use
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// One stream.
-pub struct NatsSink {
+pub(super) struct NatsSink {
     url: SinkUrl,
     secrets: Secrets,
     credentials_file: Option<PathBuf>,
@@ -73,39 +74,6 @@ impl NatsSink {
             timeout: settings.timeout,
             open: None,
         })
-    }
-
-    pub(super) fn secrets(&self) -> &Secrets {
-        &self.secrets
-    }
-
-    pub(super) fn batch(&self) -> usize {
-        BATCH
-    }
-
-    /// The stream may refuse one change for its size.
-    pub(super) fn can_fail_for_one(&self) -> bool {
-        true
-    }
-
-    pub(super) fn linger(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    pub(super) async fn deliver(
-        &mut self,
-        changes: &[Change],
-        _now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let verdicts = stop.run_until_cancelled(self.publish(changes)).await;
-        let verdicts = verdicts.unwrap_or_else(|| vec![Verdict::CutShort; changes.len()]);
-        let failed =
-            |verdict: &Verdict| matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort);
-        if verdicts.iter().any(failed) {
-            self.open = None;
-        }
-        verdicts
     }
 
     async fn publish(&mut self, changes: &[Change]) -> Vec<Verdict> {
@@ -329,9 +297,36 @@ impl NatsSink {
             self.subject.pattern("*")
         ))
     }
+}
+
+#[async_trait]
+impl Sink for NatsSink {
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
+    async fn deliver(
+        &mut self,
+        changes: &[Change],
+        _now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let verdicts = stop.run_until_cancelled(self.publish(changes)).await;
+        let verdicts = verdicts.unwrap_or_else(|| vec![Verdict::CutShort; changes.len()]);
+        let failed =
+            |verdict: &Verdict| matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort);
+        if verdicts.iter().any(failed) {
+            self.open = None;
+        }
+        verdicts
+    }
 
     /// Connects and looks at the stream; makes nothing.
-    pub(super) async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, String> {
         let url = self.address().await?;
         let secrets = Secrets::of_url(&url);
         let looking = async {

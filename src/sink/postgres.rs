@@ -14,6 +14,7 @@ mod write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use secrecy::ExposeSecret;
 use tokio_postgres::Config;
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lookup::current;
 use super::reason::Secrets;
-use super::{SinkBuildError, Verdict};
+use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{PostgresSettings, SinkUrl, postgres_target};
 use crate::duration;
 use crate::record::Change;
@@ -33,7 +34,7 @@ use write::Owner;
 const BATCH: usize = 1024;
 
 /// One database.
-pub struct PostgresSink {
+pub(super) struct PostgresSink {
     name: String,
     url: SinkUrl,
     secrets: Secrets,
@@ -70,25 +71,80 @@ impl PostgresSink {
         })
     }
 
-    pub(super) fn secrets(&self) -> &Secrets {
+    fn too_late(&self) -> String {
+        let limit = duration::text(self.timeout);
+        format!("no result within {limit}; check the server and the network, or raise `timeout`")
+    }
+
+    async fn store(&mut self, changes: &[Change]) -> Result<(), Trouble> {
+        // A change that only tries the sink is no row of the log.
+        let logged: Vec<&Change> = changes.iter().filter(|change| !change.is_test()).collect();
+        if self.open.as_ref().is_none_or(Session::is_closed) {
+            self.open = None;
+            self.open = Some(self.connect().await?);
+        }
+        let Some(Session { client, schema, .. }) = &mut self.open else {
+            unreachable!("it was opened above");
+        };
+        let Some(last) = logged.iter().map(|change| change.seq).max() else { return Ok(()) };
+        let failed = schema.failed(Doing::Storing);
+        let tx = client.transaction().await.map_err(&failed)?;
+        let owner = Owner { workspace: &self.workspace, sink: &self.name };
+        write::store(&tx, schema, owner, self.expected, &logged).await?;
+        tx.commit().await.map_err(&failed)?;
+        self.expected = last.max(self.expected);
+        Ok(())
+    }
+
+    /// The server at this attempt.
+    async fn target(&self) -> Result<Config, Trouble> {
+        let url = current(&self.url).await.map_err(Trouble::Server)?;
+        postgres_target(url.expose_secret())
+            .map_err(|problem| Trouble::Server(format!("the url {problem}")))
+    }
+
+    /// Connects, and makes the tables that are missing.
+    async fn connect(&self) -> Result<Session, Trouble> {
+        let mut session = self.session().await?;
+        let Session { client, schema, .. } = &mut session;
+        let tx = client.transaction().await.map_err(schema.failed(Doing::MakingTables))?;
+        tables::make(&tx, schema).await?;
+        tx.commit().await.map_err(schema.failed(Doing::MakingTables))?;
+        Ok(session)
+    }
+
+    async fn session(&self) -> Result<Session, Trouble> {
+        Session::open(&self.target().await?, self.ca_file.as_deref(), &self.schema, self.timeout)
+            .await
+    }
+
+    async fn look<T>(
+        &self,
+        looking: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, String> {
+        match tokio::time::timeout(self.timeout, looking).await {
+            Ok(found) => found.map_err(|error| error.to_string()),
+            Err(_) => Err(self.too_late()),
+        }
+    }
+}
+
+#[async_trait]
+impl Sink for PostgresSink {
+    fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    pub(super) fn batch(&self) -> usize {
+    fn batch(&self) -> usize {
         BATCH
     }
 
     /// The server's fault concerns all changes. A text that it refuses is found by halving.
-    pub(super) fn can_fail_for_one(&self) -> bool {
-        false
+    fn keeps_order(&self) -> bool {
+        true
     }
 
-    /// What is there is stored at once: a copy should be as fresh as can be.
-    pub(super) fn linger(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    pub(super) async fn deliver(
+    async fn deliver(
         &mut self,
         changes: &[Change],
         _now: Timestamp,
@@ -131,70 +187,8 @@ impl PostgresSink {
         verdicts
     }
 
-    fn too_late(&self) -> String {
-        let limit = duration::text(self.timeout);
-        format!("no result within {limit}; check the server and the network, or raise `timeout`")
-    }
-
-    /// The row of the log up to which the database has what it was given; `None` while it is not
-    /// known what follows from a loss.
-    pub(super) fn stored(&self) -> Option<i64> {
-        self.lost.is_none().then_some(self.expected)
-    }
-
-    /// From now on the database must have what it was given up to this row of the log.
-    pub(super) fn expect_stored(&mut self, seq: i64) {
-        self.expected = seq;
-    }
-
-    /// If the database was found to hold less than it was given: the row up to which it does.
-    pub(super) fn take_lost(&mut self) -> Option<i64> {
-        self.lost.take()
-    }
-
-    async fn store(&mut self, changes: &[Change]) -> Result<(), Trouble> {
-        // A change that only tries the sink is no row of the log.
-        let logged: Vec<&Change> = changes.iter().filter(|change| !change.is_test()).collect();
-        if self.open.as_ref().is_none_or(Session::is_closed) {
-            self.open = None;
-            self.open = Some(self.connect().await?);
-        }
-        let Some(Session { client, schema, .. }) = &mut self.open else {
-            unreachable!("it was opened above");
-        };
-        let Some(last) = logged.iter().map(|change| change.seq).max() else { return Ok(()) };
-        let failed = schema.failed(Doing::Storing);
-        let tx = client.transaction().await.map_err(&failed)?;
-        let owner = Owner { workspace: &self.workspace, sink: &self.name };
-        write::store(&tx, schema, owner, self.expected, &logged).await?;
-        tx.commit().await.map_err(&failed)?;
-        self.expected = last.max(self.expected);
-        Ok(())
-    }
-
-    /// The server at this attempt.
-    async fn target(&self) -> Result<Config, Trouble> {
-        let url = current(&self.url).await.map_err(Trouble::Server)?;
-        postgres_target(url.expose_secret())
-            .map_err(|problem| Trouble::Server(format!("the url {problem}")))
-    }
-
-    /// Connects, and makes the tables that are missing.
-    async fn connect(&self) -> Result<Session, Trouble> {
-        let mut session = self.session().await?;
-        let Session { client, schema, .. } = &mut session;
-        let tx = client.transaction().await.map_err(schema.failed(Doing::MakingTables))?;
-        tables::make(&tx, schema).await?;
-        tx.commit().await.map_err(schema.failed(Doing::MakingTables))?;
-        Ok(session)
-    }
-
-    async fn session(&self) -> Result<Session, Trouble> {
-        Session::open(&self.target().await?, self.ca_file.as_deref(), &self.schema, self.timeout).await
-    }
-
     /// Does what a delivery does, without a change, and takes it back.
-    pub(super) async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, String> {
         self.look(async {
             let Session { client, schema, .. } = &mut self.session().await?;
             let tx = client.transaction().await.map_err(schema.failed(Doing::Storing))?;
@@ -209,9 +203,15 @@ impl PostgresSink {
         .await
     }
 
+    /// The row of the log up to which the database has what it was given; `None` while it is not
+    /// known what follows from a loss.
+    fn stored(&self) -> Option<i64> {
+        self.lost.is_none().then_some(self.expected)
+    }
+
     /// The newest change of each sink in the database that has this sink's `workspace` name, by number
     /// and event id. Call it after a probe.
-    pub(super) async fn newest_stored(&self) -> Result<Vec<(i64, String)>, String> {
+    async fn newest_stored(&self) -> Result<Vec<(i64, String)>, String> {
         self.look(async {
             let Session { client, schema, .. } = &self.session().await?;
             write::newest(client, schema, &self.workspace).await
@@ -219,13 +219,13 @@ impl PostgresSink {
         .await
     }
 
-    async fn look<T>(
-        &self,
-        looking: impl Future<Output = Result<T, Trouble>>,
-    ) -> Result<T, String> {
-        match tokio::time::timeout(self.timeout, looking).await {
-            Ok(found) => found.map_err(|error| error.to_string()),
-            Err(_) => Err(self.too_late()),
-        }
+    /// From now on the database must have what it was given up to this row of the log.
+    fn expect_stored(&mut self, seq: i64) {
+        self.expected = seq;
+    }
+
+    /// If the database was found to hold less than it was given: the row up to which it does.
+    fn take_lost(&mut self) -> Option<i64> {
+        self.lost.take()
     }
 }

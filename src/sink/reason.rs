@@ -24,7 +24,7 @@ const REPLACEMENT: &str = "[secret]";
 pub(super) static NONE: Secrets = Secrets { spellings: Vec::new() };
 
 /// What must not be shown, in each spelling in which a server may repeat it.
-pub(super) struct Secrets {
+pub struct Secrets {
     /// The longest first, so that a part is not replaced before the whole.
     spellings: Vec<SecretString>,
 }

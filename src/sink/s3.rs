@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use reqwest::{Response, StatusCode};
 use rusty_s3::actions::{GetObject, PutObject};
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::reason::Secrets;
-use super::{SinkBuildError, Verdict};
+use super::{Sink, SinkBuildError, Verdict};
 use crate::body;
 use crate::config::{NameTemplate, S3Settings};
 use crate::duration;
@@ -32,7 +33,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// One bucket.
-pub struct S3Sink {
+pub(super) struct S3Sink {
     client: reqwest::Client,
     bucket: Bucket,
     credentials: Credentials,
@@ -67,37 +68,6 @@ impl S3Sink {
             prefix: settings.prefix.clone(),
             timeout: settings.timeout,
         })
-    }
-
-    pub(super) fn secrets(&self) -> &Secrets {
-        &self.secrets
-    }
-
-    pub(super) fn batch(&self) -> usize {
-        BATCH
-    }
-
-    /// An object is stored as a whole or not at all.
-    pub(super) fn can_fail_for_one(&self) -> bool {
-        false
-    }
-
-    pub(super) fn linger(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    pub(super) async fn deliver(
-        &mut self,
-        changes: &[Change],
-        now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let verdict = match stop.run_until_cancelled(self.store(changes, now)).await {
-            None => Verdict::CutShort,
-            Some(Ok(())) => Verdict::Done,
-            Some(Err(failure)) => Verdict::fault(self.told(&failure)),
-        };
-        vec![verdict; changes.len()]
     }
 
     async fn store(&self, changes: &[Change], now: Timestamp) -> Result<(), Failure> {
@@ -159,9 +129,39 @@ impl S3Sink {
             }
         }
     }
+}
+
+#[async_trait]
+impl Sink for S3Sink {
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
+    /// An object is stored as a whole or not at all.
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
+    async fn deliver(
+        &mut self,
+        changes: &[Change],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let verdict = match stop.run_until_cancelled(self.store(changes, now)).await {
+            None => Verdict::CutShort,
+            Some(Ok(())) => Verdict::Done,
+            Some(Err(failure)) => Verdict::fault(self.told(&failure)),
+        };
+        vec![verdict; changes.len()]
+    }
 
     /// Asks whether the bucket is there and may be listed; stores nothing.
-    pub(super) async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, String> {
         // The object without a name is the list of all.
         let mut action = GetObject::new(&self.bucket, Some(&self.credentials), "");
         action.query_mut().insert("max-keys", "1");

@@ -1,5 +1,6 @@
 //! A sink for tests: returns what a closure says, and remembers what it was given and when.
 
+use async_trait::async_trait;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,8 +8,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Verdict;
-use super::reason::{self, Secrets};
+use super::{Sink, Verdict};
 use crate::record::Change;
 
 type Verdicts = dyn FnMut(&Change) -> Verdict + Send;
@@ -16,7 +16,7 @@ type Delay = dyn Fn(&Change) -> Duration + Send + Sync;
 
 /// Responds to each change at once, unless it was made [`Self::slow`].
 #[derive(Clone)]
-pub struct Scripted {
+pub(crate) struct Scripted {
     at_once: usize,
     start: Instant,
     verdict_on: Arc<Mutex<Box<Verdicts>>>,
@@ -45,6 +45,11 @@ impl Scripted {
         Self { delay: Arc::new(delay), ..self }
     }
 
+    /// As many as it takes calls at the same time.
+    pub(crate) fn calls(&self) -> Vec<Box<dyn Sink>> {
+        (0..self.at_once).map(|_| Box::new(self.clone()) as Box<dyn Sink>).collect()
+    }
+
     /// From now on, gives these verdicts.
     pub(crate) fn now_returns(&self, verdict_on: impl FnMut(&Change) -> Verdict + Send + 'static) {
         *self.verdict_on.lock().unwrap() = Box::new(verdict_on);
@@ -60,20 +65,18 @@ impl Scripted {
         self.under_way.lock().unwrap().len()
     }
 
-    pub(super) fn secrets(&self) -> &Secrets {
-        &reason::NONE
+    fn begin(&self, change: &Change) {
+        let mut under_way = self.under_way.lock().unwrap();
+        let same = |other: &Change| {
+            change.record_id.is_some()
+                && (other.route, &other.record_id) == (change.route, &change.record_id)
+        };
+        assert!(!under_way.iter().any(same), "two changes of one record are under way");
+        assert!(under_way.len() < self.at_once, "more are under way than the sink takes");
+        under_way.push(change.clone());
     }
 
-    pub(super) fn concurrency(&self) -> usize {
-        self.at_once
-    }
-
-    pub(super) async fn deliver(
-        &self,
-        change: &Change,
-        _now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Verdict {
+    async fn answer(&self, change: &Change, stop: &CancellationToken) -> Verdict {
         self.begin(change);
         let wait = tokio::time::sleep((self.delay)(change));
         let waited = stop.run_until_cancelled(wait).await;
@@ -86,19 +89,24 @@ impl Scripted {
         self.given.lock().unwrap().push(given);
         verdict
     }
+}
 
-    fn begin(&self, change: &Change) {
-        let mut under_way = self.under_way.lock().unwrap();
-        let same = |other: &Change| {
-            change.record_id.is_some()
-                && (other.route, &other.record_id) == (change.route, &change.record_id)
-        };
-        assert!(!under_way.iter().any(same), "two changes of one record are under way");
-        assert!(under_way.len() < self.at_once, "more are under way than the sink takes");
-        under_way.push(change.clone());
+#[async_trait]
+impl Sink for Scripted {
+    async fn deliver(
+        &mut self,
+        changes: &[Change],
+        _now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(changes.len());
+        for change in changes {
+            verdicts.push(self.answer(change, stop).await);
+        }
+        verdicts
     }
 
-    pub(super) async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, String> {
         Ok("scripted".to_owned())
     }
 }

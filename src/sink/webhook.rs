@@ -11,6 +11,7 @@ mod sign;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
@@ -20,8 +21,8 @@ use url::Url;
 
 use super::lookup::{LocalLookup, current};
 use super::preview::{HIDDEN, Preview};
-use super::reason::{self, Secrets, may_be_secret, secrets_of};
-use super::{SinkBuildError, Verdict};
+use super::reason::{Secrets, may_be_secret, secrets_of};
+use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{OWN_HEADERS, WebhookSettings, webhook_url};
 use crate::record::Change;
 use crate::shape::Shaped;
@@ -34,8 +35,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// request seldom meets one that is just being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// One webhook and its connections.
-pub struct WebhookSink {
+/// One webhook; clones share its connections.
+#[derive(Clone)]
+pub(super) struct WebhookSink {
     client: Client,
     /// Of the address at the start: the client is made for it.
     scheme: String,
@@ -57,72 +59,6 @@ impl WebhookSink {
             })
         };
         made().map_err(|problem| SinkBuildError::Server { sink: name.to_owned(), problem })
-    }
-
-    /// The address is read anew for each request, and hidden in the answer to it.
-    pub(super) fn secrets(&self) -> &Secrets {
-        &reason::NONE
-    }
-
-    pub(super) fn concurrency(&self) -> usize {
-        self.settings.concurrency.max(1)
-    }
-
-    pub(super) async fn deliver(
-        &self,
-        change: &Change,
-        now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Verdict {
-        let attempt = async {
-            let url = match self.address().await {
-                Ok(url) => url,
-                Err(reason) => return Verdict::fault(reason),
-            };
-            let request = match self.request(url.clone(), change, now) {
-                Ok(request) => request,
-                Err(verdict) => return verdict,
-            };
-            let mut outcome = self.client.execute(request).await;
-            if let Ok(response) = &outcome
-                && let Some(result) = self.result_of(response, &url)
-            {
-                outcome = self.client.get(result).send().await;
-            }
-            match response::of(outcome, self.settings.timeout, now).await {
-                Verdict::Done => Verdict::Done,
-                verdict => verdict.without(&secrets(&url, &self.settings)),
-            }
-        };
-        stop.run_until_cancelled(attempt).await.unwrap_or(Verdict::CutShort)
-    }
-
-    /// The request as it would be sent. Configured headers may be secrets, and the address is one.
-    pub(super) fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
-        let url = address(&self.settings.url, self.settings.allow_plain);
-        let request = self.request(url.map_err(Verdict::fault)?, change, now)?;
-        let shown = |name: &HeaderName, value: &HeaderValue| {
-            let own = !self.headers.contains_key(name) && name != AUTHORIZATION;
-            let value = if own { value.to_str().unwrap_or(HIDDEN) } else { HIDDEN };
-            (name.to_string(), value.to_owned())
-        };
-        let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
-        Ok(Preview {
-            how: "POST to the url of the configuration (hidden)".to_owned(),
-            headers: request.headers().iter().map(|(name, value)| shown(name, value)).collect(),
-            body: String::from_utf8_lossy(body).into_owned(),
-        })
-    }
-
-    /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate, and
-    /// what the endpoint says of the address and the headers.
-    pub(super) async fn probe(&self) -> Result<String, String> {
-        let url = self.address().await?;
-        let request = self.client.request(Method::OPTIONS, url.clone());
-        let outcome = request.headers(self.headers.clone()).send().await;
-        let follows = self.settings.redirect_host.is_some();
-        response::of_probe(outcome, self.settings.timeout, follows)
-            .map_err(|reason| secrets(&url, &self.settings).reason(&reason))
     }
 
     /// The address of this attempt.
@@ -172,6 +108,74 @@ impl WebhookSink {
         // The client's builder moves a user and password out of the address into a header.
         let request = self.client.post(url).headers(headers).body(body);
         request.build().map_err(|_| Verdict::fault("the request cannot be made from the url"))
+    }
+
+    async fn post(&self, change: &Change, now: Timestamp, stop: &CancellationToken) -> Verdict {
+        let attempt = async {
+            let url = match self.address().await {
+                Ok(url) => url,
+                Err(reason) => return Verdict::fault(reason),
+            };
+            let request = match self.request(url.clone(), change, now) {
+                Ok(request) => request,
+                Err(verdict) => return verdict,
+            };
+            let mut outcome = self.client.execute(request).await;
+            if let Ok(response) = &outcome
+                && let Some(result) = self.result_of(response, &url)
+            {
+                outcome = self.client.get(result).send().await;
+            }
+            match response::of(outcome, self.settings.timeout, now).await {
+                Verdict::Done => Verdict::Done,
+                verdict => verdict.without(&secrets(&url, &self.settings)),
+            }
+        };
+        stop.run_until_cancelled(attempt).await.unwrap_or(Verdict::CutShort)
+    }
+}
+
+#[async_trait]
+impl Sink for WebhookSink {
+    async fn deliver(
+        &mut self,
+        changes: &[Change],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(changes.len());
+        for change in changes {
+            verdicts.push(self.post(change, now, stop).await);
+        }
+        verdicts
+    }
+
+    /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate, and
+    /// what the endpoint says of the address and the headers.
+    async fn probe(&self) -> Result<String, String> {
+        let url = self.address().await?;
+        let request = self.client.request(Method::OPTIONS, url.clone());
+        let outcome = request.headers(self.headers.clone()).send().await;
+        let follows = self.settings.redirect_host.is_some();
+        response::of_probe(outcome, self.settings.timeout, follows)
+            .map_err(|reason| secrets(&url, &self.settings).reason(&reason))
+    }
+
+    /// The request as it would be sent. Configured headers may be secrets, and the address is one.
+    fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
+        let url = address(&self.settings.url, self.settings.allow_plain);
+        let request = self.request(url.map_err(Verdict::fault)?, change, now)?;
+        let shown = |name: &HeaderName, value: &HeaderValue| {
+            let own = !self.headers.contains_key(name) && name != AUTHORIZATION;
+            let value = if own { value.to_str().unwrap_or(HIDDEN) } else { HIDDEN };
+            (name.to_string(), value.to_owned())
+        };
+        let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
+        Ok(Preview {
+            how: "POST to the url of the configuration (hidden)".to_owned(),
+            headers: request.headers().iter().map(|(name, value)| shown(name, value)).collect(),
+            body: String::from_utf8_lossy(body).into_owned(),
+        })
     }
 }
 

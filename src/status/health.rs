@@ -11,7 +11,7 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
 use crate::record::Route;
-use crate::store::{MISSING_TABLE, ReplayState};
+use crate::store::MISSING_TABLE;
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -276,6 +276,9 @@ impl HealthReport {
             let why = sink.last_error.as_deref().unwrap_or("no reason is known");
             let text = match sink.state {
                 SinkActivity::Paused => format!("sink {name} is paused and will retry: {why}"),
+                SinkActivity::Refusing => format!(
+                    "sink {name} refuses every change, the last one because: {why}; correct the sink or its template, `shopmirror check --sink {name}` tries it"
+                ),
                 SinkActivity::Holding => format!(
                     "sink {name} refuses too many changes and receives no new ones: correct the receiver, or see `shopmirror dead {name} list`"
                 ),
@@ -289,18 +292,6 @@ impl HealthReport {
             };
             if !text.is_empty() {
                 self.add(Health::Degraded, text);
-            }
-            if let Some(replay) = &sink.replay
-                && replay.state == ReplayState::Failed
-            {
-                let (row, why) = (replay.position + 1, replay.last_error.as_deref());
-                let why = why.unwrap_or("no reason is known");
-                self.add(
-                    Health::Degraded,
-                    format!(
-                        "sink {name}: its replay got nowhere for too long and was given up at row {row}: {why}; correct the sink, then run the command that `shopmirror sinks` names, or run `shopmirror replay {name} --cancel` to let it be"
-                    ),
-                );
             }
             self.judge_notices(sink);
             if sink.dead > 0 {

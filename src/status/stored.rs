@@ -12,7 +12,9 @@ use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::Route;
-use crate::store::{Gap, GateState, JobLink, PollerRow, Reader, Replay, SinkState, StoreError};
+use crate::store::{
+    Gap, GateState, JobLink, Lane, PollerRow, Reader, Replay, SinkState, StoreError,
+};
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;
@@ -200,7 +202,8 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
             _ if row.gate == GateState::Held => SinkActivity::Held,
             SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
         };
-        let behind = (last_seq - row.position).max(0);
+        let ready = reader.ready_rows(&row.name, Lane::Change)?;
+        let behind = (last_seq - row.position).max(0) + ready;
         let replay = replay.filter(Replay::is_shown);
         let notices = reader.notice_counts(&row.name)?;
         Ok(SinkStatus { behind, replay, notices, ..SinkStatus::of_row(row, state) })
@@ -212,8 +215,9 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
 fn removed_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<RemovedSink>, StoreError> {
     let mut removed = Vec::new();
     for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
-        let behind = (last_seq - row.position).max(0) + row.retrying;
-        let mut since = reader.parked_since(&row.name)?;
+        let ready = reader.ready_rows(&row.name, Lane::Change)?;
+        let behind = (last_seq - row.position).max(0) + ready + row.retrying;
+        let mut since = reader.queued_since(&row.name)?;
         reader.scan_after(row.position, 1, |change| {
             let first =
                 since.take().map_or(change.observed_at.clone(), |s| s.min(change.observed_at));

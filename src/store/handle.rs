@@ -13,7 +13,6 @@ use super::open::{self, Checked};
 use super::reader::Reader;
 use super::writer::Writer;
 use crate::store::keep::checkpoint;
-use crate::store::outbox::passed::{self, PassedPositions};
 
 pub(super) struct StoreParts {
     /// `None` once closed.
@@ -23,7 +22,6 @@ pub(super) struct StoreParts {
     /// of threads does not grow with the number of sinks.
     write_turn: Semaphore,
     read_turn: Semaphore,
-    pub(super) passed: PassedPositions,
     /// Whether the store was not closed in order and is not checked since.
     is_unchecked: AtomicBool,
     is_closing: AtomicBool,
@@ -56,7 +54,6 @@ impl Store {
             reader: Mutex::new(reader),
             write_turn: Semaphore::new(1),
             read_turn: Semaphore::new(1),
-            passed: PassedPositions::default(),
             is_unchecked,
             is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
@@ -187,9 +184,8 @@ impl Store {
             let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
             let polls = writer.flush();
-            let positions = passed::save_passed(&mut writer.connection, &shared.passed);
             let settled = checkpoint::run(&writer.connection, "TRUNCATE");
-            let closed = polls.and(positions).and(settled);
+            let closed = polls.and(settled);
             // A store that is damaged, or still to be checked, is left as it was found.
             if !shared.is_unchecked.load(Ordering::Relaxed)
                 && !matches!(closed, Err(StoreError::Corrupt(_)))

@@ -256,11 +256,11 @@ pub(super) const NEXT_OBSERVED: &str =
 pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM \
      (SELECT position FROM _sinks UNION ALL SELECT position FROM _replays WHERE state = 'running')) \
      DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
-     AND seq <= (SELECT seq FROM behind) AND NOT EXISTS (SELECT 1 FROM _deliveries d WHERE d.seq = changes.seq) \
+     AND seq <= (SELECT seq FROM behind) AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.seq = changes.seq AND q.lane > 0) \
      AND (kind = 'gap' OR EXISTS (SELECT 1 FROM changes n WHERE n.route = changes.route \
           AND n.record_id = changes.record_id AND n.version > changes.version \
           AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
-          AND NOT EXISTS (SELECT 1 FROM _deliveries d WHERE d.seq = n.seq)))";
+          AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.seq = n.seq AND q.lane > 0)))";
 
 /// When a row was observed.
 pub(super) fn observed_at(connection: &Connection, seq: i64) -> rusqlite::Result<String> {

@@ -12,12 +12,8 @@ use rustix::fs::Access;
 
 use super::error::{OpenError, StoreError};
 use super::gaps;
-use super::open::{self, write_tx};
-use crate::store::outbox::deliveries::{self, PendingDelivery};
+use super::open;
 use crate::store::outbox::sinks;
-
-/// Dead letters deleted in one transaction.
-const DROP_STEP: usize = 10_000;
 
 /// A connection for one command that changes what the operator may change.
 #[derive(Debug)]
@@ -46,43 +42,6 @@ impl Operator {
             .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")
             .map_err(&failed)?;
         Ok(Self { connection, path: path.to_owned() })
-    }
-
-    /// Makes these dead letters of a sink due again, with all their attempts; returns how many were
-    /// still dead. With `only_if_newest` each is delivered only if the sink has no newer version of its
-    /// record when its turn comes.
-    ///
-    /// # Errors
-    /// Nothing is changed.
-    pub fn revive(
-        &mut self,
-        sink: &str,
-        letters: &[PendingDelivery],
-        only_if_newest: bool,
-        at: &str,
-    ) -> Result<usize, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
-        let revived = deliveries::revive(&tx, sink, letters, only_if_newest, at)?;
-        tx.commit()?;
-        Ok(revived)
-    }
-
-    /// Deletes dead letters of a sink, all or one; returns how many. The log keeps the changes.
-    ///
-    /// # Errors
-    /// Dead letters that were not reached stay.
-    pub fn drop_dead(&mut self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
-        let mut dropped = 0;
-        loop {
-            // In steps, so that the daemon's writes are never kept waiting for long.
-            let tx = write_tx(&mut self.connection)?;
-            let step = deliveries::drop_dead(&tx, sink, seq, DROP_STEP)?;
-            tx.commit()?;
-            dropped += step;
-            if seq.is_some() || step < DROP_STEP {
-                return Ok(dropped);
-            }
-        }
     }
 
     /// Lets the changes of a held sink go, all that the log has now; false if it is not held.

@@ -15,7 +15,6 @@ use super::ledger::{self, Gap};
 use super::pollers::{self, LastPoll, PollerRow};
 use super::{log, mirror, open};
 use crate::record::{Change, Kind, Route};
-use crate::store::outbox::deliveries::{self, DueBy, PendingDelivery};
 
 /// Steps of SQLite, some milliseconds at most, after which a read looks at the time.
 pub(super) const STEPS: i32 = 10_000;
@@ -178,77 +177,6 @@ impl Reader {
         let businesses: String = businesses.iter().map(|name| format!(" {name} ")).collect();
         let mut statement = self.connection.prepare_cached(log::COUNT)?;
         Ok(statement.query_row((after, upto, routes, kinds, businesses), |row| row.get(0))?)
-    }
-
-    /// Up to `limit` deliveries of one sink that are due, the longest due first.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn due_deliveries(
-        &self,
-        sink: &str,
-        by: &DueBy<'_>,
-        limit: usize,
-    ) -> Result<Vec<PendingDelivery>, StoreError> {
-        Ok(deliveries::due(&self.connection, sink, by, limit)?)
-    }
-
-    /// When the first change that is still parked for a sink was parked.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn parked_since(&self, sink: &str) -> Result<Option<String>, StoreError> {
-        Ok(deliveries::parked_since(&self.connection, sink)?)
-    }
-
-    /// When the next delivery of one sink becomes due after `now`.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn next_due_delivery(&self, sink: &str, now: &str) -> Result<Option<String>, StoreError> {
-        Ok(deliveries::next_due(&self.connection, sink, now)?)
-    }
-
-    /// Whether a change of this record is parked at this sink and not dead.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn has_open_delivery(
-        &self,
-        sink: &str,
-        route: &str,
-        record_id: &str,
-    ) -> Result<bool, StoreError> {
-        Ok(deliveries::is_open(&self.connection, sink, route, record_id)?)
-    }
-
-    /// Whether a change is parked or dead at this sink.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn has_delivery(&self, sink: &str, seq: i64) -> Result<bool, StoreError> {
-        Ok(deliveries::exists(&self.connection, sink, seq)?)
-    }
-
-    /// Up to `limit` dead letters of one sink after the row `after`, oldest first.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn dead_letters(
-        &self,
-        sink: &str,
-        after: i64,
-        limit: usize,
-    ) -> Result<Vec<PendingDelivery>, StoreError> {
-        Ok(deliveries::dead_letters(&self.connection, sink, after, limit)?)
-    }
-
-    /// One dead letter of one sink, by its number in the log.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn dead_letter(&self, sink: &str, seq: i64) -> Result<Option<PendingDelivery>, StoreError> {
-        Ok(deliveries::dead_letter(&self.connection, sink, seq)?)
     }
 
     /// How many records each route has, without a route whose table is missing.

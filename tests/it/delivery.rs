@@ -62,8 +62,8 @@ async fn each_version_arrives_in_order_under_one_event_id_despite_faults() {
     let expected = logged(&place, NEW);
     assert_eq!(expected.len(), 25);
     let taken = || {
-        place.number("SELECT position FROM _sinks") == *expected.last().unwrap()
-            && place.number("SELECT count(*) FROM _deliveries") == 0
+        place.is_delivered(*expected.last().unwrap())
+            && place.number("SELECT count(*) FROM _queue") == 0
     };
     wait_until("the sink is done", taken).await;
 
@@ -126,7 +126,8 @@ async fn a_sink_gets_what_it_asked_for_and_nothing_else() {
     workspace.all_polled().await;
 
     let last = place.number("SELECT max(seq) FROM changes");
-    let behind = "SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)";
+    let behind = "SELECT (SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)) \
+                  + (SELECT count(*) FROM _queue)";
     wait_until("every sink is done", || place.number(behind) == 0).await;
     let got = |name: &str| seqs(&place.lines(&format!("{name}.ndjson")));
     let of = |wheres: &str| -> Vec<i64> {
@@ -173,7 +174,8 @@ async fn a_new_sink_starts_where_its_configuration_says() {
     wait_until("the sinks are there", || place.number("SELECT count(*) FROM _sinks") == 3).await;
     workspace.add(Route::Leads, json!({}));
     workspace.polled(Route::Leads).await;
-    let behind = "SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)";
+    let behind = "SELECT (SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)) \
+                  + (SELECT count(*) FROM _queue)";
     wait_until("every sink is done", || place.number(behind) == 0).await;
     let got = |name: &str| seqs(&place.lines(&format!("{name}.ndjson")));
     assert_eq!(got("now"), [first + 2]);
@@ -228,7 +230,12 @@ async fn a_command_that_is_stopped_together_with_the_service_is_run_again() {
     let group = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
     kill_process_group(Pid::from_raw(group).unwrap(), Signal::TERM).unwrap();
     assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
-    assert_eq!(place.rows("SELECT state FROM _deliveries"), [] as [Value; 0], "{}", place.log());
+    assert_eq!(
+        place.rows("SELECT state FROM _queue WHERE attempts > 0"),
+        [] as [Value; 0],
+        "{}",
+        place.log()
+    );
 
     place.write("take", "cat > \"$1\"\n");
     let daemon = place.started().await;

@@ -59,14 +59,14 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-async fn deliver(sink: &mut Sink, changes: &[Change]) -> Vec<Verdict> {
-    let verdicts = sink.deliver(changes, at(1_800_000_000), &CancellationToken::new()).await;
+async fn deliver(sink: &mut Box<dyn Sink>, changes: &[Change]) -> Vec<Verdict> {
+    let verdicts = sink.hand_over(changes, at(1_800_000_000), &CancellationToken::new()).await;
     assert_eq!(verdicts.len(), changes.len(), "one verdict a change");
     verdicts
 }
 
 /// One change's verdict.
-async fn deliver_one(sink: &mut Sink, change: &Change) -> Verdict {
+async fn deliver_one(sink: &mut Box<dyn Sink>, change: &Change) -> Verdict {
     deliver(sink, std::slice::from_ref(change)).await.remove(0)
 }
 
@@ -98,7 +98,7 @@ fn kind_of(verdict: &Verdict) -> &'static str {
 }
 
 /// Hands the change over until the fault says this. On a busy machine, a time-out may come first.
-async fn fault_says(sink: &mut Sink, change: &Change, words: &str) {
+async fn fault_says(sink: &mut Box<dyn Sink>, change: &Change, words: &str) {
     let begun = Instant::now();
     loop {
         let verdict = deliver_one(sink, change).await;
@@ -145,6 +145,6 @@ fn command<const N: usize>(argv: [&str; N], timeout: Duration) -> SinkKind {
     SinkKind::Command(CommandSettings::new(argv.map(str::to_owned).to_vec(), timeout))
 }
 
-fn build(kind: &SinkKind) -> Sink {
-    Sink::build("test", kind).unwrap()
+fn build(kind: &SinkKind) -> Box<dyn Sink> {
+    shopmirror::sink::build_one("test", kind).unwrap()
 }

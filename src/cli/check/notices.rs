@@ -12,7 +12,7 @@ use crate::clock::stamp;
 use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport, SinkKind};
 use crate::record::{Change, Kind, Route};
 use crate::report::{self, Answer, By, Column, Known, Period, Report};
-use crate::sink::{Sink, Verdict};
+use crate::sink::{self, Verdict};
 use crate::store::{NewNotice, SqlValue};
 
 const TITLE: &str = "shopmirror sample title";
@@ -42,7 +42,7 @@ pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckRepor
 /// Why what the sink would send does not show the notice. A sink that cannot be built has a test of its own.
 fn problem(config: &Config, name: &str, notice: &Change, now: Timestamp) -> Option<String> {
     let settings = &config.sinks.get(name)?.kind;
-    let sink = Sink::build(name, settings).ok()?;
+    let sink = sink::build_one(name, settings).ok()?;
     let kind = notice.kind;
     let remedy = match settings {
         SinkKind::File(_) => "add title and text to `columns`".to_owned(),

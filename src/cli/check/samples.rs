@@ -12,7 +12,7 @@ use crate::cli::exit;
 use crate::clock::stamp;
 use crate::config::{Config, SinkFilter};
 use crate::record::{Change, Kind, Route};
-use crate::sink::{Sink, Verdict};
+use crate::sink::{self, Sink, Verdict};
 use crate::store::{Reader, RecordFilter};
 
 /// Tests each sink, or with `only` this sink alone.
@@ -21,11 +21,11 @@ pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckRepor
     let mirror = Reader::open(&config.store.path).ok();
     for (name, settings) in &config.sinks {
         // A sink that cannot be built has a test of its own.
-        let Ok(sink) = Sink::build(name, &settings.kind) else { continue };
+        let Ok(sink) = sink::build_one(name, &settings.kind) else { continue };
         if only.is_some_and(|only| only != name) {
             continue;
         }
-        if let Some(problem) = problem(&sink, &settings.filter, mirror.as_ref(), now) {
+        if let Some(problem) = problem(&*sink, &settings.filter, mirror.as_ref(), now) {
             report.wrong(exit::CONFIG, format!("sink {name}"), problem);
         }
     }
@@ -33,7 +33,7 @@ pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckRepor
 
 /// The first change that the sink asks for and cannot write.
 fn problem(
-    sink: &Sink,
+    sink: &dyn Sink,
     filter: &SinkFilter,
     mirror: Option<&Reader>,
     now: Timestamp,

@@ -8,7 +8,7 @@ use super::CheckReport;
 use super::unit::Unit;
 use crate::cli::exit;
 use crate::config::{Config, SinkKind};
-use crate::sink::{Sink, SinkBuildError};
+use crate::sink::{self, Sink, SinkBuildError};
 use crate::store::Reader;
 
 /// File systems of the kernel, on which no file can be kept.
@@ -24,9 +24,9 @@ pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut
         SinkKind::Command(command) => before_command(path, Path::new(&command.argv[0])),
         _ => None,
     };
-    let outcome = match (outcome, Sink::build(name, &settings.kind)) {
+    let outcome = match (outcome, sink::build_one(name, &settings.kind)) {
         (Some(outcome), _) => outcome,
-        (None, Ok(sink)) => probed(&sink, &config.store.path).await,
+        (None, Ok(sink)) => probed(&*sink, &config.store.path).await,
         (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
     };
     match outcome {
@@ -38,7 +38,7 @@ pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut
 /// Names each sink of a type that this program was built without; it needs no network to know it.
 pub(super) fn check_types(config: &Config, report: &mut CheckReport) {
     for (name, settings) in &config.sinks {
-        if let Err(error @ SinkBuildError::LeftOut { .. }) = Sink::build(name, &settings.kind) {
+        if let Err(error @ SinkBuildError::LeftOut { .. }) = sink::build_one(name, &settings.kind) {
             report.wrong(exit::CONFIG, format!("sink {name}"), error.to_string());
         }
     }
@@ -47,9 +47,9 @@ pub(super) fn check_types(config: &Config, report: &mut CheckReport) {
 type SinkResult = Result<String, (u8, String)>;
 
 /// What the destination says, and whether what it has is of this store.
-async fn probed(sink: &Sink, store: &Path) -> SinkResult {
+async fn probed(sink: &dyn Sink, store: &Path) -> SinkResult {
     let unavailable = |text| (exit::UNAVAILABLE, text);
-    let said = sink.probe().await.map_err(unavailable)?;
+    let said = sink.try_out().await.map_err(unavailable)?;
     let newest = sink.newest_stored().await.map_err(unavailable)?;
     // The log is read last: the daemon of this store may be storing just now.
     match newest.iter().find(|(seq, event_id)| !may_be_of(store, *seq, event_id)) {

@@ -58,10 +58,6 @@ pub(super) fn follow(
         output::text(&format!("{}\n", output::plain(&outcome(&replay))))?;
     }
     Ok(match replay.state {
-        ReplayState::Failed => {
-            let text = super::line(&replay);
-            return Err(ExitError { code: TRY_AGAIN, text }.into());
-        }
         ReplayState::Cancelled => ExitCode::from(TRY_AGAIN),
         _ if replay.refused > 0 => ExitCode::from(DATA),
         _ => ExitCode::SUCCESS,

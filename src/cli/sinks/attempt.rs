@@ -20,7 +20,7 @@ use crate::config::{Config, SinkKind, SinkSettings};
 use crate::deliver::wants;
 use crate::file_owner::folder_of;
 use crate::record::{Change, Kind, TEST_ID};
-use crate::sink::{Preview, Sink, Verdict};
+use crate::sink::{self, Preview, Verdict};
 use crate::store::{Reader, holder};
 use crate::sysexits::IO;
 
@@ -142,10 +142,10 @@ pub(super) fn test(config: &Config, args: &TestArgs, json: bool) -> anyhow::Resu
     }
     let now = Timestamp::now();
     let change = marked(chosen(config, settings, args.seq, now)?, now);
-    let mut sink = Sink::build(&args.name, &settings.kind)?;
+    let mut sink = sink::build_one(&args.name, &settings.kind)?;
     let given = [change];
     let verdict = runtime()?
-        .block_on(sink.deliver(&given, now, &CancellationToken::new()))
+        .block_on(sink.hand_over(&given, now, &CancellationToken::new()))
         .pop()
         .unwrap_or(Verdict::NotTried);
     let (code, verdict, reason) = match verdict {
@@ -184,7 +184,7 @@ pub(super) fn preview(config: &Config, args: &Args, json: bool) -> anyhow::Resul
     let settings = settings(config, &args.name)?;
     let now = Timestamp::now();
     let change = chosen(config, settings, args.seq, now)?;
-    let sink = Sink::build(&args.name, &settings.kind)?;
+    let sink = sink::build_one(&args.name, &settings.kind)?;
     // A sink that was built inside the runtime may need it to be dropped.
     let Preview { how, headers, body } = match sink.preview(&change, now) {
         Ok(preview) => preview,

@@ -130,7 +130,7 @@ async fn a_report_for_a_sink_waits_for_it_in_the_store() {
     running.hours(1).await;
     let notices = running.store.read(|reader| reader.notices("audit")).await.unwrap();
     assert_eq!(notices.len(), 1);
-    let change = &notices[0].change;
+    let change = &notices[0];
     assert_eq!((change.kind, change.record_id.as_deref()), (Kind::Report, Some("mirror")));
     let body: serde_json::Value = serde_json::from_str(&change.body).unwrap();
     assert_eq!((&body["report"], &body["to"]), (&"mirror".into(), &"2026-05-04".into()));

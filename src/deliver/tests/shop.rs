@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::config::{self, CommandSettings, SinkFilter, SinkKind, Start};
-use crate::deliver::{Deliverer, FloodGate, Redrive, Redriven, Room, SinkStatus, redrive};
+use crate::deliver::{Deliverer, Resend, Resent, Room, SinkStatus, resend};
 use crate::record::{Change, Kind, PollerId, Route};
-use crate::sink::{Scripted, Verdict, WindowedSink};
+use crate::sink::{Scripted, Verdict};
 use crate::store::{Operator, PollFacts, Reader, SinkRow, Store, StoreError};
 
 /// A store with one poller, and the sinks that deliver from it.
@@ -48,13 +48,12 @@ impl Shop {
     }
 
     /// Sends the dead letters of `erp` again.
-    pub(super) fn redrive(&self, task: &Task, all_versions: bool) -> Redriven {
+    pub(super) fn resend(&self, task: &Task, all_versions: bool) -> Resent {
         let reader = Reader::open(&self.dir.path().join("mirror.db")).unwrap();
         let row = reader.sink("erp").unwrap().unwrap();
         let filter = settings().filter;
-        let wanted = Redrive { filter: Some(&filter), seq: None, all_versions };
-        let at = self.clock.now().stamp();
-        let done = redrive(&mut self.operator(), &reader, &row, &wanted, &at).unwrap();
+        let wanted = Resend { filter: Some(&filter), seq: None, all_versions };
+        let done = resend(&mut self.operator(), &reader, &row, &wanted).unwrap();
         task.wake.send_replace(());
         done
     }
@@ -62,7 +61,8 @@ impl Shop {
     /// Each stored change is accounted for at `erp`.
     pub(super) async fn assert_accounted(&self) {
         let row = self.row("erp").await;
-        let sum = row.delivered + row.retrying + row.dead + row.filtered + row.skipped;
+        let ready = self.count("SELECT count(*) FROM _queue WHERE lane = 2 AND state = 'ready'");
+        let sum = ready + row.delivered + row.retrying + row.dead + row.filtered + row.skipped;
         assert_eq!(sum, row.position, "{row:?}");
     }
 
@@ -98,11 +98,10 @@ impl Shop {
         let (wake, woken) = watch::channel(());
         let deliverer = Deliverer {
             name: name.to_owned(),
-            sink: WindowedSink::Scripted(sink.clone().into()).into(),
+            sinks: sink.calls(),
             settings,
             store: self.store.clone(),
             clock: self.clock.clone(),
-            gate: FloodGate::default(),
             room: self.room.clone(),
             wake: woken,
             view: watch::Sender::new(None),
@@ -134,6 +133,11 @@ impl Shop {
             .unwrap()
             .execute(sql, [])
             .unwrap();
+    }
+
+    /// Rows of all queues.
+    pub(super) fn owed(&self) -> i64 {
+        self.count("SELECT count(*) FROM _queue")
     }
 
     pub(super) fn count(&self, sql: &str) -> i64 {
@@ -186,6 +190,7 @@ pub(super) fn settings() -> config::SinkSettings {
         start: Start::Now,
         hold_above: None,
         retry: Arc::from(retry),
+        rate: None,
         kind: SinkKind::Command(CommandSettings::new(Vec::new(), Duration::ZERO)),
     }
 }

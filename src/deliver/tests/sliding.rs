@@ -65,8 +65,8 @@ async fn a_kill_repeats_at_most_two_groups_and_what_was_under_way() {
         // What the dead process had under way is not known to its successor.
         let after = Scripted::new(16, |_| Verdict::Done);
         let task = shop.start("erp", after.clone(), beginning()).await;
-        until("the rest has arrived", HOUR, || task.status().position == shop.store.seq()).await;
-        until("nothing is parked", HOUR, || task.status().retrying == 0).await;
+        let is_fed = || task.status().position == shop.store.seq();
+        until("the rest has arrived", HOUR, || is_fed() && shop.owed() == 0).await;
         let mut times: BTreeMap<i64, usize> = BTreeMap::new();
         for seq in before.iter().chain(&acknowledged(&after)) {
             *times.entry(*seq).or_default() += 1;
@@ -136,7 +136,7 @@ async fn whatever_the_endpoint_does_each_record_arrives_in_order_and_each_change
         let last = shop.store.seq();
         until("it is done", 24 * HOUR, || {
             let status = task.status();
-            status.position == last && status.retrying == 0
+            status.position == last && shop.owed() == status.dead
         })
         .await;
         let row = shop.row("erp").await;

@@ -15,6 +15,7 @@ use sha2::Sha256;
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// Signs with every secret of one webhook.
+#[derive(Clone)]
 pub(super) struct Signer {
     secrets: Vec<SecretSlice<u8>>,
 }

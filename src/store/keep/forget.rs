@@ -17,7 +17,7 @@ use crate::store::log::{self, NewChange};
 use crate::store::mirror::job_states::TouchedJobs;
 use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
-use crate::store::outbox::deliveries;
+use crate::store::outbox::queue;
 use crate::store::{full_text, mirror};
 
 /// What forgetting a record came to.
@@ -148,7 +148,7 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     }
     quotes::remove(tx, route, id)?;
     let versions = log::erase(tx, route, id, &tombstone)?;
-    deliveries::skip_record(tx, route.as_str(), id)?;
+    queue::skip_record(tx, route.as_str(), id)?;
     let change = NewChange {
         route,
         record_id: id,
@@ -250,8 +250,10 @@ mod tests {
         tool.execute_batch(
             "INSERT INTO _sinks (name, type, state, position, delivered, created_at, last_error)
                VALUES ('erp', 'webhook', 'active', 0, 0, '2026', 'down for Quetzal');
-             INSERT INTO _notices (sink, event_id, kind, about, version, made_at, body, attempts)
-               VALUES ('ops', 'r', 'report', 'late', 1, '2026', 'Quetzal owes 3', 0);
+             INSERT INTO _notices (id, event_id, kind, about, version, made_at, body)
+               VALUES (1, 'r', 'report', 'late', 1, '2026', 'Quetzal owes 3');
+             INSERT INTO _queue (sink, lane, seq, route, record_id, since)
+               VALUES ('ops', 0, 1, '', 'late', '2026');
              INSERT INTO _backfill_terms (business, term, returned, asked_at)
                VALUES ('', 'Quetzal', 1, '2026');",
         )

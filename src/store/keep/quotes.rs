@@ -24,8 +24,8 @@ pub(in crate::store) fn remove(
     id: &str,
 ) -> rusqlite::Result<()> {
     // A report that waits for its sink may name the record; the next one does not.
-    tx.execute("DELETE FROM _notices WHERE kind = 'report'", [])?;
-    tx.execute("UPDATE _notices SET last_error = NULL", [])?;
+    tx.execute("DELETE FROM _queue WHERE lane = 0 AND seq IN (SELECT id FROM _notices WHERE kind = 'report')", [])?;
+    tx.execute("UPDATE _queue SET last_error = NULL", [])?;
     tx.execute(
         "UPDATE _notices SET body = json_set(body, '$.text', ?1, '$.reasons', json_array()) \
          WHERE kind = 'alert' AND json_extract(body, '$.state') = 'begun'",

@@ -254,18 +254,22 @@ fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFindin
         .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| row.get(0))
         .optional()?
         .unwrap_or(0);
-    let pending = number(
-        "SELECT count(*) FROM changes WHERE seq > ?2 \
-         AND seq NOT IN (SELECT seq FROM _deliveries WHERE sink = ?1)",
+    let ready = number(
+        "SELECT count(*) FROM _queue WHERE sink = ?1 AND lane = 2 AND state = 'ready' AND ?2 IS NOT NULL",
     )?;
+    let pending = ready
+        + number(
+            "SELECT count(*) FROM changes WHERE seq > ?2 \
+         AND seq NOT IN (SELECT seq FROM _queue WHERE sink = ?1 AND lane = 2)",
+        )?;
     let retrying = number(
-        "SELECT count(*) FROM _deliveries WHERE sink = ?1 AND state <> 'dead' AND ?2 IS NOT NULL",
+        "SELECT count(*) FROM _queue WHERE sink = ?1 AND lane = 2 AND state IN ('retrying', 'waiting') AND ?2 IS NOT NULL",
     )?;
     let dead = number(
-        "SELECT count(*) FROM _deliveries WHERE sink = ?1 AND state = 'dead' AND ?2 IS NOT NULL",
+        "SELECT count(*) FROM _queue WHERE sink = ?1 AND lane = 2 AND state = 'dead' AND ?2 IS NOT NULL",
     )?;
     let lost = number(
-        "SELECT count(*) FROM _deliveries d WHERE d.sink = ?1 AND ?2 IS NOT NULL AND NOT EXISTS \
+        "SELECT count(*) FROM _queue d WHERE d.sink = ?1 AND d.lane > 0 AND ?2 IS NOT NULL AND NOT EXISTS \
          (SELECT 1 FROM changes c WHERE c.seq = d.seq AND c.route = d.route AND c.record_id = d.record_id)",
     )?;
     let (delivered, position, filtered) = (row.delivered, row.position, row.filtered);

@@ -90,7 +90,7 @@ CREATE TABLE _forgotten (
     PRIMARY KEY (route, record_id)
 ) WITHOUT ROWID;
 
--- One row a sink: everything up to `position` is delivered, filtered out, skipped, or in `_deliveries`.
+-- One row a sink: the changes up to `position` are in `_queue`, were acknowledged, or were not asked for.
 -- Triggers keep `retrying` and `dead`. `skipped` counts changes before the place where the sink began, dead
 -- letters that were dropped, and changes that were no longer in the log. A sink with `hold_above` is held when
 -- too many changes come at once, until an operator releases it; those up to `released_to` are not counted.
@@ -109,67 +109,66 @@ CREATE TABLE _sinks (
     created_at      TEXT NOT NULL,
     last_success_at TEXT,
     last_error      TEXT,
-    last_error_at   TEXT
+    last_error_at   TEXT,
+    -- What the sink itself remembers of its last delivery.
+    mark            TEXT
 ) WITHOUT ROWID;
 
--- Exceptions only: what a sink is retrying, what waits behind it, what is dead. Only a `retrying` row has
--- `next_attempt_at`. `only_if_newest` is 1 for a revived dead letter, which is delivered only while the sink has
--- no newer version of its record.
-CREATE TABLE _deliveries (
-    sink            TEXT NOT NULL,
-    seq             INTEGER NOT NULL,
-    route           TEXT NOT NULL,
-    record_id       TEXT NOT NULL,
-    state           TEXT NOT NULL,
-    attempts        INTEGER NOT NULL,
-    next_attempt_at TEXT,
-    last_error      TEXT,
-    since           TEXT NOT NULL,
-    only_if_newest  INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (sink, seq)
+-- What each sink is still owed: a row goes when the sink has acknowledged it. `seq` is a row of `changes`, in
+-- lane 0 one of `_notices`. The lanes are 0 alerts and reports, 1 what a destination has lost, 2 changes,
+-- 3 replay; lower ones go first. A row is 'ready', 'retrying' at `due_at`, 'waiting' for an earlier row of its
+-- record, or 'dead'. `attempts` counts refusals, `faults` how often the destination failed with this row.
+-- `only_if_newest` is 1 for what is sent only while the sink has no newer version of the record.
+CREATE TABLE _queue (
+    sink           TEXT NOT NULL,
+    lane           INTEGER NOT NULL,
+    seq            INTEGER NOT NULL,
+    route          TEXT NOT NULL,
+    record_id      TEXT NOT NULL,
+    state          TEXT NOT NULL DEFAULT 'ready',
+    attempts       INTEGER NOT NULL DEFAULT 0,
+    faults         INTEGER NOT NULL DEFAULT 0,
+    due_at         TEXT,
+    last_error     TEXT,
+    since          TEXT NOT NULL,
+    only_if_newest INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (sink, lane, seq)
 ) WITHOUT ROWID;
-CREATE INDEX _deliveries_seq ON _deliveries (seq);
-CREATE INDEX _deliveries_state ON _deliveries (sink, state, next_attempt_at);
-CREATE INDEX _deliveries_record ON _deliveries (sink, route, record_id, state);
+CREATE INDEX _queue_next ON _queue (sink, state, lane, faults, seq);
+CREATE INDEX _queue_due ON _queue (sink, state, due_at);
+CREATE INDEX _queue_record ON _queue (route, record_id, sink, state);
+CREATE INDEX _queue_seq ON _queue (seq);
 
-CREATE TRIGGER _deliveries_added AFTER INSERT ON _deliveries BEGIN
+CREATE TRIGGER _queue_removed AFTER DELETE ON _queue WHEN old.lane = 2 AND old.state <> 'ready' BEGIN
+    UPDATE _sinks SET retrying = retrying - (old.state <> 'dead'), dead = dead - (old.state = 'dead'),
+        skipped = skipped + (old.state = 'dead')
+    WHERE name = old.sink;
+END;
+CREATE TRIGGER _queue_added AFTER INSERT ON _queue WHEN new.lane = 2 AND new.state <> 'ready' BEGIN
     UPDATE _sinks SET retrying = retrying + (new.state <> 'dead'), dead = dead + (new.state = 'dead')
     WHERE name = new.sink;
 END;
-CREATE TRIGGER _deliveries_removed AFTER DELETE ON _deliveries BEGIN
-    UPDATE _sinks SET retrying = retrying - (old.state <> 'dead'), dead = dead - (old.state = 'dead')
-    WHERE name = old.sink;
-END;
-CREATE TRIGGER _deliveries_moved AFTER UPDATE OF state ON _deliveries WHEN old.state <> new.state BEGIN
-    UPDATE _sinks SET retrying = retrying + (new.state <> 'dead') - (old.state <> 'dead'),
+CREATE TRIGGER _queue_moved AFTER UPDATE OF state ON _queue WHEN new.lane = 2 AND old.state <> new.state BEGIN
+    UPDATE _sinks SET
+        retrying = retrying + (new.state IN ('retrying', 'waiting')) - (old.state IN ('retrying', 'waiting')),
         dead = dead + (new.state = 'dead') - (old.state = 'dead')
     WHERE name = new.sink;
 END;
-CREATE TRIGGER _deliveries_dropped AFTER DELETE ON _deliveries WHEN old.state = 'dead' BEGIN
-    UPDATE _sinks SET skipped = skipped + 1 WHERE name = old.sink;
-END;
 
--- What this program says by itself, until the sink has taken it. One that the sink refused for good is kept:
--- a reload, or an operator, has it handed over again.
+-- What this program says by itself, until every sink that it is for has taken it.
 CREATE TABLE _notices (
-    id              INTEGER PRIMARY KEY AUTOINCREMENT,
-    sink            TEXT NOT NULL,
-    event_id        TEXT NOT NULL,
-    kind            TEXT NOT NULL,
-    about           TEXT NOT NULL,
-    version         INTEGER NOT NULL,
-    made_at         TEXT NOT NULL,
-    body            TEXT NOT NULL,
-    attempts        INTEGER NOT NULL DEFAULT 0,
-    next_attempt_at TEXT,
-    last_error      TEXT,
-    given_up_at     TEXT
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    event_id TEXT NOT NULL UNIQUE,
+    kind     TEXT NOT NULL,
+    about    TEXT NOT NULL,
+    version  INTEGER NOT NULL,
+    made_at  TEXT NOT NULL,
+    body     TEXT NOT NULL
 );
-CREATE UNIQUE INDEX _notices_event ON _notices (sink, event_id);
--- How many notices of a sink wait or were refused, and why, without reading their bodies.
-CREATE INDEX _notices_of_sink ON _notices (sink, given_up_at, last_error);
--- Which of them are due, likewise.
-CREATE INDEX _notices_due ON _notices (sink, given_up_at, next_attempt_at);
+CREATE TRIGGER _notices_taken AFTER DELETE ON _queue WHEN old.lane = 0 BEGIN
+    DELETE FROM _notices WHERE id = old.seq
+        AND NOT EXISTS (SELECT 1 FROM _queue WHERE seq = old.seq AND lane = 0);
+END;
 
 -- What is wrong now, for each sink that is told; `told` is how bad it was then, 0 before.
 CREATE TABLE _alerts (
@@ -181,8 +180,7 @@ CREATE TABLE _alerts (
 ) WITHOUT ROWID;
 
 -- One row a sink: the changes after `from_seq` up to `to_seq` that it is given once more. Those up to
--- `position` were handed over. `state` is 'running', 'done', 'cancelled' or 'failed'. The daemon has run for
--- `failing_for_ms` since `failing_since`, since when the next change fails.
+-- `position` are in `_queue`, were acknowledged, refused or left out. `state` is 'running', 'done' or 'cancelled'.
 CREATE TABLE _replays (
     sink           TEXT PRIMARY KEY NOT NULL,
     id             TEXT NOT NULL,
@@ -196,8 +194,6 @@ CREATE TABLE _replays (
     left_out       INTEGER NOT NULL DEFAULT 0,
     state          TEXT NOT NULL,
     last_error     TEXT,
-    failing_since  TEXT,
-    failing_for_ms INTEGER NOT NULL DEFAULT 0,
     begun_at       TEXT NOT NULL,
     ended_at       TEXT
 ) WITHOUT ROWID;

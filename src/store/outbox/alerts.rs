@@ -109,7 +109,8 @@ impl Store {
         self.write(move |writer| {
             let names = serde_json::to_string(&sinks).expect("names are plain texts");
             let tx = write_tx(&mut writer.connection)?;
-            for table in ["_alerts WHERE", "_notices WHERE kind = 'alert' AND"] {
+            let of_alerts = "_queue WHERE lane = 0 AND seq IN (SELECT id FROM _notices WHERE kind = 'alert') AND";
+            for table in ["_alerts WHERE", of_alerts] {
                 let others = "sink NOT IN (SELECT value FROM json_each(?1))";
                 tx.execute(&format!("DELETE FROM {table} {others}"), [&names])?;
             }

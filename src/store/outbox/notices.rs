@@ -1,8 +1,9 @@
-//! The table `_notices`: what this program tells a sink by itself, until the sink has taken it.
+//! The table `_notices`: what this program tells sinks by itself, until each has taken it.
 //!
-//! A notice has the shape of a change and is in no log. Its event id follows from what it says, so
-//! that saying it twice stores it once. One that the sink refuses for good is kept, and an operator or a
-//! reload has it handed over again. A sink keeps at most [`MAX`]; then the oldest goes.
+//! A notice has the shape of a change and is in no log; the queue of a sink names it. Its event id
+//! follows from what it says, so that saying it twice stores it once. One that a sink refuses for good
+//! is kept, and an operator or a reload has it handed over again. A sink keeps at most [`MAX`]; then the
+//! oldest goes.
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -36,51 +37,6 @@ pub struct NewNotice {
     pub body: String,
 }
 
-/// A notice that a sink has not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingNotice {
-    /// Its number.
-    pub id: i64,
-    /// As it is handed to the sink.
-    pub change: Change,
-    /// How often the sink refused it.
-    pub attempts: i64,
-}
-
-/// When a notice is handed over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueNotice {
-    /// Its number.
-    pub id: i64,
-    /// Not before this time; `None` for at once.
-    pub next_attempt_at: Option<String>,
-}
-
-/// What becomes of a notice that was handed over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoticeFate {
-    /// The sink has taken it.
-    Settled,
-    /// The sink refused it for good.
-    GivenUp {
-        /// How often the sink refused it.
-        attempts: i64,
-        /// When.
-        at: String,
-        /// Why.
-        last_error: String,
-    },
-    /// It is handed over again.
-    PutOff {
-        /// How often the sink refused it.
-        attempts: i64,
-        /// Not before this time.
-        next_attempt_at: String,
-        /// Why.
-        last_error: String,
-    },
-}
-
 /// Alerts and reports that a sink has not taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -95,39 +51,32 @@ pub struct NoticeCounts {
     pub refused_error: Option<String>,
 }
 
-const INSERT: &str = "INSERT OR IGNORE INTO _notices (sink, event_id, kind, about, version, made_at, body) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const INSERT: &str = "INSERT INTO _notices (event_id, kind, about, version, made_at, body) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (event_id) DO UPDATE SET event_id = event_id RETURNING id";
 
-const TRIM: &str = "DELETE FROM _notices WHERE sink = ?1 AND id <= (SELECT id FROM _notices WHERE sink = ?1 \
-     ORDER BY id DESC LIMIT 1 OFFSET ?2)";
+const QUEUE: &str = "INSERT INTO _queue (sink, lane, seq, route, record_id, since) VALUES (?1, 0, ?2, '', ?3, ?4) \
+     ON CONFLICT DO NOTHING";
 
-/// Reads the index only: a body may have 4 MiB.
-const DUE: &str = "SELECT id, next_attempt_at FROM _notices WHERE sink = ?1 AND given_up_at IS NULL \
-     ORDER BY max(coalesce(next_attempt_at, ''), ?3), id LIMIT ?2";
+const TRIM: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND seq <= (SELECT seq FROM _queue \
+     WHERE sink = ?1 AND lane = 0 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
 
-const PENDING: &str = "SELECT id, event_id, kind, about, version, made_at, body, attempts \
-     FROM _notices WHERE id = ?1 AND given_up_at IS NULL";
+const ONE: &str =
+    "SELECT event_id, kind, about, version, made_at, body FROM _notices WHERE id = ?1";
 
-const PUT_OFF: &str =
-    "UPDATE _notices SET attempts = ?2, next_attempt_at = ?3, last_error = ?4 WHERE id = ?1";
+const COUNT: &str = "SELECT count(*) FILTER (WHERE state <> 'dead'), count(*) FILTER (WHERE state = 'dead'), \
+     (SELECT last_error FROM _queue WHERE sink = ?1 AND lane = 0 AND state <> 'dead' AND last_error IS NOT NULL \
+     ORDER BY seq DESC LIMIT 1), \
+     (SELECT last_error FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead' ORDER BY seq DESC LIMIT 1) \
+     FROM _queue WHERE sink = ?1 AND lane = 0";
 
-const GIVE_UP: &str =
-    "UPDATE _notices SET attempts = ?2, given_up_at = ?3, last_error = ?4 WHERE id = ?1";
-
-const COUNT: &str = "SELECT count(*) - count(given_up_at), count(given_up_at), \
-     (SELECT last_error FROM _notices WHERE sink = ?1 AND given_up_at IS NULL AND last_error IS NOT NULL \
-     ORDER BY id DESC LIMIT 1), \
-     (SELECT last_error FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL ORDER BY given_up_at DESC LIMIT 1) \
-     FROM _notices WHERE sink = ?1";
-
-const ANY_GIVEN_UP: &str =
-    "SELECT EXISTS (SELECT 1 FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL)";
+const ANY_DEAD: &str =
+    "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 0)";
 
 /// With all attempts that a new one has.
-const REVIVE: &str = "UPDATE _notices SET given_up_at = NULL, attempts = 0, next_attempt_at = NULL \
-     WHERE sink = ?1 AND given_up_at IS NOT NULL";
+const REVIVE: &str = "UPDATE _queue SET state = 'ready', attempts = 0, faults = 0, due_at = NULL \
+     WHERE sink = ?1 AND lane = 0 AND state = 'dead'";
 
-const DROP: &str = "DELETE FROM _notices WHERE sink = ?1 AND given_up_at IS NOT NULL";
+const DROP: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead'";
 
 /// The event id: the same for every sink and however often it is said. A report that is repeated for
 /// the same time keeps its id, though records may have changed in between.
@@ -151,79 +100,56 @@ pub(in crate::store) fn add(
     if notice.body.len() > BODY_MAX {
         return Err(StoreError::Limit("a notice is longer than 4 MiB: make the report shorter"));
     }
+    if sinks.is_empty() {
+        return Ok(0);
+    }
     let event_id = event_id(identity, notice);
+    let (kind, about, made_at) = (notice.kind.as_str(), &notice.about, &notice.made_at);
+    let said = (event_id, kind, about, notice.version, made_at, &notice.body);
+    let id: i64 = connection.prepare_cached(INSERT)?.query_row(said, |row| row.get(0))?;
     let mut dropped = 0;
     for sink in sinks {
-        connection.prepare_cached(INSERT)?.execute((
-            sink,
-            &event_id,
-            notice.kind.as_str(),
-            &notice.about,
-            notice.version,
-            &notice.made_at,
-            &notice.body,
-        ))?;
+        connection.prepare_cached(QUEUE)?.execute((sink, id, about, made_at))?;
         dropped += connection.prepare_cached(TRIM)?.execute((sink, MAX))?;
     }
     Ok(dropped)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<PendingNotice> {
-    let kind: String = row.get(2)?;
+fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
+    let kind: String = row.get(1)?;
     let kind = if kind == Kind::Report.as_str() { Kind::Report } else { Kind::Alert };
-    Ok(PendingNotice {
-        id: row.get(0)?,
-        change: Change {
-            seq: 0,
-            event_id: row.get(1)?,
-            route: Route::Jobs,
-            record_id: Some(row.get(3)?),
-            kind,
-            version: row.get(4)?,
-            observed_at: row.get(5)?,
-            business: None,
-            body: row.get(6)?,
-            before: None,
-            job: None,
-        },
-        attempts: row.get(7)?,
+    Ok(Change {
+        seq: 0,
+        event_id: row.get(0)?,
+        route: Route::Jobs,
+        record_id: Some(row.get(2)?),
+        kind,
+        version: row.get(3)?,
+        observed_at: row.get(4)?,
+        business: None,
+        body: row.get(5)?,
+        before: None,
+        job: None,
     })
 }
 
 impl Reader {
-    /// Up to `limit` notices that a sink has not taken, without what they say: those that are due at `now`,
-    /// the oldest first, then those that are due next.
+    /// A notice as it is handed to sinks; `None` if each has taken it, or a newer one took its place.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn due_notices(
-        &self,
-        sink: &str,
-        limit: usize,
-        now: &str,
-    ) -> Result<Vec<DueNotice>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut statement = self.connection.prepare_cached(DUE)?;
-        let rows = statement.query_map((sink, limit, now), |row| {
-            Ok(DueNotice { id: row.get(0)?, next_attempt_at: row.get(1)? })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// A notice that the sink has not taken; `None` if an operator dropped it, or a newer one took its
-    /// place.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn notice(&self, id: i64) -> Result<Option<PendingNotice>, StoreError> {
-        Ok(self.connection.prepare_cached(PENDING)?.query_row([id], read).optional()?)
+    pub fn notice(&self, id: i64) -> Result<Option<Change>, StoreError> {
+        Ok(self.connection.prepare_cached(ONE)?.query_row([id], read).optional()?)
     }
 
     /// All notices that a sink has not taken, with what they say.
     #[cfg(test)]
-    pub(crate) fn notices(&self, sink: &str) -> Result<Vec<PendingNotice>, StoreError> {
-        let due = self.due_notices(sink, usize::MAX, "")?;
-        due.iter().filter_map(|due| self.notice(due.id).transpose()).collect()
+    pub(crate) fn notices(&self, sink: &str) -> Result<Vec<Change>, StoreError> {
+        let sql = "SELECT seq FROM _queue WHERE sink = ?1 AND lane = 0 ORDER BY seq";
+        let mut statement = self.connection.prepare(sql)?;
+        let ids = statement.query_map([sink], |row| row.get(0))?;
+        let ids = ids.collect::<rusqlite::Result<Vec<i64>>>()?;
+        ids.into_iter().filter_map(|id| self.notice(id).transpose()).collect()
     }
 
     /// How many alerts and reports a sink has not taken, and why.
@@ -291,33 +217,8 @@ impl Store {
     pub async fn revive_notices(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
             let connection = &writer.connection;
-            if connection.query_row(ANY_GIVEN_UP, [&sink], |row| row.get(0))? {
+            if connection.query_row(ANY_DEAD, [&sink], |row| row.get(0))? {
                 connection.execute(REVIVE, [&sink])?;
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    /// Stores what became of a notice.
-    ///
-    /// # Errors
-    /// Nothing is stored; it is handed over again under the same event id.
-    pub async fn settle_notice(&self, id: i64, fate: NoticeFate) -> Result<(), StoreError> {
-        self.write(move |writer| {
-            let connection = &writer.connection;
-            match fate {
-                NoticeFate::Settled => {
-                    connection.execute("DELETE FROM _notices WHERE id = ?1", [id])?;
-                }
-                NoticeFate::PutOff { attempts, next_attempt_at, last_error } => {
-                    let values = (id, attempts, next_attempt_at, last_error);
-                    connection.prepare_cached(PUT_OFF)?.execute(values)?;
-                }
-                NoticeFate::GivenUp { attempts, at, last_error } => {
-                    let values = (id, attempts, at, last_error);
-                    connection.prepare_cached(GIVE_UP)?.execute(values)?;
-                }
             }
             Ok(())
         })
@@ -360,16 +261,16 @@ mod tests {
         let of = |sink: &'static str| store.read(move |reader| reader.notices(sink));
         let (ops, mail) = (of("ops").await.unwrap(), of("mail").await.unwrap());
         assert_eq!((ops.len(), mail.len()), (1, 1));
-        assert_eq!(ops[0].change.event_id, mail[0].change.event_id, "one id for all sinks");
+        assert_eq!(ops[0].event_id, mail[0].event_id, "one id for all sinks");
         for number in 2..=MAX + 5 {
             store.post_notice(vec!["ops".to_owned()], notice(number)).await.unwrap();
         }
         let ops = of("ops").await.unwrap();
         assert_eq!(i64::try_from(ops.len()).unwrap(), MAX);
-        assert_eq!(ops[0].change.version, 6, "the oldest are dropped");
+        assert_eq!(ops[0].version, 6, "the oldest are dropped");
         assert_eq!(of("mail").await.unwrap().len(), 1);
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
-        for sql in [DUE, PENDING, TRIM, COUNT, ANY_GIVEN_UP, REVIVE, DROP, PUT_OFF, GIVE_UP] {
+        for sql in [QUEUE, ONE, TRIM, COUNT, ANY_DEAD, REVIVE, DROP] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
             for step in steps.map(Result::unwrap) {

@@ -3,15 +3,13 @@
 //! A sink has at most one. It is kept after its end until the next one begins, so that its outcome
 //! can be read. Nothing here touches the position or the counters of the sink.
 
-use std::time::Duration;
-
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
 use crate::store::error::StoreError;
-use crate::store::handle::Store;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
+use crate::store::outbox::queue::{Feed, Gone};
 use crate::store::reader::Reader;
 
 /// What became of a replay.
@@ -25,8 +23,6 @@ pub enum ReplayState {
     Done,
     /// An operator ended it.
     Cancelled,
-    /// It got nowhere for too long and was given up.
-    Failed,
 }
 
 /// Which changes of the range are given to the sink; an empty list means what the sink asks for.
@@ -71,12 +67,6 @@ pub struct Replay {
     pub state: ReplayState,
     /// The last refusal or fault.
     pub last_error: Option<String>,
-    /// Since when its next change fails; absent while it goes on.
-    #[serde(default)]
-    pub failing_since: Option<String>,
-    /// For how long the daemon has run since then.
-    #[serde(skip)]
-    pub failing_for: Duration,
     /// When it was begun.
     pub begun_at: String,
     /// When it ended.
@@ -84,15 +74,22 @@ pub struct Replay {
 }
 
 const SELECT: &str = "SELECT sink, id, from_seq, to_seq, wanted, rate, position, sent, refused, left_out, state, \
-     last_error, begun_at, ended_at, failing_since, failing_for_ms FROM _replays";
+     last_error, begun_at, ended_at FROM _replays";
 
 const BEGIN: &str = "INSERT OR REPLACE INTO _replays (sink, id, from_seq, to_seq, wanted, rate, position, state, begun_at) \
      VALUES (?1, lower(hex(randomblob(8))), ?2, ?3, ?4, ?5, ?2, 'running', ?6)";
 
-const SAVE: &str = "UPDATE _replays SET position = ?3, sent = ?4, refused = ?5, left_out = ?6, state = ?7, \
-     last_error = ?8, ended_at = ?9, failing_since = ?10, failing_for_ms = ?11 WHERE sink = ?1 AND id = ?2 AND state = 'running'";
+const ADVANCE: &str = "UPDATE _replays SET position = ?3, left_out = left_out + ?4 \
+     WHERE sink = ?1 AND position = ?2 AND state = 'running'";
 
-const CANCEL: &str = "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state IN ('running', 'failed')";
+const COUNT: &str = "UPDATE _replays SET sent = sent + ?2, refused = refused + ?3, left_out = left_out + ?4, \
+     last_error = CASE WHEN ?3 > 0 THEN ?5 ELSE last_error END WHERE sink = ?1";
+
+const END: &str = "UPDATE _replays SET state = 'done', ended_at = ?2 WHERE sink = ?1 AND state = 'running' \
+     AND position >= to_seq AND NOT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 3)";
+
+const CANCEL: &str =
+    "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state = 'running'";
 
 impl ReplayState {
     /// The word in the store, which is also shown.
@@ -102,12 +99,11 @@ impl ReplayState {
             Self::Running => "running",
             Self::Done => "done",
             Self::Cancelled => "cancelled",
-            Self::Failed => "failed",
         }
     }
 
     fn of(word: &str) -> Self {
-        let all = [Self::Running, Self::Done, Self::Failed];
+        let all = [Self::Running, Self::Done];
         all.into_iter().find(|state| state.as_str() == word).unwrap_or(Self::Cancelled)
     }
 }
@@ -116,7 +112,7 @@ impl Replay {
     /// Whether it is shown with its sink: it is under way, or an operator has to do something.
     #[must_use]
     pub fn is_shown(&self) -> bool {
-        matches!(self.state, ReplayState::Running | ReplayState::Failed) || self.may_leave_older()
+        self.state == ReplayState::Running || self.may_leave_older()
     }
 
     /// Whether records may be in an older state at the receiver than before: older versions were sent,
@@ -126,7 +122,7 @@ impl Replay {
         let is_short = match self.state {
             ReplayState::Running => false,
             ReplayState::Done => self.refused > 0,
-            ReplayState::Cancelled | ReplayState::Failed => true,
+            ReplayState::Cancelled => true,
         };
         self.choice.all_versions && is_short
     }
@@ -156,8 +152,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
         last_error: row.get(11)?,
         begun_at: row.get(12)?,
         ended_at: row.get(13)?,
-        failing_since: row.get(14)?,
-        failing_for: Duration::from_millis(row.get::<_, i64>(15)?.unsigned_abs()),
     })
 }
 
@@ -200,37 +194,62 @@ impl Operator {
         Ok(before)
     }
 
-    /// Ends the replay of a sink, or lets go of one that was given up; false if there is none.
+    /// Ends the replay of a sink; false if none is under way.
     ///
     /// # Errors
     /// Nothing is changed.
     pub fn cancel_replay(&mut self, sink: &str, at: &str) -> Result<bool, StoreError> {
-        Ok(self.connection.execute(CANCEL, (sink, at))? > 0)
+        let tx = write_tx(&mut self.connection)?;
+        let is_cancelled = tx.execute(CANCEL, (sink, at))? > 0;
+        tx.execute("DELETE FROM _queue WHERE sink = ?1 AND lane = 3", [sink])?;
+        tx.commit()?;
+        Ok(is_cancelled)
     }
 }
 
-impl Store {
-    /// Saves how far a replay has come; false if it is no longer under way.
-    ///
-    /// # Errors
-    /// Nothing is stored; those changes are handed over again under the same event ids.
-    pub async fn save_replay(&self, replay: Replay) -> Result<bool, StoreError> {
-        self.write(move |writer| {
-            let values = (
-                &replay.sink,
-                &replay.id,
-                replay.position,
-                replay.sent,
-                replay.refused,
-                replay.left_out,
-                replay.state.as_str(),
-                &replay.last_error,
-                &replay.ended_at,
-                &replay.failing_since,
-                i64::try_from(replay.failing_for.as_millis()).unwrap_or(i64::MAX),
-            );
-            Ok(writer.connection.prepare_cached(SAVE)?.execute(values)? > 0)
-        })
-        .await
+/// What became of rows of a replay.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct Replayed {
+    sent: i64,
+    refused: i64,
+    left_out: i64,
+}
+
+impl Replayed {
+    pub(in crate::store) fn count(&mut self, gone: Gone) {
+        *match gone {
+            Gone::Delivered => &mut self.sent,
+            Gone::Refused => &mut self.refused,
+            Gone::LeftOut | Gone::Vanished => &mut self.left_out,
+        } += 1;
     }
+}
+
+/// Moves a replay over the rows that are queued; false if it is no longer under way.
+pub(in crate::store) fn advance(
+    tx: &Connection,
+    sink: &str,
+    feed: &Feed,
+    absent: i64,
+) -> rusqlite::Result<bool> {
+    let moved = (sink, feed.after, feed.upto, feed.unwanted + absent);
+    let is_running = tx.prepare_cached(ADVANCE)?.execute(moved)? > 0;
+    tx.prepare_cached(END)?.execute((sink, &feed.at))?;
+    Ok(is_running)
+}
+
+/// Counts what became of rows, and ends the replay with its last one.
+pub(in crate::store) fn count(
+    tx: &Connection,
+    sink: &str,
+    replayed: &Replayed,
+    last_error: Option<&str>,
+    at: &str,
+) -> rusqlite::Result<()> {
+    let Replayed { sent, refused, left_out } = *replayed;
+    if *replayed != Replayed::default() {
+        tx.prepare_cached(COUNT)?.execute((sink, sent, refused, left_out, last_error))?;
+        tx.prepare_cached(END)?.execute((sink, at))?;
+    }
+    Ok(())
 }

@@ -25,12 +25,14 @@ pub enum GateState {
     Held,
 }
 
-/// What happens next to a change that a sink has not taken.
+/// What happens next to a row of a sink's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum DeliveryState {
-    /// It is delivered again at `next_attempt_at`.
+pub enum RowState {
+    /// It goes in its turn.
+    Ready,
+    /// It is handed over again at `due_at`.
     Retrying,
     /// It waits until an earlier change of the same record is delivered or dead.
     Waiting,
@@ -61,11 +63,12 @@ impl GateState {
     }
 }
 
-impl DeliveryState {
+impl RowState {
     /// The word in the store.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Ready => "ready",
             Self::Retrying => "retrying",
             Self::Waiting => "waiting",
             Self::Dead => "dead",
@@ -85,7 +88,7 @@ impl ToSql for GateState {
     }
 }
 
-impl ToSql for DeliveryState {
+impl ToSql for RowState {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
@@ -111,10 +114,10 @@ impl FromSql for GateState {
     }
 }
 
-impl FromSql for DeliveryState {
+impl FromSql for RowState {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let word = value.as_str()?;
-        [Self::Retrying, Self::Waiting, Self::Dead]
+        [Self::Ready, Self::Retrying, Self::Waiting, Self::Dead]
             .into_iter()
             .find(|state| state.as_str() == word)
             .ok_or(FromSqlError::InvalidType)

@@ -1,10 +1,6 @@
-//! The table `sinks`: how far each sink has come in the log, and its counters.
+//! The table `_sinks`: how far the queue of each sink was filled from the log, and its counters.
 //!
-//! The changes up to a sink's position were delivered, were not asked for, or are in
-//! `deliveries`. Positions that only passed changes a sink did not ask for are saved late and
-//! together, since losing them costs nothing but reading those rows again.
-
-use std::sync::Arc;
+//! The changes up to a sink's position are in its queue, were acknowledged, or were not asked for.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
@@ -14,10 +10,8 @@ use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::outbox::acknowledged::{self, Acknowledged};
-use crate::store::outbox::deliveries::{self, PendingDelivery};
-use crate::store::outbox::passed::{self, Passed, PassedPositions};
+use crate::store::outbox::queue::{Feed, Outcomes};
 use crate::store::outbox::sink_state::{GateState, SinkState};
-use crate::store::outbox::state_topics;
 use crate::store::reader::Reader;
 
 /// A sink's row.
@@ -76,44 +70,6 @@ impl Begin {
     }
 }
 
-/// What one round of a sink's work changed; saved in one transaction.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SinkProgress {
-    /// The new position, if it moved.
-    pub position: Option<i64>,
-    /// Changes delivered.
-    pub delivered: i64,
-    /// Changes that the sink did not ask for, up to the new position.
-    pub filtered: i64,
-    /// Parked changes that are no longer in the log.
-    pub skipped: i64,
-    /// Deliveries to add or to bring up to date.
-    pub put: Vec<PendingDelivery>,
-    /// Deliveries that need no further attempt.
-    pub settled: Vec<PendingDelivery>,
-    /// A fault of the endpoint, to be shown with the sink.
-    pub fault: Option<String>,
-    /// Whether the sink is to be disabled.
-    pub disable: bool,
-    /// What the destination has acknowledged, if it keeps an account of that and it changed.
-    pub acknowledged: Option<Acknowledged>,
-    /// When this was.
-    pub at: String,
-}
-
-impl SinkProgress {
-    /// Whether there is anything to save but a position that passed unwanted changes.
-    #[must_use]
-    pub fn must_be_saved(&self) -> bool {
-        self.delivered > 0
-            || !self.put.is_empty()
-            || !self.settled.is_empty()
-            || self.fault.is_some()
-            || self.disable
-            || self.acknowledged.is_some()
-    }
-}
-
 impl Reader {
     /// The stored state of each sink.
     ///
@@ -121,6 +77,16 @@ impl Reader {
     /// If the file cannot be read.
     pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
         Ok(list(&self.connection)?)
+    }
+
+    /// What a sink remembered of its last delivery.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn sink_mark(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT mark FROM _sinks WHERE name = ?1";
+        let mark = self.connection.prepare_cached(sql)?.query_row([name], |row| row.get(0));
+        Ok(mark.optional()?.flatten())
     }
 
     /// The stored state of one sink.
@@ -156,44 +122,12 @@ impl Store {
         self.write(move |writer| Ok(retire(&mut writer.connection, &configured)?)).await
     }
 
-    /// Saves one round of a sink's work in one transaction; returns the sink's row.
-    ///
-    /// # Errors
-    /// Nothing is stored; the round is repeated under the same event ids.
-    pub async fn save_progress(
-        &self,
-        sink: String,
-        progress: SinkProgress,
-    ) -> Result<Option<SinkRow>, StoreError> {
-        let shared = Arc::clone(&self.shared);
-        self.write(move |writer| save(&mut writer.connection, &shared.passed, &sink, &progress))
-            .await
-    }
-
     /// Holds a sink back until an operator releases it; returns its row.
     ///
     /// # Errors
     /// Nothing is stored.
     pub async fn hold_sink(&self, sink: String) -> Result<Option<SinkRow>, StoreError> {
         self.write(move |writer| Ok(hold(&mut writer.connection, &sink)?)).await
-    }
-
-    /// Notes a position that passed only `filtered` changes its sink did not ask for. It is saved with the next
-    /// progress of any sink, by [`Store::save_passed_positions`], or on closing.
-    pub fn pass_unwanted(&self, sink: &str, from: i64, to: i64, filtered: i64) {
-        self.shared.passed.add(sink, Passed { from, to, filtered });
-    }
-
-    /// Saves all positions that [`Store::pass_unwanted`] noted, in one transaction.
-    ///
-    /// # Errors
-    /// They are kept for the next time.
-    pub async fn save_passed_positions(&self) -> Result<(), StoreError> {
-        if self.shared.passed.is_empty() {
-            return Ok(());
-        }
-        let shared = Arc::clone(&self.shared);
-        self.write(move |writer| passed::save_passed(&mut writer.connection, &shared.passed)).await
     }
 }
 
@@ -207,7 +141,8 @@ const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, skipped, 
      coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
      - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
 
-const POSITION: &str = "SELECT position FROM _sinks WHERE name = ?1";
+/// What a destination had lost when its sink ran last. It says anew what it lacks.
+const ANY_REFILL: &str = "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 1)";
 
 const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
 
@@ -217,13 +152,13 @@ const RELEASE: &str =
 const SKIP: &str = "UPDATE _sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
      filtered = filtered + ?3 - ?2 - ?4 WHERE name = ?1 AND gate = 'held' AND position = ?2";
 
-/// A change that is refused when a database is filled counts no longer as delivered. Where another type of
-/// sink was given the changes before, it may have been counted as filtered instead.
-const SAVE: &str = "UPDATE _sinks SET position = max(position, coalesce(?2, position)), delivered = max(0, delivered + ?3), \
-     last_success_at = CASE WHEN ?3 > 0 THEN ?4 ELSE last_success_at END, \
+const ADVANCE: &str = "UPDATE _sinks SET position = ?3, filtered = filtered + ?4, skipped = skipped + ?5 \
+     WHERE name = ?1 AND position = ?2";
+
+const COUNT: &str = "UPDATE _sinks SET delivered = delivered + ?2, skipped = skipped + ?3, \
+     last_success_at = CASE WHEN ?2 > 0 THEN ?4 ELSE last_success_at END, \
      last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
-     state = CASE WHEN ?6 THEN 'disabled' ELSE state END, \
-     filtered = filtered + ?7 + min(0, delivered + ?3), skipped = skipped + ?8 WHERE name = ?1";
+     state = CASE WHEN ?6 THEN 'disabled' ELSE state END, mark = coalesce(?7, mark) WHERE name = ?1";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
     Ok(SinkRow {
@@ -272,6 +207,9 @@ pub(in crate::store) fn open(
     at: &str,
 ) -> Result<SinkRow, StoreError> {
     let is_open = |row: &SinkRow| row.state == SinkState::Active && row.type_name == type_name;
+    if connection.query_row(ANY_REFILL, [name], |row| row.get(0))? {
+        connection.execute("DELETE FROM _queue WHERE sink = ?1 AND lane = 1", [name])?;
+    }
     if let Some(row) = find(connection, name)?.filter(is_open) {
         return Ok(row);
     }
@@ -328,35 +266,29 @@ pub(in crate::store) fn retire(
     Ok(gone)
 }
 
-/// Saves one round in one transaction, and with it every position that waits to be saved; returns
-/// the sink's row.
-pub(in crate::store) fn save(
-    connection: &mut Connection,
-    passed: &PassedPositions,
+/// Moves the position over the rows that are queued, of which `absent` were no longer in the log; false if
+/// the position is another one meanwhile.
+pub(in crate::store) fn advance(
+    tx: &Connection,
     name: &str,
-    progress: &SinkProgress,
-) -> Result<Option<SinkRow>, StoreError> {
-    passed.saved_with(connection, |tx| {
-        let before = tx.prepare_cached(POSITION)?.query_row([name], |row| row.get(0)).optional()?;
-        let stored = (name, before.unwrap_or_default());
-        let (put, settled) = (&progress.put, &progress.settled);
-        let skipped = deliveries::save(tx, stored, put, settled, &progress.at)?;
-        tx.prepare_cached(SAVE)?.execute((
-            name,
-            progress.position,
-            progress.delivered,
-            &progress.at,
-            &progress.fault,
-            progress.disable,
-            progress.filtered,
-            progress.skipped + skipped,
-        ))?;
-        if let Some(given) = progress.acknowledged {
-            acknowledged::set(tx, name, given)?;
-        }
-        Ok(())
-    })?;
-    Ok(find(connection, name)?)
+    feed: &Feed,
+    absent: i64,
+) -> rusqlite::Result<bool> {
+    let moved = (name, feed.after, feed.upto, feed.unwanted, absent);
+    Ok(tx.prepare_cached(ADVANCE)?.execute(moved)? > 0)
+}
+
+/// Counts what became of changes: those that were delivered, and those that were no longer in the log.
+pub(in crate::store) fn count(
+    tx: &Connection,
+    name: &str,
+    (delivered, vanished): (i64, i64),
+    outcomes: &Outcomes,
+    at: &str,
+) -> rusqlite::Result<()> {
+    let Outcomes { last_error, disable, mark, .. } = outcomes;
+    let counted = (name, delivered, vanished, at, last_error, disable, mark);
+    tx.prepare_cached(COUNT)?.execute(counted).map(|_| ())
 }
 
 fn hold(connection: &mut Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
@@ -396,8 +328,7 @@ pub(in crate::store) fn forget(connection: &mut Connection, name: &str) -> rusql
         tx.execute("DELETE FROM _sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
     if forgotten {
         acknowledged::forget(&tx, name)?;
-        state_topics::forget(&tx, name)?;
-        for table in ["_deliveries", "_notices", "_alerts", "_replays"] {
+        for table in ["_queue", "_alerts", "_replays"] {
             tx.execute(&format!("DELETE FROM {table} WHERE sink = ?1"), [name])?;
         }
     }
@@ -408,13 +339,6 @@ pub(in crate::store) fn forget(connection: &mut Connection, name: &str) -> rusql
 /// Every statement that runs for each delivery, for the test of their plans.
 #[cfg(test)]
 pub(in crate::store) fn hot_statements() -> Vec<String> {
-    vec![
-        find_sql(),
-        crate::store::outbox::passed::PASS.to_owned(),
-        SAVE.to_owned(),
-        POSITION.to_owned(),
-        HOLD.to_owned(),
-        RELEASE.to_owned(),
-        SKIP.to_owned(),
-    ]
+    let statements = [ADVANCE, COUNT, HOLD, RELEASE, SKIP];
+    statements.map(str::to_owned).into_iter().chain([find_sql()]).collect()
 }

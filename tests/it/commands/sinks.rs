@@ -130,7 +130,8 @@ async fn dead_letters_are_listed_whole_logged_in_few_lines_and_forgotten_when_dr
     daemon.stop().await;
 
     let log = place.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("refused for good")).collect();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("the sink refused changes")).collect();
     // One a minute, and one when the daemon stops.
     assert!((1..REFUSED).contains(&(lines.len() as u64)), "{lines:#?}");
     let counted = |line: &&str| line.split("count=").nth(1)?.split(' ').next()?.parse::<u64>().ok();

@@ -13,7 +13,7 @@ fn count(hook: &Receiver, name: &str) -> usize {
 }
 
 fn exceptions(place: &Place) -> Vec<Value> {
-    place.rows("SELECT state, attempts FROM _deliveries ORDER BY seq")
+    place.rows("SELECT state, faults FROM _queue WHERE state <> 'ready' ORDER BY seq")
 }
 
 /// A figure of the process's memory in KiB.
@@ -40,7 +40,7 @@ async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
     fs::write(format!("/proc/{}/clear_refs", daemon.pid()), "5").unwrap();
     let before = memory(daemon.pid(), "VmRSS");
     daemon.signal(Signal::HUP);
-    wait_until("the sink is done", || place.number("SELECT position FROM _sinks") == last).await;
+    wait_until("the sink is done", || place.is_delivered(last)).await;
     let grown = memory(daemon.pid(), "VmHWM") - before;
     assert!(grown < 24 * 1024, "{grown} KiB on top of {before}");
     daemon.stop().await;

@@ -11,13 +11,13 @@ use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 async fn poison(hook: &Receiver, workspace: &Workspace, place: &Place, state: &str) -> String {
     hook.refuse("Poison", Answer::status(400));
     let id = workspace.add(Route::Leads, json!({"name": "Poison"}));
-    let sql = format!("SELECT count(*) FROM _deliveries WHERE state = '{state}'");
+    let sql = format!("SELECT count(*) FROM _queue WHERE state = '{state}'");
     wait_until("the refusal is recorded", || place.number(&sql) == 1).await;
     id
 }
 
 fn states(place: &Place) -> Vec<Value> {
-    place.rows("SELECT record_id, state, attempts FROM _deliveries ORDER BY seq")
+    place.rows("SELECT record_id, state, attempts FROM _queue WHERE state <> 'ready' ORDER BY seq")
 }
 
 fn versions(hook: &Receiver, id: &str) -> Vec<i64> {
@@ -35,7 +35,7 @@ async fn a_refused_change_delays_only_its_own_record() {
     workspace.edit(Route::Leads, &good, json!({"name": "Better"}));
     workspace.polled(Route::Leads).await;
     let last = place.number("SELECT max(seq) FROM changes");
-    wait_until("the sink is done", || place.number("SELECT position FROM _sinks") == last).await;
+    wait_until("the sink is done", || place.is_delivered(last)).await;
     assert_eq!(versions(&hook, &good), [1, 2]);
     assert_eq!(versions(&hook, &bad), [1], "the later version waits");
     assert_eq!(states(&place), [json!([bad, "retrying", 1]), json!([bad, "waiting", 0])]);
@@ -80,7 +80,7 @@ async fn dead_letters_are_listed_shown_sent_again_and_dropped_by_command() {
     let redriven = place.run(["dead", "hook", "redrive", &first.to_string()]).await;
     assert_eq!(redriven.code, Some(0), "{redriven:?}");
     wait_until("it was sent again", || hook.received().len() == before + 1).await;
-    let sql = "SELECT count(*) FROM _deliveries WHERE state = 'dead'";
+    let sql = "SELECT count(*) FROM _queue WHERE state = 'dead'";
     wait_until("it is dead again", || place.number(sql) == 2).await;
 
     hook.forgive();
@@ -121,7 +121,7 @@ async fn a_410_disables_the_sink_and_a_reload_delivers_the_kept_changes() {
     hook.always(Answer::status(204));
     daemon.signal(Signal::HUP);
     let last = place.number("SELECT max(seq) FROM changes");
-    wait_until("it has everything", || place.number("SELECT position FROM _sinks") == last).await;
+    wait_until("it has everything", || place.is_delivered(last)).await;
     let mut taken = seqs(&hook.events()[tried..]);
     taken.sort_unstable();
     assert_eq!(taken, (last - 5..=last).collect::<Vec<i64>>());

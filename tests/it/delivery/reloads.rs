@@ -51,12 +51,11 @@ async fn other_settings_of_a_sink_in_the_middle_of_a_backlog_lose_and_double_not
     hook.forgive();
     workspace.all_polled().await;
     // An hour later.
-    let due = "UPDATE _deliveries SET next_attempt_at = '2020-01-01T00:00:00.000000Z' WHERE state = 'retrying'";
+    let due = "UPDATE _queue SET due_at = '2020-01-01T00:00:00.000000Z' WHERE state = 'retrying'";
     assert!(place.writer().execute(due, []).unwrap() > 0);
     daemon.signal(Signal::HUP);
     let last = place.number("SELECT max(seq) FROM changes");
-    let position = || place.number("SELECT position FROM _sinks WHERE name = 'hook'");
-    wait_until("all has arrived", || position() == last && retrying() == 0).await;
+    wait_until("all has arrived", || place.is_delivered(last) && retrying() == 0).await;
     daemon.stop().await;
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     for request in hook.received() {

@@ -98,8 +98,8 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     hook.always(Answer::status(503));
     let _daemon = place.started().await;
     wait_until("it was tried", || hook.received().len() > 60).await;
-    wait_until("it says why it waits", || replay(&place, "last_error").to_string().contains("503"))
-        .await;
+    let why = |status: &Value| status["sinks"][0]["last_error"].to_string().contains("503");
+    place.status_when("it says why it waits", why).await;
     let cancelled = place.run(["replay", "hook", "--cancel"]).await;
     assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
     assert_eq!(place.run(["replay", "hook", "--cancel"]).await.code, Some(65));
@@ -126,32 +126,6 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     assert_eq!(place.number("SELECT retrying + dead FROM _sinks"), 0);
     let none = place.run(["replay", "hook", "--from", "999999"]).await;
     assert_eq!(none.code, Some(65), "{none:?}");
-}
-
-#[tokio::test]
-async fn a_replay_that_was_given_up_is_shown_until_an_operator_does_something() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    filled(&workspace, &place, &hook).await;
-    hook.always(Answer::status(503));
-    let begun = place.run(["replay", "hook", "--rate", "1000/s"]).await;
-    assert_eq!(begun.code, Some(0), "{begun:?}");
-    let connection = place.writer();
-    let since = "UPDATE _replays SET failing_since = '2026-01-01T00:00:00.000000Z', failing_for_ms = 1000000000";
-    assert_eq!(connection.execute(since, []).unwrap(), 1);
-    drop(connection);
-    let daemon = place.started().await;
-    wait_until("it is given up", || is(&place, "failed")).await;
-    let shown = || async { place.run(["sinks"]).await.out };
-    let line = shown().await;
-    assert!(line.contains("was given up at row") && line.contains("answered 503"), "{line}");
-    let from = format!("--from {}", place.number("SELECT position + 1 FROM _replays"));
-    assert!(line.contains(&from), "{line}");
-    daemon.stop().await;
-    assert!(shown().await.contains("was given up"), "also while no daemon runs");
-    assert_eq!(place.run(["replay", "hook", "--cancel"]).await.code, Some(0));
-    assert!(!shown().await.contains("was given up"));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use shopmirror::config::{Base, Config, SinkKind, WebhookSettings};
 use shopmirror::record::{Change, Kind, Route};
 use shopmirror::shape::{CloudEvents, Escape, Format, NAMES, Template};
-use shopmirror::sink::{Sink, Verdict};
+use shopmirror::sink::Verdict;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Receiver, run_python};
@@ -72,10 +72,10 @@ async fn received(
 ) -> Vec<Value> {
     let receiver = Receiver::start().await;
     let kind = SinkKind::Webhook(settings(receiver.url("/in")));
-    let mut sink = Sink::build("test", &kind).unwrap();
+    let mut sink = shopmirror::sink::build_one("test", &kind).unwrap();
     for change in changes {
         let one = std::slice::from_ref(change);
-        let verdicts = sink.deliver(one, jiff::Timestamp::now(), &CancellationToken::new()).await;
+        let verdicts = sink.hand_over(one, jiff::Timestamp::now(), &CancellationToken::new()).await;
         assert_eq!(verdicts, [Verdict::Done]);
     }
     let requests = receiver.received();

@@ -20,7 +20,7 @@ async fn stored(body: &str) -> (Pages, Place, Daemon) {
 async fn delivered(place: &Place, count: usize) -> Vec<Value> {
     wait_until("the sink has every change", || place.lines("audit.ndjson").len() >= count).await;
     let last = place.number("SELECT max(seq) FROM changes");
-    wait_until("the sink is done", || place.number("SELECT position FROM _sinks") == last).await;
+    wait_until("the sink is done", || place.is_delivered(last)).await;
     let lines = place.lines("audit.ndjson");
     assert_eq!(lines.len(), count, "{lines:?}");
     lines

@@ -47,7 +47,8 @@ pub(crate) async fn settled(workspace: &Workspace, place: &Place) {
         })
     };
     wait_until("the mirror shows the truth", same).await;
-    let behind = "SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)";
+    let behind = "SELECT (SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)) \
+                  + (SELECT count(*) FROM _queue)";
     wait_until("every sink is done", || place.number(behind) == 0).await;
 }
 

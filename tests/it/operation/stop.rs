@@ -70,7 +70,8 @@ async fn a_stop_in_the_middle_of_a_delivery_repeats_nothing() {
     hook.release();
     assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
     let daemon = place.started().await;
-    let behind = "SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)";
+    let behind = "SELECT (SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)) \
+                  + (SELECT count(*) FROM _queue)";
     wait_until("the sink is done", || place.number(behind) == 0).await;
     daemon.stop().await;
     let mut arrived: Vec<i64> =

@@ -15,7 +15,7 @@ use crate::support::{LIMIT_S, wait_until};
 
 const LONG: Duration = Duration::from_secs(120);
 
-fn shell(script: &str, argument: &Path, timeout: Duration) -> Sink {
+fn shell(script: &str, argument: &Path, timeout: Duration) -> Box<dyn Sink> {
     build(&command(["/bin/sh", "-c", script, "sink", argument.to_str().unwrap()], timeout))
 }
 
@@ -96,11 +96,11 @@ async fn a_time_out_a_stop_and_a_dropped_delivery_end_the_whole_process_group() 
                     started.await;
                     stop.cancel();
                 };
-                let (verdicts, ()) = tokio::join!(sink.deliver(&given, at(0), &stop), stopping);
+                let (verdicts, ()) = tokio::join!(sink.hand_over(&given, at(0), &stop), stopping);
                 assert_eq!(verdicts, [Verdict::CutShort]);
             }
             _ => tokio::select! {
-                verdicts = sink.deliver(&given, at(0), &stop) => panic!("{verdicts:?}"),
+                verdicts = sink.hand_over(&given, at(0), &stop) => panic!("{verdicts:?}"),
                 () = started => {}
             },
         }

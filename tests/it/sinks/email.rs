@@ -34,7 +34,7 @@ fn settings(server: &MailServer) -> EmailSettings {
     }
 }
 
-fn mailing(settings: EmailSettings) -> Sink {
+fn mailing(settings: EmailSettings) -> Box<dyn Sink> {
     build(&SinkKind::Email(settings))
 }
 
@@ -103,11 +103,11 @@ async fn a_mail_reaches_the_recipients_that_the_server_accepts() {
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
     assert_eq!(server.mails()[0]["to"], json!(["desk@example.com"]));
     let refused = "refused the recipient boss@example.com (550): correct to";
-    assert!(sink.probe().await.unwrap_err().contains(refused));
+    assert!(sink.try_out().await.unwrap_err().contains(refused));
     server.be("well");
-    assert!(sink.probe().await.unwrap().contains("every recipient"));
+    assert!(sink.try_out().await.unwrap().contains("every recipient"));
     server.be("sender550");
-    assert!(sink.probe().await.unwrap_err().contains("refused the sender (550)"));
+    assert!(sink.try_out().await.unwrap_err().contains("refused the sender (550)"));
     assert_eq!(server.mails().len(), 1, "a probe sends nothing");
 }
 
@@ -143,7 +143,7 @@ async fn tls_needs_the_right_authority_and_the_right_login() {
         };
         let mut sink = with(&ca, "right");
         assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done, "{tls:?}");
-        assert!(sink.probe().await.unwrap().contains("accepts the login"));
+        assert!(sink.try_out().await.unwrap().contains("accepts the login"));
         let words = "refused the login (535): correct login_file";
         fault_says(&mut with(&ca, "CANARY"), &change(2), words).await;
         fault_says(&mut with(&other, "right"), &change(3), "certificate").await;
@@ -159,7 +159,7 @@ async fn tls_needs_the_right_authority_and_the_right_login() {
 }
 
 /// A sink that sends one mail about several changes.
-fn digest(server: &MailServer) -> Sink {
+fn digest(server: &MailServer) -> Box<dyn Sink> {
     let template = |source: &str| Template::compile(source, Escape::Text, &DIGEST_NAMES).unwrap();
     let source =
         "{% for change in changes %}{{ change.event_id }} {{ change.record.name }}\n{% endfor %}";
@@ -201,6 +201,5 @@ async fn a_digest_is_one_mail_and_leaves_out_what_cannot_be_shown() {
     assert!(!shown.contains("evt_0005"), "{shown}");
     server.be("data451");
     assert!(deliver(&mut sink, &given[2..]).await.iter().all(is_fault));
-    let Sink::Batched(sink) = sink else { panic!("a digest is a batch") };
     assert_eq!(sink.linger(), Duration::from_secs(3600));
 }

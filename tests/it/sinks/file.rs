@@ -30,11 +30,11 @@ fn csv(path: &Path, columns: &[&str]) -> FileSettings {
     FileSettings { format: FileFormat::Csv(Columns::new(columns)), ..settings(path) }
 }
 
-fn sink(settings: FileSettings) -> Sink {
+fn sink(settings: FileSettings) -> Box<dyn Sink> {
     build(&SinkKind::File(settings))
 }
 
-fn plain(path: &Path) -> Sink {
+fn plain(path: &Path) -> Box<dyn Sink> {
     sink(settings(path))
 }
 
@@ -49,7 +49,7 @@ fn lines_in(path: &Path) -> Vec<String> {
 }
 
 /// The sink of the same file after a restart of the daemon, with what the store kept.
-fn restarted(settings: &FileSettings, mark: Option<&str>) -> Sink {
+fn restarted(settings: &FileSettings, mark: Option<&str>) -> Box<dyn Sink> {
     let mut sink = sink(settings.clone());
     sink.resume(mark);
     sink
@@ -267,7 +267,7 @@ async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
     ] {
         let verdict = deliver_one(&mut sink(settings.clone()), &change(1)).await;
         assert!(is_fault(&verdict) && reason(&verdict).contains(words), "{verdict:?}");
-        let probed = sink(settings).probe().await.unwrap_err();
+        let probed = sink(settings).try_out().await.unwrap_err();
         assert!(probed.contains(words), "{probed}");
     }
     assert_eq!(fs::read_to_string(&target).unwrap(), "root:x:0:0\n");

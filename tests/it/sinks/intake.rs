@@ -80,7 +80,7 @@ device_brand = "{{ record.brand|default('') }}""#
     }
 }
 
-fn intake(settings: IntakeSettings) -> Sink {
+fn intake(settings: IntakeSettings) -> Box<dyn Sink> {
     build(&SinkKind::Intake(settings))
 }
 
@@ -161,9 +161,9 @@ async fn a_new_key_counts_at_once_and_a_page_is_no_acknowledgement() {
     let mut sink = intake(partner.settings());
     partner.write_key("CANARY");
     fault_says(&mut sink, &change(1), "401").await;
-    assert!(sink.probe().await.unwrap_err().contains("401"));
+    assert!(sink.try_out().await.unwrap_err().contains("401"));
     partner.write_key(&partner.workspace.sandbox.rest_key());
-    assert!(sink.probe().await.unwrap().contains("nothing was created"));
+    assert!(sink.try_out().await.unwrap().contains("nothing was created"));
     assert_eq!(partner.leads().len(), 0);
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
 
@@ -186,7 +186,7 @@ async fn the_pace_is_kept_and_a_stop_ends_the_wait() {
     let stop = CancellationToken::new();
     let before = partner.workspace.sandbox.requests().total;
     let given = [change(2)];
-    let (verdicts, ()) = tokio::join!(sink.deliver(&given, at(0), &stop), async {
+    let (verdicts, ()) = tokio::join!(sink.hand_over(&given, at(0), &stop), async {
         // Meanwhile a sink without such a pace gets several answers.
         let mut other = intake(partner.settings());
         for seq in 3..8 {

@@ -30,7 +30,7 @@ fn settings(url: &str, schema: &str, workspace: &str) -> PostgresSettings {
     }
 }
 
-fn sink(role: &Role) -> Sink {
+fn sink(role: &Role) -> Box<dyn Sink> {
     build(&sink_kind(&role.url, &role.name, "shop"))
 }
 
@@ -222,7 +222,7 @@ async fn a_table_that_was_changed_by_hand_is_said_and_made_again_when_it_is_drop
         role.run(&change.replace("{s}", &role.name)).await;
         fault_says(&mut sink, &super::change(4), "rename or drop the table: it is made again")
             .await;
-        let said = sink.probe().await.unwrap_err();
+        let said = sink.try_out().await.unwrap_err();
         assert!(said.contains("name another `schema`"), "{change}: {said}");
         role.run(&format!("DROP TABLE {}.leads", role.name)).await;
         assert_eq!(deliver_one(&mut sink, &super::change(4)).await, Verdict::Done, "{change}");
@@ -257,7 +257,7 @@ async fn the_documented_statements_give_a_new_role_all_that_it_needs() {
     let url =
         format!("{place}/{name}").replace(&format!("//{}@", role.name), &format!("//{name}@"));
     let mut sink = build(&sink_kind(&url, "shopmirror", "shop"));
-    sink.probe().await.unwrap();
+    sink.try_out().await.unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
 }
 
@@ -295,7 +295,7 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
         (kind(&format!("{}x", role.url)), "create the database".to_owned()),
         (
             kind(&at(&format!("127.0.0.1:{}", kept_port()))),
-            "start the server, or correct".to_owned(),
+            "check that the server runs".to_owned(),
         ),
         (kind(&at("no-such-host.invalid")), "its name was not found".to_owned()),
         (without_tls(&at(&plain)), "the server offers no TLS; switch it on".to_owned()),
@@ -305,7 +305,7 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
     ] {
         let mut sink = build(&kind);
         fault_says(&mut sink, &change(1), &words).await;
-        let probed = sink.probe().await.unwrap_err();
+        let probed = sink.try_out().await.unwrap_err();
         assert!(probed.contains(&words), "{probed}");
         assert!(!format!("{probed} {sink:?} {kind:?}").contains("CANARY"));
     }
@@ -317,7 +317,7 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
     role.run(&grant).await;
     assert_eq!(deliver_one(&mut ours, &change(1)).await, Verdict::Done);
     role.run(&format!("REVOKE INSERT ON {name}.changes FROM {name}")).await;
-    let said = sink(&role).probe().await.unwrap_err();
+    let said = sink(&role).try_out().await.unwrap_err();
     assert!(said.contains("run GRANT SELECT, INSERT, UPDATE, DELETE"), "{said}");
     fault_says(&mut ours, &change(2), "SQLSTATE 42501").await;
     role.run(&format!("GRANT INSERT ON {name}.changes TO {name}")).await;

@@ -29,10 +29,10 @@ async fn stored(moto: &Moto, bucket: &str) -> Vec<String> {
 async fn a_probe_tells_a_bucket_from_a_page_that_answers_everything() {
     let Some(moto) = Moto::shared() else { return };
     moto.bucket("probed").await;
-    assert!(build(&sink_kind(&moto.url(), "probed")).probe().await.is_ok());
+    assert!(build(&sink_kind(&moto.url(), "probed")).try_out().await.is_ok());
     let page = Receiver::start().await;
     page.always(Answer::status(200).body("<html>"));
-    let said = build(&sink_kind(&page.url(""), "probed")).probe().await.unwrap_err();
+    let said = build(&sink_kind(&page.url(""), "probed")).try_out().await.unwrap_err();
     assert!(said.contains("no S3 service: correct `endpoint`"), "{said}");
 }
 

@@ -24,7 +24,7 @@ fn signature(secret: &[u8], signed: &str) -> String {
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-fn to(receiver: &Receiver) -> Sink {
+fn to(receiver: &Receiver) -> Box<dyn Sink> {
     build(&SinkKind::Webhook(webhook(receiver.url("/"))))
 }
 
@@ -40,7 +40,7 @@ async fn the_request_is_what_the_specification_says_and_a_retry_is_the_same_mess
     let mut sink = build(&SinkKind::Webhook(settings));
     receiver.script([Answer::status(500)]);
     let stop = CancellationToken::new();
-    assert!(is_fault(&sink.deliver(&[change(1)], at(1_700_000_000), &stop).await[0]));
+    assert!(is_fault(&sink.hand_over(&[change(1)], at(1_700_000_000), &stop).await[0]));
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
 
     let [first, request] = &receiver.received()[..] else {
@@ -151,7 +151,7 @@ async fn a_probe_says_what_to_do_about_the_status_and_posts_nothing() {
         (503, Err("see its log")),
     ] {
         receiver.always(Answer::status(status));
-        let said = sink.probe().await;
+        let said = sink.try_out().await;
         let is_as_expected = match (&said, words) {
             (Ok(said), Ok(words)) | (Err(said), Err(words)) => said.contains(words),
             _ => false,
@@ -215,18 +215,19 @@ async fn a_long_response_is_not_read_to_its_end() {
 #[tokio::test]
 async fn a_change_is_never_sent_without_tls_to_another_machine() {
     for url in ["", "erp.example.com", "ftp://erp.example.com", "http://erp.example.com/CANARY"] {
-        let error = Sink::build("erp", &SinkKind::Webhook(webhook(url))).unwrap_err();
+        let error =
+            shopmirror::sink::build_one("erp", &SinkKind::Webhook(webhook(url))).unwrap_err();
         let text = format!("{error} {error:?}");
         assert!(text.contains("erp") && !text.contains("CANARY"), "{text}");
     }
     let receiver = Receiver::start().await;
     let named = receiver.url("/").replace("127.0.0.1", "localhost");
     let near = WebhookSettings { allow_plain: true, ..webhook(named) };
-    let mut near = Sink::build("near", &SinkKind::Webhook(near)).unwrap();
+    let mut near = shopmirror::sink::build_one("near", &SinkKind::Webhook(near)).unwrap();
     assert_eq!(deliver_one(&mut near, &change(1)).await, Verdict::Done);
     let receiver = Receiver::start().await;
     let url = receiver.url("/CANARY").replace("http://", "https://");
-    let Ok(mut sink) = Sink::build("test", &SinkKind::Webhook(webhook(url))) else {
+    let Ok(mut sink) = shopmirror::sink::build_one("test", &SinkKind::Webhook(webhook(url))) else {
         eprintln!("SKIPPED: https needs certificate authorities on this machine");
         return;
     };
@@ -271,7 +272,7 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     };
     let receiver = Receiver::start().await;
     let mut sink = build_for(receiver.url("/CANARY-47?token=CANARY-47"));
-    let mut texts = vec![format!("{sink:?} {:?}", sink.probe().await)];
+    let mut texts = vec![format!("{sink:?} {:?}", sink.try_out().await)];
     let body = "{\n \"error\": \"no such job\", \"url\": \"\\/CANARY-47?token=CANARY-47\", \"key\": \"CANARY-47\"}";
     for status in [302, 400, 410, 500] {
         let answer = Answer::status(status).header("location", "http://CANARY:CANARY@127.0.0.1:1/");
@@ -285,7 +286,11 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     assert!(reason(&deliver_one(&mut sink, &change(1)).await).chars().count() <= 420);
     let closed = ClosedPort::new();
     let mut sink = build_for(format!("http://CANARY:CANARY@{}/CANARY-47", closed.address));
-    texts.push(format!("{:?} {:?}", deliver_one(&mut sink, &change(1)).await, sink.probe().await));
+    texts.push(format!(
+        "{:?} {:?}",
+        deliver_one(&mut sink, &change(1)).await,
+        sink.try_out().await
+    ));
 
     texts.push(String::from_utf8(log.0.lock().unwrap().clone()).unwrap());
     assert!(texts.last().unwrap().contains("the log is being read"));

@@ -79,7 +79,7 @@ async fn an_unchanged_page_writes_nothing() {
     let daemon = place.daemon();
     workspace.all_polled().await;
     let last = place.number("SELECT max(seq) FROM changes");
-    wait_until("the sink is done", || place.number("SELECT position FROM _sinks") == last).await;
+    wait_until("the sink is done", || place.is_delivered(last)).await;
 
     let reader = place.open().unwrap();
     let version =

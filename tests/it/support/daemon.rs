@@ -245,6 +245,12 @@ impl Place {
         self.rows(sql).first().and_then(|row| row[0].as_i64()).unwrap_or(-1)
     }
 
+    /// Whether every sink has got the log up to this row, but for what it refused.
+    pub(crate) fn is_delivered(&self, last: i64) -> bool {
+        self.number("SELECT min(position) FROM _sinks") >= last
+            && self.number("SELECT count(*) FROM _queue WHERE state = 'ready'") == 0
+    }
+
     /// Route, id, kind and version of every row of the log.
     pub(crate) fn changes(&self) -> Vec<Value> {
         self.rows("SELECT route, record_id, kind, version FROM changes ORDER BY seq")

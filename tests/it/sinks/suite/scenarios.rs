@@ -120,7 +120,7 @@ async fn a_time_out_is_named_and_loses_nothing() {
 fn problem(world: &World, name: &str) -> String {
     let sink = format!("SELECT coalesce(last_error, '') FROM _sinks WHERE name = '{name}'");
     let parked = format!(
-        "SELECT coalesce(last_error, '') FROM _deliveries WHERE sink = '{name}' ORDER BY attempts DESC LIMIT 1"
+        "SELECT coalesce(last_error, '') FROM _queue WHERE sink = '{name}' ORDER BY attempts DESC LIMIT 1"
     );
     let rows = [world.place.rows(&sink), world.place.rows(&parked)].concat();
     rows.iter().filter_map(|row| row[0].as_str()).collect::<Vec<_>>().join(" ")
@@ -136,13 +136,14 @@ async fn a_change_that_is_refused_delays_only_its_own_record() {
     let daemon = world.place.started().await;
     let parked = async |one: &dyn Destination| {
         let open = world.place.rows(&format!(
-            "SELECT seq, state FROM _deliveries WHERE sink = '{}' ORDER BY seq",
+            "SELECT seq, state FROM _queue WHERE sink = '{}' AND state <> 'ready' ORDER BY seq",
             one.name()
         ));
         // What is dead, because the far side asked for no other attempt, delays nothing.
         let dead = open.first().is_some_and(|row| row[1] == "dead");
         let seqs: Vec<_> = open.iter().map(|row| row[0].as_i64().unwrap()).collect();
-        world.position(one.name()) == 60 && seqs == if dead { vec![8] } else { vec![8, 38] }
+        let sent = world.ready(one.name()) == 0;
+        sent && world.position(one.name()) == 60 && seqs == if dead { vec![8] } else { vec![8, 38] }
     };
     world.each("only this record is parked", world.cells(), parked).await;
     for one in world.cells() {
@@ -166,7 +167,7 @@ async fn a_destination_that_was_down_gets_everything_when_it_is_back() {
     let daemon = world.place.started().await;
     let paused = async |one: &dyn Destination| !problem(&world, one.name()).is_empty();
     world.each("its fault is named", world.cells(), paused).await;
-    assert_eq!(world.place.number("SELECT count(*) FROM _deliveries WHERE state = 'dead'"), 0);
+    assert_eq!(world.place.number("SELECT count(*) FROM _queue WHERE state = 'dead'"), 0);
     world.be(Mood::Well);
     world.done().await;
     daemon.stop().await;
@@ -211,7 +212,7 @@ async fn a_kill_between_sending_and_saving_repeats_under_the_same_ids_or_not_at_
     let mut before = HashMap::new();
     for one in world.cells() {
         let ids: Vec<String> = one.received().await.into_iter().map(|a| a.event_id).collect();
-        assert_eq!(world.position(one.name()), 0, "{}: its position was saved", one.name());
+        assert_eq!(world.delivered(one.name()), 0, "{}: it was saved", one.name());
         before.insert(one.name(), ids);
     }
     let daemon = world.place.started().await;

@@ -12,7 +12,7 @@ use super::{Destination, Mood, REFUSED, Scenario, no_meaning};
 use crate::sinks::{all_done, at, build, change, deliver, stopped_at_a_fault};
 use crate::support::LIMIT_S;
 
-fn sink(of: &dyn Destination) -> Sink {
+fn sink(of: &dyn Destination) -> Box<dyn Sink> {
     let text = format!(
         "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.one]\n{}\n",
         of.keys("2m")
@@ -62,12 +62,12 @@ async fn every_sink_answers_truly_what_became_of_each_change() {
         let mut sink = sink(one);
 
         // A probe, an empty batch and what comes after a stop send nothing.
-        let said = sink.probe().await;
+        let said = sink.try_out().await;
         assert!(said.is_ok(), "{name}: {said:?}");
         assert_eq!(deliver(&mut sink, &[]).await, [], "{name}");
         let stop = CancellationToken::new();
         stop.cancel();
-        let verdicts = sink.deliver(&several(1..=3), at(0), &stop).await;
+        let verdicts = sink.hand_over(&several(1..=3), at(0), &stop).await;
         assert_eq!(verdicts, vec![Verdict::CutShort; 3], "{name}");
         assert_eq!(one.received().await, [], "{name}");
 

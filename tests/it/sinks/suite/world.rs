@@ -119,10 +119,22 @@ impl World {
         self.place.number(&format!("SELECT position FROM _sinks WHERE name = '{name}'"))
     }
 
+    /// Changes of which the store knows that the sink has them.
+    pub(super) fn delivered(&self, name: &str) -> i64 {
+        self.place.number(&format!("SELECT delivered FROM _sinks WHERE name = '{name}'"))
+    }
+
+    /// Rows that are handed over next.
+    pub(super) fn ready(&self, name: &str) -> i64 {
+        let ready =
+            format!("SELECT count(*) FROM _queue WHERE sink = '{name}' AND state = 'ready'");
+        self.place.number(&ready)
+    }
+
     /// Whether the sink has nothing more to hand over.
     pub(super) fn is_done(&self, name: &str) -> bool {
         let last = i64::try_from(self.log.len()).unwrap();
-        let open = format!("SELECT count(*) FROM _deliveries WHERE sink = '{name}'");
+        let open = format!("SELECT count(*) FROM _queue WHERE sink = '{name}'");
         self.position(name) >= last && self.place.number(&open) == 0
     }
 
@@ -139,7 +151,7 @@ impl World {
         let mut moved = Vec::new();
         loop {
             // A long backlog takes its time on a busy machine, and must go on.
-            let now = self.place.rows("SELECT position FROM _sinks ORDER BY name");
+            let now = self.place.rows("SELECT position, delivered FROM _sinks ORDER BY name");
             if now != moved {
                 moved = now;
                 limit = Instant::now() + Duration::from_secs(LIMIT_S);

@@ -18,7 +18,8 @@ async fn a_store_restored_from_a_backup_goes_on_under_the_same_event_ids() {
     let lead = text(&workspace.sandbox.truth(Route::Leads).last().unwrap().id);
     let place = workspace.place();
     let all = "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\", \"gap\"]";
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), all));
+    let webhook = Place::webhook_sink("hook", &hook.url("/"), all);
+    place.configure(&(webhook + &Place::file_sink("audit", all)));
     let daemon = place.started().await;
     settled(&workspace, &place).await;
     let made = place.run(["backup", "copy.db"]).await;
@@ -29,6 +30,7 @@ async fn a_store_restored_from_a_backup_goes_on_under_the_same_event_ids() {
     settled(&workspace, &place).await;
     daemon.kill().await;
     let (lost, before) = (place.number(LAST), hook.events().len());
+    let written = fs::read_to_string(place.path("audit.ndjson")).unwrap();
 
     let restored = place.run(["restore", "copy.db"]).await;
     assert_eq!(restored.code, Some(0), "{restored:?}");
@@ -54,6 +56,8 @@ async fn a_store_restored_from_a_backup_goes_on_under_the_same_event_ids() {
         assert_eq!(texts.entry(id).or_insert(change), &change, "{id} names several changes");
     }
     assert_eq!(texts.len(), before + 1, "what came again came under the id that it had");
+    let file = fs::read_to_string(place.path("audit.ndjson")).unwrap();
+    assert!(file.starts_with(&written), "lines that were written since the backup stay");
 }
 
 #[tokio::test]

@@ -50,8 +50,8 @@ async fn every_disagreement_is_found_and_ends_with_65() {
     let (_workspace, place) = filled().await;
     let sound = fs::read(place.store()).unwrap();
     let lead = "(SELECT id FROM leads LIMIT 1)";
-    let parked = "INSERT INTO _deliveries (sink, seq, route, record_id, state, attempts, since) \
-                  VALUES ('audit', 1, 'jobs', 'none', 'retrying', 1, '')";
+    let parked = "INSERT INTO _queue (sink, lane, seq, route, record_id, state, attempts, since) \
+                  VALUES ('audit', 2, 1, 'jobs', 'none', 'retrying', 1, '')";
     let disagreements = [
         ("UPDATE changes SET body = body || ' ' WHERE seq = 3", "log", "change 3"),
         (

@@ -1,0 +1,449 @@
+//! Feed: reads the log and queues what the sink is to get, a bounded number of rows ahead.
+//!
+//! A sink that is down costs no more than these rows: the log is its backlog. The position moves in the
+//! transaction that queues the rows. A replay, and what a destination has lost, are read in the same
+//! way from their own positions.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::filter::wants;
+use super::flood::Burst;
+use super::pace::Pace;
+use super::task::Task;
+use super::{MAX_DEAD, MAX_READY, MAX_RETRYING, ReplayRule, replay_filter, replay_rule};
+use crate::clock::stamp;
+use crate::config::{self, SinkFilter};
+use crate::record::{Change, Kind};
+use crate::store::{
+    Acknowledged, Feed, GateState, Lane, Reader, Replay, ReplayState, SinkRow, SinkState,
+    StoreError,
+};
+
+/// Rows of the log looked through in one read.
+const SCAN: usize = 4_096;
+/// Changes of a replay that are queued ahead, at most.
+const MAX_REPLAYED: usize = 256;
+/// A position that passed only unwanted changes is saved after this long.
+const SAVE_PASSED_AFTER: Duration = Duration::from_secs(1);
+
+/// How far the queue of one sink was filled.
+#[derive(Default)]
+pub(super) struct Feeding {
+    /// The rows up to this one are queued, or unwanted.
+    pub(super) position: i64,
+    /// Unwanted rows of which the store does not know yet, and since when there are some.
+    unwanted: i64,
+    passed_at: Option<Duration>,
+    /// The log may have rows after the position.
+    pub(super) look: bool,
+    /// As many rows are queued as may be.
+    pub(super) is_full: bool,
+    burst: Burst,
+    /// An operator may have begun or ended a replay.
+    pub(super) look_for_replay: bool,
+    replay: Option<Replaying>,
+    /// What the destination has acknowledged, if it keeps an account of that.
+    pub(super) acknowledged: Option<Acknowledged>,
+    /// What it has lost and is given again.
+    pub(super) refill: Option<Refill>,
+}
+
+/// A replay that is under way.
+struct Replaying {
+    replay: Replay,
+    filter: SinkFilter,
+    pace: Pace,
+    /// When more of it may be queued.
+    at: Duration,
+}
+
+impl Replaying {
+    /// Whether all of it is queued.
+    fn is_fed(&self) -> bool {
+        self.replay.position >= self.replay.to_seq
+    }
+}
+
+/// What a destination is given again: the changes after one row up to another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refill {
+    at: i64,
+    to: i64,
+}
+
+/// What a scan does with a row of the log.
+enum Take {
+    Queued,
+    Unwanted,
+    /// A replay asks for it, but the sink has a newer version or will get it.
+    LeftOut,
+    /// The scan ends before it.
+    End,
+}
+
+/// A part of the log that was looked through.
+#[derive(Debug, Default)]
+struct Scanned {
+    rows: Vec<i64>,
+    unwanted: i64,
+    left_out: i64,
+    upto: i64,
+    /// There is nothing behind it.
+    is_end: bool,
+}
+
+/// Looks at the rows after `after` up to `last`, until `most` are to be queued.
+fn scan(
+    reader: &Reader,
+    (after, last): (i64, i64),
+    most: usize,
+    mut take: impl FnMut(&Change) -> Result<Take, StoreError>,
+) -> Result<Scanned, StoreError> {
+    let mut scanned = Scanned { upto: after, ..Scanned::default() };
+    let (mut is_cut, mut failure) = (most == 0, None);
+    if is_cut {
+        return Ok(scanned);
+    }
+    let shown = reader.scan_after(after, SCAN, |change| {
+        if change.seq > last {
+            return ControlFlow::Break(());
+        }
+        match take(&change) {
+            Ok(Take::Queued) => scanned.rows.push(change.seq),
+            Ok(Take::Unwanted) => scanned.unwanted += 1,
+            Ok(Take::LeftOut) => scanned.left_out += 1,
+            Ok(Take::End) => {
+                is_cut = true;
+                return ControlFlow::Break(());
+            }
+            Err(error) => {
+                failure = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        scanned.upto = change.seq;
+        is_cut = scanned.rows.len() == most;
+        if is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    scanned.is_end = !is_cut && (shown < SCAN || scanned.upto >= last);
+    Ok(scanned)
+}
+
+impl Feeding {
+    pub(super) fn after(position: i64) -> Self {
+        let mut feeding = Self { position, ..Self::default() };
+        feeding.look_at_all();
+        feeding
+    }
+
+    /// The row up to which the sink has everything, or is owed it: what is lost counts as behind.
+    pub(super) fn shown(&self) -> i64 {
+        self.refill.map_or(self.position, |refill| refill.at)
+    }
+
+    /// Anything may have changed.
+    pub(super) fn look_at_all(&mut self) {
+        (self.look, self.is_full, self.look_for_replay) = (true, false, true);
+    }
+}
+
+impl Task {
+    /// Takes over the row as it was read. An operator may have moved the position on.
+    pub(super) fn adopt(&mut self, row: SinkRow) {
+        if row.position > self.feeding.position {
+            self.feeding.position = row.position;
+            (self.feeding.unwanted, self.feeding.passed_at) = (0, None);
+        }
+        self.row = row;
+    }
+
+    /// Whether changes of the log may be queued.
+    pub(super) fn may_feed(&self) -> bool {
+        let Feeding { look, is_full, .. } = self.feeding;
+        let is_closed =
+            self.is_held() || self.is_holding() || self.row.state == SinkState::Disabled;
+        look && !is_full && self.is_low() && !is_closed
+    }
+
+    /// Queues what is next, if there is room for it.
+    pub(super) async fn feed(&mut self) -> Result<(), StoreError> {
+        if self.row.state == SinkState::Disabled {
+            return Ok(());
+        }
+        self.feed_refill().await?;
+        if self.may_feed() {
+            self.feed_changes().await?;
+        }
+        self.feed_replay().await?;
+        let now = self.now();
+        if self.feeding.passed_at.is_some_and(|at| now >= at + SAVE_PASSED_AFTER) {
+            self.save_passed().await?;
+        }
+        Ok(())
+    }
+
+    /// How long to wait until there may be something to feed.
+    pub(super) fn feed_wait(&self, now: Duration) -> Option<Duration> {
+        let passed = self.feeding.passed_at.map(|at| at + SAVE_PASSED_AFTER);
+        let replay = self.feeding.replay.as_ref().filter(|task| !task.is_fed());
+        let replay = replay.map(|task| task.at);
+        let at = passed.into_iter().chain(replay).min()?;
+        Some(at.saturating_sub(now))
+    }
+
+    /// Whether an operator has to release new changes.
+    pub(super) fn is_held(&self) -> bool {
+        self.row.gate == GateState::Held
+    }
+
+    /// Whether the sink refused too much to get new changes.
+    pub(super) fn is_holding(&self) -> bool {
+        self.row.retrying >= MAX_RETRYING || self.row.dead >= MAX_DEAD
+    }
+
+    async fn feed_changes(&mut self) -> Result<(), StoreError> {
+        let (name, filter) = (self.it.name.clone(), self.it.settings.filter.clone());
+        let gate = (self.it.settings.hold_above, self.row.released_to);
+        let after = self.feeding.position;
+        let mut burst = self.feeding.burst.clone();
+        let read = self.it.store.read(move |reader| {
+            let room = MAX_READY - reader.ready_rows(&name, Lane::Change)?;
+            let mut is_flood = false;
+            let room = usize::try_from(room).unwrap_or_default();
+            let scanned = scan(reader, (after, i64::MAX), room, |change| {
+                if !wants(&filter, change) {
+                    return Ok(Take::Unwanted);
+                }
+                let (Some(most), released_to) = gate else { return Ok(Take::Queued) };
+                // Of a record that was forgotten the sink gets no version.
+                let counts = change.kind != Kind::Baseline
+                    && change.seq > released_to
+                    && !reader.is_erased(change.seq)?;
+                if counts && let Ok(at) = change.observed_at.parse() {
+                    is_flood = burst.exceeds(at, most);
+                }
+                Ok(if is_flood { Take::End } else { Take::Queued })
+            })?;
+            Ok((scanned, burst, is_flood, room == 0))
+        });
+        let (scanned, burst, is_flood, is_full) = read.await?;
+        self.feeding.is_full = is_full;
+        if is_full {
+            return Ok(());
+        }
+        if is_flood {
+            return self.hold().await;
+        }
+        self.feeding.burst = burst;
+        self.feeding.look = !scanned.is_end;
+        if scanned.upto == after {
+            return Ok(());
+        }
+        self.feeding.unwanted += scanned.unwanted;
+        if scanned.rows.is_empty() {
+            self.feeding.position = scanned.upto;
+            self.feeding.passed_at.get_or_insert(self.it.clock.now().elapsed);
+            return Ok(());
+        }
+        self.queue_changes(scanned.rows, scanned.upto).await
+    }
+
+    /// Saves a position that passed only unwanted changes.
+    pub(super) async fn save_passed(&mut self) -> Result<(), StoreError> {
+        if self.feeding.passed_at.is_none() {
+            return Ok(());
+        }
+        self.queue_changes(Vec::new(), self.feeding.position).await
+    }
+
+    async fn queue_changes(&mut self, rows: Vec<i64>, upto: i64) -> Result<(), StoreError> {
+        let (after, unwanted) = (self.row.position, self.feeding.unwanted);
+        let is_new = !rows.is_empty();
+        let feed = self.feed_of(Lane::Change, (after, upto), rows, unwanted);
+        if let Some(row) = self.it.store.feed(self.it.name.clone(), feed).await? {
+            // An operator may have moved it on: then nothing was queued.
+            self.feeding.position = row.position;
+            self.feeding.look |= row.position != upto;
+            self.row = row;
+        }
+        (self.feeding.unwanted, self.feeding.passed_at) = (0, None);
+        self.look |= is_new;
+        Ok(())
+    }
+
+    fn feed_of(
+        &self,
+        lane: Lane,
+        (after, upto): (i64, i64),
+        rows: Vec<i64>,
+        unwanted: i64,
+    ) -> Feed {
+        let at = self.it.clock.now().stamp();
+        Feed { lane, after, upto, rows, unwanted, only_if_newest: false, at }
+    }
+
+    /// Holds the sink, because too many changes came at once.
+    async fn hold(&mut self) -> Result<(), StoreError> {
+        self.save_passed().await?;
+        let name = &self.it.name;
+        if let Some(row) = self.it.store.hold_sink(name.clone()).await? {
+            self.row = row;
+        }
+        self.feeding.burst = Burst::default();
+        let most = self.it.settings.hold_above.unwrap_or_default();
+        tracing::warn!(sink = %name, hold_above = most,
+            "more changes than `hold_above` came within a minute: the sink is held and keeps its changes; look at them with `shopmirror log`, then run `shopmirror sinks release {name}`, or add --skip to drop them");
+        Ok(())
+    }
+
+    /// Takes over the replay that is under way according to the store, and says when it is done.
+    async fn look_for_replay(&mut self) -> Result<(), StoreError> {
+        let name = self.it.name.clone();
+        let found = self.it.store.read(move |reader| reader.replay(&name)).await?;
+        let before = self.feeding.replay.take();
+        let Some(replay) = found else { return Ok(()) };
+        let is_same = |before: &Replaying| before.replay.id == replay.id;
+        let before = before.filter(is_same);
+        if replay.state == ReplayState::Running {
+            let now = self.now();
+            let (pace, at) = before.map_or_else(
+                || (Pace::new(replay.rate, now), now),
+                |before| (before.pace, before.at.min(now)),
+            );
+            let filter = replay_filter(&self.it.settings.filter, &replay.choice);
+            self.feeding.replay = Some(Replaying { replay, filter, pace, at });
+        } else if before.is_some() && replay.state == ReplayState::Done {
+            let Replay { sent, refused, left_out, .. } = replay;
+            tracing::info!(sink = %self.it.name, sent, refused, left_out, "the replay is done");
+        }
+        Ok(())
+    }
+
+    async fn feed_replay(&mut self) -> Result<(), StoreError> {
+        if std::mem::take(&mut self.feeding.look_for_replay) {
+            self.look_for_replay().await?;
+        }
+        let (now, upto) = (self.now(), self.feeding.position);
+        let Some(task) = &mut self.feeding.replay else { return Ok(()) };
+        if task.at > now || task.is_fed() {
+            return Ok(());
+        }
+        let allowed = match task.pace.allows(now, MAX_REPLAYED) {
+            Ok(allowed) => allowed,
+            Err(wait) => {
+                task.at = now + wait;
+                return Ok(());
+            }
+        };
+        let (replay, filter) = (task.replay.clone(), task.filter.clone());
+        let (name, asked) = (self.it.name.clone(), self.it.settings.filter.clone());
+        let read = self.it.store.read_long(move |reader| {
+            // A second's worth at most, so that the rate holds after a pause as well.
+            let ahead = (replay.rate.ceil() as usize).clamp(1, MAX_REPLAYED);
+            let queued = usize::try_from(reader.ready_rows(&name, Lane::Replay)?).unwrap_or(ahead);
+            let room = allowed.min(ahead.saturating_sub(queued));
+            scan(reader, (replay.position, replay.to_seq), room, |change| {
+                Ok(match replay_rule(reader, &replay, (&asked, &filter), upto, change)? {
+                    ReplayRule::HandedOver => Take::Queued,
+                    ReplayRule::LeftOut => Take::LeftOut,
+                    ReplayRule::Unwanted => Take::Unwanted,
+                })
+            })
+        });
+        let scanned: Scanned = read.await?;
+        let Some(task) = &mut self.feeding.replay else { return Ok(()) };
+        // The last rows of the range may be no longer in the log.
+        let upto = if scanned.is_end { task.replay.to_seq } else { scanned.upto };
+        if upto == task.replay.position {
+            // What is queued goes first.
+            task.at = now + Duration::from_secs(1);
+            return Ok(());
+        }
+        task.pace.take(scanned.rows.len());
+        task.at = now;
+        let only_if_newest = !task.replay.choice.all_versions;
+        let range = (task.replay.position, upto);
+        let feed = self.feed_of(Lane::Replay, range, scanned.rows, scanned.left_out);
+        let feed = Feed { only_if_newest, ..feed };
+        self.it.store.feed(self.it.name.clone(), feed).await?;
+        (self.feeding.look_for_replay, self.look) = (true, true);
+        Ok(())
+    }
+
+    /// Tells the sink what its destination must have.
+    pub(super) async fn expect_stored(&mut self) -> Result<(), StoreError> {
+        if self.idle.iter().all(|sink| sink.stored().is_none()) {
+            return Ok(());
+        }
+        let (name, start) = (self.it.name.clone(), self.it.settings.start);
+        let (is_new, position) = (self.row.delivered == 0, self.row.position);
+        let read = self.it.store.read(move |reader| {
+            let began = match start {
+                _ if is_new => position,
+                config::Start::Beginning => 0,
+                config::Start::At(time) => reader.position_at(&stamp(time))?,
+                config::Start::Now => position,
+            };
+            let acknowledged = reader.acknowledged(&name)?;
+            Ok(acknowledged.unwrap_or(Acknowledged { after: began, upto: 0 }))
+        });
+        let acknowledged = read.await?;
+        self.feeding.acknowledged = Some(acknowledged);
+        for sink in &mut self.idle {
+            sink.expect_stored(acknowledged.upto);
+        }
+        Ok(())
+    }
+
+    /// The destination has the log only up to `held`: what it lacks goes before anything new.
+    pub(super) fn begin_refill(&mut self, held: i64) {
+        let Some(acknowledged) = self.feeding.acknowledged else { return };
+        let (at, to) = (held.max(acknowledged.after), acknowledged.upto);
+        self.ahead.clear();
+        self.look = true;
+        self.feeding.refill = Some(Refill { at, to });
+        if at < to {
+            let said = format!(
+                "the database has the log up to change {held} only: {} to {to} are stored before anything new; the log may keep only the newest version of each record",
+                at + 1
+            );
+            tracing::warn!(sink = %self.it.name, "{said}");
+            self.outcomes.last_error = Some(said);
+        }
+    }
+
+    /// Queues what the destination has lost. What it is still owed it never had, and of a forgotten
+    /// record it needs to know only that.
+    async fn feed_refill(&mut self) -> Result<(), StoreError> {
+        let Some(Refill { at, to }) = self.feeding.refill else { return Ok(()) };
+        let (name, filter) = (self.it.name.clone(), self.it.settings.filter.clone());
+        let read = self.it.store.read_long(move |reader| {
+            let queued = reader.ready_rows(&name, Lane::Refill)?;
+            let room = usize::try_from(MAX_READY - queued).unwrap_or_default();
+            let scanned = scan(reader, (at, to), if at < to { room } else { 0 }, |change| {
+                let is_lost = wants(&filter, change)
+                    && !reader.is_queued(&name, change.seq)?
+                    && !reader.is_erased(change.seq)?;
+                Ok(if is_lost { Take::Queued } else { Take::Unwanted })
+            })?;
+            Ok::<_, StoreError>((scanned, queued))
+        });
+        let (scanned, queued) = read.await?;
+        let upto = if scanned.is_end { to } else { scanned.upto };
+        if at < to && upto > at {
+            self.look |= !scanned.rows.is_empty();
+            let feed = self.feed_of(Lane::Refill, (at, upto), scanned.rows, 0);
+            self.it.store.feed(self.it.name.clone(), feed).await?;
+            self.feeding.refill = Some(Refill { at: upto, to });
+        } else if at >= to && queued == 0 && !self.is_busy() {
+            tracing::info!(sink = %self.it.name, "the database has what it lacked");
+            self.feeding.refill = None;
+            self.look = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! From a verdict to what happens to a row: pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::backoff::Backoff;
+use crate::clock::stamp;
+use crate::sink::Verdict;
+use crate::store::{Gone, Lane, QueueRow, RowState};
+
+/// When a change is tried again that a failing endpoint was given.
+const AFTER_FAULT: Backoff =
+    Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
+
+/// What happens to a row that was handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It leaves the queue.
+    Gone(Gone),
+    /// It stays in the queue, with something new about it.
+    Kept(QueueRow),
+    /// It stays as it is.
+    Untouched,
+}
+
+/// By what a fate is decided.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules<'a> {
+    /// The wait after each refusal; after the last one, the row is dead.
+    pub(super) retry: &'a [Duration],
+    /// Whether a fault concerns all rows, so that their order stays.
+    pub(super) keeps_order: bool,
+    /// Uniform in `0.0..1.0`, for the jitter.
+    pub(super) chance: f64,
+    pub(super) now: Timestamp,
+}
+
+impl Rules<'_> {
+    pub(super) fn fate(&self, row: &QueueRow, verdict: &Verdict) -> Fate {
+        match verdict {
+            Verdict::Done => Fate::Gone(Gone::Delivered),
+            // What a replay sends once more was delivered before: nothing waits for it.
+            Verdict::Refused { .. } if row.lane == Lane::Replay => Fate::Gone(Gone::Refused),
+            Verdict::Refused { reason, for_good } => {
+                let attempts = row.attempts + 1;
+                let refused = usize::try_from(row.attempts).unwrap_or(usize::MAX);
+                let wait = self.retry.get(refused).filter(|_| !for_good);
+                let due_at = wait.map(|wait| self.after(wait.mul_f64(0.8 + 0.4 * self.chance)));
+                let state = if due_at.is_some() { RowState::Retrying } else { RowState::Dead };
+                let last_error = Some(reason.clone());
+                Fate::Kept(QueueRow { state, attempts, due_at, last_error, ..row.clone() })
+            }
+            Verdict::Fault { .. } if self.keeps_order => Fate::Untouched,
+            // The endpoint is to blame, so this is no attempt. Others go first all the same, because a
+            // change that always fails would otherwise hold them up.
+            Verdict::Fault { reason, retry_after } => {
+                let faults = row.faults + 1;
+                let times = u32::try_from(faults).unwrap_or(u32::MAX);
+                let wait = match retry_after {
+                    Some(asked) if !row.is_blamed() => *asked,
+                    asked => AFTER_FAULT.wait(times, self.chance, *asked),
+                };
+                Fate::Kept(QueueRow {
+                    state: RowState::Retrying,
+                    faults,
+                    due_at: Some(self.after(wait)),
+                    last_error: Some(reason.clone()),
+                    ..row.clone()
+                })
+            }
+            Verdict::Gone { .. } | Verdict::NotTried | Verdict::CutShort => Fate::Untouched,
+        }
+    }
+
+    fn after(&self, wait: Duration) -> String {
+        stamp(self.now.checked_add(wait).unwrap_or(Timestamp::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(lane: Lane, attempts: i64) -> QueueRow {
+        QueueRow {
+            lane,
+            seq: 7,
+            route: "leads".into(),
+            record_id: "1".into(),
+            state: RowState::Ready,
+            attempts,
+            faults: 0,
+            due_at: None,
+            last_error: None,
+            since: "2026-01-01T00:00:00.000000Z".into(),
+            only_if_newest: false,
+        }
+    }
+
+    fn rules(keeps_order: bool) -> Rules<'static> {
+        const RETRY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(100)];
+        Rules { retry: &RETRY, keeps_order, chance: 0.5, now: Timestamp::UNIX_EPOCH }
+    }
+
+    fn kept(fate: Fate) -> (RowState, i64, i64, Option<String>) {
+        let Fate::Kept(row) = fate else { panic!("{fate:?}") };
+        (row.state, row.attempts, row.faults, row.due_at)
+    }
+
+    #[test]
+    fn a_refused_change_is_tried_again_after_each_wait_and_is_dead_after_the_last() {
+        let refused = |for_good| Verdict::Refused { reason: "answered 422".into(), for_good };
+        let fate = |attempts, for_good| {
+            kept(rules(false).fate(&row(Lane::Change, attempts), &refused(for_good)))
+        };
+        let at = |text: &str| Some(text.to_owned());
+        let first = at("1970-01-01T00:00:10.000000Z");
+        assert_eq!(fate(0, false), (RowState::Retrying, 1, 0, first));
+        assert_eq!(fate(1, false).3, at("1970-01-01T00:01:40.000000Z"));
+        assert_eq!(fate(2, false), (RowState::Dead, 3, 0, None));
+        assert_eq!(fate(0, true), (RowState::Dead, 1, 0, None));
+        let replayed = rules(false).fate(&row(Lane::Replay, 0), &refused(false));
+        assert_eq!(replayed, Fate::Gone(Gone::Refused));
+    }
+
+    #[test]
+    fn a_fault_is_no_attempt_and_keeps_the_order_where_the_sink_does() {
+        let fault = |retry_after| Verdict::Fault { reason: "answered 503".into(), retry_after };
+        let change = row(Lane::Change, 1);
+        let (state, attempts, faults, _) = kept(rules(false).fate(&change, &fault(None)));
+        assert_eq!((state, attempts, faults), (RowState::Retrying, 1, 1));
+        let asked = fault(Some(Duration::from_secs(60)));
+        let due_at = kept(rules(false).fate(&change, &asked)).3;
+        assert_eq!(due_at.as_deref(), Some("1970-01-01T00:01:00.000000Z"));
+        assert_eq!(rules(true).fate(&change, &fault(None)), Fate::Untouched);
+    }
+}

@@ -1,0 +1,526 @@
+//! Send: hands over the oldest due row of each record, as many at a time as the sink takes.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::health::Fault;
+use super::outcome::{Fate, Rules};
+use super::resend::is_superseded;
+use super::room::SMALL;
+use super::task::Task;
+use crate::clock::stamp;
+use crate::config::SinkFilter;
+use crate::record::Change;
+use crate::retry_after;
+use crate::sink::{Sink, Verdict};
+use crate::store::{
+    DueBy, Gone, Lane, Outcomes, QueueRow, Reader, RowState, SinkState, StoreError,
+};
+
+/// Rows read ahead, and the number below which more are read.
+const AHEAD: usize = 256;
+const LOW: usize = 64;
+/// Bytes of records read ahead, above which nothing more is read.
+const AHEAD_BYTES: usize = 512 * 1024;
+/// Acknowledged rows after which they are removed from the queue …
+const GROUP: usize = 64;
+/// … or this long after the first of them.
+const SAVE_AFTER: Duration = Duration::from_millis(100);
+/// Acknowledged rows that are still in the queue, at most.
+const UNSAVED: usize = 2 * GROUP;
+
+/// Why a dead letter that was sent again is dead.
+const SUPERSEDED: &str = "not sent again, because the sink has a newer version of the record: add \
+     --all-versions to send it all the same";
+
+/// A row that was read and not handed over yet.
+pub(super) struct Ahead {
+    row: QueueRow,
+    /// Bytes of its record.
+    bytes: usize,
+    /// `None` for a large record, which is read only when there is room for it.
+    change: Option<Change>,
+}
+
+/// A call that has ended.
+pub(super) struct Call {
+    sink: Box<dyn Sink>,
+    rows: Vec<QueueRow>,
+    verdicts: Vec<Verdict>,
+    /// Rows that were not sent, because the sink has a newer version of the record.
+    superseded: Vec<bool>,
+}
+
+/// What decides whether the sink has a newer version of a record.
+struct Newest {
+    sink: String,
+    filter: SinkFilter,
+    upto: i64,
+}
+
+impl Newest {
+    fn supersedes(&self, reader: &Reader, rows: &[QueueRow]) -> Result<Vec<bool>, StoreError> {
+        let is_old = |row: &QueueRow| {
+            let Self { sink, filter, upto } = self;
+            Ok(row.only_if_newest && is_superseded(reader, sink, Some(filter), *upto, row)?)
+        };
+        rows.iter().map(is_old).collect()
+    }
+}
+
+/// Rows that were read from the queue.
+#[derive(Default)]
+struct Next {
+    rows: Vec<Ahead>,
+    /// Rows whose change is no longer in the log.
+    vanished: Vec<QueueRow>,
+    /// There may be more that are due.
+    is_cut: bool,
+    next_due: Option<String>,
+}
+
+impl Task {
+    /// Whether few rows are at hand.
+    pub(super) fn is_low(&self) -> bool {
+        self.ahead.len() < LOW && self.bytes_ahead() < AHEAD_BYTES / 2
+    }
+
+    fn bytes_ahead(&self) -> usize {
+        self.ahead.iter().filter(|ahead| ahead.change.is_some()).map(|ahead| ahead.bytes).sum()
+    }
+
+    /// Whether rows are under way or not saved.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.in_hand.is_empty()
+    }
+
+    /// Whether rows wait to be saved for so long, or so many that none is handed over before they are.
+    pub(super) fn must_save(&self, now: Duration) -> bool {
+        let is_old = self.unsaved_since.is_some_and(|since| now >= since + SAVE_AFTER);
+        let is_final = !self.outcomes.kept.is_empty()
+            || self.outcomes.disable
+            || self.outcomes.last_error.is_some();
+        is_final || is_old || self.outcomes.gone.len() >= GROUP
+    }
+
+    /// How long to wait until rows are saved.
+    pub(super) fn save_wait(&self, now: Duration) -> Option<Duration> {
+        self.unsaved_since.map(|since| (since + SAVE_AFTER).saturating_sub(now))
+    }
+
+    /// No attempt is planned for later than this: the longest wait with its jitter, and half as much
+    /// again. One that is was planned while the clock was wrong.
+    fn longest_wait(&self) -> Duration {
+        let longest = self.it.settings.retry.iter().max().copied().unwrap_or_default();
+        longest.max(retry_after::MAX_WAIT).mul_f64(1.8)
+    }
+
+    /// Whether rows may be due that are not at hand, and there is use for them.
+    pub(super) fn may_read(&self, now: Duration) -> bool {
+        let is_due = self.next_due.is_some_and(|at| now >= at);
+        let is_open = self.row.state != SinkState::Disabled && self.health.pause(now).is_none();
+        (self.look && self.is_low() || is_due) && is_open
+    }
+
+    /// Reads rows that are due, if few are at hand and there may be some.
+    pub(super) async fn read_ahead(&mut self) -> Result<(), StoreError> {
+        let now = self.it.clock.now();
+        if !self.may_read(now.elapsed) {
+            return Ok(());
+        }
+        let known: HashSet<(Lane, i64)> =
+            self.ahead.iter().map(|ahead| ahead.row.key()).chain(self.in_hand.clone()).collect();
+        let latest = now.wall.checked_add(self.longest_wait()).map(stamp).unwrap_or_default();
+        let by = DueBy { now: now.stamp(), latest };
+        let lanes = if self.feeding.refill.is_some() { Lane::Refill } else { Lane::Replay };
+        let (name, at_hand) = (self.it.name.clone(), self.bytes_ahead());
+        let read = self.it.store.read(move |reader| {
+            let limit = AHEAD + known.len();
+            let mut rows = reader.next_rows(&name, &by, limit)?;
+            let mut next = Next { is_cut: rows.len() >= limit, ..Next::default() };
+            rows.retain(|row| row.lane <= lanes && !known.contains(&row.key()));
+            let mut bytes = at_hand;
+            for row in rows {
+                if next.rows.len() >= AHEAD || bytes >= AHEAD_BYTES {
+                    next.is_cut = true;
+                    break;
+                }
+                match read_row(reader, &row)? {
+                    None => next.vanished.push(row),
+                    Some((size, change)) => {
+                        bytes += change.as_ref().map_or(0, |_| size);
+                        next.rows.push(Ahead { row, bytes: size, change });
+                    }
+                }
+            }
+            next.next_due = reader.next_due(&name, &by.now)?;
+            Ok(next)
+        });
+        let next = read.await?;
+        self.look = next.is_cut;
+        self.next_due = next.next_due.and_then(|due| {
+            let due: Timestamp = due.parse().ok()?;
+            let left = Duration::try_from(due.duration_since(now.wall)).unwrap_or_default();
+            Some(now.elapsed + left)
+        });
+        for row in next.vanished {
+            self.in_hand.insert(row.key());
+            self.gone(row, Gone::Vanished);
+        }
+        self.ahead.extend(next.rows);
+        self.ahead.make_contiguous().sort_by_key(|a| (a.row.faults, a.row.lane, a.row.seq));
+        Ok(())
+    }
+
+    /// The sink has a newer version of the record: a dead letter stays one, and what is sent once more
+    /// leaves the queue.
+    fn superseded(&mut self, row: QueueRow) {
+        if row.lane == Lane::Change {
+            let (state, last_error) = (RowState::Dead, Some(SUPERSEDED.to_owned()));
+            self.outcomes.kept.push(QueueRow { state, due_at: None, last_error, ..row });
+        } else {
+            self.gone(row, Gone::LeftOut);
+        }
+    }
+
+    fn gone(&mut self, row: QueueRow, gone: Gone) {
+        self.outcomes.gone.push((row, gone));
+        self.unsaved_since.get_or_insert(self.it.clock.now().elapsed);
+    }
+
+    /// Begins as many calls as the sink, its health and its rate allow. Returns how long to wait for
+    /// more, if time alone brings it.
+    pub(super) fn start(&mut self) -> Option<Duration> {
+        let mut wait = None;
+        let is_closed = self.row.state == SinkState::Disabled;
+        while !is_closed && wait.is_none() && self.outcomes.gone.len() < UNSAVED {
+            let is_paused = self.health.pause(self.now()).is_some();
+            if is_paused || !self.health.is_well() && !self.calls.is_empty() {
+                break;
+            }
+            wait = self.rate_wait();
+            if wait.is_some() {
+                break;
+            }
+            let Some(sink) = self.idle.pop() else { break };
+            match self.batch(&*sink) {
+                Ok(batch) if !batch.is_empty() => {
+                    if let Some(pace) = &mut self.pace {
+                        pace.take(1);
+                    }
+                    self.call(sink, batch);
+                }
+                Ok(_) => {
+                    self.idle.push(sink);
+                    break;
+                }
+                Err(left) => {
+                    self.idle.push(sink);
+                    wait = Some(left);
+                }
+            }
+        }
+        wait
+    }
+
+    /// How long the rate keeps the next row waiting.
+    pub(super) fn rate_wait(&mut self) -> Option<Duration> {
+        let now = self.now();
+        let left = self.pace.as_mut()?.allows(now, 1).err()?;
+        (!self.ahead.is_empty()).then_some(left)
+    }
+
+    /// Takes the rows of the next call; the error is how long a batch that is not full waits.
+    fn batch(&mut self, sink: &dyn Sink) -> Result<Vec<Ahead>, Duration> {
+        let keeps_order = sink.keeps_order();
+        let most = if self.health.is_well() || keeps_order { sink.batch() } else { 1 };
+        let mut chosen: Vec<usize> = Vec::new();
+        let mut records: HashSet<(&str, &str)> = HashSet::new();
+        for (index, ahead) in self.ahead.iter().enumerate() {
+            let record = ahead.row.record();
+            let is_taken = record.is_some_and(|(route, id)| {
+                self.records.contains(&(route.to_owned(), id.to_owned()))
+                    || !keeps_order && records.contains(&(route, id))
+            });
+            if is_taken {
+                continue;
+            }
+            if ahead.row.only_if_newest && !self.outcomes.gone.is_empty() {
+                // Whether the sink has a newer version is known once all of these are saved.
+                self.unsaved_since = Some(Duration::ZERO);
+                break;
+            }
+            let first = chosen.first().map(|first| &self.ahead[*first]);
+            // A notice, and a record for which there must be room, go alone.
+            let fits = first.is_none_or(|first| {
+                first.row.lane == ahead.row.lane && is_small(first) && is_small(ahead)
+            });
+            if !fits {
+                break;
+            }
+            records.extend(record);
+            chosen.push(index);
+            if chosen.len() == most || !is_small(ahead) {
+                break;
+            }
+        }
+        let is_full = chosen.len() >= most || self.look || self.feeding.look;
+        if let Some(first) = chosen.first().map(|first| &self.ahead[*first])
+            && !is_full
+            && let Some(left) = lingers(sink.linger(), first, self.it.clock.now().wall)
+        {
+            return Err(left);
+        }
+        let mut taken: Vec<Ahead> = Vec::with_capacity(chosen.len());
+        for index in chosen.into_iter().rev() {
+            taken.extend(self.ahead.remove(index));
+        }
+        taken.reverse();
+        Ok(taken)
+    }
+
+    /// Begins a call. A large record is read once there is room for it.
+    fn call(&mut self, mut sink: Box<dyn Sink>, batch: Vec<Ahead>) {
+        let mut rows = Vec::with_capacity(batch.len());
+        let mut changes = Vec::with_capacity(batch.len());
+        let mut large = None;
+        for Ahead { row, bytes, change } in batch {
+            self.in_hand.insert(row.key());
+            self.records.extend(row.record().map(|(route, id)| (route.to_owned(), id.to_owned())));
+            match change {
+                Some(change) => changes.push(change),
+                None => large = Some((row.clone(), bytes)),
+            }
+            rows.push(row);
+        }
+        let (store, room, clock) =
+            (self.it.store.clone(), self.it.room.clone(), self.it.clock.clone());
+        let (ending, cut) = (self.ending.clone(), self.cut.clone());
+        let newest = rows.iter().any(|row| row.only_if_newest).then(|| Newest {
+            sink: self.it.name.clone(),
+            filter: self.it.settings.filter.clone(),
+            upto: self.feeding.position,
+        });
+        self.calls.spawn(async move {
+            let mut superseded = vec![false; rows.len()];
+            if let Some(newest) = newest {
+                let asked = rows.clone();
+                let read = store.read(move |reader| newest.supersedes(reader, &asked)).await;
+                let Ok(known) = read else {
+                    let verdicts = vec![Verdict::NotTried; rows.len()];
+                    return Call { sink, rows, verdicts, superseded };
+                };
+                superseded = known;
+                let mut keep = superseded.iter().map(|is_old| !is_old);
+                if large.is_none() {
+                    changes.retain(|_| keep.next().unwrap_or(true));
+                }
+            }
+            let given = superseded.iter().filter(|is_old| !**is_old).count();
+            let mut share = None;
+            if let Some((row, bytes)) = large.filter(|_| given > 0) {
+                share = ending.run_until_cancelled(room.take(bytes)).await;
+                if share.is_some() {
+                    let read = store.read(move |reader| change_of(reader, &row)).await;
+                    changes.extend(read.ok().flatten());
+                }
+            }
+            let mut verdicts = if given > 0 && changes.len() == given {
+                sink.hand_over(&changes, clock.now().wall, &cut).await
+            } else {
+                vec![Verdict::NotTried; given]
+            }
+            .into_iter();
+            drop((changes, share));
+            let verdicts = superseded.iter().map(|is_old| {
+                let verdict = if *is_old { None } else { verdicts.next() };
+                verdict.unwrap_or(Verdict::NotTried)
+            });
+            let verdicts = verdicts.collect();
+            Call { sink, rows, verdicts, superseded }
+        });
+    }
+
+    /// Takes in what became of a call.
+    pub(super) fn ended(&mut self, call: Call) {
+        let Call { mut sink, rows, verdicts, superseded } = call;
+        let moment = self.it.clock.now();
+        let rules = Rules {
+            retry: &self.it.settings.retry,
+            keeps_order: sink.keeps_order(),
+            chance: fastrand::f64(),
+            now: moment.wall,
+        };
+        let fates: Vec<Fate> =
+            rows.iter().zip(&verdicts).map(|(row, verdict)| rules.fate(row, verdict)).collect();
+        let mut is_back = false;
+        let judged = rows.into_iter().zip(verdicts).zip(fates).zip(superseded);
+        for (((row, verdict), fate), is_old) in judged {
+            if let Some((route, id)) = row.record() {
+                self.records.remove(&(route.to_owned(), id.to_owned()));
+            }
+            if is_old {
+                self.superseded(row);
+                continue;
+            }
+            self.note(&row, verdict, moment.elapsed);
+            match fate {
+                Fate::Gone(gone) => self.gone(row, gone),
+                Fate::Kept(kept) => {
+                    // Those behind it wait in the store from now on.
+                    self.ahead.retain(|ahead| {
+                        ahead.row.record() != kept.record() || ahead.row.record().is_none()
+                    });
+                    if kept.attempts > row.attempts {
+                        self.refusals.add(&kept, moment.elapsed);
+                    }
+                    self.outcomes.kept.push(kept);
+                }
+                Fate::Untouched => {
+                    is_back = true;
+                    self.in_hand.remove(&row.key());
+                }
+            }
+        }
+        if is_back {
+            // It is read again in its place.
+            self.ahead.clear();
+            self.look = true;
+        }
+        if let Some(mark) = sink.mark() {
+            self.outcomes.mark = Some(mark);
+        }
+        if let Some(held) = sink.take_lost() {
+            self.begin_refill(held);
+        }
+        if let Some(upto) = sink.stored()
+            && self.feeding.refill.is_none()
+            && let Some(known) = &mut self.feeding.acknowledged
+            && known.upto != upto
+        {
+            known.upto = upto;
+            self.outcomes.acknowledged = Some(*known);
+        }
+        self.idle.push(sink);
+    }
+
+    /// Learns from a verdict about the endpoint, and says when it fails or takes changes again.
+    fn note(&mut self, row: &QueueRow, verdict: Verdict, now: Duration) {
+        let name = &self.it.name;
+        match verdict {
+            Verdict::Done | Verdict::Refused { .. } => {
+                match verdict {
+                    Verdict::Refused { reason, .. } => self.outcomes.last_error = Some(reason),
+                    _ => self.refusals.taken(),
+                }
+                if self.health.responded() {
+                    tracing::info!(sink = %name, "the sink takes changes again");
+                }
+            }
+            // The endpoint takes others, and means only this one.
+            Verdict::Fault { retry_after: Some(_), .. }
+                if row.is_blamed() && self.health.is_well() => {}
+            Verdict::Fault { reason, retry_after } => {
+                if self.health.is_well() {
+                    tracing::warn!(sink = %name, reason, "delivery failed; changes are kept and will be retried");
+                    self.outcomes.last_error = Some(reason.clone());
+                }
+                let fault = Fault { reason, asked: retry_after, is_first: row.faults == 0 };
+                self.health.failed(fault, now, fastrand::f64());
+            }
+            Verdict::Gone { reason } => {
+                tracing::error!(sink = %name, "the endpoint is gone (410): the sink is disabled and keeps its changes; correct its url, then reload");
+                self.outcomes.last_error = Some(reason);
+                self.outcomes.disable = true;
+            }
+            Verdict::NotTried | Verdict::CutShort => {}
+        }
+    }
+
+    /// Saves what became of rows.
+    pub(super) async fn save(&mut self) -> Result<(), StoreError> {
+        if self.outcomes.is_empty() {
+            return Ok(());
+        }
+        let at = self.it.clock.now().stamp();
+        let saved = self.it.store.settle(self.it.name.clone(), self.outcomes.clone(), at).await?;
+        let Outcomes { gone, kept, .. } = std::mem::take(&mut self.outcomes);
+        self.unsaved_since = None;
+        self.feeding.is_full &= gone.is_empty();
+        for row in gone.iter().map(|(row, _)| row).chain(&kept) {
+            self.in_hand.remove(&row.key());
+            self.feeding.look_for_replay |= row.lane == Lane::Replay;
+            // What waited for it is ready now, or it is due again.
+            self.look |= row.attempts + row.faults > 0 || row.state != RowState::Ready;
+        }
+        self.look |= !kept.is_empty();
+        if let Some(row) = saved {
+            self.adopt(row);
+        }
+        Ok(())
+    }
+}
+
+fn is_small(ahead: &Ahead) -> bool {
+    ahead.row.lane != Lane::Notice && ahead.change.is_some()
+}
+
+/// The size of a row's record, with the record unless it is large; `None` if it is no longer there.
+fn read_row(
+    reader: &Reader,
+    row: &QueueRow,
+) -> Result<Option<(usize, Option<Change>)>, StoreError> {
+    let Some(bytes) = reader.weight(row.lane, row.seq)? else { return Ok(None) };
+    if bytes > SMALL {
+        return Ok(Some((bytes, None)));
+    }
+    Ok(change_of(reader, row)?.map(|change| (bytes, Some(change))))
+}
+
+fn change_of(reader: &Reader, row: &QueueRow) -> Result<Option<Change>, StoreError> {
+    if row.lane == Lane::Notice {
+        return reader.notice(row.seq);
+    }
+    let mut changes = reader.changes(&[row.seq])?;
+    reader.add_jobs(&mut changes)?;
+    Ok(changes.pop())
+}
+
+/// How much longer a batch that is not full waits for more changes after its oldest one.
+fn lingers(linger: Duration, oldest: &Ahead, now: Timestamp) -> Option<Duration> {
+    let change = oldest.change.as_ref()?;
+    if linger.is_zero() || oldest.row.lane != Lane::Change || oldest.row.attempts > 0 {
+        return None;
+    }
+    left_of(linger, change.observed_at.parse().ok()?, now)
+}
+
+/// What is left of the time that a batch waits for more changes after its oldest one.
+fn left_of(linger: Duration, oldest: Timestamp, now: Timestamp) -> Option<Duration> {
+    let until = oldest.checked_add(linger).ok()?;
+    let left = Duration::try_from(until.duration_since(now)).ok()?;
+    // More than all of it is left if the clock was ahead when the change was stored. How long ago that
+    // was is unknown, so the batch waits no longer.
+    (!left.is_zero() && left <= linger).then_some(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_until_its_oldest_change_is_old_enough_and_never_for_a_clock_that_was_ahead() {
+        let linger = Duration::from_secs(60);
+        let oldest: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let left = |now: &str| left_of(linger, oldest, now.parse().unwrap()).map(|d| d.as_secs());
+        assert_eq!(left("2026-03-01T12:00:00Z"), Some(60));
+        assert_eq!(left("2026-03-01T12:00:45Z"), Some(15));
+        assert_eq!(left("2026-03-01T12:01:00Z"), None);
+        assert_eq!(left("2026-04-01T00:00:00Z"), None);
+        for ahead in ["2026-03-01T11:59:59Z", "2026-03-01T11:00:00Z", "2016-03-01T12:00:00Z"] {
+            assert_eq!(left(ahead), None, "{ahead}");
+        }
+    }
+}

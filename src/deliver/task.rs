@@ -1,0 +1,320 @@
+//! The task of one sink: feeds its queue, sends from it, and saves what became of it.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::feed::Feeding;
+use super::health::Health;
+use super::pace::Pace;
+use super::refusals::{Refusals, Refused};
+use super::send::{Ahead, Call};
+use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus, behind};
+use crate::sink::Sink;
+use crate::store::{Lane, Outcomes, Reader, SinkRow, SinkState, StoreError};
+
+/// Faults in a row after which a single run tries no further change.
+const MAX_FAULTS_ONCE: u32 = 16;
+
+/// What a task knows. A restart loses only the health and the pace.
+pub(super) struct Task {
+    pub(super) it: Deliverer,
+    /// The sink's row as it was saved last.
+    pub(super) row: SinkRow,
+    pub(super) feeding: Feeding,
+    /// Sinks that take a call now.
+    pub(super) idle: Vec<Box<dyn Sink>>,
+    pub(super) calls: JoinSet<Call>,
+    /// Rows that go next, in their order.
+    pub(super) ahead: VecDeque<Ahead>,
+    /// There may be due rows in the queue that are not at hand.
+    pub(super) look: bool,
+    pub(super) next_due: Option<Duration>,
+    /// Rows that are under way, or whose outcome is not saved.
+    pub(super) in_hand: HashSet<(Lane, i64)>,
+    /// The records of rows that are under way.
+    pub(super) records: HashSet<(String, String)>,
+    pub(super) outcomes: Outcomes,
+    /// When the first of the rows was acknowledged that are not saved.
+    pub(super) unsaved_since: Option<Duration>,
+    pub(super) health: Health,
+    pub(super) refusals: Refusals,
+    pub(super) pace: Option<Pace>,
+    /// Ends the wait for room in memory.
+    pub(super) ending: CancellationToken,
+    /// Cuts short what is under way.
+    pub(super) cut: CancellationToken,
+}
+
+impl Deliverer {
+    /// Delivers until `finish`, which lets what is under way end; `cut` cuts that short.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store fails in a way that waiting cannot fix.
+    pub async fn run(
+        self,
+        finish: CancellationToken,
+        cut: CancellationToken,
+    ) -> Result<(), StoreError> {
+        let mut log = self.store.last_seq();
+        let mut wake = self.wake.clone();
+        let mut task = Task::begin(self, finish.clone(), cut).await?;
+        let mut is_blocked = false;
+        loop {
+            // Before reading: growth between the read and the wait would otherwise be missed.
+            task.feeding.look |= log.has_changed().is_ok_and(|grown| grown);
+            log.borrow_and_update();
+            let wait = match task.step(finish.is_cancelled()).await {
+                Ok(wait) => {
+                    is_blocked = false;
+                    wait
+                }
+                Err(error) if error.is_transient() => {
+                    if !is_blocked {
+                        tracing::warn!(sink = %task.it.name, %error, "could not save what was delivered; retrying");
+                    }
+                    is_blocked = true;
+                    if finish.is_cancelled() && task.calls.is_empty() {
+                        // The rows are handed over again under the same event ids.
+                        return Ok(());
+                    }
+                    DISK_WAIT
+                }
+                Err(error) => return Err(error),
+            };
+            task.publish();
+            if finish.is_cancelled() && task.calls.is_empty() && !is_blocked {
+                task.report(true);
+                return Ok(());
+            }
+            let finishing = finish.is_cancelled();
+            tokio::select! {
+                biased;
+                () = finish.cancelled(), if !finishing => {}
+                Some(ended) = task.calls.join_next() => task.ended(outcome_of(ended)),
+                () = woken(&mut wake), if !finishing => task.woken().await?,
+                grown = log.changed(), if !finishing => match grown {
+                    Ok(()) => task.feeding.look = true,
+                    Err(_) => return Ok(()),
+                },
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Delivers what is in the log and due now, and returns the status of the sink then. Each change is
+    /// tried once, and only a rate is waited for.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store fails.
+    pub async fn once(self, cut: &CancellationToken) -> Result<SinkStatus, StoreError> {
+        let mut task = Task::begin(self, CancellationToken::new(), cut.clone()).await?;
+        let mut faults = 0;
+        loop {
+            let wait = task.step(false).await?;
+            if let Some(ended) = task.calls.join_next().await {
+                task.ended(outcome_of(ended));
+                faults = if task.health.is_well() { 0 } else { faults + 1 };
+                if cut.is_cancelled() && task.calls.is_empty() {
+                    break;
+                }
+                continue;
+            }
+            if let Some(left) = task.rate_wait() {
+                tokio::time::sleep(left).await;
+                continue;
+            }
+            if cut.is_cancelled() {
+                break;
+            }
+            let now = task.now();
+            if wait.is_zero() {
+                continue;
+            }
+            let is_paused = task.health.pause(now).is_some();
+            let is_hopeless = faults >= MAX_FAULTS_ONCE || task.health.is_asked();
+            if !is_paused || is_hopeless {
+                break;
+            }
+            task.health.end_pause(now);
+        }
+        task.save().await?;
+        task.save_passed().await?;
+        task.report(true);
+        let mut status = task.status();
+        let (filter, position) = (task.it.settings.filter.clone(), task.feeding.position);
+        let name = task.it.name.clone();
+        let count = move |reader: &Reader| {
+            let behind = behind(reader, &filter, position, reader.last_seq()?)?;
+            let ready = reader.ready_rows(&name, Lane::Change)?;
+            Ok((behind + ready, reader.notice_counts(&name)?))
+        };
+        (status.behind, status.notices) = task.it.store.read(count).await?;
+        Ok(status)
+    }
+}
+
+impl Task {
+    async fn begin(
+        mut it: Deliverer,
+        ending: CancellationToken,
+        cut: CancellationToken,
+    ) -> Result<Self, StoreError> {
+        let row = it.open().await?;
+        let idle = std::mem::take(&mut it.sinks);
+        let pace = it.settings.rate.map(|rate| Pace::new(rate, it.clock.now().elapsed));
+        let feeding = Feeding::after(row.position);
+        let mut task = Self {
+            it,
+            row,
+            feeding,
+            idle,
+            calls: JoinSet::new(),
+            ahead: VecDeque::new(),
+            look: true,
+            next_due: None,
+            in_hand: HashSet::new(),
+            records: HashSet::new(),
+            outcomes: Outcomes::default(),
+            unsaved_since: None,
+            health: Health::default(),
+            refusals: Refusals::default(),
+            pace,
+            ending,
+            cut,
+        };
+        task.retry_faulted().await?;
+        task.resume().await?;
+        task.expect_stored().await?;
+        task.publish();
+        Ok(task)
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.it.clock.now().elapsed
+    }
+
+    /// Saves, feeds, reads and begins calls; returns how long to wait before the next step.
+    async fn step(&mut self, finishing: bool) -> Result<Duration, StoreError> {
+        if self.must_save(self.now()) || finishing && self.calls.is_empty() {
+            self.save().await?;
+        }
+        if finishing {
+            if self.calls.is_empty() {
+                self.save_passed().await?;
+            }
+            return Ok(LOOK_AGAIN);
+        }
+        self.feed().await?;
+        self.read_ahead().await?;
+        let start = self.start();
+        self.report(false);
+        let now = self.now();
+        if self.must_save(now) || self.may_feed() || self.may_read(now) {
+            return Ok(Duration::ZERO);
+        }
+        let next_due =
+            self.next_due.map(|at| at.saturating_sub(now)).filter(|left| !left.is_zero());
+        let waits = [
+            start,
+            next_due,
+            self.health.pause(now),
+            self.save_wait(now),
+            self.feed_wait(now),
+            self.refusals.wait(now),
+        ];
+        Ok(waits.into_iter().flatten().min().unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN))
+    }
+
+    async fn resume(&mut self) -> Result<(), StoreError> {
+        let name = self.it.name.clone();
+        let mark = self.it.store.read(move |reader| reader.sink_mark(&name)).await?;
+        for sink in &mut self.idle {
+            sink.resume(mark.as_deref());
+        }
+        Ok(())
+    }
+
+    /// Has tried again what waits because of the endpoint alone.
+    async fn retry_faulted(&self) -> Result<(), StoreError> {
+        match self.it.store.retry_faulted(self.it.name.clone()).await {
+            // They are tried when they are due.
+            Err(error) if error.is_transient() => Ok(()),
+            tried => tried,
+        }
+    }
+
+    /// An operator changed something, or the configuration was read again.
+    async fn woken(&mut self) -> Result<(), StoreError> {
+        self.retry_faulted().await?;
+        let name = self.it.name.clone();
+        let read = self.it.store.read(move |reader| reader.sink(&name)).await?;
+        if let Some(row) = read {
+            self.adopt(row);
+        }
+        self.ahead.clear();
+        self.look = true;
+        self.feeding.look_at_all();
+        self.health.end_pause(self.now());
+        Ok(())
+    }
+
+    pub(super) fn publish(&self) {
+        self.it.view.send_replace(Some(self.status()));
+    }
+
+    fn status(&self) -> SinkStatus {
+        let now = self.now();
+        let state = match self.row.state {
+            SinkState::Disabled => SinkActivity::Disabled,
+            _ if self.is_held() => SinkActivity::Held,
+            _ if !self.health.is_well() => SinkActivity::Paused,
+            _ if self.is_holding() => SinkActivity::Holding,
+            _ if self.refusals.are_all(now) => SinkActivity::Refusing,
+            _ => SinkActivity::Active,
+        };
+        let last_error = self.health.reason().map(str::to_owned);
+        SinkStatus {
+            position: self.feeding.shown(),
+            next_attempt_s: self.health.next_attempt_s(now),
+            last_error: last_error.or_else(|| self.refused()),
+            ..SinkStatus::of_row(self.row.clone(), state)
+        }
+    }
+
+    /// The last refusal, while refused changes are left, or why the sink is disabled.
+    fn refused(&self) -> Option<String> {
+        let is_disabled = self.row.state == SinkState::Disabled;
+        let is_left = self.row.retrying + self.row.dead > 0 || is_disabled;
+        self.row.last_error.clone().filter(|_| is_left)
+    }
+
+    /// Writes the line about refusals that is due, or the last one.
+    fn report(&mut self, is_last: bool) {
+        let now = self.now();
+        let due = if is_last { self.refusals.rest() } else { self.refusals.due(now) };
+        let Some(Refused { count, dead, last }) = due else { return };
+        let (name, reason) = (&self.it.name, last.last_error.as_deref());
+        if last.lane == Lane::Notice {
+            tracing::warn!(sink = %name, count, dead, about = %last.record_id, reason,
+                "the sink refused alerts or reports: correct the sink, see `shopmirror check --sink {name}`, then reload, and they are sent again");
+        } else {
+            tracing::warn!(sink = %name, count, dead, seq = last.seq, route = %last.route, reason,
+                "the sink refused changes, the last one for this reason: see `shopmirror dead {name} list`");
+        }
+    }
+}
+
+/// Ends when an operator changed something; never if no one can any more.
+async fn woken(wake: &mut watch::Receiver<()>) {
+    if wake.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn outcome_of(ended: Result<Call, JoinError>) -> Call {
+    ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}

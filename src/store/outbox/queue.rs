@@ -1,0 +1,606 @@
+//! The table `_queue`: what each sink is still owed. A row goes when the sink has acknowledged it.
+//!
+//! A row is `ready`, `retrying` at a time, `waiting` for an earlier row of its record, or `dead`. A
+//! refused row makes the later rows of its record wait; they are ready again once it is gone or dead.
+//! No statement here costs more when other rows of the same sink are retried or dead. Triggers keep
+//! the counters in `_sinks`.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+use serde::Serialize;
+
+use crate::store::error::StoreError;
+use crate::store::handle::Store;
+use crate::store::log;
+use crate::store::open::write_tx;
+use crate::store::operate::Operator;
+use crate::store::outbox::acknowledged::{self, Acknowledged};
+use crate::store::outbox::replays;
+use crate::store::outbox::sink_state::RowState;
+use crate::store::outbox::sinks::{self, SinkRow};
+use crate::store::reader::Reader;
+
+/// Rows that one transaction of an operator changes, at most.
+const OPERATOR_STEP: usize = 10_000;
+
+/// What a row is about. Rows of a lower lane go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// An alert or a report of this program.
+    Notice = 0,
+    /// A change that the destination has lost.
+    Refill = 1,
+    /// A change.
+    Change = 2,
+    /// An older change that an operator sends once more.
+    Replay = 3,
+}
+
+/// One row: something that a sink has not acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct QueueRow {
+    /// What it is about.
+    #[serde(skip)]
+    pub lane: Lane,
+    /// The change's number in the log.
+    pub seq: i64,
+    /// The route of its record.
+    pub route: String,
+    /// The record's id; empty for a gap.
+    pub record_id: String,
+    /// What happens next.
+    pub state: RowState,
+    /// How often the sink refused it.
+    pub attempts: i64,
+    /// How often the destination failed when it was given this change.
+    pub faults: i64,
+    /// When the next attempt is due; only while `retrying`.
+    pub due_at: Option<String>,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+    /// When it was queued.
+    pub since: String,
+    /// It is sent only while the sink has no newer version of its record.
+    #[serde(skip)]
+    pub only_if_newest: bool,
+}
+
+impl QueueRow {
+    /// The row of its sink.
+    #[must_use]
+    pub fn key(&self) -> (Lane, i64) {
+        (self.lane, self.seq)
+    }
+
+    /// Whether the destination failed with it so often that it may be to blame itself.
+    #[must_use]
+    pub fn is_blamed(&self) -> bool {
+        self.faults > 1
+    }
+
+    /// What order is kept for; `None` for a gap, which belongs to no record and may pass any change.
+    #[must_use]
+    pub fn record(&self) -> Option<(&str, &str)> {
+        (!self.record_id.is_empty()).then_some((self.route.as_str(), self.record_id.as_str()))
+    }
+}
+
+/// Which rows are due; stamps as [`crate::clock::stamp`] writes them.
+#[derive(Debug, Clone)]
+pub struct DueBy {
+    /// Due at or before this time.
+    pub now: String,
+    /// No attempt is planned for later than this. One that is was planned while the clock was wrong,
+    /// and is due as well.
+    pub latest: String,
+}
+
+/// Rows to queue, and what moves with them in the same transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Feed {
+    /// Their lane.
+    pub lane: Lane,
+    /// The position from which they were read. If it is another meanwhile, nothing is queued.
+    pub after: i64,
+    /// The new position.
+    pub upto: i64,
+    /// The changes, by their numbers.
+    pub rows: Vec<i64>,
+    /// Rows between the positions that are not for the sink.
+    pub unwanted: i64,
+    /// Whether each is sent only while the sink has no newer version of its record.
+    pub only_if_newest: bool,
+    /// When this is.
+    pub at: String,
+}
+
+/// Why a row leaves the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// The sink acknowledged it.
+    Delivered,
+    /// The sink refused it, and nothing waits for it.
+    Refused,
+    /// The sink has a newer version of the record.
+    LeftOut,
+    /// The change is no longer in the log.
+    Vanished,
+}
+
+/// What became of rows that were handed over; saved in one transaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// Rows that leave the queue.
+    pub gone: Vec<(QueueRow, Gone)>,
+    /// Rows that stay, with what is new about them.
+    pub kept: Vec<QueueRow>,
+    /// A fault or a refusal to be shown with the sink.
+    pub last_error: Option<String>,
+    /// Whether the sink is to be disabled.
+    pub disable: bool,
+    /// What the destination has acknowledged, if it keeps an account of that and it changed.
+    pub acknowledged: Option<Acknowledged>,
+    /// What the sink is to remember, if that changed.
+    pub mark: Option<String>,
+}
+
+impl Outcomes {
+    /// Whether there is nothing to save.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+const COLUMNS: &str = "lane, seq, route, record_id, state, attempts, faults, due_at, last_error, since, only_if_newest FROM _queue";
+
+fn ready_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} WHERE sink = ?1 AND state = 'ready' ORDER BY lane, faults, seq LIMIT ?2"
+    )
+}
+
+fn due_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} WHERE sink = ?1 AND state = 'retrying' AND due_at <= ?2 ORDER BY due_at LIMIT ?3"
+    )
+}
+
+fn mistimed_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} WHERE sink = ?1 AND state = 'retrying' AND due_at > ?2 ORDER BY due_at DESC LIMIT ?3"
+    )
+}
+
+const NEXT_DUE: &str =
+    "SELECT min(due_at) FROM _queue WHERE sink = ?1 AND state = 'retrying' AND due_at > ?2";
+
+const COUNT_READY: &str = "SELECT count(*) FROM (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'ready' AND lane = ?2 LIMIT 10000)";
+
+const CHANGE_BYTES: &str =
+    "SELECT octet_length(body) * (1 + (kind = 'updated')) FROM changes WHERE seq = ?1";
+
+const NOTICE_BYTES: &str = "SELECT octet_length(body) FROM _notices WHERE id = ?1";
+
+const OLDEST: &str =
+    "SELECT min(since) FROM _queue WHERE sink = ?1 AND lane = 2 AND state <> 'dead'";
+
+/// A forgotten record's versions are not queued.
+const INSERT: &str = "INSERT INTO _queue (sink, lane, seq, route, record_id, state, since, only_if_newest) \
+     SELECT ?1, ?2, seq, route, record_id, CASE WHEN record_id <> '' AND EXISTS \
+     (SELECT 1 FROM _queue q WHERE q.route = changes.route AND q.record_id = changes.record_id AND q.sink = ?1 \
+     AND q.state IN ('retrying', 'waiting')) THEN 'waiting' ELSE 'ready' END, ?4, ?5 \
+     FROM changes WHERE seq = ?3 ON CONFLICT DO NOTHING";
+
+const DELETE: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = ?2 AND seq = ?3";
+
+const KEEP: &str = "UPDATE _queue SET state = ?4, attempts = ?5, faults = ?6, due_at = ?7, last_error = ?8 \
+     WHERE sink = ?1 AND lane = ?2 AND seq = ?3";
+
+const HOLD_BACK: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'waiting' \
+     WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state = 'ready'";
+
+const RELEASE: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'ready' \
+     WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state = 'waiting'";
+
+const ANY_FAULTED: &str =
+    "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'retrying' AND attempts = 0)";
+
+/// They stay `retrying`, so that no later row of their records passes them.
+const RETRY_FAULTED: &str =
+    "UPDATE _queue SET due_at = '' WHERE sink = ?1 AND state = 'retrying' AND attempts = 0";
+
+const COUNT_SKIPPED: &str = "UPDATE _sinks SET skipped = skipped + (SELECT count(*) FROM _queue q \
+     WHERE q.route = ?1 AND q.record_id = ?2 AND q.sink = _sinks.name AND q.state <> 'dead' AND q.lane = 2)";
+
+const COUNT_LEFT_OUT: &str = "UPDATE _replays SET left_out = left_out + (SELECT count(*) FROM _queue q \
+     WHERE q.route = ?1 AND q.record_id = ?2 AND q.sink = _replays.sink AND q.lane = 3)";
+
+const DELETE_RECORD: &str = "DELETE FROM _queue WHERE route = ?1 AND record_id = ?2 AND lane > 0";
+
+const QUEUED: &str =
+    "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2)";
+
+fn exceptions_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} WHERE sink = ?1 AND state = ?2 AND lane = 2 ORDER BY faults, seq LIMIT ?3"
+    )
+}
+
+fn one_sql() -> String {
+    format!("SELECT {COLUMNS} WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state <> 'ready'")
+}
+
+const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq IN (SELECT seq FROM _queue \
+     WHERE sink = ?1 AND state = 'dead' AND lane = 2 LIMIT ?2)";
+
+const DROP_ONE: &str =
+    "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state = 'dead'";
+
+/// A dead row may be older than what the sink has; one that is retried never is.
+const RESEND: &str = "UPDATE _queue AS r SET state = CASE WHEN r.record_id <> '' AND EXISTS (SELECT 1 FROM _queue q \
+     WHERE q.route = r.route AND q.record_id = r.record_id AND q.sink = r.sink AND q.state = 'retrying' \
+     AND q.seq <> r.seq) THEN 'waiting' ELSE 'ready' END, attempts = 0, faults = 0, due_at = NULL, \
+     only_if_newest = CASE WHEN state = 'dead' THEN ?3 ELSE only_if_newest END \
+     WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state IN ('dead', 'retrying')";
+
+impl Lane {
+    const ALL: [Self; 4] = [Self::Notice, Self::Refill, Self::Change, Self::Replay];
+}
+
+impl ToSql for Lane {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok((*self as i64).into())
+    }
+}
+
+impl FromSql for Lane {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let number = value.as_i64()?;
+        let lane = Self::ALL.into_iter().find(|lane| *lane as i64 == number);
+        lane.ok_or(FromSqlError::OutOfRange(number))
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<QueueRow> {
+    Ok(QueueRow {
+        lane: row.get(0)?,
+        seq: row.get(1)?,
+        route: row.get(2)?,
+        record_id: row.get(3)?,
+        state: row.get(4)?,
+        attempts: row.get(5)?,
+        faults: row.get(6)?,
+        due_at: row.get(7)?,
+        last_error: row.get(8)?,
+        since: row.get(9)?,
+        only_if_newest: row.get(10)?,
+    })
+}
+
+fn collect(
+    mut statement: CachedStatement<'_>,
+    parameters: impl rusqlite::Params,
+) -> Result<Vec<QueueRow>, StoreError> {
+    let rows = statement.query_map(parameters, read)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+impl Reader {
+    /// Up to `limit` rows of a sink that are ready, and as many that are due again, in the order in
+    /// which they go.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn next_rows(
+        &self,
+        sink: &str,
+        by: &DueBy,
+        limit: usize,
+    ) -> Result<Vec<QueueRow>, StoreError> {
+        let connection = &self.connection;
+        let most = count(limit);
+        let mut rows = collect(connection.prepare_cached(&ready_sql())?, (sink, most))?;
+        rows.extend(collect(connection.prepare_cached(&due_sql())?, (sink, &by.now, most))?);
+        rows.extend(collect(
+            connection.prepare_cached(&mistimed_sql())?,
+            (sink, &by.latest, most),
+        )?);
+        rows.sort_by_key(|row| (row.faults, row.lane, row.seq));
+        Ok(rows)
+    }
+
+    /// When the next row of a sink becomes due after `now`.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn next_due(&self, sink: &str, now: &str) -> Result<Option<String>, StoreError> {
+        let mut statement = self.connection.prepare_cached(NEXT_DUE)?;
+        Ok(statement.query_row((sink, now), |row| row.get(0))?)
+    }
+
+    /// How many rows of this lane are ready for a sink.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn ready_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
+        let mut statement = self.connection.prepare_cached(COUNT_READY)?;
+        Ok(statement.query_row((sink, lane), |row| row.get(0))?)
+    }
+
+    /// The bytes of the records of a row; `None` if it is no longer there. An update is sent with the
+    /// state before, which is taken for as long.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn weight(&self, lane: Lane, seq: i64) -> Result<Option<usize>, StoreError> {
+        let sql = if lane == Lane::Notice { NOTICE_BYTES } else { CHANGE_BYTES };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let bytes: Option<i64> = statement.query_row([seq], |row| row.get(0)).optional()?;
+        Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or_default()))
+    }
+
+    /// When the oldest change that a sink is still owed was queued.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn queued_since(&self, sink: &str) -> Result<Option<String>, StoreError> {
+        let mut statement = self.connection.prepare_cached(OLDEST)?;
+        Ok(statement.query_row([sink], |row| row.get(0))?)
+    }
+
+    /// Whether a sink is still owed this change, or refused it for good.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn is_queued(&self, sink: &str, seq: i64) -> Result<bool, StoreError> {
+        let mut statement = self.connection.prepare_cached(QUEUED)?;
+        Ok(statement.query_row((sink, seq), |row| row.get(0))?)
+    }
+
+    /// Up to `limit` changes in each state that a sink has refused or that wait for such a one, the
+    /// dead ones first.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn exceptions(&self, sink: &str, limit: usize) -> Result<Vec<QueueRow>, StoreError> {
+        let mut rows = Vec::new();
+        for state in [RowState::Dead, RowState::Retrying, RowState::Waiting] {
+            let statement = self.connection.prepare_cached(&exceptions_sql())?;
+            rows.extend(collect(statement, (sink, state, count(limit)))?);
+        }
+        Ok(rows)
+    }
+
+    /// One such change, by its number in the log.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn exception(&self, sink: &str, seq: i64) -> Result<Option<QueueRow>, StoreError> {
+        let mut statement = self.connection.prepare_cached(&one_sql())?;
+        Ok(statement.query_row((sink, seq), read).optional()?)
+    }
+}
+
+impl Store {
+    /// Queues rows for a sink and moves its position; returns the sink's row.
+    ///
+    /// # Errors
+    /// Nothing is queued.
+    pub async fn feed(&self, sink: String, feed: Feed) -> Result<Option<SinkRow>, StoreError> {
+        self.write(move |writer| {
+            let tx = write_tx(&mut writer.connection)?;
+            if insert(&tx, &sink, &feed)? {
+                tx.commit()?;
+            } else {
+                tx.rollback()?;
+            }
+            Ok(sinks::find(&writer.connection, &sink)?)
+        })
+        .await
+    }
+
+    /// Has everything tried again at once that a failing destination was given. Costs no write if there is
+    /// nothing.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub async fn retry_faulted(&self, sink: String) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            let connection = &writer.connection;
+            if connection.query_row(ANY_FAULTED, [&sink], |row| row.get(0))? {
+                connection.execute(RETRY_FAULTED, [&sink])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Saves what became of rows; returns the sink's row.
+    ///
+    /// # Errors
+    /// Nothing is saved; the rows are handed over again under the same event ids.
+    pub async fn settle(
+        &self,
+        sink: String,
+        outcomes: Outcomes,
+        at: String,
+    ) -> Result<Option<SinkRow>, StoreError> {
+        self.write(move |writer| {
+            let tx = write_tx(&mut writer.connection)?;
+            save(&tx, &sink, &outcomes, &at)?;
+            tx.commit()?;
+            Ok(sinks::find(&writer.connection, &sink)?)
+        })
+        .await
+    }
+}
+
+/// Queues rows; false if the position is another one meanwhile.
+fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
+    let mut absent = 0;
+    for seq in &feed.rows {
+        let is_inserted = !log::is_erased(tx, *seq)?
+            && tx.prepare_cached(INSERT)?.execute((
+                sink,
+                feed.lane,
+                seq,
+                &feed.at,
+                feed.only_if_newest,
+            ))? > 0;
+        absent += i64::from(!is_inserted);
+    }
+    match feed.lane {
+        Lane::Change => sinks::advance(tx, sink, feed, absent),
+        Lane::Replay => replays::advance(tx, sink, feed, absent),
+        Lane::Notice | Lane::Refill => Ok(true),
+    }
+}
+
+/// A row that is no longer there belonged to a record that was forgotten meanwhile, and was counted then.
+fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite::Result<()> {
+    let (mut delivered, mut vanished) = (0, 0);
+    let mut replayed = replays::Replayed::default();
+    for (row, gone) in &outcomes.gone {
+        if tx.prepare_cached(DELETE)?.execute((sink, row.lane, row.seq))? == 0 {
+            continue;
+        }
+        tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id))?;
+        match (row.lane, gone) {
+            (Lane::Change, Gone::Delivered) => delivered += 1,
+            (Lane::Change, _) => vanished += 1,
+            (Lane::Replay, gone) => replayed.count(*gone),
+            (Lane::Notice | Lane::Refill, _) => {}
+        }
+    }
+    for row in &outcomes.kept {
+        let new = (
+            sink,
+            row.lane,
+            row.seq,
+            row.state,
+            row.attempts,
+            row.faults,
+            &row.due_at,
+            &row.last_error,
+        );
+        if tx.prepare_cached(KEEP)?.execute(new)? == 0 || row.record_id.is_empty() {
+            continue;
+        }
+        match row.state {
+            RowState::Retrying => {
+                tx.prepare_cached(HOLD_BACK)?.execute((sink, &row.route, &row.record_id))?
+            }
+            RowState::Dead => {
+                tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id))?
+            }
+            RowState::Ready | RowState::Waiting => 0,
+        };
+    }
+    sinks::count(tx, sink, (delivered, vanished), outcomes, at)?;
+    replays::count(tx, sink, &replayed, outcomes.last_error.as_deref(), at)?;
+    match outcomes.acknowledged {
+        Some(acknowledged) => acknowledged::set(tx, sink, acknowledged),
+        None => Ok(()),
+    }
+}
+
+/// Deletes all rows of a record at every sink, and counts them as skipped.
+pub(in crate::store) fn skip_record(
+    connection: &Connection,
+    route: &str,
+    record_id: &str,
+) -> rusqlite::Result<()> {
+    for sql in [COUNT_SKIPPED, COUNT_LEFT_OUT, DELETE_RECORD] {
+        connection.execute(sql, (route, record_id))?;
+    }
+    Ok(())
+}
+
+impl Operator {
+    /// Has these changes of a sink sent again now, with all their attempts; returns how many were still
+    /// refused. With `only_if_newest` a dead one is sent only if the sink has no newer version of its
+    /// record when its turn comes.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn resend(
+        &mut self,
+        sink: &str,
+        rows: &[QueueRow],
+        only_if_newest: bool,
+    ) -> Result<usize, StoreError> {
+        let tx = write_tx(&mut self.connection)?;
+        let mut sent = 0;
+        for row in rows {
+            sent += tx.prepare_cached(RESEND)?.execute((sink, row.seq, only_if_newest))?;
+        }
+        tx.commit()?;
+        Ok(sent)
+    }
+
+    /// Deletes dead letters of a sink, all or one; returns how many. The log keeps the changes.
+    ///
+    /// # Errors
+    /// Dead letters that were not reached stay.
+    pub fn drop_dead(&mut self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
+        if let Some(seq) = seq {
+            return Ok(self.connection.execute(DROP_ONE, (sink, seq))?);
+        }
+        let mut dropped = 0;
+        loop {
+            // In steps, so that the daemon's writes are never kept waiting for long.
+            let step = self.connection.execute(DROP_DEAD, (sink, count(OPERATOR_STEP)))?;
+            dropped += step;
+            if step < OPERATOR_STEP {
+                return Ok(dropped);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixtures::open;
+
+    #[test]
+    fn no_statement_of_a_delivery_reads_rows_of_other_states_or_sorts() {
+        let (dir, _store) = open();
+        let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
+        let statements = [
+            ready_sql(),
+            due_sql(),
+            mistimed_sql(),
+            exceptions_sql(),
+            one_sql(),
+            NEXT_DUE.to_owned(),
+            COUNT_READY.to_owned(),
+            INSERT.to_owned(),
+            DELETE.to_owned(),
+            KEEP.to_owned(),
+            HOLD_BACK.to_owned(),
+            RELEASE.to_owned(),
+            QUEUED.to_owned(),
+            RESEND.to_owned(),
+            DELETE_RECORD.to_owned(),
+        ];
+        for sql in statements.into_iter().chain(sinks::hot_statements()) {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
+            for step in steps.map(Result::unwrap) {
+                let is_search = !step.starts_with("SCAN ")
+                    || step.starts_with("SCAN (")
+                    || step == "SCAN CONSTANT ROW";
+                assert!(is_search && !step.contains("TEMP B-TREE"), "{step}\n{sql}");
+                let reads_sink = step.ends_with("(sink=?)") && step.contains("_queue");
+                assert!(!reads_sink, "it reads every row of the sink: {step}\n{sql}");
+            }
+        }
+    }
+}
