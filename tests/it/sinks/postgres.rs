@@ -293,10 +293,7 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
     for (kind, words) in [
         (kind(&url("CANARY")), "correct user and password in the url".to_owned()),
         (kind(&format!("{}x", role.url)), "create the database".to_owned()),
-        (
-            kind(&at(&format!("127.0.0.1:{}", kept_port()))),
-            "check that the server runs".to_owned(),
-        ),
+        (kind(&at(&format!("127.0.0.1:{}", kept_port()))), "check that the server runs".to_owned()),
         (kind(&at("no-such-host.invalid")), "its name was not found".to_owned()),
         (without_tls(&at(&plain)), "the server offers no TLS; switch it on".to_owned()),
         (kind(&url("right")), format!("run CREATE SCHEMA \"x\" AUTHORIZATION \"{locked}\"")),
