@@ -188,6 +188,9 @@ impl Task {
 
     /// How long to wait until there may be something to feed.
     pub(super) fn feed_wait(&self, now: Duration) -> Option<Duration> {
+        if self.row.state == SinkState::Disabled {
+            return None;
+        }
         let passed = self.feeding.passed_at.map(|at| at + SAVE_PASSED_AFTER);
         let replay = self.feeding.replay.as_ref().filter(|task| !task.is_fed());
         let replay = replay.map(|task| task.at);
@@ -238,18 +241,20 @@ impl Task {
         if is_flood {
             return self.hold().await;
         }
-        self.feeding.burst = burst;
-        self.feeding.look = !scanned.is_end;
-        if scanned.upto == after {
-            return Ok(());
-        }
-        self.feeding.unwanted += scanned.unwanted;
         if scanned.rows.is_empty() {
-            self.feeding.position = scanned.upto;
-            self.feeding.passed_at.get_or_insert(self.it.clock.now().elapsed);
-            return Ok(());
+            if scanned.upto > after {
+                self.feeding.position = scanned.upto;
+                self.feeding.unwanted += scanned.unwanted;
+                self.feeding.passed_at.get_or_insert(self.it.clock.now().elapsed);
+            }
+        } else {
+            let unwanted = self.feeding.unwanted + scanned.unwanted;
+            self.queue_changes(scanned.rows, scanned.upto, unwanted).await?;
         }
-        self.queue_changes(scanned.rows, scanned.upto).await
+        // Only now: after a failed write the same rows are looked at again.
+        self.feeding.burst = burst;
+        self.feeding.look = !scanned.is_end || self.feeding.position != scanned.upto;
+        Ok(())
     }
 
     /// Saves a position that passed only unwanted changes.
@@ -257,17 +262,22 @@ impl Task {
         if self.feeding.passed_at.is_none() {
             return Ok(());
         }
-        self.queue_changes(Vec::new(), self.feeding.position).await
+        let (position, unwanted) = (self.feeding.position, self.feeding.unwanted);
+        self.queue_changes(Vec::new(), position, unwanted).await
     }
 
-    async fn queue_changes(&mut self, rows: Vec<i64>, upto: i64) -> Result<(), StoreError> {
-        let (after, unwanted) = (self.row.position, self.feeding.unwanted);
+    async fn queue_changes(
+        &mut self,
+        rows: Vec<i64>,
+        upto: i64,
+        unwanted: i64,
+    ) -> Result<(), StoreError> {
+        let after = self.row.position;
         let is_new = !rows.is_empty();
         let feed = self.feed_of(Lane::Change, (after, upto), rows, unwanted);
         if let Some(row) = self.it.store.feed(self.it.name.clone(), feed).await? {
             // An operator may have moved it on: then nothing was queued.
             self.feeding.position = row.position;
-            self.feeding.look |= row.position != upto;
             self.row = row;
         }
         (self.feeding.unwanted, self.feeding.passed_at) = (0, None);
@@ -430,16 +440,16 @@ impl Task {
                     && !reader.is_erased(change.seq)?;
                 Ok(if is_lost { Take::Queued } else { Take::Unwanted })
             })?;
-            Ok::<_, StoreError>((scanned, queued))
+            Ok::<_, StoreError>((scanned, reader.owed_rows(&name, Lane::Refill)?))
         });
-        let (scanned, queued) = read.await?;
+        let (scanned, owed) = read.await?;
         let upto = if scanned.is_end { to } else { scanned.upto };
         if at < to && upto > at {
             self.look |= !scanned.rows.is_empty();
             let feed = self.feed_of(Lane::Refill, (at, upto), scanned.rows, 0);
             self.it.store.feed(self.it.name.clone(), feed).await?;
             self.feeding.refill = Some(Refill { at: upto, to });
-        } else if at >= to && queued == 0 && !self.is_busy() {
+        } else if at >= to && owed == 0 && !self.is_busy() {
             tracing::info!(sink = %self.it.name, "the database has what it lacked");
             self.feeding.refill = None;
             self.look = true;

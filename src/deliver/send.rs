@@ -138,9 +138,9 @@ impl Task {
         let (name, at_hand) = (self.it.name.clone(), self.bytes_ahead());
         let read = self.it.store.read(move |reader| {
             let limit = AHEAD + known.len();
-            let mut rows = reader.next_rows(&name, &by, limit)?;
-            let mut next = Next { is_cut: rows.len() >= limit, ..Next::default() };
-            rows.retain(|row| row.lane <= lanes && !known.contains(&row.key()));
+            let (mut rows, is_cut) = reader.next_rows(&name, lanes, &by, limit)?;
+            let mut next = Next { is_cut, ..Next::default() };
+            rows.retain(|row| !known.contains(&row.key()));
             let mut bytes = at_hand;
             for row in rows {
                 if next.rows.len() >= AHEAD || bytes >= AHEAD_BYTES {
@@ -266,9 +266,9 @@ impl Task {
                 break;
             }
         }
-        let is_full = chosen.len() >= most || self.look || self.feeding.look;
+        let is_complete = chosen.len() >= most || self.look || self.may_feed();
         if let Some(first) = chosen.first().map(|first| &self.ahead[*first])
-            && !is_full
+            && !is_complete
             && let Some(left) = lingers(sink.linger(), first, self.it.clock.now().wall)
         {
             return Err(left);
@@ -308,11 +308,13 @@ impl Task {
             if let Some(newest) = newest {
                 let asked = rows.clone();
                 let read = store.read(move |reader| newest.supersedes(reader, &asked)).await;
-                let Ok(known) = read else {
-                    let verdicts = vec![Verdict::NotTried; rows.len()];
-                    return Call { sink, rows, verdicts, superseded };
+                superseded = match read {
+                    Ok(known) => known,
+                    Err(error) => {
+                        let verdicts = vec![unread(&error); rows.len()];
+                        return Call { sink, rows, verdicts, superseded };
+                    }
                 };
-                superseded = known;
                 let mut keep = superseded.iter().map(|is_old| !is_old);
                 if large.is_none() {
                     changes.retain(|_| keep.next().unwrap_or(true));
@@ -323,8 +325,13 @@ impl Task {
             if let Some((row, bytes)) = large.filter(|_| given > 0) {
                 share = ending.run_until_cancelled(room.take(bytes)).await;
                 if share.is_some() {
-                    let read = store.read(move |reader| change_of(reader, &row)).await;
-                    changes.extend(read.ok().flatten());
+                    match store.read(move |reader| change_of(reader, &row)).await {
+                        Ok(change) => changes.extend(change),
+                        Err(error) => {
+                            let verdicts = vec![unread(&error); rows.len()];
+                            return Call { sink, rows, verdicts, superseded };
+                        }
+                    }
                 }
             }
             let mut verdicts = if given > 0 && changes.len() == given {
@@ -448,7 +455,7 @@ impl Task {
         let saved = self.it.store.settle(self.it.name.clone(), self.outcomes.clone(), at).await?;
         let Outcomes { gone, kept, .. } = std::mem::take(&mut self.outcomes);
         self.unsaved_since = None;
-        self.feeding.is_full &= gone.is_empty();
+        self.feeding.is_full &= gone.is_empty() && kept.is_empty();
         for row in gone.iter().map(|(row, _)| row).chain(&kept) {
             self.in_hand.remove(&row.key());
             self.feeding.look_for_replay |= row.lane == Lane::Replay;
@@ -461,6 +468,11 @@ impl Task {
         }
         Ok(())
     }
+}
+
+/// The store could not be read: it is tried again after a pause.
+fn unread(error: &StoreError) -> Verdict {
+    Verdict::Fault { reason: format!("reading the change: {error}"), retry_after: None }
 }
 
 fn is_small(ahead: &Ahead) -> bool {

@@ -43,6 +43,8 @@ pub(super) struct Task {
     pub(super) health: Health,
     pub(super) refusals: Refusals,
     pub(super) pace: Option<Pace>,
+    /// An operator changed something, or the configuration was read again.
+    is_woken: bool,
     /// Ends the wait for room in memory.
     pub(super) ending: CancellationToken,
     /// Cuts short what is under way.
@@ -95,12 +97,17 @@ impl Deliverer {
                 biased;
                 () = finish.cancelled(), if !finishing => {}
                 Some(ended) = task.calls.join_next() => task.ended(outcome_of(ended)),
-                () = woken(&mut wake), if !finishing => task.woken().await?,
+                () = woken(&mut wake), if !finishing => task.is_woken = true,
                 grown = log.changed(), if !finishing => match grown {
                     Ok(()) => task.feeding.look = true,
                     Err(_) => return Ok(()),
                 },
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(wait) => {
+                    if wait == LOOK_AGAIN {
+                        task.look = true;
+                        task.feeding.look_at_all();
+                    }
+                }
             }
         }
     }
@@ -183,10 +190,12 @@ impl Task {
             health: Health::default(),
             refusals: Refusals::default(),
             pace,
+            is_woken: false,
             ending,
             cut,
         };
         task.retry_faulted().await?;
+        task.it.store.clear_refill(task.it.name.clone()).await?;
         task.resume().await?;
         task.expect_stored().await?;
         task.publish();
@@ -207,6 +216,10 @@ impl Task {
                 self.save_passed().await?;
             }
             return Ok(LOOK_AGAIN);
+        }
+        if self.is_woken {
+            self.woken().await?;
+            self.is_woken = false;
         }
         self.feed().await?;
         self.read_ahead().await?;

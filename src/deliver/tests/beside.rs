@@ -104,3 +104,35 @@ async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_n
     assert!(attempts.len() >= 4, "{attempts:?}");
     task.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_sent_again_by_command_lets_those_behind_it_go() {
+    let shop = Shop::new().await;
+    let settings = config::SinkSettings { retry: Arc::from([9 * HOUR]), ..settings() };
+    let task = shop.start("erp", refusing(4, "First", refused()), settings).await;
+    shop.see("1", "First").await;
+    until("it is refused", MINUTE, || task.status().retrying == 1).await;
+    shop.see("1", "Second").await;
+    until("the later version waits", MINUTE, || task.status().retrying == 2).await;
+    task.sink.now_returns(|_| Verdict::Done);
+    assert_eq!(shop.resend(&task, false).changes, 1);
+    until("both arrive", Duration::from_secs(5), || task.taken() == ["First", "Second"]).await;
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_version_that_is_sent_again_goes_before_a_later_one_that_is_retried() {
+    let shop = Shop::new().await;
+    let for_good = |name: &str| Verdict::Refused { reason: "no".into(), for_good: name == "First" };
+    let sink = Scripted::new(4, move |change| for_good(&name(change)));
+    let settings = config::SinkSettings { retry: Arc::from([9 * HOUR]), ..settings() };
+    let task = shop.start("erp", sink, settings).await;
+    shop.see("1", "First").await;
+    until("it is dead", MINUTE, || task.status().dead == 1).await;
+    shop.see("1", "Second").await;
+    until("the later one is refused", MINUTE, || task.status().retrying == 1).await;
+    task.sink.now_returns(|_| Verdict::Done);
+    assert_eq!(shop.resend(&task, false).changes, 2);
+    until("both arrive in order", MINUTE, || task.taken() == ["First", "Second"]).await;
+    task.stop().await;
+}

@@ -148,3 +148,25 @@ async fn a_replay_with_a_filter_leaves_out_what_is_older_than_the_sink_has() {
     }
     task.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_that_fails_keeps_no_new_change_waiting_and_ends_with_its_endpoint() {
+    let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
+    until("all is saved", MINUTE, || shop.owed() == 0).await;
+    let is_old = |change: &Change| name(change) == "Lead 50";
+    task.sink.now_returns(move |change| if is_old(change) { fault() } else { Verdict::Done });
+    begin(&shop, &task, &history(), 1_000.0);
+    let retried = "SELECT count(*) FROM _queue WHERE lane = 3 AND state = 'retrying'";
+    until("the rest is sent", HOUR, || shop.owed() == 1 && shop.count(retried) == 1).await;
+    shop.see("50", "New").await;
+    until("the new one arrives", MINUTE, || task.taken().contains(&"New".to_owned())).await;
+    // An endpoint that is gone ends all attempts, and nothing is looked at over and over.
+    task.sink.now_returns(|_| Verdict::Gone { reason: "answered 410".into() });
+    until("it is disabled", HOUR, || task.status().state == SinkActivity::Disabled).await;
+    let before = task.sink.given().len();
+    tokio::time::sleep(24 * HOUR).await;
+    assert_eq!(task.sink.given().len(), before);
+    assert!(shop.operator().cancel_replay("erp", "2026-01-03T00:00:00.000000Z").unwrap());
+    assert_eq!(shop.owed(), 0);
+    task.stop().await;
+}

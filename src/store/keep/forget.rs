@@ -148,7 +148,7 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     }
     quotes::remove(tx, route, id)?;
     let versions = log::erase(tx, route, id, &tombstone)?;
-    queue::skip_record(tx, route.as_str(), id)?;
+    queue::skip_record(tx, route.as_str(), id, at)?;
     let change = NewChange {
         route,
         record_id: id,

@@ -134,7 +134,7 @@ CREATE TABLE _queue (
     only_if_newest INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (sink, lane, seq)
 ) WITHOUT ROWID;
-CREATE INDEX _queue_next ON _queue (sink, state, lane, faults, seq);
+CREATE INDEX _queue_next ON _queue (sink, state, lane, seq);
 CREATE INDEX _queue_due ON _queue (sink, state, due_at);
 CREATE INDEX _queue_record ON _queue (route, record_id, sink, state);
 CREATE INDEX _queue_seq ON _queue (seq);

@@ -54,8 +54,14 @@ pub struct NoticeCounts {
 const INSERT: &str = "INSERT INTO _notices (event_id, kind, about, version, made_at, body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (event_id) DO UPDATE SET event_id = event_id RETURNING id";
 
-const QUEUE: &str = "INSERT INTO _queue (sink, lane, seq, route, record_id, since) VALUES (?1, 0, ?2, '', ?3, ?4) \
-     ON CONFLICT DO NOTHING";
+/// What is said about one matter arrives in order.
+const QUEUE: &str = "INSERT INTO _queue (sink, lane, seq, route, record_id, since, state) VALUES (?1, 0, ?2, '', ?3, ?4, \
+     CASE WHEN EXISTS (SELECT 1 FROM _queue q WHERE q.route = '' AND q.record_id = ?3 AND q.sink = ?1 \
+     AND q.state IN ('retrying', 'waiting') AND q.lane = 0) THEN 'waiting' ELSE 'ready' END) ON CONFLICT DO NOTHING";
+
+/// Those that waited for a notice that was dropped go on.
+const RELEASE: &str =
+    "UPDATE _queue SET state = 'ready' WHERE sink = ?1 AND lane = 0 AND state = 'waiting'";
 
 const TRIM: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND seq <= (SELECT seq FROM _queue \
      WHERE sink = ?1 AND lane = 0 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
@@ -73,7 +79,7 @@ const ANY_DEAD: &str =
     "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 0)";
 
 /// With all attempts that a new one has.
-const REVIVE: &str = "UPDATE _queue SET state = 'ready', attempts = 0, faults = 0, due_at = NULL \
+const REVIVE: &str = "UPDATE _queue SET state = 'retrying', attempts = 0, faults = 0, due_at = '' \
      WHERE sink = ?1 AND lane = 0 AND state = 'dead'";
 
 const DROP: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead'";
@@ -110,7 +116,11 @@ pub(in crate::store) fn add(
     let mut dropped = 0;
     for sink in sinks {
         connection.prepare_cached(QUEUE)?.execute((sink, id, about, made_at))?;
-        dropped += connection.prepare_cached(TRIM)?.execute((sink, MAX))?;
+        let trimmed = connection.prepare_cached(TRIM)?.execute((sink, MAX))?;
+        if trimmed > 0 {
+            connection.prepare_cached(RELEASE)?.execute([sink])?;
+        }
+        dropped += trimmed;
     }
     Ok(dropped)
 }

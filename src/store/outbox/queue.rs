@@ -157,7 +157,7 @@ const COLUMNS: &str = "lane, seq, route, record_id, state, attempts, faults, due
 
 fn ready_sql() -> String {
     format!(
-        "SELECT {COLUMNS} WHERE sink = ?1 AND state = 'ready' ORDER BY lane, faults, seq LIMIT ?2"
+        "SELECT {COLUMNS} WHERE sink = ?1 AND state = 'ready' AND lane <= ?3 ORDER BY lane, seq LIMIT ?2"
     )
 }
 
@@ -183,26 +183,33 @@ const CHANGE_BYTES: &str =
 
 const NOTICE_BYTES: &str = "SELECT octet_length(body) FROM _notices WHERE id = ?1";
 
-const OLDEST: &str =
-    "SELECT min(since) FROM _queue WHERE sink = ?1 AND lane = 2 AND state <> 'dead'";
+const OLDEST: &str = "SELECT min(since) FROM _queue INDEXED BY _queue_next \
+     WHERE sink = ?1 AND state IN ('ready', 'retrying', 'waiting') AND lane = 2";
+
+const COUNT_OWED: &str = "SELECT count(*) FROM _queue INDEXED BY _queue_next \
+     WHERE sink = ?1 AND state IN ('ready', 'retrying', 'waiting') AND lane = ?2";
 
 /// A forgotten record's versions are not queued.
 const INSERT: &str = "INSERT INTO _queue (sink, lane, seq, route, record_id, state, since, only_if_newest) \
      SELECT ?1, ?2, seq, route, record_id, CASE WHEN record_id <> '' AND EXISTS \
      (SELECT 1 FROM _queue q WHERE q.route = changes.route AND q.record_id = changes.record_id AND q.sink = ?1 \
-     AND q.state IN ('retrying', 'waiting')) THEN 'waiting' ELSE 'ready' END, ?4, ?5 \
+     AND q.state IN ('retrying', 'waiting') AND q.lane = ?2) THEN 'waiting' ELSE 'ready' END, ?4, ?5 \
      FROM changes WHERE seq = ?3 ON CONFLICT DO NOTHING";
 
 const DELETE: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = ?2 AND seq = ?3";
 
-const KEEP: &str = "UPDATE _queue SET state = ?4, attempts = ?5, faults = ?6, due_at = ?7, last_error = ?8 \
+/// What a destination has lost and now refuses counts no longer as delivered.
+const KEEP: &str = "UPDATE _queue SET lane = CASE lane WHEN 1 THEN 2 ELSE lane END, state = ?4, attempts = ?5, faults = ?6, due_at = ?7, last_error = ?8 \
      WHERE sink = ?1 AND lane = ?2 AND seq = ?3";
 
-const HOLD_BACK: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'waiting' \
-     WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state = 'ready'";
+/// Lanes do not wait for each other.
+const HOLD_BACK: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'waiting', due_at = NULL \
+     WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state IN ('ready', 'retrying') AND lane = ?4 AND seq > ?5";
 
 const RELEASE: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'ready' \
-     WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state = 'waiting'";
+     WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state = 'waiting' AND lane = ?4";
+
+const ANY_REFILL: &str = "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 1)";
 
 const ANY_FAULTED: &str =
     "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'retrying' AND attempts = 0)";
@@ -223,9 +230,7 @@ const QUEUED: &str =
     "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2)";
 
 fn exceptions_sql() -> String {
-    format!(
-        "SELECT {COLUMNS} WHERE sink = ?1 AND state = ?2 AND lane = 2 ORDER BY faults, seq LIMIT ?3"
-    )
+    format!("SELECT {COLUMNS} WHERE sink = ?1 AND state = ?2 AND lane = 2 ORDER BY seq LIMIT ?3")
 }
 
 fn one_sql() -> String {
@@ -238,11 +243,10 @@ const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq
 const DROP_ONE: &str =
     "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state = 'dead'";
 
-/// A dead row may be older than what the sink has; one that is retried never is.
-const RESEND: &str = "UPDATE _queue AS r SET state = CASE WHEN r.record_id <> '' AND EXISTS (SELECT 1 FROM _queue q \
-     WHERE q.route = r.route AND q.record_id = r.record_id AND q.sink = r.sink AND q.state = 'retrying' \
-     AND q.seq <> r.seq) THEN 'waiting' ELSE 'ready' END, attempts = 0, faults = 0, due_at = NULL, \
-     only_if_newest = CASE WHEN state = 'dead' THEN ?3 ELSE only_if_newest END \
+/// A dead row may be older than what the sink has; one that is retried never is. It is `retrying` and due,
+/// so that no later row of its record passes it.
+const RESEND: &str = "UPDATE _queue SET attempts = 0, faults = 0, due_at = '', \
+     only_if_newest = CASE WHEN state = 'dead' THEN ?3 ELSE only_if_newest END, state = 'retrying' \
      WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state IN ('dead', 'retrying')";
 
 impl Lane {
@@ -292,27 +296,29 @@ fn count(limit: usize) -> i64 {
 }
 
 impl Reader {
-    /// Up to `limit` rows of a sink that are ready, and as many that are due again, in the order in
-    /// which they go.
+    /// Up to `limit` rows of a sink that are ready, in lanes up to this one, and as many that are due
+    /// again, in the order in which they go; and whether there may be more.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn next_rows(
         &self,
         sink: &str,
+        lane: Lane,
         by: &DueBy,
         limit: usize,
-    ) -> Result<Vec<QueueRow>, StoreError> {
+    ) -> Result<(Vec<QueueRow>, bool), StoreError> {
         let connection = &self.connection;
         let most = count(limit);
-        let mut rows = collect(connection.prepare_cached(&ready_sql())?, (sink, most))?;
-        rows.extend(collect(connection.prepare_cached(&due_sql())?, (sink, &by.now, most))?);
-        rows.extend(collect(
-            connection.prepare_cached(&mistimed_sql())?,
-            (sink, &by.latest, most),
-        )?);
+        let ready = collect(connection.prepare_cached(&ready_sql())?, (sink, most, lane))?;
+        let due = collect(connection.prepare_cached(&due_sql())?, (sink, &by.now, most))?;
+        let late = (sink, &by.latest, most);
+        let mistimed = collect(connection.prepare_cached(&mistimed_sql())?, late)?;
+        let is_cut = [&ready, &due, &mistimed].iter().any(|rows| rows.len() >= limit);
+        let mut rows = [ready, due, mistimed].concat();
+        rows.retain(|row| row.lane <= lane);
         rows.sort_by_key(|row| (row.faults, row.lane, row.seq));
-        Ok(rows)
+        Ok((rows, is_cut))
     }
 
     /// When the next row of a sink becomes due after `now`.
@@ -330,6 +336,15 @@ impl Reader {
     /// If the file cannot be read.
     pub fn ready_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
         let mut statement = self.connection.prepare_cached(COUNT_READY)?;
+        Ok(statement.query_row((sink, lane), |row| row.get(0))?)
+    }
+
+    /// How many rows of this lane a sink is owed, those that it refused among them.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn owed_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
+        let mut statement = self.connection.prepare_cached(COUNT_OWED)?;
         Ok(statement.query_row((sink, lane), |row| row.get(0))?)
     }
 
@@ -405,6 +420,22 @@ impl Store {
         .await
     }
 
+    /// Removes what was queued because the destination had lost it: it says anew what it lacks. Costs no
+    /// write if there is nothing.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub async fn clear_refill(&self, sink: String) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            let connection = &writer.connection;
+            if connection.query_row(ANY_REFILL, [&sink], |row| row.get(0))? {
+                connection.execute("DELETE FROM _queue WHERE sink = ?1 AND lane = 1", [&sink])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Has everything tried again at once that a failing destination was given. Costs no write if there is
     /// nothing.
     ///
@@ -470,7 +501,7 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
         if tx.prepare_cached(DELETE)?.execute((sink, row.lane, row.seq))? == 0 {
             continue;
         }
-        tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id))?;
+        tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id, row.lane))?;
         match (row.lane, gone) {
             (Lane::Change, Gone::Delivered) => delivered += 1,
             (Lane::Change, _) => vanished += 1,
@@ -489,18 +520,20 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
             &row.due_at,
             &row.last_error,
         );
-        if tx.prepare_cached(KEEP)?.execute(new)? == 0 || row.record_id.is_empty() {
+        if tx.prepare_cached(KEEP)?.execute(new)? == 0 {
             continue;
         }
-        match row.state {
-            RowState::Retrying => {
-                tx.prepare_cached(HOLD_BACK)?.execute((sink, &row.route, &row.record_id))?
-            }
-            RowState::Dead => {
-                tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id))?
-            }
-            RowState::Ready | RowState::Waiting => 0,
-        };
+        delivered -= i64::from(row.lane == Lane::Refill);
+        if row.record_id.is_empty() {
+            continue;
+        }
+        let lane = if row.lane == Lane::Refill { Lane::Change } else { row.lane };
+        if row.state == RowState::Retrying {
+            let later = (sink, &row.route, &row.record_id, lane, row.seq);
+            tx.prepare_cached(HOLD_BACK)?.execute(later)?;
+        } else {
+            tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id, lane))?;
+        }
     }
     sinks::count(tx, sink, (delivered, vanished), outcomes, at)?;
     replays::count(tx, sink, &replayed, outcomes.last_error.as_deref(), at)?;
@@ -515,11 +548,12 @@ pub(in crate::store) fn skip_record(
     connection: &Connection,
     route: &str,
     record_id: &str,
+    at: &str,
 ) -> rusqlite::Result<()> {
     for sql in [COUNT_SKIPPED, COUNT_LEFT_OUT, DELETE_RECORD] {
         connection.execute(sql, (route, record_id))?;
     }
-    Ok(())
+    replays::end_all(connection, at)
 }
 
 impl Operator {
@@ -580,6 +614,8 @@ mod tests {
             exceptions_sql(),
             one_sql(),
             NEXT_DUE.to_owned(),
+            OLDEST.to_owned(),
+            COUNT_OWED.to_owned(),
             COUNT_READY.to_owned(),
             INSERT.to_owned(),
             DELETE.to_owned(),

@@ -207,6 +207,18 @@ impl Operator {
     }
 }
 
+/// Ends each replay whose last row has left its queue.
+pub(in crate::store) fn end_all(connection: &Connection, at: &str) -> rusqlite::Result<()> {
+    let mut statement =
+        connection.prepare_cached("SELECT sink FROM _replays WHERE state = 'running'")?;
+    let sinks = statement.query_map([], |row| row.get(0))?;
+    let sinks = sinks.collect::<rusqlite::Result<Vec<String>>>()?;
+    for sink in sinks {
+        connection.prepare_cached(END)?.execute((sink, at))?;
+    }
+    Ok(())
+}
+
 /// What became of rows of a replay.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Replayed {

@@ -141,9 +141,6 @@ const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, skipped, 
      coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
      - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
 
-/// What a destination had lost when its sink ran last. It says anew what it lacks.
-const ANY_REFILL: &str = "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 1)";
-
 const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
 
 const RELEASE: &str =
@@ -155,7 +152,7 @@ const SKIP: &str = "UPDATE _sinks SET gate = 'open', released_to = ?3, position 
 const ADVANCE: &str = "UPDATE _sinks SET position = ?3, filtered = filtered + ?4, skipped = skipped + ?5 \
      WHERE name = ?1 AND position = ?2";
 
-const COUNT: &str = "UPDATE _sinks SET delivered = delivered + ?2, skipped = skipped + ?3, \
+const COUNT: &str = "UPDATE _sinks SET delivered = max(0, delivered + ?2), skipped = skipped + ?3, \
      last_success_at = CASE WHEN ?2 > 0 THEN ?4 ELSE last_success_at END, \
      last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
      state = CASE WHEN ?6 THEN 'disabled' ELSE state END, mark = coalesce(?7, mark) WHERE name = ?1";
@@ -207,9 +204,6 @@ pub(in crate::store) fn open(
     at: &str,
 ) -> Result<SinkRow, StoreError> {
     let is_open = |row: &SinkRow| row.state == SinkState::Active && row.type_name == type_name;
-    if connection.query_row(ANY_REFILL, [name], |row| row.get(0))? {
-        connection.execute("DELETE FROM _queue WHERE sink = ?1 AND lane = 1", [name])?;
-    }
     if let Some(row) = find(connection, name)?.filter(is_open) {
         return Ok(row);
     }
