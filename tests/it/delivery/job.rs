@@ -15,7 +15,7 @@ async fn a_template_shows_the_job_of_a_status_change_as_it_is_now() {
     let (hook, workspace) = (Receiver::start().await, Workspace::start().await);
     let place = workspace.place();
     let chat = Place::webhook_sink("chat", &hook.url("/"), TEMPLATE);
-    // Polled in the order of their names: the job is in the mirror before its status change.
+    // Each job is in the mirror before what belongs to it.
     place.configure(&chat);
     workspace.add(
         Route::Jobs,
@@ -36,6 +36,7 @@ async fn a_template_shows_the_job_of_a_status_change_as_it_is_now() {
     // A field of payments alone, with the id as a number.
     let job = json!({"job_number": "JOB-88888", "paid_amount": null});
     let id: i64 = workspace.add(Route::Jobs, job).parse().unwrap();
+    assert_eq!(place.run(["once"]).await.code, Some(0));
     workspace.add(Route::Payments, json!({"job_id": id, "job_number": null, "amount": 12.5}));
     place.configure(&format!("[reports]\njob_link = \"job_id\"\n{chat}"));
     for _ in 0..2 {
