@@ -2,7 +2,7 @@
 //!
 //! `benches/power` starts it and writes one request per line: a word and the path of a database.
 //! After `open`, it prints one line of JSON: what `PRAGMA integrity_check` says, the log, the
-//! positions of the sinks, the deliveries that are parked, and how often the store was restored.
+//! positions of the sinks, what they are still owed, and how often the store was restored.
 //! After `digest`, it prints a digest of what SQLite will find once it has recovered the database
 //! from its write-ahead log, without opening it. Two files with one digest hold the same.
 
@@ -62,13 +62,16 @@ fn inspect(path: &str) -> rusqlite::Result<Value> {
     let mut statement = store.prepare("SELECT name, position FROM _sinks")?;
     let positions = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let positions = positions.collect::<rusqlite::Result<BTreeMap<String, i64>>>()?;
-    let mut statement = store.prepare("SELECT seq FROM _queue WHERE sink = 'hook'")?;
-    let parked =
-        statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+    let mut statement = store.prepare("SELECT sink, seq FROM _queue WHERE lane = 2")?;
+    let mut owed: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for row in statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))? {
+        let (sink, seq) = row?;
+        owed.entry(sink).or_default().push(seq);
+    }
     let restored = number("SELECT count(*) FROM _meta WHERE name GLOB 'identity_after_*'")?;
     Ok(json!({
         "integrity": integrity, "has_log": true, "log": log, "positions": positions,
-        "parked": parked, "restored": restored,
+        "owed": owed, "restored": restored,
     }))
 }
 
