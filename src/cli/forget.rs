@@ -126,7 +126,7 @@ fn left(purged: &Purged, store: &Path) -> String {
     };
     if let Err(error) = &purged.index_deleted {
         text.push_str(&format!(
-            "the search index may still hold words of what was removed, because {error}; when that is mended, run this command again\n"
+            "the search index may still hold words of what was removed, because {error}; when that is fixed, run this command again\n"
         ));
     }
     text.push_str(&match &purged.log_emptied {

@@ -11,10 +11,9 @@ use crate::store::Store;
 
 /// The pause between two steps, which leaves the processor to the polls.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often to look whether the file was deleted, or whether a command has written.
+/// How often to look whether the file was deleted, or whether a command has written; also the wait after
+/// a step that failed.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long to wait after a step that failed.
-const RETRY: Duration = Duration::from_secs(60);
 
 /// Follows the log until stopped.
 pub(super) async fn run(store: Store, stop: CancellationToken) -> anyhow::Result<TaskEnd> {
@@ -25,9 +24,8 @@ pub(super) async fn run(store: Store, stop: CancellationToken) -> anyhow::Result
         let stepped = store.index_more().await;
         let is_whole = stepped.as_ref().is_ok_and(|progress| progress.is_whole());
         let pause = match &stepped {
-            Ok(_) if is_whole => LOOK,
-            Ok(_) => PAUSE,
-            Err(_) => RETRY,
+            Ok(_) if !is_whole => PAUSE,
+            _ => LOOK,
         };
         let is_failing = stepped.is_err();
         if let Err(error) = stepped
@@ -35,7 +33,7 @@ pub(super) async fn run(store: Store, stop: CancellationToken) -> anyhow::Result
         {
             tracing::error!(
                 error = format!("{:#}", anyhow::Error::from(error)),
-                "the search index cannot be brought up to date: searches miss the newest records until the cause is mended; everything else goes on"
+                "the search index cannot be brought up to date: searches miss the newest records until the cause is fixed; everything else goes on"
             );
         }
         was_failing = is_failing;

@@ -80,22 +80,13 @@ impl Reader {
     /// are written.
     ///
     /// # Errors
-    /// [`StoreError::NoSearchIndex`]; an index that cannot be used is deleted, so that it is rebuilt.
+    /// [`StoreError::NoSearchIndex`] if it is missing or damaged; the daemon's next step makes it again.
     pub fn find(
         &self,
         term: &str,
         route: Option<Route>,
         limit: usize,
     ) -> Result<Found, StoreError> {
-        let found = self.search(term, route, limit);
-        if matches!(found, Err(StoreError::NoSearchIndex)) {
-            // A user who may only read cannot do it; the message says what to do.
-            let _ = remove(&self.path);
-        }
-        found
-    }
-
-    fn search(&self, term: &str, route: Option<Route>, limit: usize) -> Result<Found, StoreError> {
         let mut index = open_index(&path_of(&self.path))?;
         stop_at(&mut index, self.deadline)?;
         let indexed = followed(&index, &self.connection)?;
@@ -133,11 +124,13 @@ impl Store {
 fn step(log: &Reader) -> Result<IndexProgress, StoreError> {
     let path = path_of(&log.path);
     match follow(&path, log) {
-        Err(StoreError::NoSearchIndex) => {
+        Ok(progress) => Ok(progress),
+        // SQLite reports a file that is deleted during the step as a failed disk.
+        Err(error) if path.exists() && !matches!(error, StoreError::NoSearchIndex) => Err(error),
+        Err(_) => {
             make(&path)?;
             follow(&path, log)
         }
-        stepped => stepped,
     }
 }
 
@@ -215,8 +208,7 @@ fn make(path: &Path) -> Result<(), StoreError> {
     remove_file(path)?;
     // So that SQLite gives its side files the same mode and owner.
     file_owner::open_or_make(path).map_err(failed(path))?;
-    let index = open_index(path)?;
-    index.execute_batch(CREATE).map_err(unusable)
+    open_index(path)?.execute_batch(CREATE).map_err(unusable)
 }
 
 /// Where the index of a store lies: `search.db` beside `mirror.db`; beside a store of another name, which may
