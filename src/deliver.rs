@@ -28,8 +28,8 @@ use tokio::sync::watch;
 use crate::clock::{Clock, stamp};
 use crate::config;
 use crate::sink::Sink;
-use crate::store::{Begin, Lane, SinkRow, SinkState, Store, StoreError};
-pub use backlog::{SinkView, behind};
+use crate::store::{Begin, SinkRow, SinkState, Store, StoreError};
+pub use backlog::{SinkView, behind, unread};
 pub use filter::wants;
 pub use replay::{ReplayRule, replay_filter, replay_rule};
 pub use resend::{Resend, Resent, resend};
@@ -88,18 +88,16 @@ impl Deliverer {
 /// # Errors
 /// [`StoreError`] if the store fails.
 pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreError> {
-    let last = store.seq();
     store.retire_sinks(configured).await?;
     // At each start, also for one that was removed long ago: the log grows until it is forgotten.
     let read = store.read(|reader| {
         let removed = reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed);
-        let with_owed = |row: SinkRow| Ok((reader.owed_rows(&row.name, Lane::Change)?, row));
-        removed.map(with_owed).collect::<Result<Vec<_>, StoreError>>()
+        let counted = removed.map(|row| Ok((reader.undelivered(&row)?, row.name)));
+        counted.collect::<Result<Vec<_>, StoreError>>()
     });
-    for (owed, row) in read.await? {
-        let behind = (last - row.position).max(0) + owed;
-        if behind > 0 {
-            tracing::warn!(sink = %row.name, behind, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there; the log keeps them until `shopmirror sinks forget {}`", row.name);
+    for (undelivered, sink) in read.await? {
+        if undelivered > 0 {
+            tracing::warn!(%sink, undelivered, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there; the log keeps them until `shopmirror sinks forget {sink}`");
         }
     }
     Ok(())

@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SinkKind;
@@ -50,7 +51,7 @@ pub(crate) use scripted::Scripted;
 pub enum Verdict {
     /// The destination acknowledged it.
     Done,
-    /// The destination refused this change: it is parked, and others go on.
+    /// The destination refused this change: it is tried again later, and others go on.
     Refused {
         /// What the destination said, for people.
         reason: String,
@@ -260,6 +261,11 @@ pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuil
         }
     };
     Ok(vec![sink])
+}
+
+/// The first 16 hexadecimal digits of the SHA-256 of these bytes.
+fn short_digest(bytes: impl AsRef<[u8]>) -> String {
+    Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Makes the sink called `name` for one call at a time.

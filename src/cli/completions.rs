@@ -16,7 +16,7 @@ use clap_complete::env::Shells;
 use super::exit::{ExitError, USAGE};
 use super::{Cli, config_path, output, read_config};
 use crate::config::Config;
-use crate::store::{QueueRow, Reader};
+use crate::store::{QueueRow, Reader, RowState};
 
 /// The variable by which the script asks for candidates. It holds the name of the shell.
 const VARIABLE: &str = "COMPLETE";
@@ -71,7 +71,8 @@ pub(super) fn dead_letters() -> Vec<CompletionCandidate> {
     let letters = || -> Option<Vec<QueueRow>> {
         let sink = sink_of(&line())?;
         let store = Config::store_path(&config_of_line()?)?;
-        Reader::open(&store).ok()?.exceptions(&sink, OFFERED_MAX).ok()
+        let states = [RowState::Dead, RowState::Retrying];
+        Reader::open(&store).ok()?.exceptions(&sink, &states, OFFERED_MAX).ok()
     };
     letters()
         .unwrap_or_default()

@@ -22,8 +22,8 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
             let mut status = WorkspaceStatus::of_store(&reader, &why, every, now)?;
             for sink in &mut status.sinks {
                 if let Some(settings) = config.sinks.get(&sink.name) {
-                    sink.behind =
-                        behind(&reader, &settings.filter, sink.position, status.last_seq)?;
+                    let (name, last) = (&sink.name, status.last_seq);
+                    sink.behind = behind(&reader, name, &settings.filter, sink.position, last)?;
                 }
             }
             let folder = BackupFolder::new(&config.backup.path, &config.store.path);

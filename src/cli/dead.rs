@@ -224,7 +224,8 @@ fn conclude<T: Serialize>(
 }
 
 fn list(reader: &Reader, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode> {
-    let dead = reader.exceptions(&sink.name, LISTED_MAX)?;
+    let states = [RowState::Dead, RowState::Retrying, RowState::Waiting];
+    let dead = reader.exceptions(&sink.name, &states, LISTED_MAX)?;
     let letters = dead.iter().filter(|row| row.state == RowState::Dead).count();
     if letters == LISTED_MAX {
         output::aside(&format!("only the oldest {LISTED_MAX} of {} are listed", sink.dead));

@@ -65,12 +65,27 @@ fn count(reader: &Reader, filter: &SinkFilter, after: i64, upto: i64) -> Result<
     Ok(wanted)
 }
 
-/// Counts the changes up to `last` that a sink with this filter and position has not received; all other
-/// rows beyond a bound count as well.
+/// Counts the changes that a sink with this filter and position asked for and that were not handed over
+/// yet: those after the position up to `last`, and those that are ready in its queue.
 ///
 /// # Errors
 /// If the store cannot be read.
 pub fn behind(
+    reader: &Reader,
+    name: &str,
+    filter: &SinkFilter,
+    position: i64,
+    last: i64,
+) -> Result<i64, StoreError> {
+    Ok(unread(reader, filter, position, last)? + reader.ready_rows(name, Lane::Change)?)
+}
+
+/// Counts the changes after a position up to `last` that a sink with this filter asked for; all other rows
+/// beyond a bound count as well.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn unread(
     reader: &Reader,
     filter: &SinkFilter,
     position: i64,

@@ -338,18 +338,18 @@ impl Task {
             self.look_for_replay().await?;
         }
         let (now, upto) = (self.now(), self.feeding.position);
-        let Some(task) = &mut self.feeding.replay else { return Ok(()) };
-        if task.at > now || task.is_fed() {
+        let Some(under_way) = &mut self.feeding.replay else { return Ok(()) };
+        if under_way.at > now || under_way.is_fed() {
             return Ok(());
         }
-        let allowed = match task.pace.allows(now, MAX_REPLAYED) {
+        let allowed = match under_way.pace.allows(now, MAX_REPLAYED) {
             Ok(allowed) => allowed,
             Err(wait) => {
-                task.at = now + wait;
+                under_way.at = now + wait;
                 return Ok(());
             }
         };
-        let (replay, filter) = (task.replay.clone(), task.filter.clone());
+        let (replay, filter) = (under_way.replay.clone(), under_way.filter.clone());
         let (name, asked) = (self.it.name.clone(), self.it.settings.filter.clone());
         let read = self.it.store.read_long(move |reader| {
             // A second's worth at most, so that the rate holds after a pause as well.
@@ -365,18 +365,18 @@ impl Task {
             })
         });
         let scanned: Scanned = read.await?;
-        let Some(task) = &mut self.feeding.replay else { return Ok(()) };
+        let Some(under_way) = &mut self.feeding.replay else { return Ok(()) };
         // The last rows of the range may be no longer in the log.
-        let upto = if scanned.is_end { task.replay.to_seq } else { scanned.upto };
-        if upto == task.replay.position {
+        let upto = if scanned.is_end { under_way.replay.to_seq } else { scanned.upto };
+        if upto == under_way.replay.position {
             // What is queued goes first.
-            task.at = now + Duration::from_secs(1);
+            under_way.at = now + Duration::from_secs(1);
             return Ok(());
         }
-        task.pace.take(scanned.rows.len());
-        task.at = now;
-        let only_if_newest = !task.replay.choice.all_versions;
-        let range = (task.replay.position, upto);
+        under_way.pace.take(scanned.rows.len());
+        under_way.at = now;
+        let only_if_newest = !under_way.replay.choice.all_versions;
+        let range = (under_way.replay.position, upto);
         let feed = self.feed_of(Lane::Replay, range, scanned.rows, scanned.left_out);
         let feed = Feed { only_if_newest, ..feed };
         self.it.store.feed(self.it.name.clone(), feed).await?;

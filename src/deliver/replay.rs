@@ -34,7 +34,7 @@ pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
 pub enum ReplayRule {
     /// It is not asked for.
     Unwanted,
-    /// It is parked, its record was forgotten, or the sink got a newer version of it.
+    /// It is in the queue, its record was forgotten, or the sink got a newer version of it.
     LeftOut,
     /// It is handed over.
     HandedOver,
@@ -57,11 +57,11 @@ pub fn replay_rule(
     if !wants(filter, change) {
         return Ok(ReplayRule::Unwanted);
     }
-    let parked = |seq: i64| reader.is_queued(&replay.sink, seq);
-    // A newer version that the sink got, or that this replay sends. A parked one still comes by itself.
+    let is_queued = |seq: i64| reader.is_queued(&replay.sink, seq);
+    // A newer version that the sink got, or that this replay sends. One in the queue still comes by itself.
     let supersedes = |newer: &Change| {
         let is_sent = newer.seq <= replay.to_seq && wants(filter, newer);
-        Ok((is_sent || wants(asked, newer)) && !parked(newer.seq)?)
+        Ok((is_sent || wants(asked, newer)) && !is_queued(newer.seq)?)
     };
     let is_old = || match &change.record_id {
         Some(id) if !replay.choice.all_versions => {
@@ -69,6 +69,6 @@ pub fn replay_rule(
         }
         _ => Ok(false),
     };
-    let is_left_out = reader.is_erased(change.seq)? || parked(change.seq)? || is_old()?;
+    let is_left_out = reader.is_erased(change.seq)? || is_queued(change.seq)? || is_old()?;
     Ok(if is_left_out { ReplayRule::LeftOut } else { ReplayRule::HandedOver })
 }

@@ -41,11 +41,12 @@ pub fn resend(
     sink: &SinkRow,
     resend: &Resend<'_>,
 ) -> Result<Resent, StoreError> {
+    let states = [RowState::Dead, RowState::Retrying];
     let mut rows = match resend.seq {
         Some(seq) => reader.exception(&sink.name, seq)?.into_iter().collect(),
-        None => reader.exceptions(&sink.name, MAX)?,
+        None => reader.exceptions(&sink.name, &states, MAX)?,
     };
-    rows.retain(|row| row.state != RowState::Waiting);
+    rows.retain(|row| states.contains(&row.state));
     let mut current = Vec::with_capacity(rows.len());
     let mut superseded = 0;
     for row in rows {

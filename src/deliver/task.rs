@@ -155,9 +155,8 @@ impl Deliverer {
         let (filter, position) = (task.it.settings.filter.clone(), task.feeding.position);
         let name = task.it.name.clone();
         let count = move |reader: &Reader| {
-            let behind = behind(reader, &filter, position, reader.last_seq()?)?;
-            let ready = reader.ready_rows(&name, Lane::Change)?;
-            Ok((behind + ready, reader.notice_counts(&name)?))
+            let behind = behind(reader, &name, &filter, position, reader.last_seq()?)?;
+            Ok((behind, reader.notice_counts(&name)?))
         };
         (status.behind, status.notices) = task.it.store.read(count).await?;
         Ok(status)

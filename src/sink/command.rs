@@ -76,7 +76,7 @@ impl CommandSink {
     }
 
     /// What the program gets for one change, without the end of the line.
-    pub(super) fn input(&self, change: &Change) -> Result<String, Verdict> {
+    fn input(&self, change: &Change) -> Result<String, Verdict> {
         let shaped = match &self.format {
             Format::Template { .. } => self.format.shape(change).map(|shaped| shaped.body),
             _ => self.format.line(change),

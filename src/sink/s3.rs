@@ -12,12 +12,11 @@ use reqwest::{Response, StatusCode};
 use rusty_s3::actions::{GetObject, PutObject};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use secrecy::ExposeSecret;
-use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::reason::Secrets;
-use super::{Sink, SinkBuildError, Verdict};
+use super::{Sink, SinkBuildError, Verdict, short_digest};
 use crate::body;
 use crate::config::{NameTemplate, S3Settings};
 use crate::duration;
@@ -90,9 +89,7 @@ impl S3Sink {
             return format!("{prefix}/{folder}/{}.ndjson", first.event_id);
         }
         let day = first.observed_at.get(..10).unwrap_or_default().replace('-', "/");
-        let digest = Sha256::digest(text)[..8]
-            .iter()
-            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let digest = short_digest(text);
         format!("{prefix}/{day}/{:020}-{:020}-{digest}.ndjson", first.seq, last.seq)
     }
 

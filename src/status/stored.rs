@@ -50,9 +50,9 @@ impl fmt::Display for EmptiedRoute {
 pub struct RemovedSink {
     /// Its name.
     pub name: String,
-    /// Rows of the log that it has not passed, and changes that are retried.
+    /// Rows of the log after its position, and changes that its queue holds.
     pub behind: i64,
-    /// When the first row that it has not passed was stored, or when the oldest parked change was parked.
+    /// When the first row that it has not passed was stored, or when the oldest row of its queue was put there.
     pub since: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl Stored {
             open_gaps,
             pollers,
             emptied,
-            removed_sinks: removed_sinks(reader, last_seq)?,
+            removed_sinks: removed_sinks(reader)?,
             last_seq,
             job_links: reader.job_links()?,
             unlinked_routes: reader.unlinked_routes()?,
@@ -212,11 +212,10 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
 }
 
 /// The sinks that are no longer configured and for which the log keeps something.
-fn removed_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<RemovedSink>, StoreError> {
+fn removed_sinks(reader: &Reader) -> Result<Vec<RemovedSink>, StoreError> {
     let mut removed = Vec::new();
     for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
-        let ready = reader.ready_rows(&row.name, Lane::Change)?;
-        let behind = (last_seq - row.position).max(0) + ready + row.retrying;
+        let behind = reader.undelivered(&row)?;
         let mut since = reader.queued_since(&row.name)?;
         reader.scan_after(row.position, 1, |change| {
             let first =

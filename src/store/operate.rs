@@ -66,8 +66,8 @@ impl Operator {
         Ok(sinks::skip(&mut self.connection, sink, rows, wanted)?)
     }
 
-    /// Forgets a sink that is no longer configured, with its position, its parked changes and its dead
-    /// letters; false if it is in use.
+    /// Forgets a sink that is no longer configured, with its position, its queue and its
+    /// dead letters; false if it is in use.
     ///
     /// # Errors
     /// Nothing is changed.

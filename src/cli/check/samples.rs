@@ -19,12 +19,10 @@ use crate::store::{Reader, RecordFilter};
 pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckReport) {
     let now = Timestamp::now();
     let mirror = Reader::open(&config.store.path).ok();
-    for (name, settings) in &config.sinks {
+    let asked = config.sinks.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
+    for (name, settings) in asked {
         // A sink that cannot be built has a test of its own.
         let Ok(sink) = sink::build_one(name, &settings.kind) else { continue };
-        if only.is_some_and(|only| only != name) {
-            continue;
-        }
         if let Some(problem) = problem(&*sink, &settings.filter, mirror.as_ref(), now) {
             report.wrong(exit::CONFIG, format!("sink {name}"), problem);
         }

@@ -51,7 +51,7 @@ pub(super) fn run(config: &Config, args: &Args, json: bool) -> anyhow::Result<Ex
             ),
         ),
         Some(row) => {
-            let behind = (reader.last_seq()? - row.position).max(0) + row.retrying;
+            let undelivered = reader.undelivered(row)?;
             if !Operator::open(path)?.forget_sink(name)? {
                 let text =
                     format!("sink {name} was configured again meanwhile: nothing was changed");
@@ -59,9 +59,9 @@ pub(super) fn run(config: &Config, args: &Args, json: bool) -> anyhow::Result<Ex
             }
             if json {
                 let (sink, dead) = (name.clone(), row.dead);
-                output::json(&ForgetSinkResult { sink, undelivered: behind, dead })?;
+                output::json(&ForgetSinkResult { sink, undelivered, dead })?;
             } else {
-                let changes = output::count(behind, "change", "changes");
+                let changes = output::count(undelivered, "change", "changes");
                 let letters = output::count(row.dead, "dead letter", "dead letters");
                 output::text(&format!(
                     "{name} is forgotten, with {changes} that it never got and {letters}; a sink of this name begins anew\n"

@@ -6,7 +6,7 @@ use crate::cli::dead::wake;
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
 use crate::cli::{completions, output};
 use crate::config::Config;
-use crate::deliver::behind;
+use crate::deliver::unread;
 use crate::store::{GateState, Operator, Reader, SinkRow};
 use clap_complete::ArgValueCandidates;
 
@@ -82,7 +82,7 @@ fn held(reader: &Reader, name: &str) -> anyhow::Result<SinkRow> {
 /// How many changes up to the row `last` the sink asked for and has not received.
 fn wanted(config: &Config, reader: &Reader, row: &SinkRow, last: i64) -> anyhow::Result<i64> {
     Ok(match config.sinks.get(&row.name) {
-        Some(settings) => behind(reader, &settings.filter, row.position, last)?,
+        Some(settings) => unread(reader, &settings.filter, row.position, last)?,
         // Nothing says what a sink that is no longer configured asked for.
         None => (last - row.position).max(0),
     })

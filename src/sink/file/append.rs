@@ -12,11 +12,11 @@ use std::str::FromStr;
 
 use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::advice;
 use crate::file_lock::lock_soon;
 use crate::file_owner::{self, folder_of};
+use crate::sink::short_digest;
 
 /// How often the file may be moved away during one write.
 const MOVES: usize = 3;
@@ -67,8 +67,7 @@ impl Mark {
         let start = length.saturating_sub(KNOWN);
         let mut text = vec![0; usize::try_from(length - start).expect("it is short")];
         file.read_exact_at(&mut text, start)?;
-        let before = Sha256::digest(&text)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { inode: file.metadata()?.ino(), length, before })
+        Ok(Self { inode: file.metadata()?.ino(), length, before: short_digest(&text) })
     }
 
     /// Whether all of this file up to the mark is as it was.

@@ -243,7 +243,7 @@ fn mirror(
     ))
 }
 
-/// Each stored change is delivered, still to come, parked, dead, or was not asked for.
+/// Each stored change is delivered, still to come, in the queue, dead, or was not asked for.
 fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFinding> {
     let number = |sql: &str| {
         connection
@@ -295,7 +295,7 @@ fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFindin
         });
     }
     if lost > 0 {
-        faults.add(|| format!("{lost} of its parked changes are not in the log"));
+        faults.add(|| format!("{lost} of the changes in its queue are not in the log"));
     }
     let account = format!(
         "{delivered} delivered + {pending} pending + {retrying} retrying + {dead} dead + {filtered} filtered + {skipped} skipped"

@@ -1,4 +1,4 @@
-//! What a destination that keeps its own account has acknowledged, in the table `meta`.
+//! What a destination that keeps its own account has acknowledged, in the table `_meta`.
 //!
 //! It is saved with the progress of the sink in one transaction. A destination that holds less has
 //! lost something.

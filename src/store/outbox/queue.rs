@@ -348,6 +348,16 @@ impl Reader {
         Ok(statement.query_row((sink, lane), |row| row.get(0))?)
     }
 
+    /// How many rows of the log a sink that is no longer configured was not given: those after its
+    /// position, and those in its queue that are not dead.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn undelivered(&self, sink: &SinkRow) -> Result<i64, StoreError> {
+        let unread = (self.last_seq()? - sink.position).max(0);
+        Ok(unread + self.owed_rows(&sink.name, Lane::Change)?)
+    }
+
     /// The bytes of the records of a row; `None` if it is no longer there. An update is sent with the
     /// state before, which is taken for as long.
     ///
@@ -378,14 +388,18 @@ impl Reader {
         Ok(statement.query_row((sink, seq), |row| row.get(0))?)
     }
 
-    /// Up to `limit` changes in each state that a sink has refused or that wait for such a one, the
-    /// dead ones first.
+    /// Up to `limit` changes in each of these states that a sink has refused or that wait for such a one.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn exceptions(&self, sink: &str, limit: usize) -> Result<Vec<QueueRow>, StoreError> {
+    pub fn exceptions(
+        &self,
+        sink: &str,
+        states: &[RowState],
+        limit: usize,
+    ) -> Result<Vec<QueueRow>, StoreError> {
         let mut rows = Vec::new();
-        for state in [RowState::Dead, RowState::Retrying, RowState::Waiting] {
+        for state in states {
             let statement = self.connection.prepare_cached(&exceptions_sql())?;
             rows.extend(collect(statement, (sink, state, count(limit)))?);
         }

@@ -61,7 +61,7 @@ pub struct Replay {
     pub sent: i64,
     /// Changes that it refused.
     pub refused: i64,
-    /// Changes that were left out: parked ones, and versions that are older than what the sink has.
+    /// Changes that were left out: those that are in the queue, and versions that are older than what the sink has.
     pub left_out: i64,
     /// What became of it.
     pub state: ReplayState,

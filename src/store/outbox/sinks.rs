@@ -118,7 +118,7 @@ impl Store {
     ///
     /// # Errors
     /// Nothing is stored.
-    pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<Vec<SinkRow>, StoreError> {
+    pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<(), StoreError> {
         self.write(move |writer| Ok(retire(&mut writer.connection, &configured)?)).await
     }
 
@@ -246,18 +246,17 @@ fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(),
 pub(in crate::store) fn retire(
     connection: &mut Connection,
     configured: &[String],
-) -> rusqlite::Result<Vec<SinkRow>> {
+) -> rusqlite::Result<()> {
     let mut gone = list(connection)?;
     gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
     if gone.is_empty() {
-        return Ok(gone);
+        return Ok(());
     }
     let tx = write_tx(connection)?;
     for row in &gone {
         tx.execute("UPDATE _sinks SET state = 'removed' WHERE name = ?1", [&row.name])?;
     }
-    tx.commit()?;
-    Ok(gone)
+    tx.commit()
 }
 
 /// Moves the position over the rows that are queued, of which `absent` were no longer in the log; false if

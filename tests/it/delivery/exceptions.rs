@@ -100,6 +100,23 @@ async fn dead_letters_are_listed_shown_sent_again_and_dropped_by_command() {
 }
 
 #[tokio::test]
+async fn what_a_sink_is_owed_is_the_same_with_a_daemon_and_without() {
+    let (hook, workspace, place, daemon) = hooked("retry = [\"1h\"]").await;
+    hook.always(Answer::status(503));
+    workspace.sandbox.burst(Route::Leads, 50);
+    workspace.polled(Route::Leads).await;
+    let owed = async || {
+        let sink = place.status().await["sinks"][0].clone();
+        sink["behind"].as_i64().unwrap() + sink["retrying"].as_i64().unwrap()
+    };
+    wait_until("its queue has all of them", || place.number("SELECT count(*) FROM _queue") == 50)
+        .await;
+    assert_eq!(owed().await, 50);
+    daemon.stop().await;
+    assert_eq!(owed().await, 50);
+}
+
+#[tokio::test]
 async fn a_410_disables_the_sink_and_a_reload_delivers_the_kept_changes() {
     let (hook, workspace, place, daemon) = hooked("retry = [\"1h\"]").await;
     hook.always(Answer::status(410));
