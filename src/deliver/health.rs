@@ -4,6 +4,9 @@
 //! round tries twice as many as the one before, so that changes which always fail do not hold up the
 //! others for long. A pause grows only if a change failed that had not failed before: one bad change
 //! never costs more than a short pause.
+//!
+//! An endpoint that asks for a wait takes only so many changes in a time. After the wait it gets some
+//! of them one by one, with a pause between two.
 
 use std::time::Duration;
 
@@ -12,6 +15,11 @@ use crate::backoff::Backoff;
 const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
 /// The most changes tried in one round.
 const MAX_PROBES: u32 = 16;
+
+/// The changes that an endpoint gets one by one after the wait that it asked for.
+const ONE_BY_ONE: u32 = 20;
+/// The time between two of them.
+const SPACING: Duration = Duration::from_secs(1);
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +45,10 @@ pub(super) struct Health {
     /// Whether a change failed in this round that had not failed before.
     is_fresh: bool,
     reason: Option<String>,
+    /// How many more changes go one by one.
+    one_by_one: u32,
+    /// When the next of them may go.
+    next: Duration,
 }
 
 impl Health {
@@ -54,6 +66,17 @@ impl Health {
     pub(super) fn pause(&self, now: Duration) -> Option<Duration> {
         let left = self.until.saturating_sub(now);
         (!self.is_well() && !left.is_zero()).then_some(left)
+    }
+
+    /// Whether changes go one by one.
+    pub(super) fn is_careful(&self) -> bool {
+        !self.is_well() || self.one_by_one > 0
+    }
+
+    /// How much longer the next change waits because the endpoint asked for a wait a short time ago.
+    pub(super) fn spacing(&self, now: Duration) -> Option<Duration> {
+        let left = self.next.saturating_sub(now);
+        (self.one_by_one > 0 && !left.is_zero()).then_some(left)
     }
 
     /// Seconds until the next round, for people; `None` while it is well.
@@ -74,8 +97,10 @@ impl Health {
     }
 
     /// Notes that the endpoint took a change or refused it; returns whether it had failed before.
-    pub(super) fn responded(&mut self) -> bool {
-        !std::mem::take(self).is_well()
+    pub(super) fn responded(&mut self, now: Duration) -> bool {
+        let one_by_one = self.one_by_one.saturating_sub(1);
+        let responded = Self { one_by_one, next: now + SPACING, ..Self::default() };
+        !std::mem::replace(self, responded).is_well()
     }
 
     /// Notes a fault; `chance` is uniform in `0.0..1.0`.
@@ -87,6 +112,7 @@ impl Health {
             self.rounds = self.rounds.max(1);
             self.until = self.until.max(now + asked);
             (self.is_asked, self.is_fresh, self.probes) = (true, false, 1);
+            self.one_by_one = ONE_BY_ONE;
             return;
         }
         // A call that began before the pause says nothing new.
@@ -145,8 +171,24 @@ mod tests {
             health.failed(fault(true), Duration::ZERO, 1.0);
         }
         assert_eq!(health.pause(Duration::ZERO), Some(Duration::from_secs(1)));
-        assert!(health.responded());
-        assert_eq!(health, Health::default());
+        assert!(health.responded(Duration::ZERO));
+        assert!(health.is_well() && !health.is_careful());
+    }
+
+    #[test]
+    fn an_endpoint_that_asked_for_a_wait_gets_twenty_changes_one_by_one() {
+        let (mut health, mut now) = (Health::default(), Duration::ZERO);
+        let asked = Some(Duration::from_secs(1));
+        health.failed(Fault { asked, ..fault(true) }, now, 1.0);
+        now += Duration::from_secs(1);
+        assert_eq!((health.pause(now), health.spacing(now)), (None, None));
+        for taken in 1..=20 {
+            assert!(health.is_careful(), "{taken}");
+            assert_eq!(health.responded(now), taken == 1);
+            assert_eq!(health.spacing(now), (taken < 20).then_some(SPACING), "{taken}");
+            now += SPACING;
+        }
+        assert!(!health.is_careful());
     }
 
     #[test]

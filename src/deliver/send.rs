@@ -48,9 +48,8 @@ pub(super) struct Ahead {
 pub(super) struct Call {
     sink: Box<dyn Sink>,
     rows: Vec<QueueRow>,
-    verdicts: Vec<Verdict>,
-    /// Rows that were not sent, because the sink has a newer version of the record.
-    superseded: Vec<bool>,
+    /// One for each row; `None` if it was not sent, because the sink has a newer version of the record.
+    verdicts: Vec<Option<Verdict>>,
 }
 
 /// What decides whether the sink has a newer version of a record.
@@ -197,7 +196,7 @@ impl Task {
         let is_closed = self.row.state == SinkState::Disabled;
         while !is_closed && wait.is_none() && self.outcomes.gone.len() < UNSAVED {
             let is_paused = self.health.pause(self.now()).is_some();
-            if is_paused || !self.health.is_well() && !self.calls.is_empty() {
+            if is_paused || self.health.is_careful() && !self.calls.is_empty() {
                 break;
             }
             wait = self.rate_wait();
@@ -225,11 +224,11 @@ impl Task {
         wait
     }
 
-    /// How long the rate keeps the next row waiting.
+    /// How long the next row waits for the rate of the sink, or because its endpoint asked for a wait.
     pub(super) fn rate_wait(&mut self) -> Option<Duration> {
         let now = self.now();
-        let left = self.pace.as_mut()?.allows(now, 1).err()?;
-        (!self.ahead.is_empty()).then_some(left)
+        let rate = self.pace.as_mut().and_then(|pace| pace.allows(now, 1).err());
+        rate.max(self.health.spacing(now)).filter(|_| !self.ahead.is_empty())
     }
 
     /// Takes the rows of the next call; the error is how long a batch that is not full waits.
@@ -304,55 +303,45 @@ impl Task {
             upto: self.feeding.position,
         });
         self.calls.spawn(async move {
-            let mut superseded = vec![false; rows.len()];
-            if let Some(newest) = newest {
-                let asked = rows.clone();
-                let read = store.read(move |reader| newest.supersedes(reader, &asked)).await;
-                superseded = match read {
-                    Ok(known) => known,
-                    Err(error) => {
-                        let verdicts = vec![unread(&error); rows.len()];
-                        return Call { sink, rows, verdicts, superseded };
+            let handed = async {
+                let mut superseded = vec![false; rows.len()];
+                if let Some(newest) = newest {
+                    let asked = rows.clone();
+                    superseded =
+                        store.read(move |reader| newest.supersedes(reader, &asked)).await?;
+                    let mut keep = superseded.iter().map(|is_old| !is_old);
+                    if large.is_none() {
+                        changes.retain(|_| keep.next().unwrap_or(true));
                     }
+                }
+                let given = superseded.iter().filter(|is_old| !**is_old).count();
+                let mut share = None;
+                if let Some((row, bytes)) = large.filter(|_| given > 0) {
+                    share = ending.run_until_cancelled(room.take(bytes)).await;
+                    if share.is_some() {
+                        changes.extend(store.read(move |reader| change_of(reader, &row)).await?);
+                    }
+                }
+                let verdicts = if given > 0 && changes.len() == given {
+                    sink.hand_over(&changes, clock.now().wall, &cut).await
+                } else {
+                    vec![Verdict::NotTried; given]
                 };
-                let mut keep = superseded.iter().map(|is_old| !is_old);
-                if large.is_none() {
-                    changes.retain(|_| keep.next().unwrap_or(true));
-                }
-            }
-            let given = superseded.iter().filter(|is_old| !**is_old).count();
-            let mut share = None;
-            if let Some((row, bytes)) = large.filter(|_| given > 0) {
-                share = ending.run_until_cancelled(room.take(bytes)).await;
-                if share.is_some() {
-                    match store.read(move |reader| change_of(reader, &row)).await {
-                        Ok(change) => changes.extend(change),
-                        Err(error) => {
-                            let verdicts = vec![unread(&error); rows.len()];
-                            return Call { sink, rows, verdicts, superseded };
-                        }
-                    }
-                }
-            }
-            let mut verdicts = if given > 0 && changes.len() == given {
-                sink.hand_over(&changes, clock.now().wall, &cut).await
-            } else {
-                vec![Verdict::NotTried; given]
-            }
-            .into_iter();
-            drop((changes, share));
-            let verdicts = superseded.iter().map(|is_old| {
-                let verdict = if *is_old { None } else { verdicts.next() };
-                verdict.unwrap_or(Verdict::NotTried)
-            });
-            let verdicts = verdicts.collect();
-            Call { sink, rows, verdicts, superseded }
+                drop((changes, share));
+                let mut verdicts = verdicts.into_iter();
+                let of_row =
+                    |is_old: bool| (!is_old).then(|| verdicts.next().unwrap_or(Verdict::NotTried));
+                Ok(superseded.into_iter().map(of_row).collect())
+            };
+            let verdicts =
+                handed.await.unwrap_or_else(|error| vec![Some(unread(&error)); rows.len()]);
+            Call { sink, rows, verdicts }
         });
     }
 
     /// Takes in what became of a call.
     pub(super) fn ended(&mut self, call: Call) {
-        let Call { mut sink, rows, verdicts, superseded } = call;
+        let Call { mut sink, rows, verdicts } = call;
         let moment = self.it.clock.now();
         let rules = Rules {
             retry: &self.it.settings.retry,
@@ -360,18 +349,20 @@ impl Task {
             chance: fastrand::f64(),
             now: moment.wall,
         };
-        let fates: Vec<Fate> =
-            rows.iter().zip(&verdicts).map(|(row, verdict)| rules.fate(row, verdict)).collect();
+        let judge = |(row, verdict): (QueueRow, Option<Verdict>)| {
+            let fate = verdict.map(|verdict| (rules.fate(&row, &verdict), verdict));
+            (row, fate)
+        };
+        let judged: Vec<_> = rows.into_iter().zip(verdicts).map(judge).collect();
         let mut is_back = false;
-        let judged = rows.into_iter().zip(verdicts).zip(fates).zip(superseded);
-        for (((row, verdict), fate), is_old) in judged {
+        for (row, fate) in judged {
             if let Some((route, id)) = row.record() {
                 self.records.remove(&(route.to_owned(), id.to_owned()));
             }
-            if is_old {
+            let Some((fate, verdict)) = fate else {
                 self.superseded(row);
                 continue;
-            }
+            };
             self.note(&row, verdict, moment.elapsed);
             match fate {
                 Fate::Gone(gone) => self.gone(row, gone),
@@ -417,14 +408,13 @@ impl Task {
     fn note(&mut self, row: &QueueRow, verdict: Verdict, now: Duration) {
         let name = &self.it.name;
         match verdict {
-            Verdict::Done | Verdict::Refused { .. } => {
-                match verdict {
-                    Verdict::Refused { reason, .. } => self.outcomes.last_error = Some(reason),
-                    _ => self.refusals.taken(),
-                }
-                if self.health.responded() {
-                    tracing::info!(sink = %name, "the sink takes changes again");
-                }
+            Verdict::Done => {
+                self.refusals.taken();
+                self.responded(now);
+            }
+            Verdict::Refused { reason, .. } => {
+                self.outcomes.last_error = Some(reason);
+                self.responded(now);
             }
             // The endpoint takes others, and means only this one.
             Verdict::Fault { retry_after: Some(_), .. }
@@ -443,6 +433,12 @@ impl Task {
                 self.outcomes.disable = true;
             }
             Verdict::NotTried | Verdict::CutShort => {}
+        }
+    }
+
+    fn responded(&mut self, now: Duration) {
+        if self.health.responded(now) {
+            tracing::info!(sink = %self.it.name, "the sink takes changes again");
         }
     }
 
